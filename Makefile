@@ -1,0 +1,209 @@
+# lockstep: `make` builds ./lockstep and liblockstep.a with what is installed; `make help` lists the targets.
+#
+# Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, SANITIZE=address,undefined, WERROR=1,
+#            PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use).
+
+CC       ?= cc
+BUILD    ?= build
+MPI      ?= auto
+PREFIX   ?= /usr/local
+PKG      ?= pkg-config
+MACHINE  := $(shell uname -m)
+MAKEFLAGS += --no-print-directory
+# One short line for each file; V=1 shows the commands.
+Q   := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1)  $(2)')
+
+.DEFAULT_GOAL := all
+# What needs no compiler and no library must run before either is there.
+BARE_GOALS := setup demo test test-long bench-comm clean help format check-format ci
+BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
+
+# ---- libraries ---------------------------------------------------------------------------------------------------------
+
+ifndef BARE
+have = $(shell $(PKG) --exists $(1) 2>/dev/null && echo yes)
+ifeq ($(shell command -v $(PKG) 2>/dev/null),)
+$(error pkg-config is missing: `make setup` installs it)
+endif
+$(foreach lib,jansson libxxhash,$(if $(call have,$(lib)),,$(error the library $(lib) is missing: `make setup` installs it)))
+LIBS := jansson libxxhash
+ifeq ($(call have,yaml-0.1),yes)
+LIBS += yaml-0.1
+DEFS += -DLS_HAVE_YAML
+endif
+ifeq ($(call have,hwloc),yes)
+LIBS += hwloc
+DEFS += -DLS_HAVE_HWLOC
+endif
+ifeq ($(MPI),auto)
+MPI_PKG := $(firstword $(foreach p,mpi-c ompi-c mpich,$(if $(call have,$(p)),$(p))))
+else ifneq ($(MPI),no)
+MPI_PKG := $(MPI)
+$(if $(call have,$(MPI)),,$(error pkg-config knows no MPI called $(MPI)))
+endif
+ifneq ($(MPI_PKG),)
+LIBS += $(MPI_PKG)
+DEFS += -DLS_HAVE_MPI
+endif
+LIB_CFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags $(LIBS)))
+LIB_LDLIBS := $(shell $(PKG) --libs $(LIBS))
+endif
+
+# ---- flags -------------------------------------------------------------------------------------------------------------
+
+# The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md.
+WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
+          -Wundef -Wformat=2 -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(WERROR),-Werror)
+OPT    ?= -O3 -g
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
+              $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
+LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+
+ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma))
+
+# ---- sources -----------------------------------------------------------------------------------------------------------
+
+SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+ifneq ($(MACHINE),x86_64)
+SRC := $(filter-out src/kernels/avx2/% src/kernels/avx512/%,$(SRC))
+endif
+ifneq ($(MACHINE),aarch64)
+SRC := $(filter-out src/kernels/neon/%,$(SRC))
+endif
+CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter src/cli/%,$(SRC)))
+LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC)))
+LIB     := $(BUILD)/liblockstep.a
+BIN     := $(BUILD)/lockstep
+
+# Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
+UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
+PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c)))
+
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run bench-comm bench-comm-run install uninstall clean help \
+        format check-format check-layers ci
+
+all: $(BIN) $(LIB)
+ifeq ($(BUILD),build)
+	@cmp -s $(BIN) lockstep || cp $(BIN) lockstep
+endif
+
+# Objects are rebuilt when the compiler, the flags or the libraries found have changed.
+FLAGS_NOW := $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(LIB_LDLIBS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
+.PHONY: FORCE
+FORCE:
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+
+$(LIB): $(LIB_OBJ)
+	@rm -f $@
+	$(call say,AR,$@)
+	$(Q)ar rcs $@ $(LIB_OBJ)
+
+$(BIN): $(CLI_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) -o $@
+
+$(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) $(shell $(PKG) --libs cmocka) -o $@
+
+$(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN))
+
+# ---- set-up, main job, tests -------------------------------------------------------------------------------------------
+
+setup:
+	@tools/setup build
+
+demo:
+	@tools/setup build
+	@$(MAKE) demo-run
+
+demo-run: all
+	./lockstep demo
+
+programs: all $(UNIT_BIN) $(PROG_BIN)
+
+test:
+	@tools/setup test
+	@$(MAKE) test-run
+
+test-run: programs
+	@BUILD=$(BUILD) tests/run short
+
+test-long:
+	@tools/setup test
+	@$(MAKE) test-long-run
+
+test-long-run: programs
+	@BUILD=$(BUILD) tests/run long
+
+check-layers:
+	@tools/check-layers
+	@CC='$(CC)' CFLAGS='$(CFLAGS_ALL)' tools/check-headers
+	@$(MAKE) $(LIB)
+	@tools/check-symbols $(LIB)
+
+format:
+	@tools/setup format
+	@tools/format write
+
+check-format:
+	@tools/setup format
+	@tools/format check
+
+ci:
+	@bash .ci/run
+
+# ---- benchmarks --------------------------------------------------------------------------------------------------------
+
+bench-comm:
+	@tools/setup bench
+	@$(MAKE) bench-comm-run
+
+# The peer is a plain MPI program; it is built for benchmarks only.
+$(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(LIB_CFLAGS) $< $(LIB_LDLIBS) -o $@
+
+bench-comm-run: all $(BUILD)/bench/comm_openmpi
+	./lockstep bench comm --peer $(BUILD)/bench/comm_openmpi $(BENCH_ARGS)
+
+# ---- install -----------------------------------------------------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/lockstep
+	install -m 644 include/lockstep.h $(DESTDIR)$(PREFIX)/include/lockstep.h
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/liblockstep.a
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(shell sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)|' \
+	    -e 's|@REQUIRES@|$(LIBS)|' -e 's|@SANITIZE@|$(if $(SANITIZE),-fsanitize=$(SANITIZE))|' tools/lockstep.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(DESTDIR)$(PREFIX)/include/lockstep.h $(DESTDIR)$(PREFIX)/lib/liblockstep.a \
+	      $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+
+clean:
+	rm -rf $(BUILD) lockstep
+
+help:
+	@echo 'make              build ./lockstep and $(LIB)'
+	@echo 'make demo         set up, build, and show the same bits from 1, 2, 3, 4, 5 and 8 workers'
+	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
+	@echo 'make test-long    the tests that take longer: a hundred kills at random moments'
+	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
+	@echo 'make setup        install the compiler and the libraries the build needs'
+	@echo 'make install      to PREFIX=$(PREFIX)'
+	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'
+	@echo 'make check-layers includes, headers and symbols follow the rules of the layers'
+	@echo 'make ci           everything a change must pass'

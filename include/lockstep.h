@@ -1,0 +1,201 @@
+/* lockstep.h: the installed interface of lockstep.
+ *
+ * A program calls ls_workers_run(), which starts the workers (or joins the ones that mpirun or srun started) and calls
+ * one function in each of them with its ls_world. From the world come communicators, meshes, shared memory and the
+ * collectives. Sums are *ordered*: they follow one balanced binary tree over the contributions, whoever holds them, so
+ * the same contributions give the same bits on any number of workers.
+ *
+ * Errors. Every function that can fail returns an ls_status. ls_status_message() tells, for the calling thread, what
+ * was wrong, with which value, and what to do. Nothing here prints or exits.
+ *
+ * Threads. A worker calls collectives from one thread. Collectives of one communicator are issued in the same order by
+ * all its members.
+ */
+#ifndef LOCKSTEP_H
+#define LOCKSTEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LS_VERSION "0.1.0"
+
+/* ---- status ------------------------------------------------------------------------------------------------------ */
+
+/* code, exit status of a program that ends because of it, meaning */
+#define LS_STATUS_LIST(X)                                                                                              \
+    X(LS_OK, 0, "success")                                                                                             \
+    X(LS_ERR_FAILED, 1, "the work failed")                                                                             \
+    X(LS_ERR_INPUT, 2, "bad input")                                                                                    \
+    X(LS_ERR_WORKER, 3, "a worker was lost")                                                                           \
+    X(LS_ERR_DEADLINE, 4, "a worker did not answer in time")                                                           \
+    X(LS_ERR_RESOURCE, 5, "out of memory, disk, descriptors or processes")                                             \
+    X(LS_ERR_PEER, 6, "another worker failed first")                                                                   \
+    X(LS_ERR_INTERRUPTED, 130, "interrupted")                                                                          \
+    X(LS_ERR_TERMINATED, 143, "terminated")
+
+typedef enum ls_status {
+#define LS_STATUS_ENUM(name, exit_code, text) name,
+    LS_STATUS_LIST(LS_STATUS_ENUM)
+#undef LS_STATUS_ENUM
+} ls_status;
+
+/* The message of the last failure in this thread; never NULL. */
+const char *ls_status_message(void);
+/* "LS_ERR_INPUT" */
+const char *ls_status_name(ls_status status);
+/* The exit status that a program ending with `status` should return. */
+int ls_status_exit_code(ls_status status);
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_dtype { LS_F32, LS_BF16, LS_F16, LS_I64, LS_U8, LS_DTYPE_COUNT } ls_dtype;
+
+/* Bytes of one element. */
+size_t ls_dtype_bytes(ls_dtype dtype);
+
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_world ls_world;
+typedef struct ls_comm ls_comm;
+typedef struct ls_mesh ls_mesh;
+typedef struct ls_request ls_request;
+
+typedef ls_status (*ls_worker_fn)(ls_world *world, void *arg);
+
+enum { LS_WORKERS_MAX = 512 };
+
+/* All fields may be left 0: one worker, cores shared out, pinned, five minutes of patience. */
+typedef struct ls_workers_options {
+    int workers;       /* processes on this machine; 0: one, or all that the launcher started */
+    int threads;       /* threads of each worker; 0: the cores shared out */
+    int no_pin;        /* 1: leave the placement of workers on cores to the system */
+    double timeout_s;  /* how long a collective waits for a worker; 0: 300 seconds */
+    size_t heap_bytes; /* address space for shared memory, for each worker; 0: as much as the machine's memory */
+    int node_size;     /* under MPI: use shared memory among at most this many neighbours; 0: the whole machine */
+} ls_workers_options;
+
+/* Runs `fn` in every worker and returns when all have ended. Without a launcher this forks `workers` processes, so call
+ * it before any thread is started; with one worker `fn` runs in this process. Under mpirun or srun the world is the
+ * launcher's and `fn` runs in this process. The status is that of the worker that failed first, and the message names
+ * it. */
+ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, void *arg);
+
+int ls_world_rank(const ls_world *world);
+int ls_world_size(const ls_world *world);
+int ls_world_threads(const ls_world *world);
+/* "self", "shm" or "mpi" */
+const char *ls_world_transport(const ls_world *world);
+/* The communicator of all workers; borrowed. */
+ls_comm *ls_world_comm(ls_world *world);
+
+/* Memory that the other workers of this machine read and write directly: collectives on it move no extra copy.
+ * 64-byte aligned and zeroed. Collectives take any other memory too. */
+ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out);
+void ls_world_free(ls_world *world, void *memory);
+
+/* ---- mesh -------------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_axis { LS_AXIS_DP, LS_AXIS_TP, LS_AXIS_PP, LS_AXIS_COUNT } ls_axis;
+
+/* Arranges the world as dp × tp × pp, tp on neighbouring ranks, then dp, then pp:
+ * rank = tp_index + tp·(dp_index + dp·pp_index). Collective over the world. */
+ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out);
+void ls_mesh_destroy(ls_mesh *mesh);
+int ls_mesh_size(const ls_mesh *mesh, ls_axis axis);
+int ls_mesh_index(const ls_mesh *mesh, ls_axis axis);
+/* The communicator of the workers that differ from this one only along `axis`; borrowed. */
+ls_comm *ls_mesh_comm(ls_mesh *mesh, ls_axis axis);
+
+/* ---- communicators ----------------------------------------------------------------------------------------------- */
+
+int ls_comm_rank(const ls_comm *comm);
+int ls_comm_size(const ls_comm *comm);
+
+/* Members of `parent` with the same color form a communicator, ordered by key and then by rank. A negative color
+ * joins none and gets NULL. Collective over `parent`. */
+ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out);
+/* Collective; NULL does nothing. */
+void ls_comm_destroy(ls_comm *comm);
+
+/* ---- ordered sums ------------------------------------------------------------------------------------------------ */
+
+/* How `groups` contributions lie on the workers of a communicator: rank r holds bounds[r] … bounds[r+1]−1. A run may
+ * be empty. The sum is the balanced binary tree over all groups that splits at the largest power of two below the
+ * count. A worker hands over the maximal subtrees of that tree which it holds, in order: ls_tree_cover() lists them and
+ * ls_tree_sum() adds one up from its groups. In a sum of bf16 a single group is bf16 and a subtree of several is fp32.
+ */
+typedef struct ls_runs {
+    int groups;
+    const int *bounds; /* size + 1 entries, from 0 to groups; NULL: groups·r/size, the even split */
+} ls_runs;
+
+/* Groups first … first+count−1: one node of the tree. */
+typedef struct ls_tree_node {
+    int first, count;
+} ls_tree_node;
+
+enum { LS_GROUPS_MAX = 4096, LS_TREE_COVER_MAX = 24 };
+
+/* The maximal subtrees inside groups lo … hi−1, in order; at most LS_TREE_COVER_MAX. Returns their number. */
+int ls_tree_cover(int groups, int lo, int hi, ls_tree_node *nodes);
+
+/* Adds `leaves` contributions of `elems` fp32 elements in the order of the tree; `leaves` is the count of a node. `out`
+ * may be any of the contributions, which are otherwise left alone. For a node of the tree this gives the node's own
+ * bits. */
+ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out, size_t elems);
+
+/* ---- collectives ------------------------------------------------------------------------------------------------- */
+
+/* Each has a blocking form and a form that starts it and returns a request, which ls_request_wait() ends. Buffers
+ * belong to the collective until then. Sizes are the same on all members. */
+
+ls_status ls_comm_barrier(ls_comm *comm);
+ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes);
+/* Rank r's `bytes[r]` bytes go to `out` behind those of the ranks before it; in place when `in` is that very spot. */
+ls_status ls_comm_all_gather(ls_comm *comm, const void *in, void *out, const size_t *bytes);
+/* Block r of `in` goes to rank r, block s of `out` comes from rank s; all blocks have `bytes` bytes; in == out works.
+ */
+ls_status ls_comm_all_to_all(ls_comm *comm, const void *in, void *out, size_t bytes);
+/* Between two members, matched by tag (0 … 32767) in the order sent. A send ends when its buffer may be used again. */
+ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes);
+ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes);
+
+/* Ordered sum of all contributions, the whole result on every member. `parts` holds this worker's subtrees of `elems`
+ * elements each; `out` is fp32 for LS_F32 and LS_BF16, int64 (modulo 2^64) for LS_I64, and may be one of the fp32 (or
+ * int64) parts. runs NULL: one group a worker. */
+ls_status ls_comm_all_reduce(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, void *out,
+                             size_t elems);
+/* The same sum, of which member r gets elements shards[r] … shards[r+1]−1 (size + 1 entries from 0 to elems; NULL: as
+ * ls_shard_bounds() divides). `out` has room for this worker's shard; it may be the place of that shard in a part. */
+ls_status ls_comm_reduce_scatter(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                 void *out, const size_t *shards, size_t elems);
+
+/* Divides elems into `size` shards that end at multiples of 1024 elements; writes size + 1 bounds. */
+void ls_shard_bounds(size_t elems, int size, size_t *bounds);
+
+ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out);
+ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out);
+ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
+                                   ls_request **out);
+ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out);
+ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out);
+ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out);
+ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                   void *out_buffer, size_t elems, ls_request **out);
+ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                       void *out_buffer, const size_t *shards, size_t elems, ls_request **out);
+
+/* Moves everything in flight along and tells whether this request has ended; if so, the request is gone. */
+ls_status ls_request_test(ls_request *request, int *done);
+/* Waits for the end; the request is gone, whatever the status. NULL does nothing. */
+ls_status ls_request_wait(ls_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

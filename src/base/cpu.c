@@ -1,0 +1,188 @@
+/* cpu.c: CPU features and the choice of ISA. The number of cores is in cpu_count.c. */
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static ls_cpu cpu_found;
+static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+static pthread_once_t isa_once = PTHREAD_ONCE_INIT;
+static atomic_uint isa_mask;
+
+#if defined(__x86_64__)
+#    include <cpuid.h>
+
+/* AVX registers are saved by the system when XCR0 says so. A CPU may have AVX and a system that ignores it. */
+static uint64_t read_xcr0(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static void read_model(char *model, size_t room) {
+    unsigned text[13] = {0}, top, b, c, d;
+    snprintf(model, room, "x86-64");
+    if (!__get_cpuid(0x80000000u, &top, &b, &c, &d) || top < 0x80000004u) return;
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned *r = text + 4 * i;
+        if (!__get_cpuid(0x80000002u + i, r, r + 1, r + 2, r + 3)) return;
+    }
+    const char *start = (const char *)text;
+    start += strspn(start, " ");
+    if (*start != '\0') snprintf(model, room, "%s", start);
+}
+
+static bool bit(unsigned word, int position) { return (word >> position & 1u) != 0; }
+
+static void detect(void) {
+    ls_cpu *cpu = &cpu_found;
+    unsigned a, b, c, d;
+    read_model(cpu->model, sizeof cpu->model);
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !bit(c, 27)) return; /* no OSXSAVE: nothing wider than SSE */
+    uint64_t xcr0 = read_xcr0();
+    bool ymm = (xcr0 & 0x6) == 0x6, zmm = (xcr0 & 0xE6) == 0xE6, tile = (xcr0 & 0x60000) == 0x60000;
+    cpu->fma = ymm && bit(c, 12);
+    cpu->f16c = ymm && bit(c, 29);
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+    cpu->avx2 = ymm && bit(b, 5);
+    cpu->avx512f = zmm && bit(b, 16);
+    cpu->avx512dq = zmm && bit(b, 17);
+    cpu->avx512bw = zmm && bit(b, 30);
+    cpu->avx512vl = zmm && bit(b, 31);
+    cpu->amx_bf16 = tile && bit(d, 22);
+    cpu->amx_tile = tile && bit(d, 24);
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu->avx512_bf16 = zmm && bit(a, 5);
+}
+
+#elif defined(__aarch64__)
+#    include <sys/auxv.h>
+
+/* Bits of AT_HWCAP and AT_HWCAP2, written out because older headers lack some. */
+#    define CAP_ASIMD (1ul << 1)
+#    define CAP_CPUID (1ul << 11)
+#    define CAP_SVE (1ul << 22)
+#    define CAP2_I8MM (1ul << 13)
+#    define CAP2_BF16 (1ul << 14)
+
+static const struct {
+    unsigned implementer, part;
+    const char *name;
+} arm_cores[] = {
+    {0x41, 0xD08, "Cortex-A72"},  {0x41, 0xD0B, "Cortex-A76"},  {0x41, 0xD0C, "Neoverse-N1"},
+    {0x41, 0xD40, "Neoverse-V1"}, {0x41, 0xD49, "Neoverse-N2"}, {0x41, 0xD4F, "Neoverse-V2"},
+    {0x41, 0xD8E, "Neoverse-N3"}, {0x41, 0xD84, "Neoverse-V3"}, {0x46, 0x001, "A64FX"},
+    {0xC0, 0xAC3, "Ampere-1"},    {0xC0, 0xAC4, "Ampere-1A"},
+};
+
+static void read_model(char *model, size_t room, unsigned long cap) {
+    snprintf(model, room, "ARM64");
+    if ((cap & CAP_CPUID) == 0) return;
+    uint64_t midr; /* with CAP_CPUID the system answers this read on behalf of the program */
+    __asm__("mrs %0, midr_el1" : "=r"(midr));
+    unsigned implementer = (unsigned)(midr >> 24 & 0xFF), part = (unsigned)(midr >> 4 & 0xFFF);
+    for (size_t i = 0; i < sizeof arm_cores / sizeof arm_cores[0]; i++) {
+        if (arm_cores[i].implementer == implementer && arm_cores[i].part == part) {
+            snprintf(model, room, "%s", arm_cores[i].name);
+            return;
+        }
+    }
+    snprintf(model, room, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
+}
+
+static void detect(void) {
+    unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
+    cpu_found.neon = (cap & CAP_ASIMD) != 0;
+    cpu_found.sve = (cap & CAP_SVE) != 0;
+    cpu_found.i8mm = (cap2 & CAP2_I8MM) != 0;
+    cpu_found.bf16 = (cap2 & CAP2_BF16) != 0;
+    read_model(cpu_found.model, sizeof cpu_found.model, cap);
+}
+
+#else
+#    error "lockstep runs on x86-64 and ARM64 only"
+#endif
+
+const ls_cpu *ls_cpu_detect(void) {
+    (void)pthread_once(&cpu_once, detect); /* fails only for a broken once variable */
+    return &cpu_found;
+}
+
+const char *ls_isa_name(ls_isa isa) {
+    static const char *const names[LS_ISA_COUNT] = {
+        [LS_ISA_PORTABLE] = "portable", [LS_ISA_NEON] = "neon", [LS_ISA_AVX2] = "avx2", [LS_ISA_AVX512] = "avx512"};
+    return (unsigned)isa < LS_ISA_COUNT ? names[isa] : "unknown";
+}
+
+/* The ISA itself and what it builds on. */
+static const unsigned isa_closure[LS_ISA_COUNT] = {
+    [LS_ISA_PORTABLE] = 1u << LS_ISA_PORTABLE,
+    [LS_ISA_NEON] = 1u << LS_ISA_PORTABLE | 1u << LS_ISA_NEON,
+    [LS_ISA_AVX2] = 1u << LS_ISA_PORTABLE | 1u << LS_ISA_AVX2,
+    [LS_ISA_AVX512] = 1u << LS_ISA_PORTABLE | 1u << LS_ISA_AVX2 | 1u << LS_ISA_AVX512,
+};
+
+static unsigned available_mask(void) {
+    const ls_cpu *cpu = ls_cpu_detect();
+    bool avx2 = cpu->avx2 && cpu->fma;
+    bool avx512 = avx2 && cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl;
+    return 1u << LS_ISA_PORTABLE | (unsigned)cpu->neon << LS_ISA_NEON | (unsigned)avx2 << LS_ISA_AVX2 |
+           (unsigned)avx512 << LS_ISA_AVX512;
+}
+
+static void list_available(char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "auto");
+    for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
+        if ((available_mask() >> isa & 1u) == 0) continue;
+        used += (size_t)snprintf(text + used, room - used, ", %s", ls_isa_name((ls_isa)isa));
+    }
+}
+
+static ls_status parse_isa(const char *spec, unsigned *mask) {
+    char have[64];
+    list_available(have, sizeof have);
+    if (strcmp(spec, "auto") == 0) {
+        *mask = available_mask();
+        return LS_OK;
+    }
+    for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
+        if (strcmp(spec, ls_isa_name((ls_isa)isa)) != 0) continue;
+        if ((available_mask() >> isa & 1u) == 0)
+            return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no %s; choose one of: %s", ls_cpu_detect()->model, spec,
+                           have);
+        *mask = isa_closure[isa];
+        return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", spec, have);
+}
+
+static void isa_from_environment(void) {
+    const char *spec = getenv("LS_ISA");
+    unsigned mask = available_mask();
+    /* Nobody can take a status here, and the choice changes no result, so a bad value is only worth a warning. */
+    if (spec && *spec != '\0' && parse_isa(spec, &mask) != LS_OK)
+        ls_log_warn("LS_ISA is ignored: %s", ls_status_message());
+    atomic_store(&isa_mask, mask);
+}
+
+static void isa_chosen(void) {}
+
+ls_status ls_cpu_set_isa(const char *spec) {
+    unsigned mask;
+    LS_TRY(parse_isa(spec, &mask));
+    (void)pthread_once(&isa_once, isa_chosen); /* from now on the environment is not asked */
+    atomic_store(&isa_mask, mask);
+    return LS_OK;
+}
+
+unsigned ls_cpu_isa_mask(void) {
+    (void)pthread_once(&isa_once, isa_from_environment);
+    return atomic_load_explicit(&isa_mask, memory_order_relaxed);
+}
+
+bool ls_cpu_use(ls_isa isa) { return (ls_cpu_isa_mask() >> isa & 1u) != 0; }

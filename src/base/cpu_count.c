@@ -1,0 +1,134 @@
+/* cpu_count.c: how many cores this process may use.
+ *
+ * A container usually limits CPU time by a quota of its control group and leaves the affinity mask full: a pool as
+ * large as the mask would then be stopped by the kernel in the middle of every region. Any ancestor may hold the quota,
+ * so all of them are asked:
+ *
+ *     version 2   <root>/<group>/cpu.max                        "200000 100000" or "max 100000"
+ *     version 1   <root>/cpu/<group>/cpu.cfs_quota_us, …_period_us
+ */
+#include "base/cpu.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* First line of a file, without its newline; false when there is none. */
+static bool read_line(const char *path, char *line, size_t room) {
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool found = fgets(line, (int)room, file) != NULL;
+    fclose(file);
+    if (found) line[strcspn(line, "\n")] = '\0';
+    return found;
+}
+
+static int cores_of(long long quota_us, long long period_us) {
+    if (quota_us <= 0 || period_us <= 0) return 0;
+    long long cores = quota_us / period_us + (quota_us % period_us != 0);
+    return cores > INT_MAX ? INT_MAX : (int)cores;
+}
+
+static int quota_v2(const char *folder) {
+    char path[PATH_MAX + 32], line[64];
+    long long quota_us, period_us;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (!read_line(path, line, sizeof line)) return 0;
+    if (sscanf(line, "%lld %lld", &quota_us, &period_us) != 2) return 0; /* "max …": no limit */
+    return cores_of(quota_us, period_us);
+}
+
+static int quota_v1(const char *folder) {
+    char path[PATH_MAX + 32], quota[64], period[64];
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_line(path, quota, sizeof quota)) return 0;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!read_line(path, period, sizeof period)) return 0;
+    return cores_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10)); /* −1: no limit */
+}
+
+static int smaller_quota(int a, int b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+/* Inside a container the group's own folder may be missing and only the top be there; then the walk starts higher. */
+static int quota_upwards(const char *base, const char *group, int (*quota_of)(const char *folder)) {
+    char folder[PATH_MAX];
+    int length = snprintf(folder, sizeof folder, "%s%s", base, group);
+    if (length < 0 || (size_t)length >= sizeof folder) return 0;
+    size_t base_bytes = strlen(base);
+    int quota = quota_of(folder);
+    for (char *slash = strrchr(folder, '/'); slash && slash >= folder + base_bytes; slash = strrchr(folder, '/')) {
+        *slash = '\0';
+        quota = smaller_quota(quota, quota_of(folder));
+    }
+    return quota;
+}
+
+static bool has_cpu_controller(const char *controllers) {
+    for (const char *name = controllers; *name != '\0';) {
+        size_t length = strcspn(name, ",");
+        if (length == 3 && memcmp(name, "cpu", 3) == 0) return true;
+        name += length + (name[length] == ',');
+    }
+    return false;
+}
+
+/* `line` is "number:controllers:/group"; no controllers means version 2. */
+static int quota_of_line(const char *root, char *line) {
+    char base[PATH_MAX];
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group) return 0;
+    *controllers++ = *group++ = '\0';
+    if (*controllers == '\0') {
+        int quota = quota_upwards(root, group, quota_v2);
+        if (snprintf(base, sizeof base, "%s/unified", root) >= (int)sizeof base) return quota;
+        return smaller_quota(quota, quota_upwards(base, group, quota_v2));
+    }
+    if (!has_cpu_controller(controllers)) return 0;
+    int quota = 0;
+    const char *const names[] = {"cpu", controllers};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (snprintf(base, sizeof base, "%s/%s", root, names[i]) >= (int)sizeof base) continue;
+        quota = smaller_quota(quota, quota_upwards(base, group, quota_v1));
+    }
+    return quota;
+}
+
+int ls_cpu_quota(const char *root, const char *membership) {
+    FILE *file = fopen(membership, "re");
+    if (!file) return 0;
+    int quota = 0;
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        quota = smaller_quota(quota, quota_of_line(root, line));
+    }
+    free(line);
+    fclose(file);
+    return quota;
+}
+
+/* The kernel refuses a set smaller than its own, so it grows until it fits. */
+static int affinity_count(void) {
+    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+        cpu_set_t *set = CPU_ALLOC(cpus);
+        if (!set) return 1;
+        size_t bytes = CPU_ALLOC_SIZE(cpus);
+        int rc = sched_getaffinity(0, bytes, set), error = errno;
+        int count = rc == 0 ? CPU_COUNT_S(bytes, set) : 0;
+        CPU_FREE(set);
+        if (rc == 0) return count > 0 ? count : 1;
+        if (error != EINVAL) return 1;
+    }
+    return 1;
+}
+
+int ls_cpu_count(void) {
+    int cores = affinity_count();
+    int quota = ls_cpu_quota("/sys/fs/cgroup", "/proc/self/cgroup");
+    return quota > 0 && quota < cores ? quota : cores;
+}

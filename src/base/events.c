@@ -1,0 +1,179 @@
+/* events.c: the rings and their JSON.
+ *
+ * Invariants
+ * 1. A ring belongs to one thread for the life of the process and is never freed, so the pointer a thread keeps is
+ *    always good. Only its array of events is replaced, by ls_events_enable().
+ * 2. A ring's array and counts are touched under its lock. The lock has no other user while a run goes on, so taking it
+ *    costs no waiting.
+ * 3. Locks are taken in the order registry, ring. */
+#include "base/events.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct event {
+    const char *category, *name;
+    uint64_t start_ns, duration_ns;
+    int64_t arg;
+} event;
+
+typedef struct ring {
+    pthread_mutex_t lock;
+    struct ring *next;
+    int thread;
+    event *events; /* NULL until the thread's first event since enable */
+    size_t capacity;
+    uint64_t recorded; /* since enable; the newest is at (recorded − 1) mod capacity */
+    uint64_t lost;     /* for want of memory */
+} ring;
+
+atomic_bool ls_events_on;
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static ring *registry;
+static int registry_threads;
+static atomic_size_t ring_capacity;
+static _Thread_local ring *own_ring;
+
+/* ---- recording --------------------------------------------------------------------------------------------------- */
+
+static ring *make_own_ring(void) {
+    ring *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    if (pthread_mutex_init(&r->lock, NULL) != 0) {
+        free(r);
+        return NULL;
+    }
+    pthread_mutex_lock(&registry_lock);
+    r->thread = registry_threads++;
+    r->next = registry;
+    registry = r;
+    pthread_mutex_unlock(&registry_lock);
+    own_ring = r;
+    return r;
+}
+
+void ls_events_record(ls_span span, int64_t arg) {
+    if (!atomic_load_explicit(&ls_events_on, memory_order_relaxed)) return;
+    uint64_t end_ns = ls_clock_ns();
+    ring *r = own_ring ? own_ring : make_own_ring();
+    if (!r) return; /* a trace with a hole is better than a run that stops for its trace */
+    pthread_mutex_lock(&r->lock);
+    if (!r->events) {
+        r->capacity = atomic_load_explicit(&ring_capacity, memory_order_relaxed);
+        r->events = calloc(r->capacity, sizeof *r->events);
+    }
+    if (r->events) {
+        r->events[r->recorded++ % r->capacity] = (event){.category = span.category,
+                                                         .name = span.name,
+                                                         .start_ns = span.start_ns,
+                                                         .duration_ns = end_ns - span.start_ns,
+                                                         .arg = arg};
+    } else {
+        r->lost++;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+ls_status ls_events_enable(size_t events_per_thread) {
+    if (events_per_thread < 1 || events_per_thread > SIZE_MAX / sizeof(event))
+        return ls_fail(LS_ERR_INPUT, "a trace of %zu events a thread; use at least 1", events_per_thread);
+    atomic_store(&ls_events_on, false);
+    pthread_mutex_lock(&registry_lock);
+    atomic_store(&ring_capacity, events_per_thread);
+    for (ring *r = registry; r; r = r->next) {
+        pthread_mutex_lock(&r->lock);
+        free(r->events);
+        r->events = NULL;
+        r->recorded = r->lost = 0;
+        pthread_mutex_unlock(&r->lock);
+    }
+    pthread_mutex_unlock(&registry_lock);
+    atomic_store(&ls_events_on, true);
+    return LS_OK;
+}
+
+void ls_events_disable(void) { atomic_store(&ls_events_on, false); }
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* Start first; of two that start together the longer one is outside. */
+static int compare_events(const void *a, const void *b) {
+    const event *x = a, *y = b;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->duration_ns != y->duration_ns) return x->duration_ns > y->duration_ns ? -1 : 1;
+    return 0;
+}
+
+static void print_text(FILE *out, const char *text) {
+    putc('"', out);
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else
+            putc(c, out);
+    }
+    putc('"', out);
+}
+
+static void print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
+
+static void print_event(FILE *out, int worker, int thread, const event *e) {
+    fputs(",\n{\"ph\":\"X\",\"cat\":", out);
+    print_text(out, e->category);
+    fputs(",\"name\":", out);
+    print_text(out, e->name);
+    fprintf(out, ",\"pid\":%d,\"tid\":%d,\"ts\":", worker, thread);
+    print_us(out, e->start_ns);
+    fputs(",\"dur\":", out);
+    print_us(out, e->duration_ns);
+    fprintf(out, ",\"args\":{\"n\":%" PRId64 "}}", e->arg);
+}
+
+/* A copy is sorted and printed, so that the thread is held up for the copying only. */
+static ls_status print_ring(FILE *out, int worker, ring *r) {
+    pthread_mutex_lock(&r->lock);
+    size_t count = !r->events || r->recorded < r->capacity ? (size_t)r->recorded : r->capacity;
+    uint64_t dropped = r->recorded - count + r->lost;
+    event *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
+    if (copy) memcpy(copy, r->events, count * sizeof *copy);
+    pthread_mutex_unlock(&r->lock);
+    if (count > 0 && !copy) return ls_fail(LS_ERR_RESOURCE, "out of memory to write %zu trace events", count);
+    if (count > 0) qsort(copy, count, sizeof *copy, compare_events);
+    for (size_t i = 0; i < count; i++) print_event(out, worker, r->thread, &copy[i]);
+    free(copy);
+    if (count > 0 || dropped > 0)
+        fprintf(out,
+                ",\n{\"ph\":\"M\",\"name\":\"dropped_events\",\"pid\":%d,\"tid\":%d,\"args\":{\"dropped\":%" PRIu64
+                "}}",
+                worker, r->thread, dropped);
+    return LS_OK;
+}
+
+ls_status ls_events_json(int worker, char **text, size_t *bytes) {
+    *text = NULL;
+    *bytes = 0;
+    FILE *out = open_memstream(text, bytes);
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot make the text of a trace");
+    fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"worker %d\"}}", worker,
+            worker);
+    ls_status status = LS_OK;
+    pthread_mutex_lock(&registry_lock);
+    for (ring *r = registry; r && status == LS_OK; r = r->next) status = print_ring(out, worker, r);
+    pthread_mutex_unlock(&registry_lock);
+    bool complete = !ferror(out);
+    if ((fclose(out) != 0 || !complete) && status == LS_OK)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the text of a trace");
+    if (status != LS_OK) {
+        free(*text);
+        *text = NULL;
+        *bytes = 0;
+    }
+    return status;
+}

@@ -1,0 +1,52 @@
+/* events.h: trace spans. What ran when, on which thread, for a timeline.
+ *
+ *     ls_span span = ls_span_begin("comm", "all_reduce");
+ *     …
+ *     ls_span_end(span, (int64_t)bytes);
+ *
+ * Off, a span costs one relaxed load. On, each thread has a ring of fixed size, made at its first event, in which the
+ * newest event replaces the oldest; how many were lost is counted. Category and name are string literals: the pointers
+ * are kept. Any thread may record; enable, disable and json may be called at any time, from one thread at a time. After
+ * fork() a child that records its own events calls ls_events_enable() first. */
+#ifndef LS_BASE_EVENTS_H
+#define LS_BASE_EVENTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+typedef struct ls_span {
+    const char *category, *name;
+    uint64_t start_ns; /* 0: recording was off */
+} ls_span;
+
+/* Starts recording with empty rings of this many events (at least 1). */
+ls_status ls_events_enable(size_t events_per_thread);
+/* Stops recording; the events stay until the next enable. */
+void ls_events_disable(void);
+
+/* The events as objects of Chrome's trace format, separated by commas and without the brackets of the array, so that
+ * the parts of several workers join to one: pid is the worker, tid a small number for the thread, ts and dur are in
+ * microseconds of ls_clock_ns(), args.n is the argument of ls_span_end(). Each thread's events are in order of
+ * their start, an outer span before the ones inside it. One "dropped_events" object of type M tells args.dropped for
+ * each thread. The caller frees *text; it has a NUL behind its `*bytes` bytes. */
+ls_status ls_events_json(int worker, char **text, size_t *bytes);
+
+extern atomic_bool ls_events_on;
+void ls_events_record(ls_span span, int64_t arg);
+
+static inline ls_span ls_span_begin(const char *category, const char *name) {
+    ls_span span = {.category = category, .name = name};
+    if (atomic_load_explicit(&ls_events_on, memory_order_relaxed)) span.start_ns = ls_clock_ns();
+    return span;
+}
+
+static inline void ls_span_end(ls_span span, int64_t arg) {
+    if (span.start_ns != 0) ls_events_record(span, arg);
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* files.c: reading, atomic writing and folders.
+ *
+ * Invariant of ls_file_write_atomic: `path` is only ever changed by one rename(2) of a file that is complete and on
+ * disk. The folder is forced to disk afterwards, because the rename is a change of the folder. */
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_CHUNK_BYTES = 64 * 1024, TEMPORARY_TRIES = 100 };
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Reads until `room` bytes are there or the file ends; −1 with errno. */
+static ssize_t read_fully(int fd, char *data, size_t room) {
+    size_t used = 0;
+    while (used < room) {
+        ssize_t got = read(fd, data + used, room - used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        used += (size_t)got;
+    }
+    return (ssize_t)used;
+}
+
+/* The size a file claims is a hint only: a pipe and files in /proc say 0, and a log may grow meanwhile. */
+static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
+    size_t room = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
+    char *text = NULL;
+    for (;;) {
+        char *larger = realloc(text, room + 1);
+        if (!larger) {
+            free(text);
+            return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s (%zu bytes)", path, room);
+        }
+        text = larger;
+        ssize_t got = read_fully(fd, text + used, room - used);
+        if (got < 0) {
+            ls_status status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
+            free(text);
+            return status;
+        }
+        used += (size_t)got;
+        if (used < room) break;
+        if (used > max_bytes) {
+            free(text);
+            return ls_fail(LS_ERR_INPUT, "%s is larger than the %zu bytes allowed for it", path, max_bytes);
+        }
+        size_t grow = room < READ_CHUNK_BYTES ? READ_CHUNK_BYTES : room;
+        room = max_bytes - room < grow ? max_bytes + 1 : room + grow;
+    }
+    text[used] = '\0';
+    *data = text;
+    *bytes = used;
+    return LS_OK;
+}
+
+ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes) {
+    *data = NULL;
+    *bytes = 0;
+    if (max_bytes > SIZE_MAX / 4) max_bytes = SIZE_MAX / 4;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    struct stat about;
+    ls_status status;
+    if (fstat(fd, &about) != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
+    else if (S_ISDIR(about.st_mode))
+        status = ls_fail(LS_ERR_INPUT, "cannot read %s: it is a folder", path);
+    else
+        status = read_all(fd, path, about.st_size > 0 ? (size_t)about.st_size : 0, max_bytes, data, bytes);
+    (void)close(fd); /* nothing was written */
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static ls_status write_fully(int fd, const char *path, const char *data, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t put = write(fd, data, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %s", path);
+        data += put;
+        bytes -= (size_t)put;
+    }
+    return LS_OK;
+}
+
+static int fsync_retry(int fd) {
+    int rc;
+    do rc = fsync(fd);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+/* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
+static ls_status sync_parent(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(folder, sizeof folder, ".");
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
+    ls_status status = LS_OK;
+    if (fsync_retry(fd) != 0 && errno != EINVAL)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
+    (void)close(fd);
+    return status;
+}
+
+/* A name beside `path`, new also among processes of other machines on a shared disk. */
+static ls_status open_temporary(const char *path, char *name, size_t room, int *fd) {
+    for (int i = 0; i < TEMPORARY_TRIES; i++) {
+        if (snprintf(name, room, "%s.tmp-%ld-%d", path, (long)getpid(), i) >= (int)room)
+            return ls_fail(LS_ERR_INPUT, "cannot write %s: the name is too long", path);
+        *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*fd >= 0) return LS_OK;
+        if (errno != EEXIST) break;
+    }
+    return ls_fail_errno(LS_ERR_FAILED, "cannot make a temporary file for %s", path);
+}
+
+/* As root, a rename onto /dev/null would replace the device for everybody. */
+static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
+    struct stat about;
+    *is_there = stat(path, &about) == 0;
+    if (!*is_there) return LS_OK;
+    *mode = about.st_mode & 07777;
+    if (S_ISREG(about.st_mode)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "cannot write %s: it is a %s; name a file", path,
+                   S_ISDIR(about.st_mode) ? "folder" : "device, pipe or socket");
+}
+
+ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes) {
+    char temporary[PATH_MAX];
+    bool is_there = false, made = false;
+    mode_t mode = 0;
+    int fd = -1;
+    ls_status status;
+    LS_TRY_OUT(check_target(path, &is_there, &mode));
+    LS_TRY_OUT(open_temporary(path, temporary, sizeof temporary, &fd));
+    made = true;
+    LS_TRY_OUT(write_fully(fd, path, data, bytes));
+    if (is_there && fchmod(fd, mode) != 0) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot set the permissions of %s", path);
+        goto out;
+    }
+    if (fsync_retry(fd) != 0) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", path);
+        goto out;
+    }
+    int rc = close(fd);
+    fd = -1;
+    if (rc != 0) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot close %s", path);
+        goto out;
+    }
+    if (rename(temporary, path) != 0) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot put the new %s in place", path);
+        goto out;
+    }
+    made = false;
+    status = sync_parent(path);
+out:
+    if (fd >= 0) (void)close(fd);
+    if (made) (void)unlink(temporary);
+    return status;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+bool ls_file_exists(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+static ls_status make_one(const char *path) {
+    struct stat about;
+    if (mkdir(path, 0777) == 0) return LS_OK;
+    int error = errno;
+    if (stat(path, &about) == 0) {
+        if (S_ISDIR(about.st_mode)) return LS_OK;
+        return ls_fail(LS_ERR_INPUT, "cannot make folder %s: a file of that name is in the way", path);
+    }
+    errno = error;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot make folder %s", path);
+}
+
+ls_status ls_dir_make(const char *path) {
+    char part[PATH_MAX];
+    if (*path == '\0') return ls_fail(LS_ERR_INPUT, "cannot make a folder without a name");
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return ls_fail(LS_ERR_INPUT, "cannot make folder %.64s…: the name is too long", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        LS_TRY(make_one(part));
+        *slash = '/';
+    }
+    return make_one(part);
+}

@@ -1,0 +1,25 @@
+/* files.h: whole files. Reading gives a copy; writing puts a complete new file in place or leaves the old one. */
+#ifndef LS_BASE_FILES_H
+#define LS_BASE_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* Reads at most max_bytes; a larger file is LS_ERR_INPUT. `*data` has a NUL behind its `*bytes` bytes and belongs to
+ * the caller, who frees it. Works for pipes too. On failure *data is NULL. */
+ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
+
+/* Writes a temporary file beside `path`, forces it to disk and renames it, so that a reader or a crash at any moment
+ * finds the old content or the new, never a part. On an error before the rename the old file is untouched and the
+ * temporary file is gone. Keeps the permissions of an old file; refuses to replace anything but a regular file. */
+ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes);
+
+/* Anything at all of this name, links followed. */
+bool ls_file_exists(const char *path);
+
+/* Makes the folder and those above it; fine when it is there. */
+ls_status ls_dir_make(const char *path);
+
+#endif

@@ -1,0 +1,100 @@
+/* json.c: jansson's parser and its errors in our words. */
+#include "base/json.h"
+
+#include <stdlib.h>
+
+#include "base/files.h"
+
+_Static_assert(sizeof(json_int_t) == sizeof(int64_t), "whole numbers in JSON have 64 bits");
+
+ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out) {
+    json_error_t error;
+    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (*out) return LS_OK;
+    if (json_error_code(&error) == json_error_out_of_memory)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory to parse %s (%zu bytes)", source, bytes);
+    return ls_fail(LS_ERR_INPUT, "%s:%d:%d: %s", source, error.line, error.column, error.text);
+}
+
+ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out) {
+    char *text = NULL;
+    size_t bytes = 0;
+    *out = NULL;
+    LS_TRY(ls_file_read(path, max_bytes, &text, &bytes));
+    ls_status status = ls_json_load_text(path, text, bytes, out);
+    free(text);
+    return status;
+}
+
+static const char *type_text(const json_t *value) {
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "a whole number";
+    case JSON_REAL: return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE: return "true or false";
+    case JSON_NULL: return "null";
+    }
+    return "something unknown";
+}
+
+static ls_status find(const json_t *object, const char *key, json_t **value) {
+    if (!json_is_object(object))
+        return ls_fail(LS_ERR_INPUT, "field \"%s\" was looked for in a value that is no object", key);
+    *value = json_object_get(object, key);
+    return *value ? LS_OK : ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", key);
+}
+
+static ls_status wrong_type(const char *key, const json_t *value, const char *wanted) {
+    return ls_fail(LS_ERR_INPUT, "field \"%s\" is %s; it must be %s", key, type_text(value), wanted);
+}
+
+ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_integer(value)) return wrong_type(key, value, "a whole number");
+    *out = (int64_t)json_integer_value(value);
+    return LS_OK;
+}
+
+ls_status ls_json_get_f64(const json_t *object, const char *key, double *out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_number(value)) return wrong_type(key, value, "a number");
+    *out = json_number_value(value);
+    return LS_OK;
+}
+
+ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_boolean(value)) return wrong_type(key, value, "true or false");
+    *out = json_is_true(value);
+    return LS_OK;
+}
+
+ls_status ls_json_get_text(const json_t *object, const char *key, const char **out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_string(value)) return wrong_type(key, value, "a string");
+    *out = json_string_value(value);
+    return LS_OK;
+}
+
+ls_status ls_json_get_object(const json_t *object, const char *key, json_t **out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_object(value)) return wrong_type(key, value, "an object");
+    *out = value;
+    return LS_OK;
+}
+
+ls_status ls_json_get_array(const json_t *object, const char *key, json_t **out) {
+    json_t *value;
+    LS_TRY(find(object, key, &value));
+    if (!json_is_array(value)) return wrong_type(key, value, "an array");
+    *out = value;
+    return LS_OK;
+}

@@ -1,0 +1,30 @@
+/* json.h: reading JSON with errors a person can act on. A thin layer over jansson; values are jansson's own.
+ *
+ * Loading refuses duplicate keys and names the place of a mistake as file:line:column. The getters take a field of an
+ * object: an absent field or one of another type is LS_ERR_INPUT, the message names field and type, and *out is
+ * unchanged. */
+#ifndef LS_BASE_JSON_H
+#define LS_BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* The caller ends the value with json_decref(). *out is NULL on failure. */
+ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
+/* `source` names the text in messages. */
+ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
+
+ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
+/* Takes whole numbers too. */
+ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);
+ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out);
+/* Borrowed from the object. */
+ls_status ls_json_get_text(const json_t *object, const char *key, const char **out);
+ls_status ls_json_get_object(const json_t *object, const char *key, json_t **out);
+ls_status ls_json_get_array(const json_t *object, const char *key, json_t **out);
+
+#endif

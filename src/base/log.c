@@ -1,0 +1,101 @@
+/* log.c: makes one line of a message and writes it at once. The only file below cli/ that writes to stderr. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+atomic_int ls_log_threshold = LS_LOG_WARN;
+
+static atomic_int worker_rank = -1;
+static ls_log_sink line_sink;
+static void *line_sink_ctx;
+
+static const struct {
+    const char *option, *label;
+} level_names[] = {
+    [LS_LOG_ERROR] = {"error", "error"},
+    [LS_LOG_WARN] = {"warn", "warning"},
+    [LS_LOG_INFO] = {"info", "info"},
+    [LS_LOG_DEBUG] = {"debug", "debug"},
+};
+enum { LEVELS = sizeof level_names / sizeof level_names[0] };
+
+void ls_log_set_level(ls_log_level level) {
+    atomic_store_explicit(&ls_log_threshold, (int)level, memory_order_relaxed);
+}
+
+ls_status ls_log_parse_level(const char *text, ls_log_level *out) {
+    for (int level = 0; level < LEVELS; level++) {
+        if (strcmp(text, level_names[level].option) == 0) {
+            *out = (ls_log_level)level;
+            return LS_OK;
+        }
+    }
+    return ls_fail(LS_ERR_INPUT, "unknown log level '%s'; use error, warn, info or debug", text);
+}
+
+void ls_log_set_worker(int rank) { atomic_store_explicit(&worker_rank, rank, memory_order_relaxed); }
+
+void ls_log_set_sink(ls_log_sink sink, void *ctx) {
+    line_sink = sink;
+    line_sink_ctx = ctx;
+}
+
+/* A log that cannot be written has nobody to tell, so errors end the line quietly. */
+static void write_stderr(const char *line, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t done = write(STDERR_FILENO, line, bytes);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return;
+        line += done;
+        bytes -= (size_t)done;
+    }
+}
+
+static size_t format_prefix(char *line, size_t room, ls_log_level level) {
+    const char *label = level_names[level].label;
+    int rank = atomic_load_explicit(&worker_rank, memory_order_relaxed);
+    int used = rank >= 0 ? snprintf(line, room, "lockstep: [worker %d] %s: ", rank, label)
+                         : snprintf(line, room, "lockstep: %s: ", label);
+    return (size_t)used;
+}
+
+/* Cuts `text` to `length` bytes without splitting a UTF-8 character and shows that something is missing. */
+static size_t cut(char *text, size_t length) {
+    static const char mark[] = "...";
+    length -= sizeof mark - 1;
+    while (length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80) length--;
+    memcpy(text + length, mark, sizeof mark);
+    return length + sizeof mark - 1;
+}
+
+void ls_log_write(ls_log_level level, const char *format, ...) {
+    if (!ls_log_is_on(level)) return;
+    int saved_errno = errno;
+    char line[LS_LOG_LINE_MAX + 1]; /* room for the newline and for vsnprintf's NUL */
+    size_t used = format_prefix(line, sizeof line, level);
+
+    va_list args;
+    va_start(args, format);
+    int wanted = vsnprintf(line + used, LS_LOG_LINE_MAX - used, format, args);
+    va_end(args);
+    if (wanted < 0) goto out;
+
+    size_t end = used + (size_t)wanted;
+    if (end > LS_LOG_LINE_MAX - 1) end = cut(line, LS_LOG_LINE_MAX - 1);
+    while (end > used && line[end - 1] == '\n') end--;
+    for (size_t i = used; i < end; i++) {
+        if (line[i] == '\n') line[i] = ' ';
+    }
+    line[end++] = '\n';
+
+    if (line_sink)
+        line_sink(line_sink_ctx, level, line, end);
+    else
+        write_stderr(line, end);
+out:
+    errno = saved_errno;
+}

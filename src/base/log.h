@@ -1,0 +1,52 @@
+/* log.h: messages for the person who runs the program, one line each, on stderr.
+ *
+ *     lockstep: warning: 8 workers on 2 cores
+ *     lockstep: [worker 3] warning: …
+ *
+ * Levels ERROR < WARN < INFO < DEBUG; a message is written when its level is at most the level set (WARN at start). A
+ * line leaves in a single write(2), so that lines of several workers do not mix. Longer messages are cut.
+ *
+ * Errors are not logged where they happen: they travel as ls_status. Any thread may log; the sink and the worker number
+ * are set before threads start. errno is left as it was. */
+#ifndef LS_BASE_LOG_H
+#define LS_BASE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef enum ls_log_level { LS_LOG_ERROR, LS_LOG_WARN, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_level;
+
+enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE_BUF */
+
+/* Gets each line, newline included, in place of stderr. */
+typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
+
+void ls_log_set_level(ls_log_level level);
+/* "error", "warn", "info", "debug" */
+ls_status ls_log_parse_level(const char *text, ls_log_level *out);
+/* Lines name this worker from now on; a negative rank ends that. */
+void ls_log_set_worker(int rank);
+/* NULL: back to stderr. */
+void ls_log_set_sink(ls_log_sink sink, void *ctx);
+
+extern atomic_int ls_log_threshold;
+
+static inline bool ls_log_is_on(ls_log_level level) {
+    return (int)level <= atomic_load_explicit(&ls_log_threshold, memory_order_relaxed);
+}
+
+void ls_log_write(ls_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The arguments are evaluated only when the level is on. */
+#define LS_LOG_AT(level, ...)                                                                                          \
+    do {                                                                                                               \
+        if (ls_log_is_on(level)) ls_log_write(level, __VA_ARGS__);                                                     \
+    } while (0)
+#define ls_log_warn(...) LS_LOG_AT(LS_LOG_WARN, __VA_ARGS__)
+#define ls_log_info(...) LS_LOG_AT(LS_LOG_INFO, __VA_ARGS__)
+#define ls_log_debug(...) LS_LOG_AT(LS_LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,34 @@
+/* pool.h: a pool of threads for parallel loops inside one worker.
+ *
+ *     ls_pool_run(pool, tasks, fn, ctx)   calls fn(ctx, task, thread) once for each task 0 … tasks−1
+ *
+ * The calling thread is thread 0 and works too. Tasks go to whichever thread is free, so a result must not depend on
+ * which thread ran a task; `thread` is for scratch memory. The caller sees everything the tasks wrote.
+ *
+ * One thread at a time may call ls_pool_run, and not from inside a task of the same pool. Running allocates nothing.
+ * Pool threads block all signals but those of faults, so that signals reach the thread that waits for them. A pool does
+ * not survive fork(): make it in the process that uses it. */
+#ifndef LS_BASE_POOL_H
+#define LS_BASE_POOL_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct ls_pool ls_pool;
+
+typedef void (*ls_pool_fn)(void *ctx, size_t task, int thread);
+
+enum { LS_POOL_THREADS_MAX = 1024 };
+
+/* `threads` counts the caller. `cpus` is NULL or names one CPU for each thread, −1 for none; the calling thread is
+ * pinned to cpus[0] and stays so. On failure nothing is left to release. */
+ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out);
+/* Ends the threads; NULL does nothing. */
+void ls_pool_destroy(ls_pool *pool);
+/* 1 for NULL. */
+int ls_pool_threads(const ls_pool *pool);
+/* Returns when all tasks are done. With NULL or a pool of one thread it is a plain loop. */
+void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
+
+#endif

@@ -1,0 +1,347 @@
+/* cmd_demo.c: `lockstep demo` trains one linear layer on 1, 2, 3, 4, 5 and 8 workers and compares bits.
+ *
+ * Least squares: loss ½‖X·w − Y‖² over samples that are cut into 8 groups. A worker computes the gradients of its
+ * groups and adds them up to the subtrees that it holds; the ordered all-reduce ends the sum. Beside it stands what a
+ * ring all-reduce of one sum per worker would give for the same gradients: each worker adds its groups in order, and
+ * chunk c of the vector then goes round the ring from worker c on, so that every worker count adds in another order.
+ *
+ *   5 workers, 8 groups:   worker        0     1      2     3     4
+ *                          groups        0    1 2     3    4 5   6 7
+ *                          hands over    0    1, 2    3    4+5   6+7       (1+2 is no node of the tree)
+ */
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "cli/own_workers.h"
+#include "numerics/float16.h"
+#include "numerics/tree.h"
+
+enum { FEATURES = 512, OUTPUTS = 256, GROUPS = 8, GROUP_SAMPLES = 16, STEPS = 20, CASES_MAX = 6 };
+enum {
+    ELEMS = FEATURES * OUTPUTS,
+    SAMPLES = GROUPS * GROUP_SAMPLES,
+    SCRATCH_MAX = 3
+}; /* a tree over 8 groups has 3 levels */
+enum { PURPOSE_INPUT = 1, PURPOSE_TRUTH = 2, PURPOSE_NOISE = 3 };
+static const float learning_rate = 0x1p-9f; /* below 2 / the largest eigenvalue of XᵀX, about 2⁻⁸ */
+
+/* Made by the parent; workers are forked and only read it. */
+typedef struct problem {
+    float *x; /* [SAMPLES][FEATURES] */
+    float *y; /* [SAMPLES][OUTPUTS] */
+} problem;
+
+/* What the workers tell the parent: a shared mapping. */
+typedef struct report {
+    ls_hash128 gradient[LS_WORKERS_MAX], weights[LS_WORKERS_MAX]; /* by rank */
+    double seconds;
+} report;
+
+typedef struct job {
+    const problem *problem;
+    report *report;
+} job;
+
+typedef struct demo_case {
+    int workers;
+    char gradient[33], weights[33];
+    double seconds;
+    int ring_differs;      /* elements */
+    uint32_t ring_max_ulp; /* of those */
+} demo_case;
+
+/* ---- the problem ---- */
+
+static ls_status floats_alloc(size_t count, float **out) {
+    *out = calloc(count, sizeof **out);
+    return *out != NULL ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for %zu numbers", count);
+}
+
+/* from −1 to 1 */
+static void fill_random(float *values, size_t count, uint64_t seed, uint32_t purpose) {
+    ls_rng_key key = ls_rng_key_make(seed, purpose, 0);
+    for (size_t i = 0; i < count; i++) values[i] = 2 * ls_rng_uniform_f32(key, i) - 1;
+}
+
+static void add_scaled(float *restrict to, float factor, const float *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) to[i] += factor * from[i];
+}
+
+/* out [samples][OUTPUTS] += x [samples][FEATURES] · w [FEATURES][OUTPUTS] */
+static void multiply(const float *x, const float *w, float *out, int samples) {
+    for (int k = 0; k < FEATURES; k++)
+        for (int s = 0; s < samples; s++) add_scaled(out + s * OUTPUTS, x[s * FEATURES + k], w + k * OUTPUTS, OUTPUTS);
+}
+
+static void problem_free(problem *p) {
+    free(p->x);
+    free(p->y);
+}
+
+static ls_status problem_make(problem *p, uint64_t seed) {
+    ls_status status = LS_OK;
+    float *truth = NULL;
+    LS_TRY_OUT(floats_alloc(SAMPLES * FEATURES, &p->x));
+    LS_TRY_OUT(floats_alloc(SAMPLES * OUTPUTS, &p->y));
+    LS_TRY_OUT(floats_alloc(ELEMS, &truth));
+    fill_random(p->x, SAMPLES * FEATURES, seed, PURPOSE_INPUT);
+    fill_random(p->y, SAMPLES * OUTPUTS, seed, PURPOSE_NOISE);
+    fill_random(truth, ELEMS, seed, PURPOSE_TRUTH);
+    multiply(p->x, truth, p->y, SAMPLES);
+out:
+    free(truth);
+    return status;
+}
+
+/* out = Xᵀ(X·w − Y) over the samples of one group */
+static void group_gradient(const problem *p, const float *w, int group, float *out) {
+    float error[GROUP_SAMPLES * OUTPUTS] = {0};
+    const float *x = p->x + group * GROUP_SAMPLES * FEATURES;
+    multiply(x, w, error, GROUP_SAMPLES);
+    add_scaled(error, -1, p->y + group * GROUP_SAMPLES * OUTPUTS, GROUP_SAMPLES * OUTPUTS);
+    memset(out, 0, ELEMS * sizeof *out);
+    for (int k = 0; k < FEATURES; k++)
+        for (int s = 0; s < GROUP_SAMPLES; s++)
+            add_scaled(out + k * OUTPUTS, x[s * FEATURES + k], error + s * OUTPUTS, OUTPUTS);
+}
+
+/* ---- a worker ---- */
+
+typedef struct worker {
+    const problem *problem;
+    ls_world *world;
+    ls_tree_node nodes[LS_TREE_COVER_MAX];
+    int node_count;
+    float *parts[LS_TREE_COVER_MAX];
+    float *scratch; /* [SCRATCH_MAX][ELEMS] */
+    float *gradient, *weights;
+} worker;
+
+/* out = the sum over a node of the tree; takes one scratch vector for each level of nodes below */
+static void node_gradient(const worker *k, ls_tree_node node, float *scratch, float *out) {
+    if (node.count == 1) {
+        group_gradient(k->problem, k->weights, node.first, out);
+        return;
+    }
+    int left = ls_tree_left(node.count);
+    node_gradient(k, (ls_tree_node){node.first, left}, scratch, out);
+    node_gradient(k, (ls_tree_node){node.first + left, node.count - left}, scratch + ELEMS, scratch);
+    add_scaled(out, 1, scratch, ELEMS);
+}
+
+static ls_status worker_open(worker *k, ls_world *world, const problem *p) {
+    int rank = ls_world_rank(world), size = ls_world_size(world);
+    void *memory = NULL;
+    *k = (worker){.problem = p, .world = world};
+    k->node_count = ls_tree_cover(GROUPS, GROUPS * rank / size, GROUPS * (rank + 1) / size, k->nodes);
+    for (int n = 0; n < k->node_count; n++) {
+        LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
+        k->parts[n] = memory;
+    }
+    LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
+    k->gradient = memory;
+    LS_TRY(floats_alloc((size_t)SCRATCH_MAX * ELEMS, &k->scratch));
+    return floats_alloc(ELEMS, &k->weights);
+}
+
+static void worker_close(worker *k) {
+    for (int n = 0; n < k->node_count; n++) ls_world_free(k->world, k->parts[n]);
+    ls_world_free(k->world, k->gradient);
+    free(k->scratch);
+    free(k->weights);
+}
+
+static ls_status worker_step(worker *k) {
+    const void *parts[LS_TREE_COVER_MAX] = {NULL};
+    for (int n = 0; n < k->node_count; n++) {
+        node_gradient(k, k->nodes[n], k->scratch, k->parts[n]);
+        parts[n] = k->parts[n];
+    }
+    ls_runs runs = {.groups = GROUPS};
+    LS_TRY(ls_comm_all_reduce(ls_world_comm(k->world), &runs, LS_F32, parts, k->gradient, ELEMS));
+    add_scaled(k->weights, -learning_rate, k->gradient, ELEMS);
+    return LS_OK;
+}
+
+static ls_status worker_main(ls_world *world, void *arg) {
+    const job *j = arg;
+    int rank = ls_world_rank(world);
+    ls_status status = LS_OK;
+    worker k;
+    LS_TRY_OUT(worker_open(&k, world, j->problem));
+    LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
+    double start = ls_clock_seconds();
+    for (int step = 0; step < STEPS; step++) {
+        LS_TRY_OUT(worker_step(&k));
+        if (step == 0) j->report->gradient[rank] = ls_hash_f32(k.gradient, ELEMS);
+    }
+    if (rank == 0) j->report->seconds = ls_clock_seconds() - start;
+    j->report->weights[rank] = ls_hash_f32(k.weights, ELEMS);
+    LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
+out:
+    worker_close(&k);
+    return status;
+}
+
+/* ---- the ring, in plain C ---- */
+
+/* out = what a ring all-reduce of the workers' own sums gives; leaves [GROUPS][ELEMS], sums [workers][ELEMS] */
+static void ring_sum(const float *leaves, int workers, float *sums, float *out) {
+    for (int r = 0; r < workers; r++) {
+        float *sum = sums + (size_t)r * ELEMS;
+        int first = GROUPS * r / workers, end = GROUPS * (r + 1) / workers;
+        memset(sum, 0, ELEMS * sizeof *sum);
+        for (int g = first; g < end; g++) add_scaled(sum, 1, leaves + (size_t)g * ELEMS, ELEMS);
+    }
+    for (int c = 0; c < workers; c++) {
+        size_t lo = (size_t)ELEMS * (size_t)c / (size_t)workers, hi = (size_t)ELEMS * ((size_t)c + 1) / (size_t)workers;
+        memcpy(out + lo, sums + (size_t)c * ELEMS + lo, (hi - lo) * sizeof *out);
+        for (int hop = 1; hop < workers; hop++)
+            add_scaled(out + lo, 1, sums + (size_t)((c + hop) % workers) * ELEMS + lo, hi - lo);
+    }
+}
+
+/* Floats in the order of their values. */
+static int64_t ordinal(float value) {
+    uint32_t bits = ls_f32_bits(value);
+    return bits >> 31 ? -(int64_t)(bits & 0x7FFFFFFFu) : (int64_t)bits;
+}
+
+static void ring_compare(const float *one, const float *many, demo_case *c) {
+    for (int i = 0; i < ELEMS; i++) {
+        int64_t ulp = llabs(ordinal(one[i]) - ordinal(many[i]));
+        if (ulp == 0) continue;
+        c->ring_differs++;
+        if (ulp > c->ring_max_ulp) c->ring_max_ulp = ulp < UINT32_MAX ? (uint32_t)ulp : UINT32_MAX;
+    }
+}
+
+static ls_status ring_run(const problem *p, demo_case *cases, int count) {
+    ls_status status = LS_OK;
+    float *zero = NULL, *leaves = NULL, *sums = NULL, *one = NULL, *many = NULL;
+    LS_TRY_OUT(floats_alloc(ELEMS, &zero));
+    LS_TRY_OUT(floats_alloc((size_t)GROUPS * ELEMS, &leaves));
+    LS_TRY_OUT(floats_alloc((size_t)cases[count - 1].workers * ELEMS, &sums));
+    LS_TRY_OUT(floats_alloc(ELEMS, &one));
+    LS_TRY_OUT(floats_alloc(ELEMS, &many));
+    for (int g = 0; g < GROUPS; g++) group_gradient(p, zero, g, leaves + (size_t)g * ELEMS);
+    ring_sum(leaves, 1, sums, one);
+    for (int c = 0; c < count; c++) {
+        ring_sum(leaves, cases[c].workers, sums, many);
+        ring_compare(one, many, &cases[c]);
+    }
+out:
+    free(zero);
+    free(leaves);
+    free(sums);
+    free(one);
+    free(many);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static ls_status case_run(const ls_options *opts, const problem *p, report *r, demo_case *c) {
+    ls_workers_options options;
+    ls_cli_workers_options(opts, &options);
+    options.workers = c->workers;
+    LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = r}));
+    c->seconds = r->seconds;
+    ls_hash_text(r->gradient[0], c->gradient);
+    ls_hash_text(r->weights[0], c->weights);
+    for (int rank = 1; rank < c->workers; rank++)
+        if (!ls_hash_equal(r->gradient[rank], r->gradient[0]) || !ls_hash_equal(r->weights[rank], r->weights[0]))
+            return ls_fail(LS_ERR_FAILED,
+                           "%d workers: worker %d got other bits than worker 0: the ordered sum is broken", c->workers,
+                           rank);
+    return LS_OK;
+}
+
+static ls_status cases_compare(const demo_case *cases, int count) {
+    for (int c = 1; c < count; c++)
+        if (strcmp(cases[c].gradient, cases[0].gradient) != 0 || strcmp(cases[c].weights, cases[0].weights) != 0)
+            return ls_fail(LS_ERR_FAILED, "%d workers did not give the bits of %d: the ordered sum is broken",
+                           cases[c].workers, cases[0].workers);
+    return LS_OK;
+}
+
+static void print_table(const demo_case *cases, int count) {
+    printf(
+        "A gradient of %d elements, summed from %d groups over different numbers of workers; %d steps of descent.\n\n",
+        ELEMS, GROUPS, STEPS);
+    printf("%-7s  %-32s  %-32s  %7s  %s\n", "", "ordered all-reduce", "", "", "ring all-reduce: change from 1 worker");
+    printf("%-7s  %-32s  %-32s  %7s  %16s  %12s\n", "workers", "hash of the gradient", "hash of the weights", "time",
+           "elements", "largest");
+    for (int c = 0; c < count; c++)
+        printf("%7d  %-32s  %-32s  %5.2f s  %7d (%4.1f %%)  %8u ulp\n", cases[c].workers, cases[c].gradient,
+               cases[c].weights, cases[c].seconds, cases[c].ring_differs, 100.0 * cases[c].ring_differs / ELEMS,
+               cases[c].ring_max_ulp);
+}
+
+static void print_verdict(const demo_case *cases, int count) {
+    int most = 0;
+    for (int c = 0; c < count; c++) most = cases[c].ring_differs > most ? cases[c].ring_differs : most;
+    printf("\nThe ordered sum gave the same bits on every number of workers, and so did training with it.\n");
+    if (most > 0)
+        printf("A ring adds in an order that depends on the number of workers: it changed up to %d of %d elements.\n",
+               most, ELEMS);
+}
+
+static ls_status print_json(const demo_case *cases, int count, bool equal) {
+    ls_status status = LS_OK;
+    json_t *rows = json_array();
+    for (int c = 0; c < count; c++)
+        json_array_append_new(rows, json_pack("{s:i, s:s, s:s, s:f, s:i, s:I}", "workers", cases[c].workers, "gradient",
+                                              cases[c].gradient, "weights", cases[c].weights, "seconds",
+                                              cases[c].seconds, "ring_elements_differ", cases[c].ring_differs,
+                                              "ring_max_ulp", (json_int_t)cases[c].ring_max_ulp));
+    json_t *all = json_pack("{s:i, s:i, s:i, s:b, s:o}", "elements", ELEMS, "groups", GROUPS, "steps", STEPS, "equal",
+                            equal, "rows", rows);
+    if (all == NULL || json_array_size(json_object_get(all, "rows")) != (size_t)count)
+        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
+        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
+    json_decref(all);
+    return status;
+}
+
+static int cases_choose(const ls_options *opts, demo_case *cases) {
+    static const int standard[CASES_MAX] = {1, 2, 3, 4, 5, 8};
+    int count = opts->workers == 0 ? CASES_MAX : opts->workers == 1 ? 1 : 2;
+    for (int c = 0; c < count; c++) cases[c] = (demo_case){.workers = standard[c]};
+    if (count == 2) cases[1].workers = (int)opts->workers;
+    return count;
+}
+
+ls_status ls_cmd_demo(const ls_options *opts) {
+    ls_status status = LS_OK, equal = LS_OK;
+    problem p = {NULL, NULL};
+    demo_case cases[CASES_MAX];
+    int count = cases_choose(opts, cases);
+    LS_TRY(ls_cli_require_own_workers("demo"));
+    report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (r == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *r);
+    LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));
+    LS_TRY_OUT(ring_run(&p, cases, count));
+    for (int c = 0; c < count; c++) LS_TRY_OUT(case_run(opts, &p, r, &cases[c]));
+    equal = cases_compare(cases, count);
+    if (opts->json)
+        LS_TRY_OUT(print_json(cases, count, equal == LS_OK));
+    else
+        print_table(cases, count);
+    if (!opts->json && equal == LS_OK) print_verdict(cases, count);
+    status = equal;
+out:
+    munmap(r, sizeof *r);
+    problem_free(&p);
+    return status;
+}

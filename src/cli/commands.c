@@ -1,0 +1,105 @@
+/* commands.c: from the words of the command line to a command. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "base/status.h"
+#include "config/suggest.h"
+
+enum { SHOWN = 80 };
+
+static ls_status (*const functions[LS_COMMAND_COUNT])(const ls_options *) = {
+#define LS_COMMAND(id, function, name, summary, examples) [LS_COMMAND_##id] = function,
+#include "config/commands.def"
+#undef LS_COMMAND
+};
+
+ls_status ls_cli_run_command(ls_command command, const ls_options *options) { return functions[command](options); }
+
+static bool is_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+
+/* How many words the name of the command takes if argv begins with it; else 0. */
+static int match(ls_command command, int argc, char *const argv[]) {
+    const char *name = ls_command_info_get(command)->name, *space = strchr(name, ' ');
+    if (!space) return strcmp(argv[0], name) == 0;
+    size_t length = (size_t)(space - name);
+    bool both =
+        argc > 1 && strlen(argv[0]) == length && strncmp(argv[0], name, length) == 0 && strcmp(argv[1], space + 1) == 0;
+    return both ? 2 : 0;
+}
+
+static bool is_group(const char *word) {
+    size_t length = strlen(word);
+    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
+        const char *name = ls_command_info_get(command)->name;
+        if (strncmp(name, word, length) == 0 && name[length] == ' ') return true;
+    }
+    return false;
+}
+
+static ls_status fail_unknown(int argc, char *const argv[]) {
+    char words[SHOWN + 1];
+    ls_suggest suggest;
+    bool both = is_group(argv[0]) && argc > 1;
+    snprintf(words, sizeof words, "%s%s%s", argv[0], both ? " " : "", both ? argv[1] : "");
+    ls_suggest_init(&suggest, words);
+    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
+        ls_suggest_offer(&suggest, ls_command_info_get(command)->name);
+    }
+    if (words[0] == '-') {
+        return ls_fail(LS_ERR_INPUT,
+                       "unknown flag %s; a command comes first, then its flags (lockstep --help lists the commands)",
+                       words);
+    }
+    if (!suggest.best) return ls_fail(LS_ERR_INPUT, "unknown command '%s' (lockstep --help lists them)", words);
+    return ls_fail(LS_ERR_INPUT, "unknown command '%s'; did you mean '%s'? (lockstep --help lists them)", words,
+                   suggest.best);
+}
+
+/* The command that argv begins with; fails when there is none. *count: the words of its name. */
+static ls_status find_command(int argc, char *const argv[], ls_command *out, int *count) {
+    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
+        *count = match(command, argc, argv);
+        *out = command;
+        if (*count) return LS_OK;
+    }
+    return fail_unknown(argc, argv);
+}
+
+static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]) {
+    int count;
+    request->task = LS_CLI_HELP_OVERVIEW;
+    if (argc == 0 || is_help(argv[0])) return LS_OK;
+    if (argc == 1 && is_group(argv[0])) {
+        request->task = LS_CLI_HELP_GROUP;
+        request->group = argv[0];
+        return LS_OK;
+    }
+    request->task = LS_CLI_HELP_COMMAND;
+    LS_TRY(find_command(argc, argv, &request->command, &count));
+    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind the command", SHOWN, argv[count]);
+}
+
+ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]) {
+    int count;
+    *request = (ls_cli_request){.task = LS_CLI_USAGE};
+    if (argc == 0) return LS_OK;
+    if (is_help(argv[0]) || strcmp(argv[0], "help") == 0) return read_help(request, argc - 1, argv + 1);
+    if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "--help-markdown") == 0) {
+        request->task = strcmp(argv[0], "--version") == 0 ? LS_CLI_VERSION : LS_CLI_HELP_MARKDOWN;
+        return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s", SHOWN, argv[1], argv[0]);
+    }
+    if (is_group(argv[0]) && (argc == 1 || is_help(argv[1]))) {
+        request->task = argc == 1 ? LS_CLI_USAGE : LS_CLI_HELP_GROUP;
+        request->group = argv[0];
+        return LS_OK;
+    }
+    LS_TRY(find_command(argc, argv, &request->command, &count));
+    request->task = LS_CLI_RUN;
+    request->argc = argc - count;
+    request->argv = argv + count;
+    for (int i = 0; i < request->argc; i++) {
+        if (is_help(request->argv[i])) request->task = LS_CLI_HELP_COMMAND;
+    }
+    return LS_OK;
+}

@@ -1,0 +1,120 @@
+/* main.c: runs one command and ends with its status. The one place that prints errors: one line each, on stderr.
+ *
+ * Output that could not be written is a failure too (a full disk must not look like success). A reader that has gone
+ * away is no error worth a word, as in `lockstep demo | head -1`: the run ends quietly, though not with success. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/status.h"
+
+static volatile sig_atomic_t reader_is_gone;
+
+static void note_broken_pipe(int signal_number) {
+    (void)signal_number;
+    reader_is_gone = 1;
+}
+
+/* A handler, not SIG_IGN: programs that a command starts shall find the signal as it was. */
+static ls_status catch_broken_pipes(void) {
+    struct sigaction action = {.sa_handler = note_broken_pipe, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGPIPE, &action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGPIPE");
+    return LS_OK;
+}
+
+/* A closed standard stream would be taken by the next file opened, and that file written over. The stand-in for
+ * standard output and error is opened for reading, so that writing still fails. */
+static ls_status fill_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) {
+            return ls_fail_errno(LS_ERR_RESOURCE, "cannot open /dev/null");
+        }
+    }
+    return LS_OK;
+}
+
+/* One line, whatever a file name or a value in the message holds. */
+static void print_error(const char *message) {
+    char line[LS_MESSAGE_MAX];
+    snprintf(line, sizeof line, "%s", message);
+    for (char *at = line; *at; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    }
+    fprintf(stderr, "lockstep: error: %s\n", line);
+}
+
+static ls_status flush_output(void) {
+    bool failed_before = ferror(stdout) != 0;
+    if (fflush(stdout) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output");
+    if (failed_before) return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output");
+    return LS_OK;
+}
+
+void ls_cli_workers_options(const ls_options *options, ls_workers_options *workers) {
+    *workers = (ls_workers_options){.workers = (int)options->workers,
+                                    .threads = (int)options->threads,
+                                    .no_pin = !options->pin,
+                                    .timeout_s = options->timeout,
+                                    .heap_bytes = options->shm_heap,
+                                    .node_size = (int)options->node_size};
+}
+
+/* Settings of the whole process. */
+static ls_status apply(const ls_options *options) {
+    ls_log_level level;
+    LS_TRY(ls_log_parse_level(options->log_level, &level));
+    ls_log_set_level(level);
+    ls_status status = ls_cpu_set_isa(options->isa);
+    if (status == LS_OK) return LS_OK;
+    char where[LS_OPTION_WHERE_MAX];
+    ls_options_where(options, LS_OPT_isa, where);
+    return ls_fail_at(status, "%s: ", where);
+}
+
+static ls_status run(const ls_cli_request *request) {
+    ls_options options;
+    LS_TRY(ls_options_parse(&options, request->command, request->argc, request->argv));
+    ls_status status = apply(&options);
+    if (status == LS_OK) {
+        ls_options_warn_env(request->command);
+        if (options.print_config) {
+            ls_options_print(&options, request->command, stdout);
+        } else {
+            status = ls_cli_run_command(request->command, &options);
+        }
+    }
+    ls_options_fini(&options);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    ls_cli_request request = {.task = LS_CLI_USAGE};
+    bool is_quiet = false;
+    ls_status status;
+    LS_TRY_OUT(fill_standard_streams());
+    LS_TRY_OUT(catch_broken_pipes());
+    LS_TRY_OUT(ls_cli_request_read(&request, argc > 0 ? argc - 1 : 0, argv + 1));
+    if (request.task == LS_CLI_USAGE) {
+        ls_cli_answer(&request, stderr);
+        return ls_status_exit_code(LS_ERR_INPUT);
+    }
+    if (request.task == LS_CLI_RUN) {
+        LS_TRY_OUT(run(&request));
+    } else {
+        ls_cli_answer(&request, stdout);
+    }
+    status = flush_output();
+    is_quiet = status != LS_OK && reader_is_gone;
+out:
+    /* A worker that stopped because another one failed leaves the telling to that one. */
+    if (status != LS_OK && status != LS_ERR_PEER && !is_quiet) print_error(ls_status_message());
+    return ls_status_exit_code(status);
+}

@@ -1,0 +1,141 @@
+/* all_gather.c: every member's piece to all, in order of rank.
+ *
+ * Members copy the pieces of their machine straight out of each other's buffers. A piece of another machine is received
+ * once, by one member (the owner's agent), into its own output, and copied on from there. Pieces may have any size.
+ * Bytes: each machine receives the others' pieces once; (L−1)/L of them are copied on by each member.
+ *
+ *     ranks 0 1 2 on machine A, 3 4 on B: rank 3 sends to 0, rank 4 to 1; rank 0 and 2 send to 3, rank 1 to 4 */
+#include "comm/comm.h"
+
+#include <string.h>
+
+enum { EXPOSE, LOCAL, RECEIVE, REMOTE, LEAVE };
+
+static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
+
+static ls_status expose(ls_request *r) {
+    ls_comm *comm = r->comm;
+    char *own = (char *)r->out + r->bounds[comm->rank];
+    if (r->in != own) memmove(own, r->in, piece_bytes(r, comm->rank));
+    /* Only members of a world of several machines read the whole output. */
+    if (comm->machines > 1) {
+        LS_TRY(ls_request_share_out(r, r->bounds[comm->size], true));
+        r->in = (char *)r->out + r->bounds[comm->rank];
+    } else {
+        void *shared;
+        LS_TRY(ls_request_share(r, own, piece_bytes(r, comm->rank), true, &shared));
+        r->in = shared;
+    }
+    if (comm->control) {
+        ls_slot *mine = ls_comm_slot(comm, r, comm->local);
+        mine->parts[0] = ls_comm_offset(comm, r->in);
+        mine->out = ls_comm_offset(comm, r->out);
+    }
+    return LS_OK;
+}
+
+static ls_status exchange(ls_request *r) {
+    ls_comm *comm = r->comm;
+    int tag = ls_request_net_tag(r, 0);
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (comm->machine_of[rank] == comm->machine || ls_comm_agent(comm, comm->machine, rank) != comm->rank) continue;
+        LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, rank, tag, (char *)r->out + r->bounds[rank],
+                                   piece_bytes(r, rank)));
+    }
+    for (int m = 0; m < comm->machines; m++) {
+        if (m == comm->machine) continue;
+        LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, ls_comm_agent(comm, m, comm->rank), tag, r->in,
+                                   piece_bytes(r, comm->rank)));
+    }
+    return LS_OK;
+}
+
+static void copy_local(ls_request *r) {
+    ls_comm *comm = r->comm;
+    /* Starting behind oneself keeps members from reading the same buffer at once. */
+    for (int i = 1; i < comm->local_size; i++) {
+        int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
+        ls_world_copy(comm->world, (char *)r->out + r->bounds[rank],
+                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]), piece_bytes(r, rank));
+    }
+}
+
+static void copy_remote(ls_request *r) {
+    ls_comm *comm = r->comm;
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (comm->machine_of[rank] == comm->machine) continue;
+        int l = rank % comm->local_size; /* the agent's local number */
+        if (l == comm->local) continue;
+        size_t at = r->bounds[rank];
+        ls_world_copy(comm->world, (char *)r->out + at,
+                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->out + at), piece_bytes(r, rank));
+    }
+}
+
+static ls_status step(ls_request *r) {
+    bool done;
+    for (;;) {
+        switch (r->phase) {
+        case EXPOSE:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            LS_TRY(expose(r));
+            ls_request_publish(r, 1);
+            if (r->comm->machines > 1) LS_TRY(exchange(r));
+            r->phase = LOCAL;
+            break;
+        case LOCAL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            copy_local(r);
+            r->phase = RECEIVE;
+            break;
+        case RECEIVE:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            ls_request_publish(r, 2);
+            r->phase = REMOTE;
+            break;
+        case REMOTE:
+            if (!ls_request_all_reached(r, 2)) return LS_OK;
+            if (r->comm->machines == 1) {
+                ls_request_complete(r);
+                return LS_OK;
+            }
+            copy_remote(r);
+            ls_request_publish(r, 3);
+            r->phase = LEAVE;
+            break;
+        case LEAVE:
+            if (!ls_request_all_reached(r, 3)) return LS_OK;
+            ls_request_complete(r);
+            return LS_OK;
+        }
+    }
+}
+
+ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
+                                   ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(ls_request_make(comm, "all-gather", step, true, &r));
+    ls_status status = ls_request_bounds(r);
+    if (status != LS_OK) {
+        ls_request_drop(r);
+        return status;
+    }
+    uint64_t mixed = 0;
+    r->bounds[0] = 0;
+    for (int i = 0; i < comm->size; i++) {
+        r->bounds[i + 1] = r->bounds[i] + bytes[i];
+        mixed = ls_fingerprint(mixed, bytes[i], 0, 0);
+    }
+    r->fingerprint = ls_fingerprint(3, r->bounds[comm->size], mixed, 0);
+    r->in = in;
+    r->out = out_buffer;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_all_gather(ls_comm *comm, const void *in, void *out, const size_t *bytes) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_all_gather_start(comm, in, out, bytes, &r), r);
+}

@@ -1,0 +1,208 @@
+/* all_reduce.c: the ordered sum, whole on every member.
+ *
+ * Small, on one machine: members put their parts into the slot itself, wait for each other once, and each adds up
+ * everything: one hop.
+ * Otherwise: member d adds up shard d, reading all parts where they lie, and writes the sum to the output of every
+ * member of its machine. Between machines, window by window, the other machines' subtrees arrive first (reduce.c), and
+ * the finished shard goes to one member of each other machine, which writes it to all outputs there.
+ *
+ * Stages of a window: +1 parts read and sent on (outputs may be overwritten: they may be parts), +2 outputs written.
+ * Bytes on one machine: W·n read and W·n written in all. */
+#include "comm/collectives/reduce.h"
+
+#include <string.h>
+
+#include "kernels/tree_sum.h"
+
+enum { BEGIN, SMALL, LOCAL, EXCHANGE, PARTS_READ, SUM, SPREAD, WRITTEN };
+
+/* From here on outputs bypass the caches: nobody's cache could hold them. */
+static const size_t stream_bytes = (size_t)4 << 20;
+/* What one member may read in all in the small form, and in how many parts. */
+enum { SMALL_READ_BYTES = 64 << 10, SMALL_PARTS = 64 };
+
+/* ---- small
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_small(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    size_t part = r->bytes * ls_reduce_width(r);
+    return comm->machines == 1 && comm->control && part <= LS_SMALL_BYTES && r->plan->all_parts <= SMALL_PARTS &&
+           part * (size_t)r->plan->most_parts <= LS_SMALL_BYTES &&
+           part * (size_t)r->plan->all_parts <= SMALL_READ_BYTES;
+}
+
+static size_t part_bytes(const ls_request *r, ls_tree_node node) {
+    return r->bytes * ls_dtype_bytes(r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype);
+}
+
+static void put_small(ls_request *r) {
+    ls_comm *comm = r->comm;
+    char *to = ls_comm_small(comm, r, comm->local);
+    const ls_reduce_plan *plan = r->plan;
+    int first = plan->part_first[comm->rank], n = plan->part_first[comm->rank + 1] - first;
+    size_t stride = r->bytes * ls_reduce_width(r);
+    for (int i = 0; i < n && r->bytes > 0; i++)
+        memcpy(to + (size_t)i * stride, r->parts[i], part_bytes(r, plan->parts[first + i]));
+}
+
+static void sum_small(ls_request *r) {
+    const ls_reduce_plan *plan = r->plan;
+    ls_tree_source sources[SMALL_PARTS];
+    size_t stride = r->bytes * ls_reduce_width(r);
+    for (int i = 0; i < plan->n_sources; i++) {
+        const ls_reduce_source *s = &plan->sources[i];
+        sources[i].data = ls_comm_small(r->comm, r, s->local) + (size_t)s->index * stride;
+        sources[i].dtype = r->dtype == LS_BF16 && s->node.count > 1 ? LS_F32 : r->dtype;
+    }
+    void *outs[1] = {r->out};
+    ls_tree_sum_run(&plan->whole, sources, r->dtype == LS_I64, outs, 1, false, r->bytes);
+}
+
+/* ---- large
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static char *output_of(const ls_request *r, int local) {
+    const ls_comm *comm = r->comm;
+    return local == comm->local ? r->out : ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, local)->out);
+}
+
+/* Whether some output may also be a part: then its lines are in the cache already, and a plain store is cheaper. */
+static bool is_in_place(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    for (int l = 0; comm->control && l < comm->local_size; l++) {
+        const ls_slot *slot = ls_comm_slot(comm, r, l);
+        int rank = ls_comm_local_rank(comm, l);
+        for (int i = 0; i < r->plan->part_first[rank + 1] - r->plan->part_first[rank]; i++)
+            if (slot->parts[i] == slot->out) return true;
+    }
+    return false;
+}
+
+static ls_status write_shard(ls_request *r) {
+    const ls_comm *comm = r->comm;
+    void *outs[LS_WORKERS_MAX];
+    size_t begin;
+    (void)ls_reduce_window(r, comm->rank, &begin);
+    /* The own output first, then round: members do not write to the same memory at once. */
+    for (int i = 0; i < comm->local_size; i++)
+        outs[i] = output_of(r, (comm->local + i) % comm->local_size) + begin * ls_reduce_width(r);
+    bool stream = r->bytes * ls_reduce_width(r) >= stream_bytes && !is_in_place(r);
+    return ls_reduce_sum(r, outs, comm->local_size, stream);
+}
+
+static ls_status exchange_shards(ls_request *r) {
+    ls_comm *comm = r->comm;
+    size_t begin, n, width = ls_reduce_width(r);
+    int tag = ls_request_net_tag(r, 1);
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (comm->machine_of[rank] == comm->machine || ls_comm_agent(comm, comm->machine, rank) != comm->rank) continue;
+        n = ls_reduce_window(r, rank, &begin);
+        if (n) LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, rank, tag, (char *)r->out + begin * width, n * width));
+    }
+    n = ls_reduce_window(r, comm->rank, &begin);
+    for (int m = 0; m < comm->machines && n > 0; m++) {
+        if (m == comm->machine) continue;
+        LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, ls_comm_agent(comm, m, comm->rank), tag,
+                                   (char *)r->out + begin * width, n * width));
+    }
+    return LS_OK;
+}
+
+static void spread_arrivals(ls_request *r) {
+    ls_comm *comm = r->comm;
+    size_t width = ls_reduce_width(r);
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (comm->machine_of[rank] == comm->machine || ls_comm_agent(comm, comm->machine, rank) != comm->rank) continue;
+        size_t begin, n = ls_reduce_window(r, rank, &begin);
+        for (int l = 0; l < comm->local_size; l++)
+            if (l != comm->local)
+                ls_world_copy(comm->world, output_of(r, l) + begin * width, (char *)r->out + begin * width, n * width);
+    }
+}
+
+static ls_status begin(ls_request *r) {
+    ls_comm *comm = r->comm;
+    if (is_small(r)) {
+        put_small(r);
+        r->phase = SMALL;
+    } else {
+        LS_TRY(ls_reduce_expose(r));
+        LS_TRY(ls_request_share_out(r, r->bytes * ls_reduce_width(r), false));
+        if (comm->control) ls_comm_slot(comm, r, comm->local)->out = ls_comm_offset(comm, r->out);
+        r->phase = LOCAL;
+    }
+    ls_request_publish(r, 1);
+    return LS_OK;
+}
+
+static ls_status step(ls_request *r) {
+    bool one_machine = r->comm->machines == 1, done;
+    for (;;) {
+        uint64_t stage = 2 + 2 * (uint64_t)r->window;
+        switch (r->phase) {
+        case BEGIN:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            LS_TRY(begin(r));
+            break;
+        case SMALL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            sum_small(r);
+            ls_request_complete(r);
+            return LS_OK;
+        case LOCAL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            r->phase = one_machine ? SUM : EXCHANGE;
+            break;
+        case EXCHANGE:
+            LS_TRY(ls_reduce_exchange(r));
+            r->phase = PARTS_READ;
+            break;
+        case PARTS_READ:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            ls_request_publish(r, stage);
+            r->phase = SUM;
+            break;
+        case SUM:
+            if (!one_machine && !ls_request_all_reached(r, stage)) return LS_OK;
+            LS_TRY(write_shard(r));
+            if (!one_machine) LS_TRY(exchange_shards(r));
+            r->phase = SPREAD;
+            break;
+        case SPREAD:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            spread_arrivals(r);
+            ls_request_publish(r, stage + 1);
+            r->phase = WRITTEN;
+            break;
+        case WRITTEN:
+            if (!ls_request_all_reached(r, stage + 1)) return LS_OK;
+            if (++r->window < ls_reduce_windows(r)) {
+                r->phase = EXCHANGE;
+                break;
+            }
+            ls_request_complete(r);
+            return LS_OK;
+        }
+    }
+}
+
+ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                   void *out_buffer, size_t elems, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, "all-reduce", step, 6, &r));
+    ls_shard_bounds(elems, comm->size, r->bounds);
+    r->out = out_buffer;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_all_reduce(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, void *out,
+                             size_t elems) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_all_reduce_start(comm, runs, dtype, parts, out, elems, &r), r);
+}

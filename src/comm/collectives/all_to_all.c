@@ -1,0 +1,105 @@
+/* all_to_all.c: block r of every member to member r.
+ *
+ * Members of one machine copy their blocks straight out of each other's buffers, everybody starting with another
+ * neighbour. Blocks for other machines are messages from member to member. An operation in place works on a copy of the
+ * input. */
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXPOSE, LOCAL, REMOTE, LEAVE };
+
+static ls_status expose(ls_request *r) {
+    ls_comm *comm = r->comm;
+    size_t all = r->bytes * (size_t)comm->size;
+    void *shared = NULL;
+    if (r->in == r->out && all > 0 && comm->control) {
+        LS_TRY(ls_heap_alloc(&comm->world->heap, all, true, &shared));
+        r->staging[r->staged++] = shared;
+        ls_world_copy(comm->world, shared, r->in, all);
+    } else if (r->in == r->out && all > 0) {
+        r->scratch = malloc(all);
+        if (!r->scratch) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu MiB of an all-to-all", all >> 20);
+        shared = memcpy(r->scratch, r->in, all);
+    } else {
+        LS_TRY(ls_request_share(r, r->in, all, true, &shared));
+    }
+    r->in = shared;
+    if (comm->control) ls_comm_slot(comm, r, comm->local)->parts[0] = ls_comm_offset(comm, r->in);
+    return LS_OK;
+}
+
+static ls_status exchange(ls_request *r) {
+    ls_comm *comm = r->comm;
+    int tag = ls_request_net_tag(r, 0);
+    for (int i = 1; i < comm->size; i++) {
+        int from = (comm->rank + comm->size - i) % comm->size, to = (comm->rank + i) % comm->size;
+        if (comm->machine_of[from] != comm->machine)
+            LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, from, tag, (char *)r->out + (size_t)from * r->bytes,
+                                       r->bytes));
+        if (comm->machine_of[to] != comm->machine)
+            LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, to, tag, (const char *)r->in + (size_t)to * r->bytes,
+                                       r->bytes));
+    }
+    return LS_OK;
+}
+
+static void copy_local(ls_request *r) {
+    ls_comm *comm = r->comm;
+    size_t mine = (size_t)comm->rank * r->bytes;
+    if (r->bytes) memcpy((char *)r->out + mine, (const char *)r->in + mine, r->bytes);
+    for (int i = 1; r->bytes && i < comm->local_size; i++) {
+        int l = (comm->local + i) % comm->local_size;
+        const char *from = ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]);
+        ls_world_copy(comm->world, (char *)r->out + (size_t)ls_comm_local_rank(comm, l) * r->bytes, from + mine,
+                      r->bytes);
+    }
+}
+
+static ls_status step(ls_request *r) {
+    bool done;
+    for (;;) {
+        switch (r->phase) {
+        case EXPOSE:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            LS_TRY(expose(r));
+            ls_request_publish(r, 1);
+            if (r->comm->machines > 1) LS_TRY(exchange(r));
+            r->phase = LOCAL;
+            break;
+        case LOCAL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            copy_local(r);
+            ls_request_publish(r, 2);
+            r->phase = REMOTE;
+            break;
+        case REMOTE:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            r->phase = LEAVE;
+            break;
+        case LEAVE:
+            if (!ls_request_all_reached(r, 2)) return LS_OK;
+            ls_request_complete(r);
+            return LS_OK;
+        }
+    }
+}
+
+ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(ls_request_make(comm, "all-to-all", step, true, &r));
+    r->fingerprint = ls_fingerprint(4, bytes, 0, 0);
+    r->in = in;
+    r->out = out_buffer;
+    r->bytes = bytes;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_all_to_all(ls_comm *comm, const void *in, void *out, size_t bytes) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_all_to_all_start(comm, in, out, bytes, &r), r);
+}

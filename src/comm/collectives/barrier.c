@@ -1,0 +1,75 @@
+/* barrier.c: nobody leaves before all have come.
+ *
+ * One machine: each member publishes stage 1 and waits for the others' stage 1: one message deep.
+ * Several machines: members come (stage 1); the first member of each machine then passes word in rounds, round k to the
+ * machine 2^k further on, ⌈log2 M⌉ rounds in all; then it lets its own go (stage 2).
+ *
+ *     5 machines    round 0: m → m+1    round 1: m → m+2    round 2: m → m+4 (mod 5): all have heard of all */
+#include "comm/comm.h"
+
+enum { COME, LOCAL, ROUND, ROUND_WAIT, RELEASE };
+
+static ls_status step(ls_request *r) {
+    ls_comm *comm = r->comm;
+    int machines = comm->machines;
+    for (;;) {
+        switch (r->phase) {
+        case COME:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            ls_request_publish(r, 1);
+            r->phase = LOCAL;
+            break;
+        case LOCAL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            if (machines == 1) {
+                ls_request_complete(r);
+                return LS_OK;
+            }
+            r->phase = comm->local == 0 ? ROUND : RELEASE;
+            break;
+        case ROUND: {
+            size_t hop = (size_t)1 << r->window;
+            if (hop >= (size_t)machines) {
+                ls_request_publish(r, 2);
+                ls_request_complete(r);
+                return LS_OK;
+            }
+            int to = (int)(((size_t)comm->machine + hop) % (size_t)machines);
+            int from = (int)(((size_t)comm->machine + (size_t)machines - hop) % (size_t)machines);
+            int tag = ls_request_net_tag(r, 0);
+            LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[from]], tag, NULL,
+                                       0));
+            LS_TRY(
+                ls_request_net_send(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[to]], tag, NULL, 0));
+            r->phase = ROUND_WAIT;
+            break;
+        }
+        case ROUND_WAIT: {
+            bool done;
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            r->window++;
+            r->phase = ROUND;
+            break;
+        }
+        case RELEASE:
+            if (!ls_request_reached(r, 0, 2)) return LS_OK;
+            ls_request_complete(r);
+            return LS_OK;
+        }
+    }
+}
+
+ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(ls_request_make(comm, "barrier", step, true, &r));
+    r->fingerprint = ls_fingerprint(1, 0, 0, 0);
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_barrier(ls_comm *comm) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_barrier_start(comm, &r), r);
+}

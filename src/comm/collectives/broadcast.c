@@ -1,0 +1,111 @@
+/* broadcast.c: the root's buffer to all.
+ *
+ * Between machines along a binomial tree: the root's machine is number 0, machine m gets the data from m less its
+ * highest bit and passes it on to m + 2^k. On each machine one member (the root, or the first) holds the data in shared
+ * memory, and the others copy it from there. Bytes: (M−1)·n between machines, ⌈log2 M⌉ deep; one copy a member.
+ *
+ *     5 machines    0→1    0→2 1→3    0→4 */
+#include "comm/comm.h"
+
+enum { EXPOSE, RECEIVE, RECEIVE_WAIT, SEND, SEND_WAIT, WAIT_READERS, READ };
+
+/* The member of a machine that has the data first. */
+static int holder(const ls_comm *comm, int root, int machine) {
+    return machine == comm->machine_of[root] ? root : comm->machine_ranks[comm->machine_first[machine]];
+}
+
+static int machine_at(const ls_comm *comm, int root, size_t number) {
+    return (int)(((size_t)comm->machine_of[root] + number) % (size_t)comm->machines);
+}
+
+static size_t highest_bit(size_t number) {
+    size_t bit = 1;
+    while (bit * 2 <= number) bit *= 2;
+    return bit;
+}
+
+static ls_status send_on(ls_request *r, size_t mine) {
+    ls_comm *comm = r->comm;
+    for (size_t bit = mine ? 2 * highest_bit(mine) : 1; mine + bit < (size_t)comm->machines; bit *= 2) {
+        int to = holder(comm, r->peer, machine_at(comm, r->peer, mine + bit));
+        LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, to, ls_request_net_tag(r, 0), r->out, r->bytes));
+    }
+    return LS_OK;
+}
+
+static ls_status step(ls_request *r) {
+    ls_comm *comm = r->comm;
+    int keeper = holder(comm, r->peer, comm->machine);
+    size_t mine = (size_t)((comm->machine - comm->machine_of[r->peer] + comm->machines) % comm->machines);
+    bool done;
+    for (;;) {
+        switch (r->phase) {
+        case EXPOSE:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            if (comm->rank != keeper) {
+                r->phase = READ;
+                break;
+            }
+            LS_TRY(ls_request_share_out(r, r->bytes, comm->rank == r->peer));
+            r->phase = mine ? RECEIVE : SEND;
+            break;
+        case RECEIVE: {
+            int from = holder(comm, r->peer, machine_at(comm, r->peer, mine - highest_bit(mine)));
+            LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, from, ls_request_net_tag(r, 0), r->out, r->bytes));
+            r->phase = RECEIVE_WAIT;
+            break;
+        }
+        case RECEIVE_WAIT:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            r->phase = SEND;
+            break;
+        case SEND:
+            LS_TRY(send_on(r, mine));
+            if (comm->control) ls_comm_slot(comm, r, comm->local)->out = ls_comm_offset(comm, r->out);
+            ls_request_publish(r, 1);
+            r->phase = SEND_WAIT;
+            break;
+        case SEND_WAIT:
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            r->phase = WAIT_READERS;
+            break;
+        case WAIT_READERS:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            if (comm->rank == r->peer) r->user_out = NULL;
+            ls_request_complete(r);
+            return LS_OK;
+        case READ: {
+            int local = 0;
+            while (ls_comm_local_rank(comm, local) != keeper) local++;
+            if (!ls_request_reached(r, local, 1)) return LS_OK;
+            const ls_slot *slot = ls_comm_slot(comm, r, local);
+            LS_TRY(ls_request_check_peer(r, local));
+            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes);
+            ls_request_publish(r, 1);
+            ls_request_complete(r);
+            return LS_OK;
+        }
+        }
+    }
+}
+
+ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    if (root < 0 || root >= comm->size)
+        return ls_fail(LS_ERR_INPUT, "broadcast from %d: the communicator has members 0 to %d", root, comm->size - 1);
+    LS_TRY(ls_request_make(comm, "broadcast", step, true, &r));
+    r->fingerprint = ls_fingerprint(2, (uint64_t)root, bytes, 0);
+    r->peer = root;
+    r->out = buffer;
+    r->bytes = bytes;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_broadcast_start(comm, root, buffer, bytes, &r), r);
+}

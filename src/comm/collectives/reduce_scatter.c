@@ -1,0 +1,89 @@
+/* reduce_scatter.c: the ordered sum, each member gets its shard.
+ *
+ * Every worker reads all parts of its own shard and adds them in the order of the tree: (W−1)/W of the data moves, one
+ * hop deep, as many bytes as a ring with one hop instead of W−1. Stage 1: parts can be read; then, window by window,
+ * stage 2 + k: done reading (and sending on) window k. */
+#include "comm/collectives/reduce.h"
+
+enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
+
+static ls_status step(ls_request *r) {
+    bool done;
+    for (;;) {
+        switch (r->phase) {
+        case EXPOSE:
+            if (!ls_request_slot_free(r)) return LS_OK;
+            LS_TRY(ls_reduce_expose(r));
+            ls_request_publish(r, 1);
+            r->phase = LOCAL;
+            break;
+        case LOCAL:
+            if (!ls_request_all_reached(r, 1)) return LS_OK;
+            LS_TRY(ls_request_check_peers(r));
+            r->phase = EXCHANGE;
+            break;
+        case EXCHANGE:
+            LS_TRY(ls_reduce_exchange(r));
+            r->phase = SUM;
+            break;
+        case SUM: {
+            LS_TRY(ls_request_net_done(r, &done));
+            if (!done) return LS_OK;
+            size_t begin;
+            (void)ls_reduce_window(r, r->comm->rank, &begin);
+            void *outs[1] = {(char *)r->out + (begin - r->bounds[r->comm->rank]) * ls_reduce_width(r)};
+            LS_TRY(ls_reduce_sum(r, outs, 1, false));
+            if (++r->window < ls_reduce_windows(r)) {
+                r->phase = EXCHANGE;
+                break;
+            }
+            ls_request_publish(r, 2);
+            r->phase = LEAVE;
+            break;
+        }
+        case LEAVE:
+            if (!ls_request_all_reached(r, 2)) return LS_OK;
+            ls_request_complete(r);
+            return LS_OK;
+        }
+    }
+}
+
+static ls_status check_shards(const size_t *shards, int size, size_t elems) {
+    if (!shards) return LS_OK;
+    bool good = shards[0] == 0 && shards[size] == elems;
+    for (int i = 0; i < size; i++) good = good && shards[i] <= shards[i + 1];
+    return good ? LS_OK : ls_fail(LS_ERR_INPUT, "shards must ascend from 0 to %zu elements", elems);
+}
+
+ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                       void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(check_shards(shards, comm->size, elems));
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, "reduce-scatter", step, 5, &r));
+    if (shards)
+        for (int i = 0; i <= comm->size; i++) r->bounds[i] = shards[i];
+    else
+        ls_shard_bounds(elems, comm->size, r->bounds);
+    uint64_t mixed = 0;
+    for (int i = 0; i < comm->size; i++) mixed = ls_fingerprint(mixed, r->bounds[i], 0, 0);
+    r->fingerprint ^= mixed;
+    r->out = out_buffer;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_reduce_scatter(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                 void *out, const size_t *shards, size_t elems) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out, shards, elems, &r), r);
+}
+
+void ls_shard_bounds(size_t elems, int size, size_t *bounds) {
+    size_t blocks = (elems + 1023) / 1024, each = blocks / (size_t)size, more = blocks % (size_t)size;
+    bounds[0] = 0;
+    for (int i = 0; i < size; i++) {
+        size_t end = bounds[i] + (each + ((size_t)i < more)) * 1024;
+        bounds[i + 1] = end < elems ? end : elems;
+    }
+}

@@ -1,0 +1,347 @@
+/* send_recv.c: messages between two members.
+ *
+ * On one machine the sender writes a record (tag, size, where the data is) and puts its offset into a ring that only
+ * this pair uses; the receiver empties the ring into a list of its own and looks there for its tag, so messages are
+ * matched in the order sent, and no number of unmatched ones can block the ring. Small messages travel inside the
+ * record and the sender is done at once; large ones are copied straight from the sender's buffer to the receiver's, and
+ * the sender is done after that.
+ *
+ *     sender's heap:  channel { head, tail, ring of offsets } ──► record { state, tag, bytes, data | offset of the
+ * buffer }
+ *
+ * The channel is made with the first message; its offset in the control block tells the receiver. A member's messages
+ * to itself meet in a private list. Between machines the transport matches. */
+#include "comm/comm.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RING = 256, INSIDE_BYTES = 4096, TAG_MAX = 32767 };
+enum { RECORD_SENT = 1, RECORD_TAKEN };
+enum { BEGIN, POSTED, NET };
+
+typedef struct record {
+    _Alignas(64) _Atomic int state;
+    int tag;
+    uint64_t bytes;
+    uint64_t data; /* offset of the sender's buffer, 0: inside */
+    char inside[INSIDE_BYTES];
+} record;
+
+typedef struct channel {
+    _Alignas(128) _Atomic uint64_t head; /* messages the receiver has listed */
+    _Alignas(128) _Atomic uint64_t tail; /* messages the sender has put in */
+    uint64_t ring[RING];
+} channel;
+
+typedef struct listed {
+    record *message;
+    struct listed *next;
+} listed;
+
+struct ls_mail {
+    channel **out, **in; /* by local number; NULL until the first message */
+    listed **list;       /* by local number of the sender: arrived, not matched; oldest first */
+    listed *spare;
+    record **sent; /* small messages that may still be unread */
+    int n_sent, sent_room;
+    ls_request *to_self; /* sends to this very worker, chained by `message` */
+};
+
+ls_status ls_mail_open(ls_comm *comm) {
+    size_t n = (size_t)comm->local_size;
+    ls_mail *mail = comm->mail = calloc(1, sizeof *mail);
+    if (!mail) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
+    mail->out = calloc(n, sizeof(channel *));
+    mail->in = calloc(n, sizeof(channel *));
+    mail->list = calloc(n, sizeof(listed *));
+    return mail->out && mail->in && mail->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
+}
+
+static void free_list(listed *list) {
+    while (list) {
+        listed *next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+void ls_mail_close(ls_comm *comm) {
+    ls_mail *mail = comm->mail;
+    if (!mail) return;
+    for (int l = 0; l < comm->local_size; l++) {
+        if (mail->list) free_list(mail->list[l]);
+        if (mail->out) ls_heap_free(&comm->world->heap, mail->out[l]);
+    }
+    for (int i = 0; i < mail->n_sent; i++) ls_heap_free(&comm->world->heap, mail->sent[i]);
+    free_list(mail->spare);
+    free(mail->sent);
+    free(mail->out);
+    free(mail->in);
+    free(mail->list);
+    free(mail);
+    comm->mail = NULL;
+}
+
+static int local_number(const ls_comm *comm, int rank) {
+    int l = 0;
+    while (ls_comm_local_rank(comm, l) != rank) l++;
+    return l;
+}
+
+/* ---- sending
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static ls_status open_channel(ls_comm *comm, int to) {
+    if (comm->mail->out[to]) return LS_OK;
+    void *block;
+    LS_TRY(ls_heap_alloc(&comm->world->heap, sizeof(channel), false, &block));
+    comm->mail->out[to] = block;
+    atomic_store_explicit(&comm->channels[comm->local * comm->local_size + to],
+                          ls_segment_offset(&comm->world->segment, block), memory_order_release);
+    return LS_OK;
+}
+
+/* A record that the receiver is done with, or a new one. */
+static ls_status take_record(ls_comm *comm, record **out) {
+    ls_mail *mail = comm->mail;
+    for (int i = 0; i < mail->n_sent; i++) {
+        if (atomic_load_explicit(&mail->sent[i]->state, memory_order_acquire) != RECORD_TAKEN) continue;
+        *out = mail->sent[i];
+        mail->sent[i] = mail->sent[--mail->n_sent];
+        return LS_OK;
+    }
+    void *block;
+    LS_TRY(ls_heap_alloc(&comm->world->heap, sizeof(record), true, &block));
+    *out = block;
+    return LS_OK;
+}
+
+/* Records stay with the sender for its next messages. */
+static ls_status keep_record(ls_comm *comm, record *message) {
+    ls_mail *mail = comm->mail;
+    if (mail->n_sent == mail->sent_room) {
+        int room = mail->sent_room ? 2 * mail->sent_room : 16;
+        record **sent = realloc(mail->sent, sizeof *sent * (size_t)room);
+        if (!sent) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
+        mail->sent = sent;
+        mail->sent_room = room;
+    }
+    mail->sent[mail->n_sent++] = message;
+    return LS_OK;
+}
+
+static ls_status post(ls_request *r, int to, bool *posted) {
+    ls_comm *comm = r->comm;
+    LS_TRY(open_channel(comm, to));
+    channel *c = comm->mail->out[to];
+    uint64_t tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
+    *posted = tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
+    if (!*posted) return LS_OK;
+    record *message;
+    LS_TRY(take_record(comm, &message));
+    message->tag = r->tag;
+    message->bytes = r->bytes;
+    message->data = 0;
+    if (r->bytes <= INSIDE_BYTES) {
+        if (r->bytes) memcpy(message->inside, r->in, r->bytes);
+    } else {
+        void *shared;
+        LS_TRY(ls_request_share(r, r->in, r->bytes, true, &shared));
+        message->data = ls_segment_offset(&comm->world->segment, shared);
+    }
+    atomic_store_explicit(&message->state, RECORD_SENT, memory_order_relaxed);
+    if (!message->data) LS_TRY(keep_record(comm, message));
+    r->message = message;
+    c->ring[tail % RING] = ls_segment_offset(&comm->world->segment, message);
+    atomic_store_explicit(&c->tail, tail + 1, memory_order_release);
+    comm->world->moves++;
+    ls_world_ring(comm);
+    return LS_OK;
+}
+
+/* Whether no earlier request of the same kind is still at its beginning: sends to a member start in order, and receives of one
+ * tag take messages in order. A request looks at itself first when it is launched, before its elders were moved along. */
+static bool is_eldest(const ls_request *r, bool same_tag) {
+    for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
+        if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) && !x->done &&
+            x->phase == BEGIN)
+            return false;
+    return true;
+}
+
+static ls_status step_send(ls_request *r) {
+    ls_comm *comm = r->comm;
+    bool done;
+    if (r->phase == BEGIN && comm->machine_of[r->peer] != comm->machine) {
+        LS_TRY(ls_request_net_send(r, LS_NET_MESSAGE, r->peer, r->tag, r->in, r->bytes));
+        r->phase = NET;
+    } else if (r->phase == BEGIN && r->peer == comm->rank) {
+        ls_request **last = &comm->mail->to_self;
+        while (*last) last = (ls_request **)&(*last)->message;
+        *last = r;
+        r->phase = POSTED;
+        return LS_OK; /* the receiver ends it */
+    } else if (r->phase == BEGIN) {
+        r->blocked_on = r->peer;
+        if (!is_eldest(r, false)) return LS_OK;
+        bool posted;
+        LS_TRY(post(r, local_number(comm, r->peer), &posted));
+        if (!posted) return LS_OK;
+        r->phase = POSTED;
+        if (r->bytes <= INSIDE_BYTES) ls_request_complete(r);
+        return LS_OK;
+    }
+    if (r->phase == NET) {
+        LS_TRY(ls_request_net_done(r, &done));
+        if (done) ls_request_complete(r);
+        return LS_OK;
+    }
+    if (r->peer == comm->rank) return LS_OK;
+    record *message = r->message;
+    r->blocked_on = r->peer;
+    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_OK;
+    LS_TRY(keep_record(comm, message));
+    ls_request_complete(r);
+    return LS_OK;
+}
+
+/* ---- receiving
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* Empties the ring of one sender into the private list. */
+static ls_status list_arrivals(ls_comm *comm, int from) {
+    ls_mail *mail = comm->mail;
+    if (!mail->in[from]) {
+        uint64_t at =
+            atomic_load_explicit(&comm->channels[from * comm->local_size + comm->local], memory_order_acquire);
+        if (!at) return LS_OK;
+        mail->in[from] = ls_segment_at(&comm->world->segment, at);
+    }
+    channel *c = mail->in[from];
+    uint64_t head = atomic_load_explicit(&c->head, memory_order_relaxed);
+    uint64_t tail = atomic_load_explicit(&c->tail, memory_order_acquire);
+    if (head == tail) return LS_OK;
+    listed **last = &mail->list[from];
+    while (*last) last = &(*last)->next;
+    for (; head < tail; head++) {
+        listed *entry = mail->spare;
+        if (entry)
+            mail->spare = entry->next;
+        else if (!(entry = malloc(sizeof *entry)))
+            return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
+        *entry = (listed){ls_segment_at(&comm->world->segment, c->ring[head % RING]), NULL};
+        *last = entry;
+        last = &entry->next;
+    }
+    atomic_store_explicit(&c->head, head, memory_order_release);
+    comm->world->moves++;
+    return LS_OK;
+}
+
+static ls_status check_size(const ls_request *r, uint64_t bytes) {
+    if (bytes == r->bytes) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "worker %d received %llu bytes with tag %d from worker %d where it expected %zu",
+                   r->comm->world_rank[r->comm->rank], (unsigned long long)bytes, r->tag, r->comm->world_rank[r->peer],
+                   r->bytes);
+}
+
+static ls_status receive_local(ls_request *r, int from) {
+    ls_comm *comm = r->comm;
+    LS_TRY(list_arrivals(comm, from));
+    for (listed **at = &comm->mail->list[from]; *at; at = &(*at)->next) {
+        listed *entry = *at;
+        record *message = entry->message;
+        if (message->tag != r->tag) continue;
+        LS_TRY(check_size(r, message->bytes));
+        if (message->data)
+            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes);
+        else if (r->bytes)
+            memcpy(r->out, message->inside, r->bytes);
+        *at = entry->next;
+        entry->next = comm->mail->spare;
+        comm->mail->spare = entry;
+        atomic_store_explicit(&message->state, RECORD_TAKEN, memory_order_release);
+        ls_world_ring(comm);
+        ls_request_complete(r);
+        return LS_OK;
+    }
+    return LS_OK;
+}
+
+static ls_status receive_from_self(ls_request *r) {
+    for (ls_request **at = &r->comm->mail->to_self; *at; at = (ls_request **)&(*at)->message) {
+        ls_request *send = *at;
+        if (send->tag != r->tag) continue;
+        LS_TRY(check_size(r, send->bytes));
+        if (r->bytes) memmove(r->out, send->in, r->bytes);
+        *at = send->message;
+        send->message = NULL;
+        ls_request_complete(send);
+        ls_request_complete(r);
+        return LS_OK;
+    }
+    return LS_OK;
+}
+
+static ls_status step_recv(ls_request *r) {
+    ls_comm *comm = r->comm;
+    bool done;
+    r->blocked_on = r->peer;
+    if (comm->machine_of[r->peer] != comm->machine) {
+        if (r->phase == BEGIN) LS_TRY(ls_request_net_recv(r, LS_NET_MESSAGE, r->peer, r->tag, r->out, r->bytes));
+        r->phase = NET;
+        LS_TRY(ls_request_net_done(r, &done));
+        if (done) ls_request_complete(r);
+        return LS_OK;
+    }
+    if (!is_eldest(r, true)) return LS_OK;
+    if (r->peer == comm->rank) return receive_from_self(r);
+    return receive_local(r, local_number(comm, r->peer));
+}
+
+/* ---- the calls
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
+    if (partner < 0 || partner >= comm->size)
+        return ls_fail(LS_ERR_INPUT, "%s %d: the communicator has members 0 to %d", what, partner, comm->size - 1);
+    if (tag < 0 || tag > TAG_MAX)
+        return ls_fail(LS_ERR_INPUT, "%s %d: tag %d is not between 0 and %d", what, partner, tag, TAG_MAX);
+    return LS_OK;
+}
+
+ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(check_partner(comm, "send to", to, tag));
+    LS_TRY(ls_request_make(comm, "send", step_send, false, &r));
+    r->peer = to;
+    r->tag = tag;
+    r->in = buffer;
+    r->bytes = bytes;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out) {
+    ls_request *r;
+    *out = NULL;
+    LS_TRY(check_partner(comm, "receive from", from, tag));
+    LS_TRY(ls_request_make(comm, "receive", step_recv, false, &r));
+    r->peer = from;
+    r->tag = tag;
+    r->out = buffer;
+    r->bytes = bytes;
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_send_start(comm, to, tag, buffer, bytes, &r), r);
+}
+
+ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
+    ls_request *r;
+    return ls_request_finish(ls_comm_recv_start(comm, from, tag, buffer, bytes, &r), r);
+}

@@ -1,0 +1,191 @@
+/* comm.h: communicators from the inside.
+ *
+ * Members on one machine share a control block:
+ *
+ *     | completed[L] | channels[L][L] | slots[LS_SLOTS][L] | small[LS_SLOTS][L] |
+ *
+ * Collective number n of a communicator uses slot n mod LS_SLOTS. A member writes only its own entry of a slot: first
+ * what the others need to find its buffers, then, with release order, `stage` = n · 2^LS_STAGE_BITS + how far it has
+ * got. The others wait for stages. Invariants:
+ *
+ *  1. A member enters stage 1 of collective n only when all have completed collective n − LS_SLOTS: nobody still reads
+ * the old entry.
+ *  2. Stages only grow, so "at least" is the only comparison.
+ *  3. Buffers named in an entry stay valid until the collective's last stage has been reached by all.
+ *
+ * Every collective is a list of steps that never block (request->step), so any number can be under way at once, and a
+ * wait for one moves all. Each is written once, in two levels: inside a machine members read and write each other's
+ * memory; between machines the transport carries messages. Where all members are on one machine the second level is
+ * empty. */
+#ifndef LS_COMM_COMM_H
+#define LS_COMM_COMM_H
+
+#include "comm/reduce_plan.h"
+#include "comm/world.h"
+
+enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
+
+typedef struct ls_slot {
+    _Alignas(128) _Atomic uint64_t stage;
+    uint64_t fingerprint; /* of the collective and its sizes: all members must agree */
+    uint64_t out;         /* offsets in the segment */
+    uint64_t parts[LS_TREE_COVER_MAX];
+} ls_slot;
+
+typedef struct ls_completed {
+    _Alignas(128) _Atomic uint64_t count; /* collectives 1 … count have ended on this member */
+} ls_completed;
+
+typedef struct ls_mail ls_mail; /* messages between members: collectives/send_recv.c */
+
+struct ls_comm {
+    ls_world *world;
+    int rank, size;
+    int *world_rank; /* by rank */
+
+    int machines;       /* number of machines that hold members */
+    int machine;        /* this worker's, counted from 0 in order of their first member */
+    int *machine_of;    /* by rank */
+    int *machine_first; /* machines + 1 entries into machine_ranks */
+    int *machine_ranks; /* ranks, machine by machine, ascending */
+    int local, local_size;
+
+    void *control; /* NULL where local_size is 1 */
+    bool owns_control;
+    ls_worker_record **records; /* by local number */
+    ls_completed *completed;
+    _Atomic uint64_t *channels; /* [from][to]: offset of the sender's channel, 0 until its first message */
+    ls_slot *slots;
+    char *small;
+
+    uint64_t issued;          /* collectives started here */
+    uint64_t done_upto;       /* all up to this number have ended here */
+    uint64_t peers_done_upto; /* the same for the slowest local member, as last seen */
+    bool done[LS_SLOTS];      /* ended, but an earlier one has not */
+
+    ls_reduce_plan *plan; /* of the last reduction: training repeats one */
+    ls_mail *mail;
+    void *net; /* the transport's */
+};
+
+struct ls_request {
+    ls_comm *comm;
+    const char *name;
+    ls_status (*step)(ls_request *request);
+    ls_request *next;
+    uint64_t number; /* of the collective; 0 for messages */
+    bool done;
+    int phase;
+    int blocked_on; /* rank of the member it waits for, −1: none known */
+
+    uint64_t fingerprint;
+    const void *in;
+    void *out;
+    size_t bytes; /* of a buffer, or elements of a sum */
+    int peer;     /* root or partner */
+    int tag;
+    ls_dtype dtype;
+    const void *parts[LS_TREE_COVER_MAX];
+    ls_reduce_plan *plan;
+    size_t *bounds; /* size + 1: displacements or shards; kept for the next use of the request */
+    int bounds_room;
+    size_t window; /* which piece of a sum between machines is under way */
+
+    void *user_out; /* where `out` is to be copied at the end, if it was staged */
+    size_t user_out_bytes;
+    int staged; /* buffers that lay outside the segment, copied into it */
+    void *staging[LS_TREE_COVER_MAX + 1];
+    void *scratch;
+    ls_net_request *net; /* messages of the current phase */
+    int net_used, net_room;
+    void *message; /* send and receive: the record in shared memory */
+};
+
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
+
+size_t ls_comm_control_bytes(int local_size);
+/* The communicator of the world; `control` is the segment's own block. */
+ls_status ls_comm_open_world(ls_world *world, ls_comm **out);
+void ls_comm_close(ls_comm *comm);
+
+static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
+    return comm->machine_ranks[comm->machine_first[comm->machine] + local];
+}
+static inline int ls_comm_machine_size(const ls_comm *comm, int machine) {
+    return comm->machine_first[machine + 1] - comm->machine_first[machine];
+}
+/* The member of `machine` that handles what belongs to `rank` of another machine. */
+static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
+    int members = ls_comm_machine_size(comm, machine);
+    return comm->machine_ranks[comm->machine_first[machine] + rank % members];
+}
+static inline ls_slot *ls_comm_slot(const ls_comm *comm, const ls_request *r, int local) {
+    return &comm->slots[(size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local];
+}
+static inline char *ls_comm_small(const ls_comm *comm, const ls_request *r, int local) {
+    return comm->small + ((size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local) * LS_SMALL_BYTES;
+}
+
+/* What to write into a slot for a buffer; 0 for an empty one outside the segment. */
+static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
+    const ls_segment *segment = &comm->world->segment;
+    return ls_segment_holds(segment, memory) ? ls_segment_offset(segment, memory) : 0;
+}
+
+/* ---- requests (request.c)
+ * -------------------------------------------------------------------------------------------- */
+
+/* A request for a collective, numbered; or for a message (collective false), not numbered. */
+ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_request *), bool collective,
+                          ls_request **out);
+/* Puts it among those in flight and takes its first steps. */
+ls_status ls_request_launch(ls_request *request, ls_request **out);
+/* Starts and waits. `request` may be NULL after a failure to start. */
+ls_status ls_request_finish(ls_status started, ls_request *request);
+ls_status ls_request_bounds(ls_request *request);
+/* The last step of every collective. */
+void ls_request_complete(ls_request *request);
+/* Gives a request back that was never launched. */
+void ls_request_drop(ls_request *request);
+
+/* Whether the slot is free for this collective (invariant 1). */
+bool ls_request_slot_free(ls_request *request);
+/* Tells the local members that this one has reached `stage` ≥ 1. */
+void ls_request_publish(ls_request *request, uint64_t stage);
+/* Whether the local member / all local members have reached `stage`; remembers whom it waits for. */
+bool ls_request_reached(ls_request *request, int local, uint64_t stage);
+bool ls_request_all_reached(ls_request *request, uint64_t stage);
+/* The local member (all local members), at stage 1, called the same collective with the same sizes, or an error says
+ * who did not. */
+ls_status ls_request_check_peer(ls_request *request, int local);
+ls_status ls_request_check_peers(ls_request *request);
+
+/* Makes `memory` readable for local members: itself where it is shared already, else a copy in the segment (with its
+ * contents if `filled`). `*shared` is what to use from now on. */
+ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes, bool filled, void **shared);
+/* The same for `out`, which is copied back at the end; `filled` where it also is an input. */
+ls_status ls_request_share_out(ls_request *request, size_t bytes, bool filled);
+
+/* Messages between machines, counted with the request; done when ls_request_net_done() says so. */
+ls_status ls_request_net_send(ls_request *request, ls_net_lane lane, int to, int tag, const void *data, size_t bytes);
+ls_status ls_request_net_recv(ls_request *request, ls_net_lane lane, int from, int tag, void *data, size_t bytes);
+ls_status ls_request_net_done(ls_request *request, bool *done);
+/* The tag of a collective's messages in one of its four phases. */
+static inline int ls_request_net_tag(const ls_request *request, int phase) {
+    return (int)(request->number % 8192) * 4 + phase;
+}
+
+static inline uint64_t ls_fingerprint(uint64_t kind, uint64_t a, uint64_t b, uint64_t c) {
+    uint64_t mixed = kind * 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ a) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ b) * 0x94D049BB133111EBu;
+    mixed = (mixed ^ c) * 0x9E3779B97F4A7C15u;
+    return mixed ^ mixed >> 31;
+}
+
+/* Messages between members (collectives/send_recv.c): what belongs to a communicator. */
+ls_status ls_mail_open(ls_comm *comm);
+void ls_mail_close(ls_comm *comm);
+
+#endif

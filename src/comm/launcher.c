@@ -1,0 +1,83 @@
+/* launcher.c: recognises mpirun, mpiexec, srun and torchrun by their variables.
+ *
+ * Variables alone are not enough: a shell keeps those of the job that started it, and MPI would then wait for ever for
+ * peers that do not exist. So the launcher's process (or its daemon) must be among the ancestors too. */
+#include "comm/launcher.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* −1 where the variable is missing or no number. */
+static int number(const char *variable) {
+    const char *text = getenv(variable);
+    if (!text || !*text) return -1;
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    return errno == 0 && *end == 0 && value >= 0 && value <= INT_MAX ? (int)value : -1;
+}
+
+/* Name and parent of a process. */
+static bool read_process(int pid, char name[64], int *parent) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = 0;
+    char *open = strchr(text, '('), *close = strrchr(text, ')');
+    if (!open || !close || close < open) return false;
+    snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
+    return sscanf(close + 1, " %*c %d", parent) == 1;
+}
+
+static bool starts_with_any(const char *name, const char *const *prefixes) {
+    for (; *prefixes; prefixes++)
+        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0) return true;
+    return false;
+}
+
+/* Where /proc cannot be read the variables are believed. */
+static bool has_ancestor(const char *const *prefixes) {
+    int pid = (int)getpid();
+    char name[64];
+    for (int depth = 0; depth < 64 && pid > 0; depth++) {
+        int parent;
+        if (!read_process(pid, name, &parent)) return depth == 0;
+        if (depth > 0 && starts_with_any(name, prefixes)) return true;
+        pid = parent;
+    }
+    return false;
+}
+
+static const char *const openmpi_names[] = {"mpirun", "mpiexec", "orterun", "orted", "prte", "slurmstepd", NULL};
+static const char *const pmi_names[] = {"mpiexec",    "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec",
+                                        "slurmstepd", "palsd",  "apinit",          NULL};
+static const char *const slurm_names[] = {"slurmstepd", NULL};
+
+static ls_launcher found(ls_launcher_kind kind, const char *name, int rank, int size, const char *const *ancestors) {
+    return (ls_launcher){kind, name, rank, size, ancestors && !has_ancestor(ancestors)};
+}
+
+ls_launcher ls_launcher_detect(void) {
+    int size = number("OMPI_COMM_WORLD_SIZE"), rank = number("OMPI_COMM_WORLD_RANK");
+    if (size > 1 && rank >= 0) return found(LS_LAUNCHER_OPENMPI, "Open MPI's mpirun", rank, size, openmpi_names);
+    size = number("PMI_SIZE");
+    rank = number("PMI_RANK");
+    if (size > 1 && rank >= 0) return found(LS_LAUNCHER_PMI, "an MPICH-style mpiexec", rank, size, pmi_names);
+    /* SLURM_NTASKS is the job's; a step that really runs has its own count. */
+    size = number("SLURM_STEP_NUM_TASKS");
+    rank = number("SLURM_PROCID");
+    if (size > 1 && rank >= 0 && getenv("SLURM_STEP_ID"))
+        return found(LS_LAUNCHER_SLURM, "srun", rank, size, slurm_names);
+    size = number("WORLD_SIZE");
+    rank = number("RANK");
+    if (size > 1 && rank >= 0 && (getenv("TORCHELASTIC_RUN_ID") || (getenv("LOCAL_RANK") && getenv("MASTER_ADDR"))))
+        return found(LS_LAUNCHER_TORCHRUN, "torchrun", rank, size, NULL);
+    return (ls_launcher){.kind = LS_LAUNCHER_NONE, .name = "none", .size = 1};
+}

@@ -1,0 +1,25 @@
+/* launcher.h: what the environment says about who started this process. */
+#ifndef LS_COMM_LAUNCHER_H
+#define LS_COMM_LAUNCHER_H
+
+#include <stdbool.h>
+
+typedef enum ls_launcher_kind {
+    LS_LAUNCHER_NONE,
+    LS_LAUNCHER_OPENMPI,
+    LS_LAUNCHER_PMI, /* MPICH's hydra and its relatives */
+    LS_LAUNCHER_SLURM,
+    LS_LAUNCHER_TORCHRUN,
+} ls_launcher_kind;
+
+typedef struct ls_launcher {
+    ls_launcher_kind kind;
+    const char *name; /* for messages */
+    int rank, size;   /* as the launcher's variables say */
+    bool stale;       /* the variables are there, but no launcher is among this process's ancestors */
+} ls_launcher;
+
+/* A launcher that started a single process counts as none. */
+ls_launcher ls_launcher_detect(void);
+
+#endif

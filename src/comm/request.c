@@ -1,0 +1,282 @@
+/* request.c: what all collectives have in common: slots and stages, staging of private buffers, messages between
+ * machines. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
+
+ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_request *), bool collective,
+                          ls_request **out) {
+    ls_world *world = comm->world;
+    *out = NULL;
+    if (world->failed) return ls_fail(LS_ERR_PEER, "%s after a failure: the communicator can no longer be used", name);
+    ls_request *r = world->spare;
+    if (r) {
+        world->spare = r->next;
+    } else {
+        r = calloc(1, sizeof *r);
+        if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+    }
+    r->comm = comm;
+    r->name = name;
+    r->step = step;
+    r->next = NULL;
+    r->number = collective ? ++comm->issued : 0;
+    r->done = false;
+    r->phase = 0;
+    r->blocked_on = -1;
+    r->plan = NULL;
+    r->user_out = NULL;
+    r->staged = 0;
+    r->scratch = NULL;
+    r->net_used = 0;
+    r->message = NULL;
+    r->window = 0;
+    *out = r;
+    return LS_OK;
+}
+
+static void recycle(ls_request *r) {
+    ls_world *world = r->comm->world;
+    for (int i = 0; i < r->staged; i++) ls_heap_free(&world->heap, r->staging[i]);
+    r->staged = 0;
+    free(r->scratch);
+    r->scratch = NULL;
+    ls_reduce_plan_release(r->plan);
+    r->plan = NULL;
+    r->next = world->spare;
+    world->spare = r;
+}
+
+void ls_request_drop(ls_request *r) {
+    if (r->number == r->comm->issued) r->comm->issued--;
+    recycle(r);
+}
+
+static void leave_flight(ls_world *world, ls_request *r) {
+    ls_request *before = NULL;
+    for (ls_request *x = world->flight_first; x; before = x, x = x->next) {
+        if (x != r) continue;
+        if (before)
+            before->next = x->next;
+        else
+            world->flight_first = x->next;
+        if (world->flight_last == x) world->flight_last = before;
+        return;
+    }
+}
+
+ls_status ls_request_launch(ls_request *r, ls_request **out) {
+    ls_world *world = r->comm->world;
+    if (world->flight_last)
+        world->flight_last->next = r;
+    else
+        world->flight_first = r;
+    world->flight_last = r;
+    ls_status status = r->step(r);
+    if (status != LS_OK) {
+        world->failed = true;
+        ls_world_fail(world, status);
+        leave_flight(world, r);
+        recycle(r);
+        r = NULL;
+    }
+    *out = r;
+    return status;
+}
+
+static ls_status end(ls_request *r, ls_status status) {
+    leave_flight(r->comm->world, r);
+    recycle(r);
+    return status;
+}
+
+ls_status ls_request_wait(ls_request *r) {
+    if (!r) return LS_OK;
+    return end(r, r->done ? LS_OK : ls_world_wait(r->comm->world, r));
+}
+
+ls_status ls_request_test(ls_request *r, int *done) {
+    ls_status status = r->done ? LS_OK : ls_world_progress(r->comm->world);
+    *done = r->done || status != LS_OK;
+    return *done ? end(r, status) : LS_OK;
+}
+
+ls_status ls_request_finish(ls_status started, ls_request *request) {
+    return started != LS_OK ? started : ls_request_wait(request);
+}
+
+ls_status ls_request_bounds(ls_request *r) {
+    int room = r->comm->size + 1;
+    if (r->bounds_room >= room) return LS_OK;
+    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)room);
+    if (!bounds) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+    r->bounds = bounds;
+    r->bounds_room = room;
+    return LS_OK;
+}
+
+void ls_request_complete(ls_request *r) {
+    ls_comm *comm = r->comm;
+    if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes);
+    r->done = true;
+    comm->world->moves++;
+    if (!r->number) return;
+    comm->done[r->number % LS_SLOTS] = true;
+    uint64_t before = comm->done_upto;
+    while (comm->done_upto < comm->issued && comm->done[(comm->done_upto + 1) % LS_SLOTS]) {
+        comm->done_upto++;
+        comm->done[comm->done_upto % LS_SLOTS] = false;
+    }
+    if (!comm->control || comm->done_upto == before) return;
+    atomic_store_explicit(&comm->completed[comm->local].count, comm->done_upto, memory_order_release);
+    /* Members wait for this only when they are LS_SLOTS ahead, so they need not be woken each time. */
+    if (comm->done_upto / (LS_SLOTS / 2) != before / (LS_SLOTS / 2)) ls_world_ring(comm);
+}
+
+/* ---- slots and stages
+ * -------------------------------------------------------------------------------------------------- */
+
+bool ls_request_slot_free(ls_request *r) {
+    ls_comm *comm = r->comm;
+    if (r->number <= LS_SLOTS) return true;
+    uint64_t need = r->number - LS_SLOTS;
+    if (comm->done_upto < need) return false;
+    if (!comm->control || comm->peers_done_upto >= need) return true;
+    uint64_t least = UINT64_MAX;
+    for (int l = 0; l < comm->local_size; l++) {
+        uint64_t count = atomic_load_explicit(&comm->completed[l].count, memory_order_acquire);
+        if (count >= least) continue;
+        least = count;
+        r->blocked_on = ls_comm_local_rank(comm, l);
+    }
+    comm->peers_done_upto = least;
+    return least >= need;
+}
+
+void ls_request_publish(ls_request *r, uint64_t stage) {
+    ls_comm *comm = r->comm;
+    comm->world->moves++;
+    if (!comm->control) return;
+    ls_slot *mine = ls_comm_slot(comm, r, comm->local);
+    mine->fingerprint = r->fingerprint;
+    atomic_store_explicit(&mine->stage, r->number << LS_STAGE_BITS | stage, memory_order_release);
+    ls_world_ring(comm);
+}
+
+bool ls_request_reached(ls_request *r, int local, uint64_t stage) {
+    ls_comm *comm = r->comm;
+    if (!comm->control) return true;
+    uint64_t there = atomic_load_explicit(&ls_comm_slot(comm, r, local)->stage, memory_order_acquire);
+    if (there >= (r->number << LS_STAGE_BITS | stage)) return true;
+    r->blocked_on = ls_comm_local_rank(comm, local);
+    return false;
+}
+
+bool ls_request_all_reached(ls_request *r, uint64_t stage) {
+    for (int l = 0; l < r->comm->local_size; l++)
+        if (l != r->comm->local && !ls_request_reached(r, l, stage)) return false;
+    return true;
+}
+
+ls_status ls_request_check_peer(ls_request *r, int local) {
+    ls_comm *comm = r->comm;
+    if (ls_comm_slot(comm, r, local)->fingerprint == r->fingerprint) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "workers %d and %d disagree on collective %llu: worker %d called %s, the other one something else "
+                   "or with other sizes",
+                   comm->world_rank[comm->rank], comm->world_rank[ls_comm_local_rank(comm, local)],
+                   (unsigned long long)r->number, comm->world_rank[comm->rank], r->name);
+}
+
+ls_status ls_request_check_peers(ls_request *r) {
+    for (int l = 0; r->comm->control && l < r->comm->local_size; l++) LS_TRY(ls_request_check_peer(r, l));
+    return LS_OK;
+}
+
+/* ---- staging
+ * ------------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_request_share(ls_request *r, const void *memory, size_t bytes, bool filled, void **shared) {
+    ls_world *world = r->comm->world;
+    if (!r->comm->control || bytes == 0 || ls_segment_holds(&world->segment, memory)) {
+        /* The caller's own buffer, which only outputs are written to. */
+        memcpy(shared, &memory, sizeof memory);
+        return LS_OK;
+    }
+    assert(r->staged <= LS_TREE_COVER_MAX);
+    LS_TRY(ls_heap_alloc(&world->heap, bytes, true, shared));
+    r->staging[r->staged++] = *shared;
+    if (filled) ls_world_copy(world, *shared, memory, bytes);
+    return LS_OK;
+}
+
+ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
+    void *user = r->out;
+    LS_TRY(ls_request_share(r, user, bytes, filled, &r->out));
+    if (r->out == user) return LS_OK;
+    r->user_out = user;
+    r->user_out_bytes = bytes;
+    return LS_OK;
+}
+
+/* ---- messages between machines
+ * --------------------------------------------------------------------------------------------- */
+
+static ls_status net_entry(ls_request *r, ls_net_request **out) {
+    *out = NULL;
+    if (r->net_used == r->net_room) {
+        int room = r->net_room ? 2 * r->net_room : 8;
+        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)room);
+        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", room);
+        r->net = net;
+        r->net_room = room;
+    }
+    *out = &r->net[r->net_used];
+    return LS_OK;
+}
+
+static void net_count(ls_request *r, int peer) {
+    r->net[r->net_used++].peer = peer;
+    r->comm->world->net_pending++;
+    r->comm->world->moves++;
+}
+
+ls_status ls_request_net_send(ls_request *r, ls_net_lane lane, int to, int tag, const void *data, size_t bytes) {
+    ls_net_request *entry = NULL;
+    LS_TRY(net_entry(r, &entry));
+    LS_TRY(r->comm->world->transport->send(r->comm, lane, to, tag, data, bytes, entry));
+    net_count(r, to);
+    return LS_OK;
+}
+
+ls_status ls_request_net_recv(ls_request *r, ls_net_lane lane, int from, int tag, void *data, size_t bytes) {
+    ls_net_request *entry = NULL;
+    LS_TRY(net_entry(r, &entry));
+    LS_TRY(r->comm->world->transport->recv(r->comm, lane, from, tag, data, bytes, entry));
+    net_count(r, from);
+    return LS_OK;
+}
+
+ls_status ls_request_net_done(ls_request *r, bool *done) {
+    *done = false;
+    ls_world *world = r->comm->world;
+    while (r->net_used > 0) {
+        ls_net_request *last = &r->net[r->net_used - 1];
+        bool arrived = false;
+        LS_TRY(world->transport->test(last, &arrived));
+        if (!arrived) {
+            r->blocked_on = last->peer;
+            return LS_OK;
+        }
+        r->net_used--;
+        world->net_pending--;
+        world->moves++;
+    }
+    *done = true;
+    return LS_OK;
+}

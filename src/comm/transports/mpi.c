@@ -1,0 +1,275 @@
+/* mpi.c: the workers that mpirun or srun started.
+ *
+ * MPI carries what crosses machines. Workers of one machine map one segment: the first of them makes it, the others
+ * open it through /proc; where they may not, each counts as a machine of its own and everything goes through MPI.
+ *
+ * MPI has no time-outs, so two things guard the start: a launcher of another MPI gives every process a world of one,
+ * which is noticed; and MPI_Init that does not return is ended by an alarm. */
+#ifdef LS_HAVE_MPI
+#    include <mpi.h>
+#    include <signal.h>
+#    include <stdio.h>
+#    include <stdlib.h>
+#    include <string.h>
+#    include <unistd.h>
+
+#    include "base/cpu.h"
+#    include "base/log.h"
+#    include "comm/comm.h"
+#    include "comm/launcher.h"
+
+enum { INIT_PATIENCE_S = 120 };
+static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(((ls_net_request *)0)->handle[0]), "a request must fit its handle");
+
+static ls_status check_mpi(int code, const char *what) {
+    if (code == MPI_SUCCESS) return LS_OK;
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return ls_fail(LS_ERR_FAILED, "MPI: %s failed: %s", what, text);
+}
+
+/* ---- messages
+ * ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct lanes {
+    MPI_Comm lane[2]; /* by ls_net_lane */
+} lanes;
+
+static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
+    MPI_Comm from = parent ? ((lanes *)parent->net)->lane[LS_NET_COLLECTIVE] : MPI_COMM_WORLD;
+    MPI_Comm made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    LS_TRY(check_mpi(MPI_Comm_split(from, comm ? color : MPI_UNDEFINED, key, &made[0]), "splitting a communicator"));
+    if (!comm) return LS_OK;
+    LS_TRY(check_mpi(MPI_Comm_dup(made[0], &made[1]), "copying a communicator"));
+    lanes *l = malloc(sizeof *l);
+    if (!l) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
+    memcpy(l->lane, made, sizeof made);
+    for (int i = 0; i < 2; i++) MPI_Comm_set_errhandler(l->lane[i], MPI_ERRORS_RETURN);
+    comm->net = l;
+    return LS_OK;
+}
+
+static void comm_close(ls_comm *comm) {
+    lanes *l = comm->net;
+    for (int i = 0; i < 2; i++) MPI_Comm_free(&l->lane[i]);
+    free(l);
+    comm->net = NULL;
+}
+
+static MPI_Request *handle(ls_net_request *request, int piece) {
+    return (MPI_Request *)(void *)&request->handle[piece];
+}
+
+static ls_status count_pieces(size_t bytes, ls_net_request *request) {
+    size_t pieces = bytes ? (bytes - 1) / piece_bytes + 1 : 1;
+    if (pieces > LS_NET_PIECES)
+        return ls_fail(LS_ERR_INPUT, "a message of %zu GiB between machines: at most %d GiB are possible", bytes >> 30,
+                       LS_NET_PIECES);
+    request->pieces = (int)pieces;
+    return LS_OK;
+}
+
+static int piece_length(size_t bytes, int piece) {
+    size_t left = bytes - (size_t)piece * piece_bytes;
+    return (int)(left < piece_bytes ? left : piece_bytes);
+}
+
+static ls_status net_send(ls_comm *comm, ls_net_lane lane, int to, int tag, const void *data, size_t bytes,
+                          ls_net_request *out) {
+    LS_TRY(count_pieces(bytes, out));
+    for (int i = 0; i < out->pieces; i++)
+        LS_TRY(check_mpi(MPI_Isend((const char *)data + (size_t)i * piece_bytes, piece_length(bytes, i), MPI_BYTE, to,
+                                   tag, ((lanes *)comm->net)->lane[lane], handle(out, i)),
+                         "sending"));
+    return LS_OK;
+}
+
+static ls_status net_recv(ls_comm *comm, ls_net_lane lane, int from, int tag, void *data, size_t bytes,
+                          ls_net_request *out) {
+    LS_TRY(count_pieces(bytes, out));
+    for (int i = 0; i < out->pieces; i++)
+        LS_TRY(check_mpi(MPI_Irecv((char *)data + (size_t)i * piece_bytes, piece_length(bytes, i), MPI_BYTE, from, tag,
+                                   ((lanes *)comm->net)->lane[lane], handle(out, i)),
+                         "receiving"));
+    return LS_OK;
+}
+
+static ls_status net_test(ls_net_request *request, bool *done) {
+    while (request->pieces > 0) {
+        int arrived = 0;
+        LS_TRY(check_mpi(MPI_Test(handle(request, request->pieces - 1), &arrived, MPI_STATUS_IGNORE), "a message"));
+        if (!arrived) break;
+        request->pieces--;
+    }
+    *done = request->pieces == 0;
+    return LS_OK;
+}
+
+/* ---- the world
+ * --------------------------------------------------------------------------------------------------------- */
+
+typedef struct invitation {
+    int pid, fd, good;
+    ls_segment segment;
+} invitation;
+
+/* One segment for the members of `machine`; *shared says whether all of them could map it. */
+static ls_status share_segment(MPI_Comm machine, const ls_workers_options *options, ls_world *world, bool *shared) {
+    invitation from_first = {0};
+    ls_status status = LS_OK;
+    if (world->local == 0) {
+        status = ls_segment_create(world->local_size, options->heap_bytes, ls_comm_control_bytes(world->local_size),
+                                   &world->segment);
+        from_first = (invitation){(int)getpid(), world->segment.fd, status == LS_OK, world->segment};
+    }
+    LS_TRY(check_mpi(MPI_Bcast(&from_first, sizeof from_first, MPI_BYTE, 0, machine), "agreeing on shared memory"));
+    if (!from_first.good)
+        return status != LS_OK ? status : ls_fail(LS_ERR_PEER, "the first worker of this machine failed");
+    int good = world->local == 0 ||
+               ls_segment_join((pid_t)from_first.pid, from_first.fd, &from_first.segment, &world->segment) == LS_OK;
+    int all_good = 0;
+    LS_TRY(check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, machine), "agreeing on shared memory"));
+    *shared = all_good;
+    if (!all_good) ls_segment_close(&world->segment);
+    return LS_OK;
+}
+
+static ls_status gather_places(ls_world *world, int machine_first) {
+    size_t n = (size_t)world->size;
+    world->machine_of = malloc(sizeof(int) * n);
+    world->local_of = malloc(sizeof(int) * n);
+    if (!world->machine_of || !world->local_of)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
+    LS_TRY(check_mpi(MPI_Allgather(&machine_first, 1, MPI_INT, world->machine_of, 1, MPI_INT, MPI_COMM_WORLD),
+                     "gathering places"));
+    return check_mpi(MPI_Allgather(&world->local, 1, MPI_INT, world->local_of, 1, MPI_INT, MPI_COMM_WORLD),
+                     "gathering places");
+}
+
+/* Finds the neighbours (all of the machine, or node_size of them) and shares memory with them. */
+static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
+    MPI_Comm all, near;
+    LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
+                     "finding neighbours"));
+    int place;
+    MPI_Comm_rank(all, &place);
+    MPI_Comm_size(all, on_machine);
+    int node = options->node_size > 0 ? options->node_size : LS_WORKERS_MAX;
+    LS_TRY(check_mpi(MPI_Comm_split(all, place / node, place, &near), "finding neighbours"));
+    MPI_Comm_rank(near, &world->local);
+    MPI_Comm_size(near, &world->local_size);
+    bool shared = false;
+    int first = world->rank;
+    ls_status status = LS_OK;
+    if (world->local_size > 1) status = share_segment(near, options, world, &shared);
+    if (status == LS_OK && shared) {
+        status = check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, near), "finding neighbours");
+    } else if (status == LS_OK) {
+        if (world->local_size > 1 && world->local == 0)
+            ls_log_warn("workers of this machine may not share memory: everything goes through MPI");
+        world->local = 0;
+        world->local_size = 1;
+    }
+    if (status == LS_OK) status = gather_places(world, first);
+    MPI_Comm_free(&near);
+    MPI_Comm_free(&all);
+    return status;
+}
+
+/* Runs in a signal handler: nothing but write and _exit is allowed there. */
+static void give_up_on_init(int number) {
+    static const char text[] =
+        "lockstep: error: MPI_Init did not return within two minutes; were all processes started, and by the "
+        "same MPI that lockstep was built with?\n";
+    (void)number;
+    ssize_t ignored = write(2, text, sizeof text - 1);
+    (void)ignored;
+    _exit(4);
+}
+
+static ls_status init_mpi(const ls_launcher *launcher) {
+    struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before;
+    sigaction(SIGALRM, &alarm_action, &before);
+    alarm(INIT_PATIENCE_S);
+    int provided, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    alarm(0);
+    sigaction(SIGALRM, &before, NULL);
+    LS_TRY(check_mpi(code, "MPI_Init"));
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == launcher->size) return LS_OK;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = 0;
+    MPI_Finalize();
+    return ls_fail(
+        launcher->rank == 0 ? LS_ERR_INPUT : LS_ERR_PEER,
+        "%s started %d processes, but MPI sees a world of %d: this lockstep was built with %s, use the launcher that "
+        "belongs to it",
+        launcher->name, launcher->size, size, version);
+}
+
+static ls_status make_world(const ls_workers_options *options, ls_world *world) {
+    *world = (ls_world){.transport = &ls_transport_mpi, .segment = {.fd = -1}};
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &world->size);
+    int on_machine = 1;
+    LS_TRY(find_machine(options, world, &on_machine));
+    /* The launcher has placed the workers. Where it bound them to cores these are this worker's own, else all share
+     * them. */
+    int cores = ls_cpu_count();
+    bool bound = cores < (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int fair = bound ? cores : cores / on_machine;
+    world->threads = options->threads > 0 ? options->threads : fair > 0 ? fair : 1;
+    bool crowded = (int64_t)world->threads * (bound ? 1 : on_machine) > cores;
+    LS_TRY(ls_world_open(world, options, NULL, crowded));
+    if (crowded && world->local == 0)
+        ls_log_warn("%d workers of %d thread%s on %d core%s: they take turns, expect no speed-up", on_machine,
+                    world->threads, world->threads == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+    return ls_comm_barrier(world->comm);
+}
+
+/* The worker that failed says so and ends the whole job: MPI has no way to tell the others. */
+static void end_job(const ls_world *world, ls_status status) {
+    if (status == LS_ERR_PEER) {
+        /* The one that failed is about to end us. */
+        sleep(2);
+    } else {
+        ls_log_write(LS_LOG_ERROR, "worker %d: %s", world->rank, ls_status_message());
+    }
+    fflush(NULL);
+    MPI_Abort(MPI_COMM_WORLD, ls_status_exit_code(status));
+}
+
+static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+    ls_launcher launcher = ls_launcher_detect();
+    LS_TRY(init_mpi(&launcher));
+    ls_log_set_worker(launcher.rank);
+    ls_world world;
+    ls_status status = make_world(options, &world);
+    if (status == LS_OK) status = fn(&world, arg);
+    if (status != LS_OK) {
+        ls_world_fail(&world, status);
+        end_job(&world, status);
+    }
+    if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, 1);
+    ls_world_close(&world);
+    MPI_Finalize();
+    return status;
+}
+
+const ls_transport ls_transport_mpi = {.name = "mpi",
+                                       .run = run,
+                                       .comm_open = comm_open,
+                                       .comm_close = comm_close,
+                                       .send = net_send,
+                                       .recv = net_recv,
+                                       .test = net_test};
+#else
+typedef int ls_transport_mpi_is_not_built; /* a file must hold something */
+#endif

@@ -1,0 +1,37 @@
+/* self.c: a world of one worker, in this process. */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "comm/placement.h"
+#include "comm/world.h"
+
+static ls_status make_world(const ls_workers_options *options, const ls_placement *placement, ls_world *world) {
+    *world = (ls_world){.size = 1,
+                        .local_size = 1,
+                        .threads = placement->threads,
+                        .transport = &ls_transport_self,
+                        .segment = {.fd = -1}};
+    world->machine_of = calloc(1, sizeof(int));
+    world->local_of = calloc(1, sizeof(int));
+    if (!world->machine_of || !world->local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
+    return ls_world_open(world, options, ls_placement_cpus(placement, 0), placement->crowded);
+}
+
+/* The process belongs to the caller: it gets its affinity back. */
+static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+    ls_placement placement;
+    cpu_set_t before;
+    bool restore = sched_getaffinity(0, sizeof before, &before) == 0;
+    LS_TRY(ls_placement_make(1, options->threads, !options->no_pin, &placement));
+    if (placement.crowded) ls_log_warn("%d threads on %d cores: they take turns", placement.threads, placement.cores);
+    ls_world world;
+    ls_status status = make_world(options, &placement, &world);
+    if (status == LS_OK) status = fn(&world, arg);
+    ls_world_close(&world);
+    if (restore) sched_setaffinity(0, sizeof before, &before);
+    ls_placement_free(&placement);
+    return status;
+}
+
+const ls_transport ls_transport_self = {.name = "self", .run = run};

@@ -1,0 +1,215 @@
+/* shm.c: workers as processes of this machine, forked and watched over by the calling process.
+ *
+ * The parent does no work. It waits for its children; when the first of them is lost or fails, it notes who and why in
+ * the segment, which wakes all others out of their waits, gives them a second to leave, and ends the rest. Children die
+ * with their parent (PR_SET_PDEATHSIG), and the segment with the last process, so nothing can be left behind.
+ *
+ * SIGINT and SIGTERM go to the parent alone: children ignore SIGINT, which a terminal sends to all of them. A second
+ * signal ends everything at once. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/comm.h"
+#include "comm/placement.h"
+
+/* How long workers may take to leave by themselves after a failure; all must be gone within two seconds. */
+static const uint64_t grace_ns = 1000000000;
+
+typedef struct crew {
+    const ls_workers_options *options;
+    ls_worker_fn fn;
+    void *arg;
+    ls_placement placement;
+    ls_segment segment;
+    int workers, alive;
+    pid_t pids[LS_WORKERS_MAX];
+    sigset_t waited, before;
+    struct sigaction old_child;
+} crew;
+
+/* ---- the child
+ * --------------------------------------------------------------------------------------------------------- */
+
+static ls_status make_world(const crew *c, int rank, ls_world *world) {
+    *world = (ls_world){.rank = rank,
+                        .size = c->workers,
+                        .local = rank,
+                        .local_size = c->workers,
+                        .threads = c->placement.threads,
+                        .transport = &ls_transport_shm,
+                        .segment = c->segment};
+    world->machine_of = calloc((size_t)c->workers, sizeof(int));
+    world->local_of = malloc(sizeof(int) * (size_t)c->workers);
+    if (!world->machine_of || !world->local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
+    for (int r = 0; r < c->workers; r++) world->local_of[r] = r;
+    return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, rank), c->placement.crowded);
+}
+
+static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(LS_ERR_WORKER); /* it died before the line above */
+    signal(SIGINT, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &c->before, NULL);
+    ls_log_set_worker(rank);
+    ls_world world;
+    ls_status status = make_world(c, rank, &world);
+    if (status == LS_OK) status = c->fn(&world, c->arg);
+    if (status != LS_OK) ls_world_fail(&world, status);
+    fflush(NULL);
+    atomic_store(&c->segment.header->workers[rank].ended, 1);
+    /* Handlers that the program set up for its own end are the parent's to run. */
+    _exit(ls_status_exit_code(status));
+}
+
+/* ---- the parent
+ * -------------------------------------------------------------------------------------------------------- */
+
+static ls_status start(crew *c) {
+    pid_t parent = getpid();
+    fflush(NULL); /* or every child would print what is still in the buffers */
+    for (int rank = 0; rank < c->workers; rank++) {
+        pid_t pid = fork();
+        if (pid == 0) run_child(c, rank, parent);
+        if (pid < 0)
+            return ls_fail_errno(LS_ERR_RESOURCE, "cannot start worker %d of %d (ulimit -u bounds the processes)", rank,
+                                 c->workers);
+        c->pids[rank] = pid;
+        c->alive++;
+    }
+    return LS_OK;
+}
+
+static void kill_all(const crew *c) {
+    for (int rank = 0; rank < c->workers; rank++)
+        if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
+}
+
+/* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
+static void judge(crew *c, int rank, pid_t pid, int wait_status) {
+    char text[LS_MESSAGE_MAX];
+    if (WIFSIGNALED(wait_status)) {
+        int number = WTERMSIG(wait_status);
+        const char *hint = number == SIGKILL  ? " (by somebody, or by the system because memory ran out)"
+                           : number == SIGBUS ? " (shared memory ran out, perhaps)"
+                                              : "";
+        snprintf(text, sizeof text, "worker %d (process %d) was killed by signal %d, SIG%s%s", rank, (int)pid, number,
+                 sigabbrev_np(number) ? sigabbrev_np(number) : "?", hint);
+    } else if (!atomic_load(&c->segment.header->workers[rank].ended)) {
+        snprintf(text, sizeof text, "worker %d (process %d) left with exit code %d in the middle of the work", rank,
+                 (int)pid, WEXITSTATUS(wait_status));
+    } else {
+        return; /* it has reported its own failure, if any */
+    }
+    ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
+}
+
+/* Collects workers that have ended; other children of this process are not ours to collect. */
+static void reap(crew *c) {
+    for (int rank = 0; rank < c->workers; rank++) {
+        int wait_status;
+        if (c->pids[rank] <= 0) continue;
+        pid_t pid = waitpid(c->pids[rank], &wait_status, WNOHANG);
+        if (pid == 0 || (pid < 0 && errno == EINTR)) continue;
+        pid_t gone = c->pids[rank];
+        c->pids[rank] = 0;
+        c->alive--;
+        if (pid > 0) judge(c, rank, gone, wait_status);
+    }
+}
+
+/* The failure as this process's status. */
+static ls_status report(const ls_failure *failure) {
+    if (atomic_load(&failure->state) == 0) return LS_OK;
+    if (failure->rank < 0 || failure->status == LS_ERR_DEADLINE)
+        return ls_fail(failure->status, "%s", failure->message);
+    return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
+}
+
+static void on_signal(crew *c, int number, bool *interrupted) {
+    if (*interrupted) kill_all(c);
+    *interrupted = true;
+    if (number == SIGINT)
+        ls_segment_fail(&c->segment, -1, LS_ERR_INTERRUPTED, "interrupted");
+    else
+        ls_segment_fail(&c->segment, -1, LS_ERR_TERMINATED, "terminated by signal 15, SIGTERM");
+}
+
+/* Until the last child is gone. */
+static void watch(crew *c) {
+    bool interrupted = false;
+    uint64_t failed_ns = 0;
+    reap(c);
+    while (c->alive > 0) {
+        bool failing = ls_segment_failed(&c->segment);
+        if (failing && !failed_ns) failed_ns = ls_clock_ns();
+        if (failing && ls_clock_ns() - failed_ns > grace_ns) kill_all(c);
+        /* A worker may fail without ending: then nothing but this look at the segment tells. */
+        struct timespec slice = {.tv_nsec = failing ? 10000000 : 100000000};
+        int number = sigtimedwait(&c->waited, NULL, &slice);
+        if (number == SIGINT || number == SIGTERM) on_signal(c, number, &interrupted);
+        reap(c);
+    }
+}
+
+/* SIGCHLD and the signals that end a run are taken with sigtimedwait, so they are blocked meanwhile. */
+static void take_signals(crew *c) {
+    sigemptyset(&c->waited);
+    sigaddset(&c->waited, SIGCHLD);
+    sigaddset(&c->waited, SIGINT);
+    sigaddset(&c->waited, SIGTERM);
+    sigprocmask(SIG_BLOCK, &c->waited, &c->before);
+    /* A program that ignores SIGCHLD would not learn how its workers ended. */
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &plain, &c->old_child);
+}
+
+static void give_signals_back(crew *c) {
+    struct timespec none = {0};
+    while (sigtimedwait(&c->waited, NULL, &none) > 0) continue; /* they were dealt with */
+    sigaction(SIGCHLD, &c->old_child, NULL);
+    sigprocmask(SIG_SETMASK, &c->before, NULL);
+}
+
+static void warn_crowded(const crew *c) {
+    if (c->placement.crowded)
+        ls_log_warn("%d workers of %d thread%s on %d core%s: they take turns, expect no speed-up", c->workers,
+                    c->placement.threads, c->placement.threads == 1 ? "" : "s", c->placement.cores,
+                    c->placement.cores == 1 ? "" : "s");
+}
+
+static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+    crew *c = calloc(1, sizeof *c);
+    if (!c) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", options->workers);
+    c->options = options;
+    c->fn = fn;
+    c->arg = arg;
+    c->workers = options->workers;
+    c->segment.fd = -1;
+    ls_status status;
+    LS_TRY_OUT(ls_placement_make(c->workers, options->threads, !options->no_pin, &c->placement));
+    LS_TRY_OUT(ls_segment_create(c->workers, options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment));
+    warn_crowded(c);
+    take_signals(c);
+    status = start(c);
+    if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
+    watch(c);
+    give_signals_back(c);
+    status = report(&c->segment.header->failure);
+out:
+    ls_segment_close(&c->segment);
+    ls_placement_free(&c->placement);
+    free(c);
+    return status;
+}
+
+const ls_transport ls_transport_shm = {.name = "shm", .run = run};

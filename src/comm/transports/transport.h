@@ -1,0 +1,49 @@
+/* transport.h: how workers come to be and how bytes get from one machine to another.
+ *
+ * A transport is a value. `run` makes the world (self: this process alone; shm: forked processes on this machine; mpi:
+ * what mpirun or srun started) and calls the worker's function in it. Workers of one machine always share memory; the
+ * other functions carry what crosses machines, and are NULL where nothing does. */
+#ifndef LS_COMM_TRANSPORTS_TRANSPORT_H
+#define LS_COMM_TRANSPORTS_TRANSPORT_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+enum { LS_NET_PIECES = 16 };
+
+/* A message under way; large ones travel in pieces. */
+typedef struct ls_net_request {
+    int pieces;
+    int peer; /* rank in the communicator, to name it when it does not answer */
+    union {
+        void *pointer;
+        int number;
+    } handle[LS_NET_PIECES];
+} ls_net_request;
+
+/* Collectives and messages of users must not be mistaken for each other. */
+typedef enum ls_net_lane { LS_NET_COLLECTIVE, LS_NET_MESSAGE } ls_net_lane;
+
+typedef struct ls_transport {
+    const char *name;
+    ls_status (*run)(const ls_workers_options *options, ls_worker_fn fn, void *arg);
+
+    /* Prepares a new communicator, collectively over `parent` (NULL: the world); members that join none pass comm NULL.
+     */
+    ls_status (*comm_open)(ls_comm *parent, ls_comm *comm, int color, int key);
+    void (*comm_close)(ls_comm *comm);
+    /* Messages of one lane, pair and tag (0 … 32767) arrive in order. */
+    ls_status (*send)(ls_comm *comm, ls_net_lane lane, int to, int tag, const void *data, size_t bytes,
+                      ls_net_request *out);
+    ls_status (*recv)(ls_comm *comm, ls_net_lane lane, int from, int tag, void *data, size_t bytes,
+                      ls_net_request *out);
+    ls_status (*test)(ls_net_request *request, bool *done);
+} ls_transport;
+
+extern const ls_transport ls_transport_self, ls_transport_shm;
+#ifdef LS_HAVE_MPI
+extern const ls_transport ls_transport_mpi;
+#endif
+
+#endif

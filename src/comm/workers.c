@@ -1,0 +1,52 @@
+/* workers.c: ls_workers_run(): which transport a run uses. */
+#include "base/log.h"
+#include "comm/launcher.h"
+#include "comm/transports/transport.h"
+
+static ls_status check(const ls_workers_options *o) {
+    if (o->workers < 0 || o->workers > LS_WORKERS_MAX)
+        return ls_fail(LS_ERR_INPUT, "%d workers: between 1 and %d are possible on one machine", o->workers,
+                       LS_WORKERS_MAX);
+    if (o->threads < 0 || o->threads > 1024)
+        return ls_fail(LS_ERR_INPUT, "%d threads: between 1 and 1024 are possible", o->threads);
+    if (!(o->timeout_s >= 0)) return ls_fail(LS_ERR_INPUT, "a timeout of %g s: it must be positive", o->timeout_s);
+    if (o->node_size < 0) return ls_fail(LS_ERR_INPUT, "a node size of %d: it must be positive", o->node_size);
+    return LS_OK;
+}
+
+/* Only rank 0 explains; the other processes of the launcher would say the same. */
+static ls_status refuse(const ls_launcher *launcher, const char *what_to_do) {
+    ls_status status = launcher->rank == 0 ? LS_ERR_INPUT : LS_ERR_PEER;
+    return ls_fail(status, "started by %s as one of %d processes, %s", launcher->name, launcher->size, what_to_do);
+}
+
+static ls_status run_launched(const ls_launcher *launcher, const ls_workers_options *o, ls_worker_fn fn, void *arg) {
+    if (launcher->kind == LS_LAUNCHER_TORCHRUN)
+        return refuse(launcher,
+                      "which lockstep cannot join: use --workers N on one machine, mpirun or srun on several");
+    if (o->workers > 0 && o->workers != launcher->size)
+        return refuse(launcher, "but --workers asks for another number: leave --workers out, or match it");
+#ifdef LS_HAVE_MPI
+    return ls_transport_mpi.run(o, fn, arg);
+#else
+    (void)fn;
+    (void)arg;
+    return refuse(
+        launcher,
+        "but this lockstep was built without MPI: install libopenmpi-dev (or point PKG_CONFIG_PATH at an MPI) "
+        "and run make again, or use --workers N on one machine");
+#endif
+}
+
+ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+    ls_workers_options o = options ? *options : (ls_workers_options){0};
+    LS_TRY(check(&o));
+    ls_launcher launcher = ls_launcher_detect();
+    if (launcher.kind != LS_LAUNCHER_NONE && launcher.stale)
+        ls_log_warn("variables of %s are set (%d processes), but it did not start this process: ignored", launcher.name,
+                    launcher.size);
+    else if (launcher.kind != LS_LAUNCHER_NONE)
+        return run_launched(&launcher, &o, fn, arg);
+    if (o.workers == 0) o.workers = 1;
+    return (o.workers == 1 ? &ls_transport_self : &ls_transport_shm)->run(&o, fn, arg);
+}

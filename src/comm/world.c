@@ -1,0 +1,273 @@
+/* world.c: waiting, waking, failing. */
+#include "comm/world.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "comm/comm.h"
+
+/* Long enough to bridge the skew between workers in lock step, short enough to leave the core to others. */
+static const uint64_t spin_default_ns = 50000;
+/* A sleeper looks up this often although nobody rang: it then notices a lost peer or the deadline. */
+static const uint64_t sleep_slice_ns = 50000000;
+/* Messages between machines ring no bell: with any under way the look-ups are this far apart. */
+static const uint64_t net_slice_ns = 100000;
+enum { COPY_CHUNK_BYTES = 1 << 20 };
+
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
+
+ls_status ls_world_open(ls_world *world, const ls_workers_options *options, const int *cpus, bool crowded) {
+    world->timeout_s = options->timeout_s > 0 ? options->timeout_s : 300;
+    if (world->threads < 1) world->threads = 1;
+    world->spin_ns = crowded ? 0 : spin_default_ns;
+    ls_fpenv_set();
+    ls_status status;
+    if (world->segment.base) {
+        ls_worker_record *mine = &world->segment.header->workers[world->local];
+        mine->rank = world->rank;
+        atomic_store(&mine->pid, (int)getpid());
+        LS_TRY_OUT(ls_heap_init(&world->heap, &world->segment, world->local));
+    }
+    LS_TRY_OUT(ls_pool_create(world->threads, cpus, &world->pool));
+    LS_TRY_OUT(ls_comm_open_world(world, &world->comm));
+out:
+    return status;
+}
+
+static void free_requests(ls_request *list) {
+    while (list) {
+        ls_request *next = list->next;
+        ls_reduce_plan_release(list->plan);
+        free(list->scratch);
+        free(list->bounds);
+        free(list->net);
+        free(list);
+        list = next;
+    }
+}
+
+void ls_world_close(ls_world *world) {
+    free_requests(world->flight_first); /* after a failure some may never have ended */
+    free_requests(world->spare);
+    ls_comm_close(world->comm);
+    ls_pool_destroy(world->pool);
+    ls_heap_fini(&world->heap);
+    ls_segment_close(&world->segment);
+    free(world->machine_of);
+    free(world->local_of);
+}
+
+int ls_world_rank(const ls_world *world) { return world->rank; }
+int ls_world_size(const ls_world *world) { return world->size; }
+int ls_world_threads(const ls_world *world) { return world->threads; }
+const char *ls_world_transport(const ls_world *world) { return world->transport->name; }
+ls_comm *ls_world_comm(ls_world *world) { return world->comm; }
+
+ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
+    if (world->segment.base) return ls_heap_alloc(&world->heap, bytes, false, out);
+    *out = NULL;
+    if (bytes > SIZE_MAX - 4096) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu bytes asked for", bytes);
+    size_t rounded = (bytes / 64 + 1) * 64;
+    *out = aligned_alloc(64, rounded);
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for", bytes >> 20);
+    memset(*out, 0, rounded);
+    return LS_OK;
+}
+
+void ls_world_free(ls_world *world, void *memory) {
+    if (world->segment.base)
+        ls_heap_free(&world->heap, memory);
+    else
+        free(memory);
+}
+
+/* ---- bells
+ * ----------------------------------------------------------------------------------------------------------- */
+
+void ls_world_ring(ls_comm *comm) {
+    /* Orders what was published before the look at who sleeps; ls_world_wait has the other half. */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int l = 0; l < comm->local_size; l++)
+        if (atomic_load_explicit(&comm->records[l]->sleeping, memory_order_relaxed)) ls_segment_ring(comm->records[l]);
+}
+
+static void sleep_for(ls_worker_record *mine, uint32_t bell, uint64_t ns) {
+    struct timespec slice = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    syscall(SYS_futex, &mine->bell, FUTEX_WAIT, bell, &slice, NULL, 0);
+}
+
+static void relax(void) {
+#ifdef __aarch64__
+    __asm__ volatile("isb" ::: "memory");
+#else
+    __builtin_ia32_pause();
+#endif
+}
+
+/* ---- failure
+ * ----------------------------------------------------------------------------------------------------------- */
+
+void ls_world_fail(ls_world *world, ls_status status) {
+    world->failed = true;
+    if (world->segment.base && status != LS_ERR_PEER)
+        ls_segment_fail(&world->segment, world->rank, status, ls_status_message());
+}
+
+static ls_status check_failed(ls_world *world) {
+    if (!world->segment.base || !ls_segment_failed(&world->segment)) return LS_OK;
+    world->failed = true;
+    return ls_fail(LS_ERR_PEER, "another worker failed");
+}
+
+static ls_worker_record *record_of(const ls_world *world, int rank) {
+    if (!world->segment.base || world->machine_of[rank] != world->machine_of[world->rank]) return NULL;
+    return &world->segment.header->workers[world->local_of[rank]];
+}
+
+/* The letter of /proc/PID/stat; 0 where it cannot be read. */
+static char process_state(int pid) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = 0;
+    const char *paren = strrchr(text, ')');
+    return paren && paren[1] == ' ' ? paren[2] : 0;
+}
+
+static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
+    char what[96];
+    if (r->number)
+        snprintf(what, sizeof what, "%s (collective %llu)", r->name, (unsigned long long)r->number);
+    else
+        snprintf(what, sizeof what, "%s", r->name);
+    if (r->blocked_on < 0)
+        return ls_fail(LS_ERR_DEADLINE, "worker %d waited %g s in %s", world->rank, world->timeout_s, what);
+    int rank = r->comm->world_rank[r->blocked_on];
+    const ls_worker_record *late = record_of(world, rank);
+    int pid = late ? atomic_load(&late->pid) : 0;
+    char state = pid ? process_state(pid) : 0;
+    const char *why = state == 'T' || state == 't' ? "it is stopped (SIGSTOP or a debugger)"
+                      : state                      ? "it is alive, so it may just be slow: raise --timeout"
+                                                   : "its machine or process may be gone";
+    return ls_fail(LS_ERR_DEADLINE, "worker %d did not answer within %g s in %s: %s", rank, world->timeout_s, what,
+                   why);
+}
+
+/* A member whose function has returned will never come. */
+static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
+    if (r->blocked_on < 0) return LS_OK;
+    int rank = r->comm->world_rank[r->blocked_on];
+    const ls_worker_record *peer = record_of(world, rank);
+    if (!peer || !atomic_load(&peer->ended)) return LS_OK;
+    /* It may have ended right after doing its part: only if it still is missing a little later it never came. */
+    uint64_t now = ls_clock_ns();
+    if (!*seen_ns) *seen_ns = now;
+    if (now - *seen_ns < 200000000u) return LS_OK;
+    return ls_fail(LS_ERR_FAILED, "worker %d has ended and will not join %s (collective %llu)", rank, r->name,
+                   (unsigned long long)r->number);
+}
+
+/* ---- waiting
+ * ----------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_world_progress(ls_world *world) {
+    LS_TRY(check_failed(world));
+    for (ls_request *r = world->flight_first; r; r = r->next) {
+        if (r->done) continue;
+        ls_status status = r->step(r);
+        if (status != LS_OK) {
+            ls_world_fail(world, status);
+            return status;
+        }
+    }
+    return LS_OK;
+}
+
+/* Announces the sleep, looks once more, sleeps. */
+static ls_status sleep_once(ls_world *world, ls_request *request) {
+    uint64_t slice = world->net_pending ? net_slice_ns : sleep_slice_ns;
+    if (!world->segment.base) {
+        ls_clock_sleep_us(slice / 1000);
+        return LS_OK;
+    }
+    ls_worker_record *mine = &world->segment.header->workers[world->local];
+    uint32_t bell = atomic_load_explicit(&mine->bell, memory_order_acquire);
+    atomic_store_explicit(&mine->sleeping, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t moves = world->moves;
+    ls_status status = ls_world_progress(world);
+    if (status == LS_OK && !request->done && world->moves == moves) sleep_for(mine, bell, slice);
+    atomic_store_explicit(&mine->sleeping, 0, memory_order_relaxed);
+    return status;
+}
+
+/* Waiting time is added up slice by slice and no slice counts for more than twice its length, so that suspending the
+ * whole run (Ctrl-Z, a laptop's lid) is not taken for a lost worker. */
+ls_status ls_world_wait(ls_world *world, ls_request *request) {
+    uint64_t waited_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
+    for (unsigned turn = 0;; turn++) {
+        LS_TRY(ls_world_progress(world));
+        if (request->done) return LS_OK;
+        if (world->moves != moves) {
+            moves = world->moves;
+            waited_ns = 0;
+            last_ns = 0;
+            continue;
+        }
+        bool spinning = waited_ns < world->spin_ns;
+        if (spinning) {
+            relax();
+            if (turn % 16) continue;
+        } else {
+            LS_TRY(sleep_once(world, request));
+        }
+        uint64_t now = ls_clock_ns();
+        uint64_t slept = last_ns ? now - last_ns : 1;
+        last_ns = now;
+        waited_ns += slept < 2 * sleep_slice_ns ? slept : 2 * sleep_slice_ns;
+        if (spinning) continue;
+        ls_status status = check_ended(world, request, &ended_ns);
+        if (status == LS_OK && (double)waited_ns * 1e-9 > world->timeout_s) status = fail_deadline(world, request);
+        if (status != LS_OK) {
+            ls_world_fail(world, status);
+            return status;
+        }
+    }
+}
+
+/* ---- copying
+ * ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct copy_job {
+    char *to;
+    const char *from;
+    size_t bytes;
+} copy_job;
+
+static void copy_chunk(void *context, size_t task, int thread) {
+    (void)thread;
+    const copy_job *job = context;
+    size_t at = task * COPY_CHUNK_BYTES;
+    memcpy(job->to + at, job->from + at, job->bytes - at < COPY_CHUNK_BYTES ? job->bytes - at : COPY_CHUNK_BYTES);
+}
+
+void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes) {
+    if (bytes == 0 || to == from) return;
+    if (world->threads == 1 || bytes < 2 * COPY_CHUNK_BYTES) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    copy_job job = {to, from, bytes};
+    ls_pool_run(world->pool, (bytes + COPY_CHUNK_BYTES - 1) / COPY_CHUNK_BYTES, copy_chunk, &job);
+}

@@ -1,0 +1,52 @@
+/* world.h: one worker's place among all workers, and how it waits for the others.
+ *
+ * Made by a transport (transports/), used by communicators. All waiting happens in ls_world_wait(): it moves everything
+ * in flight along, spins for a moment, then sleeps until a neighbour rings the bell; it ends on failure and at the
+ * deadline. */
+#ifndef LS_COMM_WORLD_H
+#define LS_COMM_WORLD_H
+
+#include "base/pool.h"
+#include "comm/heap.h"
+#include "comm/transports/transport.h"
+
+struct ls_world {
+    int rank, size, threads;
+    const ls_transport *transport;
+    double timeout_s;
+    uint64_t spin_ns; /* how long to spin before sleeping; 0 where workers share cores */
+
+    int *machine_of; /* by rank: the lowest rank on the same machine (or the same part of it, see node_size) */
+    int *local_of;   /* by rank: its number among the workers of its machine */
+    int local, local_size;
+    ls_segment segment; /* base is NULL where local_size is 1 */
+    ls_heap heap;
+
+    ls_pool *pool;
+    ls_comm *comm;
+    ls_request *flight_first, *flight_last; /* requests that have not ended, in the order of their start */
+    ls_request *spare;                      /* ended requests, to be used again */
+    uint64_t moves;                         /* grows with each step that gets anywhere */
+    int net_pending;                        /* messages between machines under way: these ring no bell */
+    bool failed;                            /* a collective failed: none can be trusted any more */
+};
+
+/* What ls_workers_run and the transports need to bring a world up and down. The caller has set rank, size, machine_of,
+ * local_of, local, local_size, segment, transport; threads 0 means 1. cpus: where to pin the pool's threads, or NULL.
+ * crowded: workers share cores, so nobody spins. */
+ls_status ls_world_open(ls_world *world, const ls_workers_options *options, const int *cpus, bool crowded);
+void ls_world_close(ls_world *world);
+
+/* Moves everything in flight along once. */
+ls_status ls_world_progress(ls_world *world);
+/* Until the request is done, or failure, or deadline. */
+ls_status ls_world_wait(ls_world *world, ls_request *request);
+/* Wakes those of the communicator's local members that sleep; call after publishing something they may wait for. */
+void ls_world_ring(ls_comm *comm);
+/* Reports this worker's failure to the others of its machine, unless another was first. */
+void ls_world_fail(ls_world *world, ls_status status);
+
+/* Copies with all of this worker's threads when it is worth it. */
+void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes);
+
+#endif

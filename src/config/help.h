@@ -1,0 +1,21 @@
+/* help.h: --help and docs/options.md, both made from the tables of commands and options. Write errors stay in `out`. */
+#ifndef LS_CONFIG_HELP_H
+#define LS_CONFIG_HELP_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "config/options.h"
+
+enum { LS_HELP_COLUMNS = 100 };
+
+/* What the program can do. */
+void ls_help_overview(FILE *out, bool colour);
+/* One command: what it does, its flags, examples. */
+void ls_help_command(FILE *out, ls_command command, bool colour);
+/* The names and summaries of the commands whose first word is `group`, or of all (NULL). */
+void ls_help_list(FILE *out, const char *group);
+/* All of it as a page of Markdown. */
+void ls_help_markdown(FILE *out);
+
+#endif

@@ -1,0 +1,182 @@
+/* options.c: the table of options, and setting one of them. Every value, also a default, a minimum and a maximum,
+ * is text that goes through parse_value(), so a limit means the same as what a user writes. */
+#include "config/options.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "config/suggest.h"
+#include "config/value.h"
+
+/* How much of a user's text a message repeats. */
+enum { TEXT_SHOWN = 80, NAME_MAX_CHARS = 64 };
+
+static const ls_command_info commands[LS_COMMAND_COUNT] = {
+#define LS_COMMAND(id, function, command_name, command_summary, command_examples)                                      \
+    [LS_COMMAND_##id] = {.name = command_name, .summary = command_summary, .examples = command_examples},
+#include "config/commands.def"
+#undef LS_COMMAND
+};
+
+static const ls_option_info table[LS_OPTION_COUNT] = {
+#define LS_OPTION(field, option_kind, ...)                                                                             \
+    [LS_OPT_##field] = {.kind = LS_OPTION_##option_kind, .offset = offsetof(ls_options, field), __VA_ARGS__},
+#include "config/options.def"
+#undef LS_OPTION
+};
+
+const ls_command_info *ls_command_info_get(ls_command command) { return &commands[command]; }
+
+const ls_option_info *ls_option_info_get(ls_option_id id) { return &table[id]; }
+
+ls_option_id ls_option_find(const char *name) {
+    char alias[NAME_MAX_CHARS];
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (strcmp(table[id].name, name) == 0) return id;
+        for (const char *rest = table[id].aliases; ls_value_next_word(&rest, alias, sizeof alias);) {
+            if (strcmp(alias, name) == 0) return id;
+        }
+    }
+    return LS_OPTION_COUNT;
+}
+
+const char *ls_option_nearest(ls_command command, const char *word) {
+    ls_suggest suggest;
+    ls_suggest_init(&suggest, word);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (table[id].commands & (1u << command)) ls_suggest_offer(&suggest, table[id].name);
+    }
+    return suggest.best;
+}
+
+void ls_option_env_name(const ls_option_info *info, char name[LS_OPTION_ENV_MAX]) {
+    snprintf(name, LS_OPTION_ENV_MAX, "LS_%s", info->name);
+    for (char *at = name; *at; at++) *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+}
+
+/* ---- one value --------------------------------------------------------------------------------------------------- */
+
+typedef union value {
+    bool boolean;
+    int64_t integer;
+    double real;
+    size_t bytes;
+} value;
+
+static ls_status parse_value(const ls_option_info *info, const char *text, value *out) {
+    switch (info->kind) {
+    case LS_OPTION_BOOL: return ls_value_parse_bool(text, &out->boolean);
+    case LS_OPTION_INT: return ls_value_parse_int(text, &out->integer);
+    case LS_OPTION_FLOAT: return ls_value_parse_float(text, &out->real);
+    case LS_OPTION_SIZE: return ls_value_parse_size(text, &out->bytes);
+    case LS_OPTION_TIME: return ls_value_parse_time(text, &out->real);
+    case LS_OPTION_STRING: return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
+    case LS_OPTION_ENUM: return ls_value_parse_choice(text, info->choices);
+    }
+    return ls_fail(LS_ERR_FAILED, "the option table has a row of no known kind");
+}
+
+static bool is_below(ls_option_kind kind, const value *a, const value *b) {
+    switch (kind) {
+    case LS_OPTION_INT: return a->integer < b->integer;
+    case LS_OPTION_SIZE: return a->bytes < b->bytes;
+    default: return a->real < b->real;
+    }
+}
+
+static ls_status check_range(const ls_option_info *info, const value *given) {
+    value min, max;
+    if (!info->min) return LS_OK;
+    LS_TRY(parse_value(info, info->min, &min));
+    LS_TRY(parse_value(info, info->max, &max));
+    if (!is_below(info->kind, given, &min) && !is_below(info->kind, &max, given)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "must be between %s and %s%s%s", info->min, info->max, info->unit ? " " : "",
+                   info->unit ? info->unit : "");
+}
+
+/* `text` must live as long as the options when it is itself the value. */
+static void store(ls_options *options, const ls_option_info *info, const char *text, const value *given) {
+    void *field = (char *)options + info->offset;
+    switch (info->kind) {
+    case LS_OPTION_BOOL: *(bool *)field = given->boolean; break;
+    case LS_OPTION_INT: *(int64_t *)field = given->integer; break;
+    case LS_OPTION_FLOAT:
+    case LS_OPTION_TIME: *(double *)field = given->real; break;
+    case LS_OPTION_SIZE: *(size_t *)field = given->bytes; break;
+    case LS_OPTION_STRING:
+    case LS_OPTION_ENUM: *(const char **)field = text; break;
+    }
+}
+
+/* ---- all values -------------------------------------------------------------------------------------------------- */
+
+void ls_options_defaults(ls_options *options) {
+    memset(options, 0, sizeof *options);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        value given = {0};
+        if (!table[id].value) continue;
+        ls_status status = parse_value(&table[id], table[id].value, &given);
+        assert(status == LS_OK);
+        (void)status;
+        store(options, &table[id], table[id].value, &given);
+    }
+}
+
+void ls_options_fini(ls_options *options) {
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) free(options->source[id].text);
+    memset(options, 0, sizeof *options);
+}
+
+static void describe(const char *file, const ls_option_info *info, const ls_option_source *source,
+                     char where[LS_OPTION_WHERE_MAX]) {
+    const char *text = source->text && !*source->text ? "''" : source->text;
+    char env[LS_OPTION_ENV_MAX], line[16] = "";
+    ls_option_env_name(info, env);
+    if (source->line > 0) snprintf(line, sizeof line, ":%d", source->line);
+    switch (source->origin) {
+    case LS_ORIGIN_DEFAULT:
+        snprintf(where, LS_OPTION_WHERE_MAX, "--%s (default %s)", info->name, info->value ? info->value : info->unset);
+        break;
+    case LS_ORIGIN_FILE:
+        snprintf(where, LS_OPTION_WHERE_MAX, "%.*s%s: %s: %.*s", TEXT_SHOWN, file, line, info->name, TEXT_SHOWN, text);
+        break;
+    case LS_ORIGIN_ENV: snprintf(where, LS_OPTION_WHERE_MAX, "%s=%.*s", env, TEXT_SHOWN, text); break;
+    case LS_ORIGIN_FLAG: snprintf(where, LS_OPTION_WHERE_MAX, "--%s %.*s", info->name, TEXT_SHOWN, text); break;
+    }
+}
+
+void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]) {
+    describe(options->config, &table[id], &options->source[id], where);
+}
+
+ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...) {
+    char where[LS_OPTION_WHERE_MAX], reason[LS_MESSAGE_MAX];
+    ls_options_where(options, id, where);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    return ls_fail(LS_ERR_INPUT, "%s: %s", where, reason);
+}
+
+ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line) {
+    value given = {0};
+    ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
+    if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the value of --%s", table[id].name);
+    ls_status status = parse_value(&table[id], text, &given);
+    if (status == LS_OK) status = check_range(&table[id], &given);
+    if (status != LS_OK) {
+        char where[LS_OPTION_WHERE_MAX];
+        describe(options->config, &table[id], &source, where);
+        free(source.text);
+        return ls_fail_at(status, "%s: ", where);
+    }
+    free(options->source[id].text);
+    options->source[id] = source;
+    store(options, &table[id], source.text, &given);
+    return LS_OK;
+}

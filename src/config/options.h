@@ -1,0 +1,137 @@
+/* options.h: the options of a command, from their table (options.def) to the values of one run.
+ *
+ * A value comes, from weakest to strongest, from the table, from the file that --config names, from the environment
+ * (LS_ and the name in capitals: --min-size is LS_MIN_SIZE) or from a flag. Each value remembers which, so that an
+ * error can say where to mend it. All errors are LS_ERR_INPUT, except that memory may run out. */
+#ifndef LS_CONFIG_OPTIONS_H
+#define LS_CONFIG_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lockstep.h"
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_command {
+#define LS_COMMAND(id, function, name, summary, examples) LS_COMMAND_##id,
+#include "config/commands.def"
+#undef LS_COMMAND
+    LS_COMMAND_COUNT
+} ls_command;
+
+/* Sets of commands. */
+enum {
+#define LS_COMMAND(id, function, name, summary, examples) LS_CMD_##id = 1 << LS_COMMAND_##id,
+#include "config/commands.def"
+#undef LS_COMMAND
+    LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1
+};
+
+typedef struct ls_command_info {
+    const char *name; /* one word, or two: "bench comm" */
+    const char *summary;
+    const char *examples; /* command lines, each ended by a newline */
+} ls_command_info;
+
+const ls_command_info *ls_command_info_get(ls_command command);
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_option_kind {
+    LS_OPTION_BOOL,
+    LS_OPTION_INT,
+    LS_OPTION_FLOAT,
+    LS_OPTION_SIZE,
+    LS_OPTION_TIME, /* in seconds */
+    LS_OPTION_STRING,
+    LS_OPTION_ENUM /* one of the choices, as text */
+} ls_option_kind;
+
+typedef bool ls_option_c_BOOL;
+typedef int64_t ls_option_c_INT;
+typedef double ls_option_c_FLOAT;
+typedef size_t ls_option_c_SIZE;
+typedef double ls_option_c_TIME;
+typedef const char *ls_option_c_STRING;
+typedef const char *ls_option_c_ENUM;
+
+typedef enum ls_option_id {
+#define LS_OPTION(field, kind, ...) LS_OPT_##field,
+#include "config/options.def"
+#undef LS_OPTION
+    LS_OPTION_COUNT
+} ls_option_id;
+
+typedef struct ls_option_info {
+    const char *name; /* without the dashes in front */
+    ls_option_kind kind;
+    size_t offset;       /* of the field in ls_options */
+    const char *value;   /* the default */
+    const char *unset;   /* what happens without a value, where there is no default */
+    const char *min;     /* as the user would write them */
+    const char *max;     /* (both belong to the range) */
+    const char *unit;    /* of an INT or FLOAT */
+    const char *choices; /* of an ENUM, separated by spaces */
+    const char *metavar; /* what --help calls the value of a STRING */
+    const char *aliases; /* further names, separated by spaces */
+    const char *help;
+    unsigned commands; /* LS_CMD_* */
+} ls_option_info;
+
+const ls_option_info *ls_option_info_get(ls_option_id id);
+/* The option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
+ls_option_id ls_option_find(const char *name);
+/* The name among the options of `command` nearest to `word`; NULL: none is near. */
+const char *ls_option_nearest(ls_command command, const char *word);
+
+enum { LS_OPTION_ENV_MAX = 64 };
+
+/* "LS_MIN_SIZE" */
+void ls_option_env_name(const ls_option_info *info, char name[LS_OPTION_ENV_MAX]);
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+typedef enum ls_option_origin { LS_ORIGIN_DEFAULT, LS_ORIGIN_FILE, LS_ORIGIN_ENV, LS_ORIGIN_FLAG } ls_option_origin;
+
+typedef struct ls_option_source {
+    ls_option_origin origin;
+    int line;   /* in the config file; 0: not known */
+    char *text; /* as the user wrote the value; owned; NULL for a default */
+} ls_option_source;
+
+/* One field for each row of the table, named as the option with underscores. Text belongs to the struct. */
+typedef struct ls_options {
+#define LS_OPTION(field, kind, ...) ls_option_c_##kind field;
+#include "config/options.def"
+#undef LS_OPTION
+    ls_option_source source[LS_OPTION_COUNT];
+} ls_options;
+
+/* The values of the table. Nothing to release yet. */
+void ls_options_defaults(ls_options *options);
+/* Fills `options` from the file, the environment and the flags in argv[0 … argc−1], which follow the name of the
+ * command. On failure there is nothing to release. */
+ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]);
+void ls_options_fini(ls_options *options);
+/* Warns of variables in the environment whose names are nearly those of options. */
+void ls_options_warn_env(ls_command command);
+
+/* Reads `text` into one option and remembers where it came from. */
+ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
+/* Reads a config file into `options`; its path is options->config. */
+ls_status ls_options_read_file(ls_options *options, ls_command command);
+
+enum { LS_OPTION_WHERE_MAX = 256 };
+
+/* Where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0". */
+void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]);
+/* Fails with that place in front: for values that are wrong only beside others. */
+ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The options of `command` as a config file that gives the same run. */
+void ls_options_print(const ls_options *options, ls_command command, FILE *out);
+
+#endif

@@ -1,0 +1,166 @@
+/* parse.c: the values of one run, from weakest to strongest: table, config file, environment, flags.
+ *
+ * The flags are walked twice: once to check their names and to find --config, whose values are weaker, and once to set
+ * them. A flag given twice counts the last time. */
+#include "config/options.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "config/suggest.h"
+
+enum { FLAG_MAX = 64, SHOWN = 80 };
+
+typedef struct flag {
+    ls_option_id id;
+    const char *text;
+} flag;
+
+static ls_status fail_unknown(ls_command command, const char *name) {
+    const char *own = ls_command_info_get(command)->name, *no = "";
+    const char *near = ls_option_nearest(command, name);
+    if (!near && strncmp(name, "no-", 3) == 0) {
+        near = ls_option_nearest(command, name + 3);
+        no = "no-";
+    }
+    if (!near)
+        return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s' (lockstep %s --help lists them)", SHOWN, name, own,
+                       own);
+    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; did you mean --%s%s? (lockstep %s --help lists them)",
+                   SHOWN, name, own, no, near, own);
+}
+
+static ls_status fail_other_command(ls_command command, const ls_option_info *info) {
+    const char *own = ls_command_info_get(command)->name;
+    ls_command other = 0;
+    while (!(info->commands & (1u << other))) other++;
+    return ls_fail(LS_ERR_INPUT, "--%s is a flag of '%s', not of '%s' (lockstep %s --help lists them)", info->name,
+                   ls_command_info_get(other)->name, own, own);
+}
+
+static bool is_switch(const char *word) {
+    const char *name = strncmp(word, "--no-", 5) == 0 ? word + 5 : word + 2;
+    ls_option_id id = strncmp(word, "--", 2) == 0 ? ls_option_find(name) : LS_OPTION_COUNT;
+    return id < LS_OPTION_COUNT && ls_option_info_get(id)->kind == LS_OPTION_BOOL;
+}
+
+static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
+    const char *own = ls_command_info_get(command)->name;
+    if (word[0] == '-' && word[1] && word[1] != '-') {
+        return ls_fail(LS_ERR_INPUT,
+                       "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help lists them)", SHOWN,
+                       word, own, own);
+    }
+    if (before && is_switch(before)) {
+        const char *name = strncmp(before, "--no-", 5) == 0 ? before + 5 : before + 2;
+        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s; write --%s or --no-%s", SHOWN, word, before, name,
+                       name);
+    }
+    return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' for '%s', which takes flags only (lockstep %s --help lists them)",
+                   SHOWN, word, own, own);
+}
+
+/* The option that `name` stands for; *negated when it was written as --no-name. */
+static ls_option_id find_flag(const char *name, bool *negated) {
+    ls_option_id id = ls_option_find(name);
+    *negated = false;
+    if (id == LS_OPTION_COUNT && strncmp(name, "no-", 3) == 0) {
+        id = ls_option_find(name + 3);
+        if (id < LS_OPTION_COUNT && ls_option_info_get(id)->kind != LS_OPTION_BOOL) id = LS_OPTION_COUNT;
+        *negated = id < LS_OPTION_COUNT;
+    }
+    return id;
+}
+
+/* Reads the flag at argv[*at], with its value, and moves *at behind it. */
+static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
+    const char *word = argv[*at], *equals = strchr(word, '=');
+    char name[FLAG_MAX];
+    bool negated;
+    if (strncmp(word, "--", 2) != 0 || !word[2]) return fail_no_flag(command, *at ? argv[*at - 1] : NULL, word);
+    size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
+    if (length >= sizeof name) return fail_unknown(command, word + 2);
+    memcpy(name, word + 2, length);
+    name[length] = '\0';
+
+    out->id = find_flag(name, &negated);
+    if (out->id == LS_OPTION_COUNT) return fail_unknown(command, name);
+    const ls_option_info *info = ls_option_info_get(out->id);
+    if (!(info->commands & (1u << command))) return fail_other_command(command, info);
+    if (negated && equals)
+        return ls_fail(LS_ERR_INPUT, "--%s takes no value; write --%s=false or --%s", name, info->name, name);
+    (*at)++;
+    if (equals) {
+        out->text = equals + 1;
+    } else if (info->kind == LS_OPTION_BOOL) {
+        out->text = negated ? "false" : "true";
+    } else if (*at < argc && strncmp(argv[*at], "--", 2) != 0) {
+        out->text = argv[(*at)++];
+    } else {
+        return ls_fail(LS_ERR_INPUT, "--%s needs a value (lockstep %s --help says which)", name,
+                       ls_command_info_get(command)->name);
+    }
+    return LS_OK;
+}
+
+/* Sets the options that flags give; with `only_config` checks the names of all and sets that one. */
+static ls_status read_flags(ls_options *options, ls_command command, int argc, char *const argv[], bool only_config) {
+    flag given = {.id = LS_OPTION_COUNT};
+    for (int at = 0; at < argc;) {
+        LS_TRY(next_flag(command, argc, argv, &at, &given));
+        if (only_config && given.id != LS_OPT_config) continue;
+        LS_TRY(ls_options_set(options, given.id, given.text, LS_ORIGIN_FLAG, 0));
+    }
+    return LS_OK;
+}
+
+static ls_status read_env(ls_options *options, ls_command command, ls_option_id id) {
+    const ls_option_info *info = ls_option_info_get(id);
+    char name[LS_OPTION_ENV_MAX];
+    ls_option_env_name(info, name);
+    const char *text = info->commands & (1u << command) ? getenv(name) : NULL;
+    return text ? ls_options_set(options, id, text, LS_ORIGIN_ENV, 0) : LS_OK;
+}
+
+ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]) {
+    ls_status status;
+    ls_options_defaults(options);
+    LS_TRY_OUT(read_env(options, command, LS_OPT_config));
+    LS_TRY_OUT(read_flags(options, command, argc, argv, true));
+    if (options->config) LS_TRY_OUT(ls_options_read_file(options, command));
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (id != LS_OPT_config) LS_TRY_OUT(read_env(options, command, id));
+    }
+    LS_TRY_OUT(read_flags(options, command, argc, argv, false));
+out:
+    if (status != LS_OK) ls_options_fini(options);
+    return status;
+}
+
+/* The name of a variable in the environment as an option would have it: LS_MIN_SIZE=4 gives "min-size". */
+static bool option_name(const char *variable, char name[FLAG_MAX]) {
+    size_t length = strcspn(variable, "=");
+    if (strncmp(variable, "LS_", 3) != 0 || length - 3 >= FLAG_MAX) return false;
+    for (size_t i = 3; i < length; i++) {
+        name[i - 3] = variable[i] == '_' ? '-' : (char)tolower((unsigned char)variable[i]);
+    }
+    name[length - 3] = '\0';
+    return true;
+}
+
+void ls_options_warn_env(ls_command command) {
+    char name[FLAG_MAX], meant[LS_OPTION_ENV_MAX];
+    for (char **variable = environ; *variable; variable++) {
+        if (!option_name(*variable, name) || ls_option_find(name) < LS_OPTION_COUNT) continue;
+        const char *near = ls_option_nearest(command, name);
+        /* The environment is full of names that are not ours, so only a clear slip is worth a word. */
+        if (!near || ls_suggest_distance(name, near) > 2) continue;
+        ls_option_env_name(ls_option_info_get(ls_option_find(near)), meant);
+        ls_log_warn("%.*s in the environment is no option; did you mean %s?", (int)strcspn(*variable, "="), *variable,
+                    meant);
+    }
+}

@@ -1,0 +1,162 @@
+/* value.c: reading one value from text. Numbers are scanned here before the C library converts them, so that blanks,
+ * hexadecimal, "nan" and "inf" are never numbers. */
+#include "config/value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+
+enum { NUMBER_MAX = 64 };
+
+typedef struct unit {
+    const char *suffix;
+    double seconds;
+    size_t bytes;
+} unit;
+
+static ls_status fail_empty(void) { return ls_fail(LS_ERR_INPUT, "must not be empty"); }
+
+ls_status ls_value_parse_bool(const char *text, bool *out) {
+    static const char *const yes[] = {"true", "yes", "on", "1"};
+    static const char *const no[] = {"false", "no", "off", "0"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        if (strcasecmp(text, yes[i]) == 0 || strcasecmp(text, no[i]) == 0) {
+            *out = strcasecmp(text, yes[i]) == 0;
+            return LS_OK;
+        }
+    }
+    return *text ? ls_fail(LS_ERR_INPUT, "must be true or false") : fail_empty();
+}
+
+ls_status ls_value_parse_int(const char *text, int64_t *out) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    size_t count = strspn(digits, "0123456789");
+    if (!*text) return fail_empty();
+    if (!count || digits[count]) return ls_fail(LS_ERR_INPUT, "must be a whole number, such as 4");
+    int64_t value = 0;
+    for (size_t i = 0; i < count; i++) {
+        int digit = *text == '-' ? '0' - digits[i] : digits[i] - '0';
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value)) {
+            return ls_fail(LS_ERR_INPUT, "is too large a number");
+        }
+    }
+    *out = value;
+    return LS_OK;
+}
+
+/* Characters of the decimal number at the start of `text`; 0: there is none. */
+static size_t number_length(const char *text) {
+    const char *at = text + (*text == '-' || *text == '+');
+    size_t whole = strspn(at, "0123456789"), fraction = 0;
+    at += whole;
+    if (*at == '.') {
+        fraction = strspn(at + 1, "0123456789");
+        at += 1 + fraction;
+    }
+    if (whole + fraction == 0) return 0;
+    if (*at == 'e' || *at == 'E') {
+        const char *exponent = at + 1 + (at[1] == '-' || at[1] == '+');
+        size_t count = strspn(exponent, "0123456789");
+        if (count) at = exponent + count;
+    }
+    return (size_t)(at - text);
+}
+
+/* The number at the start of `text`, which has `length` characters. */
+static ls_status convert(const char *text, size_t length, double *out) {
+    char number[NUMBER_MAX];
+    if (length >= sizeof number) return ls_fail(LS_ERR_INPUT, "has too many digits");
+    memcpy(number, text, length);
+    number[length] = '\0';
+    double value = strtod(number, NULL);
+    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    *out = value;
+    return LS_OK;
+}
+
+ls_status ls_value_parse_float(const char *text, double *out) {
+    size_t length = number_length(text);
+    if (!*text) return fail_empty();
+    if (!length || text[length]) return ls_fail(LS_ERR_INPUT, "must be a number, such as 0.5 or 3e-4");
+    return convert(text, length, out);
+}
+
+static const unit *find_unit(const unit *units, const char *suffix) {
+    for (; units->suffix; units++) {
+        if (strcmp(units->suffix, suffix) == 0) return units;
+    }
+    return NULL;
+}
+
+ls_status ls_value_parse_size(const char *text, size_t *out) {
+    static const unit units[] = {{.suffix = "", .bytes = 1},
+                                 {.suffix = "B", .bytes = 1},
+                                 {.suffix = "KiB", .bytes = (size_t)1 << 10},
+                                 {.suffix = "MiB", .bytes = (size_t)1 << 20},
+                                 {.suffix = "GiB", .bytes = (size_t)1 << 30},
+                                 {.suffix = "TiB", .bytes = (size_t)1 << 40},
+                                 {.suffix = NULL}};
+    if (!*text) return fail_empty();
+    size_t count = strspn(text, "0123456789");
+    const unit *scale = find_unit(units, text + count);
+    if (!count || !scale) {
+        return ls_fail(LS_ERR_INPUT, "must be a whole number of bytes, or of KiB, MiB, GiB or TiB, such as 64KiB");
+    }
+    size_t value = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (__builtin_mul_overflow(value, (size_t)10, &value) ||
+            __builtin_add_overflow(value, (size_t)(text[i] - '0'), &value)) {
+            return ls_fail(LS_ERR_INPUT, "is too large a number");
+        }
+    }
+    if (__builtin_mul_overflow(value, scale->bytes, &value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    *out = value;
+    return LS_OK;
+}
+
+ls_status ls_value_parse_time(const char *text, double *seconds) {
+    static const unit units[] = {{.suffix = "", .seconds = 1},
+                                 {.suffix = "ms", .seconds = 1e-3},
+                                 {.suffix = "s", .seconds = 1},
+                                 {.suffix = "min", .seconds = 60},
+                                 {.suffix = "h", .seconds = 3600},
+                                 {.suffix = "day", .seconds = 86400},
+                                 {.suffix = NULL}};
+    if (!*text) return fail_empty();
+    size_t length = number_length(text);
+    const unit *scale = length ? find_unit(units, text + length) : NULL;
+    if (!scale) return ls_fail(LS_ERR_INPUT, "must be seconds, or a time in ms, s, min, h or day, such as 5s or 500ms");
+    double number = 0;
+    LS_TRY(convert(text, length, &number));
+    double value = number * scale->seconds;
+    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    *seconds = value;
+    return LS_OK;
+}
+
+bool ls_value_next_word(const char **words, char *word, size_t room) {
+    const char *start = *words ? *words + strspn(*words, " ") : "";
+    size_t length = strcspn(start, " ");
+    if (!length) return false;
+    size_t kept = length < room ? length : room - 1;
+    memcpy(word, start, kept);
+    word[kept] = '\0';
+    *words = start + length;
+    return true;
+}
+
+ls_status ls_value_parse_choice(const char *text, const char *choices) {
+    char word[NUMBER_MAX], list[256] = "";
+    size_t used = 0;
+    for (const char *rest = choices; ls_value_next_word(&rest, word, sizeof word);) {
+        if (strcmp(word, text) == 0) return LS_OK;
+        bool last = rest[strspn(rest, " ")] == '\0';
+        int count = snprintf(list + used, sizeof list - used, "%s%s", used ? (last ? " or " : ", ") : "", word);
+        if (count > 0 && (size_t)count < sizeof list - used) used += (size_t)count;
+    }
+    return *text ? ls_fail(LS_ERR_INPUT, "must be %s", list) : fail_empty();
+}

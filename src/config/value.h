@@ -1,0 +1,30 @@
+/* value.h: reading one value from text. The whole text must be the value: no blanks around it, nothing behind it.
+ *
+ * On failure the message says what a value looks like ("must be a whole number"); the caller puts the place and the
+ * text in front. */
+#ifndef LS_CONFIG_VALUE_H
+#define LS_CONFIG_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep.h"
+
+/* true, yes, on, 1 or false, no, off, 0 */
+ls_status ls_value_parse_bool(const char *text, bool *out);
+/* decimal digits, with a sign or without */
+ls_status ls_value_parse_int(const char *text, int64_t *out);
+/* a finite decimal number; an exponent is allowed */
+ls_status ls_value_parse_float(const char *text, double *out);
+/* bytes: 4096, 4096B, 64KiB, 16MiB, 1GiB, 2TiB */
+ls_status ls_value_parse_size(const char *text, size_t *out);
+/* seconds: 5, 0.5, 500ms, 5s, 2min, 1h, 1day */
+ls_status ls_value_parse_time(const char *text, double *seconds);
+/* one of the words of `choices`, which are separated by spaces */
+ls_status ls_value_parse_choice(const char *text, const char *choices);
+
+/* Copies the next word of *words, which are separated by spaces, and moves on; false at the end. */
+bool ls_value_next_word(const char **words, char *word, size_t room);
+
+#endif

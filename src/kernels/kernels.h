@@ -1,0 +1,35 @@
+/* kernels.h: the table of functions that touch the memory of tensors.
+ *
+ * Filled once, from portable C upwards: each ISA overrides what it does better, and all give the same bits. A kernel
+ * allocates nothing and keeps nothing. Unless its contract says otherwise an output may be exactly one of the inputs,
+ * but must not overlap it partly, and no alignment beyond the element's is needed. */
+#ifndef LS_KERNELS_KERNELS_H
+#define LS_KERNELS_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ls_kernels {
+    const char *isa;
+    /* out[i] = a[i] + b[i] */
+    void (*add_f32)(float *out, const float *a, const float *b, size_t n);
+    /* Modulo 2^64. */
+    void (*add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n);
+    /* out0[i] = out1[i] = a[i] + b[i]; out0 and out1 may be a and b in either order. */
+    void (*add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n);
+    /* out[i] = in[i], exact; out and in do not overlap. */
+    void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
+    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. A store fence at
+     * the end orders it before later stores. */
+    void (*copy_stream)(void *out, const void *in, size_t bytes);
+} ls_kernels;
+
+/* The table for this CPU, less what --isa or LS_ISA switch off. */
+const ls_kernels *ls_kernels_get(void);
+
+/* Each overrides what its ISA does better. */
+void ls_kernels_fill_portable(ls_kernels *table);
+void ls_kernels_fill_avx2(ls_kernels *table);
+void ls_kernels_fill_avx512(ls_kernels *table);
+
+#endif

@@ -1,0 +1,33 @@
+/* float16.h: 16-bit formats as integers. Conversions are exact or round to nearest even; every NaN becomes one NaN. */
+#ifndef LS_NUMERICS_FLOAT16_H
+#define LS_NUMERICS_FLOAT16_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define LS_NAN_BITS 0x7FC00000u
+
+static inline float ls_f32_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t ls_f32_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float ls_bf16_to_f32(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    return ls_f32_from_bits((bits & 0x7FFFFFFFu) > 0x7F800000u ? LS_NAN_BITS : bits);
+}
+
+static inline uint16_t ls_bf16_from_f32(float value) {
+    uint32_t bits = ls_f32_bits(value);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(LS_NAN_BITS >> 16);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+#endif

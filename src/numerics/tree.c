@@ -1,0 +1,91 @@
+/* tree.c: covers and programs of the tree over groups; see tree.h for its shape. */
+#include "numerics/tree.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int ls_tree_left(int count) {
+    assert(count >= 2);
+    int left = 1;
+    while (left * 2 < count) left *= 2;
+    return left;
+}
+
+static int cover(ls_tree_node node, int lo, int hi, ls_tree_node *nodes, int used) {
+    int end = node.first + node.count;
+    if (end <= lo || node.first >= hi) return used;
+    if (node.first >= lo && end <= hi) {
+        nodes[used] = node;
+        return used + 1;
+    }
+    int left = ls_tree_left(node.count);
+    used = cover((ls_tree_node){node.first, left}, lo, hi, nodes, used);
+    return cover((ls_tree_node){node.first + left, node.count - left}, lo, hi, nodes, used);
+}
+
+int ls_tree_cover(int groups, int lo, int hi, ls_tree_node *nodes) {
+    assert(groups <= LS_GROUPS_MAX);
+    if (groups < 1 || lo >= hi) return 0;
+    return cover((ls_tree_node){0, groups}, lo, hi, nodes, 0);
+}
+
+static int cover_held(ls_tree_node node, const unsigned char *held, ls_tree_node *nodes, int used) {
+    if (memchr(held + node.first, 0, (size_t)node.count) == NULL) {
+        nodes[used] = node;
+        return used + 1;
+    }
+    if (node.count == 1) return used;
+    int left = ls_tree_left(node.count);
+    used = cover_held((ls_tree_node){node.first, left}, held, nodes, used);
+    return cover_held((ls_tree_node){node.first + left, node.count - left}, held, nodes, used);
+}
+
+int ls_tree_cover_held(int groups, const unsigned char *held, ls_tree_node *nodes) {
+    return groups < 1 ? 0 : cover_held((ls_tree_node){0, groups}, held, nodes, 0);
+}
+
+typedef struct builder {
+    const ls_tree_node *sources;
+    int n, next; /* sources are consumed in ascending order */
+    int stack;
+    ls_tree_program *program;
+} builder;
+
+static bool build(builder *b, ls_tree_node node) {
+    while (b->next < b->n && b->sources[b->next].first < node.first) b->next++;
+    if (b->next == b->n) return false;
+    ls_tree_node source = b->sources[b->next];
+    if (source.first == node.first && source.count == node.count) {
+        b->program->steps[b->program->length++] = b->next++;
+        if (++b->stack > b->program->depth) b->program->depth = b->stack;
+        return true;
+    }
+    if (node.count == 1) return false;
+    int left = ls_tree_left(node.count);
+    if (!build(b, (ls_tree_node){node.first, left})) return false;
+    if (!build(b, (ls_tree_node){node.first + left, node.count - left})) return false;
+    b->program->steps[b->program->length++] = LS_TREE_ADD;
+    b->stack--;
+    return true;
+}
+
+ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources, int n, ls_tree_program *out) {
+    *out = (ls_tree_program){.length = 0};
+    out->steps = malloc(sizeof *out->steps * (size_t)(n > 0 ? 2 * n : 1));
+    if (!out->steps) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", n);
+    builder b = {.sources = sources, .n = n, .program = out};
+    if (build(&b, target)) {
+        assert(b.stack == 1 && out->depth <= LS_TREE_DEPTH_MAX);
+        return LS_OK;
+    }
+    ls_tree_program_free(out);
+    return ls_fail(LS_ERR_INPUT, "the contributions at hand do not make up groups %d to %d", target.first,
+                   target.first + target.count - 1);
+}
+
+void ls_tree_program_free(ls_tree_program *program) {
+    free(program->steps);
+    *program = (ls_tree_program){.length = 0};
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# launchers.sh: what a launcher leaves in the environment must not mislead the program, and a launcher that cannot work is
+# refused in words, soon.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+BUILD=${BUILD:-build}
+program=$BUILD/tests/comm/conformance
+[ -x "$program" ] || { echo "$program is missing: run \`make programs\`"; exit 1; }
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-launchers.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP
+failures=0
+cases=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL $what: $*"
+    sed 's/^/    /' "$scratch/out" "$scratch/err"
+}
+
+# run NAME COMMAND…: at most ten seconds; sets `status`.
+run() {
+    what=$1
+    shift
+    cases=$((cases + 1))
+    timeout --kill-after=2 10 "$@" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+}
+
+says() {
+    local pattern
+    for pattern in "$@"; do grep -Eqi -- "$pattern" "$scratch/err" || fail "does not say '$pattern'"; done
+}
+
+mpi=
+"$BUILD/lockstep" --version 2>/dev/null | grep -q MPI && mpi=yes
+openmpi=
+[ -n "$mpi" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && openmpi=yes
+
+# ---- variables of a launcher that is not there ---------------------------------------------------------------------------
+
+# One worker with a warning, or a refusal.
+leftovers() {
+    run "$1" env "${@:2}" "$program" --only 1300
+    case $status in
+    0) grep -q 'workers=1 ' "$scratch/out" && says 'warning' || fail "ran, but not as one worker with a warning" ;;
+    2) says '^error: ' ;;
+    124 | 137) fail "still running after ten seconds" ;;
+    *) fail "exit status $status, not 0 with a warning and not 2" ;;
+    esac
+}
+leftovers "variables of Open MPI left over" OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0
+leftovers "variables of MPICH left over" PMI_SIZE=4 PMI_RANK=0
+leftovers "variables of Slurm left over" SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_NTASKS=4
+
+# ---- launchers that cannot work ------------------------------------------------------------------------------------------
+
+run "started by torchrun" env RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=7 \
+    "$program" --only 1300
+[ $status -eq 2 ] || fail "exit status $status, not 2"
+says 'torchrun' 'mpirun|--workers'
+
+if [ -n "$openmpi" ] && command -v mpiexec.mpich >/dev/null; then
+    # Each process keeps its own status: the launcher's says little about them.
+    # shellcheck disable=SC2016 # for the inner shell
+    run "Open MPI build under MPICH's mpiexec" mpiexec.mpich -n 3 sh -c \
+        '"$1" --only 1300; echo $? >"$2/status.$PMI_RANK"' sh "$program" "$scratch"
+    [ "$(cat "$scratch"/status.* 2>/dev/null | tr '\n' ' ')" = '2 2 2 ' ] ||
+        fail "exit statuses are $(cat "$scratch"/status.* 2>/dev/null | tr '\n' ' '), not 2 2 2"
+    [ "$(grep '^error: ' "$scratch/err" | sort -u | wc -l)" -eq 1 ] || fail "not one message"
+    says 'MPI'
+else
+    echo "skipped: a foreign mpiexec needs MPICH's mpiexec and a build with Open MPI"
+fi
+
+if [ -n "$openmpi" ]; then
+    mpirun=(mpirun --oversubscribe --allow-run-as-root)
+    run "mpirun -n 2 with --workers 3" "${mpirun[@]}" -n 2 "$program" --workers 3 --only 1300
+    [ $status -eq 2 ] || fail "exit status $status, not 2"
+    grep '^error: ' "$scratch/err" | grep -E '\b3\b' | grep -Eq '\b2\b' || fail "does not name both numbers"
+    run "mpirun -n 2 with --workers 2" "${mpirun[@]}" -n 2 "$program" --workers 2 --only 1300
+    [ $status -eq 0 ] || fail "exit status $status, not 0"
+    run "mpirun -n 1" "${mpirun[@]}" -n 1 "$program" --only 1300
+    [ $status -eq 0 ] || fail "exit status $status, not 0"
+else
+    echo "skipped: mpirun needs Open MPI, and a build with it"
+fi
+
+if [ "$failures" -gt 0 ]; then
+    echo "$failures failures in $cases cases"
+    exit 1
+fi
+echo "$cases cases"

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# install.sh: `make install` gives everything that a program needs: the first example builds against the installed copy and runs.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build}
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-install.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP
+
+fail() {
+    echo "FAIL $*"
+    exit 1
+}
+
+make install BUILD="$BUILD" PREFIX="$scratch/prefix" >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "make install"; }
+for file in bin/lockstep include/lockstep.h lib/liblockstep.a lib/pkgconfig/lockstep.pc; do
+    [ -s "$scratch/prefix/$file" ] || fail "$file was not installed"
+done
+
+export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
+[ "$(pkg-config --modversion lockstep)" = "$version" ] || fail "pkg-config does not know version $version"
+flags=$(pkg-config --cflags --libs --static lockstep) || fail "pkg-config does not know the flags"
+
+# Away from the sources, so that nothing but the installed copy can be found.
+cp examples/all_reduce.c "$scratch/" && cd "$scratch" || fail "cannot copy the example"
+# shellcheck disable=SC2086 # flags are words
+${CC:-cc} -Wall -Wextra -Werror all_reduce.c $flags -o all_reduce || fail "the example does not build with: $flags"
+./all_reduce >out || fail "the example ended with status $?"
+cat out
+for workers in 1 2 3; do
+    grep -q "^$workers worker.* fingerprint [0-9a-f]\{8\}$" out || fail "no line for $workers workers"
+done
+[ "$(sed 's/^[0-9]* workers*: //' out | sort -u | wc -l)" -eq 1 ] || fail "the sums differ"
+# By hand: 1/3 − 8/3 + 64/3 − … − 2097152/3
+grep -q 'sum\[0\] = -621378' out || fail "the sum of element 0 is wrong"
+
+prefix=$scratch/prefix
+cd - >/dev/null && make uninstall BUILD="$BUILD" PREFIX="$prefix" >/dev/null 2>&1 || fail "make uninstall"
+[ -z "$(find "$prefix" -type f)" ] || fail "make uninstall left $(find "$prefix" -type f | head -n 3)"

@@ -1,0 +1,385 @@
+/* test_options.c: the option table keeps its own rules, values are read as written, and each source beats the weaker
+ * ones. Expected numbers are written out here, not taken from the code. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "config/help.h"
+#include "config/options.h"
+#include "config/suggest.h"
+#include "config/value.h"
+
+enum { ARGS_MAX = 8 };
+
+/* Parses flags given as one text, separated by spaces. */
+static ls_status parse(ls_options *options, ls_command command, const char *flags) {
+    static char words[ARGS_MAX][128];
+    char *argv[ARGS_MAX];
+    int argc = 0;
+    while (argc < ARGS_MAX && ls_value_next_word(&flags, words[argc], sizeof words[argc])) {
+        argv[argc] = words[argc];
+        argc++;
+    }
+    return ls_options_parse(options, command, argc, argv);
+}
+
+static void assert_refused(ls_command command, const char *flags, const char *message) {
+    ls_options options;
+    ls_status status = parse(&options, command, flags);
+    if (status != LS_ERR_INPUT) fail_msg("'%s' gave %s, not LS_ERR_INPUT", flags, ls_status_name(status));
+    assert_string_equal(ls_status_message(), message);
+}
+
+/* ---- table ------------------------------------------------------------------------------------------------------- */
+
+static bool has_range(ls_option_kind kind) {
+    return kind == LS_OPTION_INT || kind == LS_OPTION_FLOAT || kind == LS_OPTION_SIZE || kind == LS_OPTION_TIME;
+}
+
+static void test_rows_are_complete(void **state) {
+    (void)state;
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id);
+        assert_non_null(info->name);
+        assert_non_null(info->help);
+        assert_true(info->help[0] < 'A' || info->help[0] > 'Z' || info->help[1] < 'a');
+        assert_true(info->help[strlen(info->help) - 1] != '.');
+        assert_true(info->commands != 0 && (info->commands & ~(unsigned)LS_CMD_ALL) == 0);
+        assert_true((info->value != NULL) != (info->unset != NULL));
+        assert_int_equal(has_range(info->kind), info->min != NULL);
+        assert_int_equal(has_range(info->kind), info->max != NULL);
+        assert_int_equal(info->kind == LS_OPTION_ENUM, info->choices != NULL);
+        assert_int_equal(ls_option_find(info->name), id);
+    }
+}
+
+static void test_fields_are_named_as_options(void **state) {
+    (void)state;
+    static const char *const fields[] = {
+#define LS_OPTION(field, kind, ...) #field,
+#include "config/options.def"
+#undef LS_OPTION
+    };
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const char *name = ls_option_info_get(id)->name;
+        assert_int_equal(strlen(name), strlen(fields[id]));
+        for (size_t i = 0; name[i]; i++) assert_int_equal(name[i] == '-' ? '_' : name[i], fields[id][i]);
+    }
+}
+
+/* Setting a default or a limit through the front door checks that it can be read and lies inside the range. */
+static void test_defaults_and_limits_are_legal(void **state) {
+    (void)state;
+    ls_options options;
+    ls_options_defaults(&options);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id);
+        const char *const texts[] = {info->value, info->min, info->max};
+        for (int i = 0; i < 3; i++) {
+            if (texts[i] && ls_options_set(&options, id, texts[i], LS_ORIGIN_FLAG, 0) != LS_OK) {
+                fail_msg("%s", ls_status_message());
+            }
+        }
+    }
+    ls_options_fini(&options);
+}
+
+static void test_workers_limit_is_that_of_the_library(void **state) {
+    (void)state;
+    int64_t max = 0;
+    assert_int_equal(ls_value_parse_int(ls_option_info_get(LS_OPT_workers)->max, &max), LS_OK);
+    assert_int_equal(max, LS_WORKERS_MAX);
+}
+
+static void test_defaults(void **state) {
+    (void)state;
+    ls_options options;
+    assert_int_equal(parse(&options, LS_COMMAND_BENCH_COMM, ""), LS_OK);
+    assert_int_equal(options.workers, 0);
+    assert_int_equal(options.threads, 0);
+    assert_true(options.pin);
+    assert_true(options.timeout == 300.0);
+    assert_int_equal(options.shm_heap, 0);
+    assert_int_equal(options.min_size, 4096);
+    assert_int_equal(options.max_size, 268435456);
+    assert_int_equal(options.rounds, 3);
+    assert_string_equal(options.buffers, "shared");
+    assert_string_equal(options.isa, "auto");
+    assert_null(options.trace);
+    assert_false(options.json);
+    ls_options_fini(&options);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static void test_int(void **state) {
+    (void)state;
+    int64_t out = 77;
+    assert_int_equal(ls_value_parse_int("-12", &out), LS_OK);
+    assert_true(out == -12);
+    assert_int_equal(ls_value_parse_int("9223372036854775807", &out), LS_OK);
+    assert_true(out == INT64_MAX);
+    assert_int_equal(ls_value_parse_int("-9223372036854775808", &out), LS_OK);
+    assert_true(out == INT64_MIN);
+    out = 77;
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "4x",
+                                      " 4",
+                                      "4 ",
+                                      "1e3",
+                                      "0x10",
+                                      "4.0",
+                                      "+-3",
+                                      "٣",
+                                      "1,000",
+                                      "nan",
+                                      "--4",
+                                      "9223372036854775808",
+                                      "-9223372036854775809"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (ls_value_parse_int(bad[i], &out) != LS_ERR_INPUT) fail_msg("'%s' was taken for a whole number", bad[i]);
+    }
+    assert_true(out == 77);
+}
+
+static void test_float(void **state) {
+    (void)state;
+    double out = 77;
+    assert_int_equal(ls_value_parse_float("3e-4", &out), LS_OK);
+    assert_true(out == 0.0003);
+    assert_int_equal(ls_value_parse_float("-.5", &out), LS_OK);
+    assert_true(out == -0.5);
+    out = 77;
+    static const char *const bad[] = {"", ".", "nan", "inf", "-inf", "1e999", "0x1p3", "1e", "1.2.3", " 1", "1 ", "1f"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (ls_value_parse_float(bad[i], &out) != LS_ERR_INPUT) fail_msg("'%s' was taken for a number", bad[i]);
+    }
+    assert_true(out == 77);
+}
+
+static void test_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } good[] = {{"0", 0},
+                {"4096", 4096},
+                {"7B", 7},
+                {"64KiB", 65536},
+                {"16MiB", 16777216},
+                {"1GiB", 1073741824},
+                {"2TiB", 2199023255552},
+                {"18446744073709551615", SIZE_MAX}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        size_t out = 77;
+        assert_int_equal(ls_value_parse_size(good[i].text, &out), LS_OK);
+        assert_true(out == good[i].bytes);
+    }
+    static const char *const bad[] = {
+        "", "-1", "KiB", "64KB", "64 KiB", "1.5GiB", "4k", "64KiBs", "18446744073709551616", "16777216TiB"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        size_t out;
+        if (ls_value_parse_size(bad[i], &out) != LS_ERR_INPUT) fail_msg("'%s' was taken for a size", bad[i]);
+    }
+}
+
+static void test_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double seconds;
+    } good[] = {{"5", 5},      {"0.25", 0.25}, {"500ms", 0.5},  {"5s", 5},
+                {"2min", 120}, {"1.5h", 5400}, {"1day", 86400}, {"1e2s", 100}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        double out = 77;
+        assert_int_equal(ls_value_parse_time(good[i].text, &out), LS_OK);
+        assert_true(out == good[i].seconds);
+    }
+    static const char *const bad[] = {"", "s", "5 s", "5sec", "nan", "inf", "1e999", "5m", "5ss"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        double out;
+        if (ls_value_parse_time(bad[i], &out) != LS_ERR_INPUT) fail_msg("'%s' was taken for a time", bad[i]);
+    }
+}
+
+static void test_bool(void **state) {
+    (void)state;
+    bool out = false;
+    assert_int_equal(ls_value_parse_bool("Yes", &out), LS_OK);
+    assert_true(out);
+    assert_int_equal(ls_value_parse_bool("off", &out), LS_OK);
+    assert_false(out);
+    assert_int_equal(ls_value_parse_bool("2", &out), LS_ERR_INPUT);
+    assert_int_equal(ls_value_parse_bool("", &out), LS_ERR_INPUT);
+}
+
+static void test_distance(void **state) {
+    (void)state;
+    assert_int_equal(ls_suggest_distance("workers", "workers"), 0);
+    assert_int_equal(ls_suggest_distance("wrokers", "workers"), 1);
+    assert_int_equal(ls_suggest_distance("kitten", "sitting"), 3);
+    assert_int_equal(ls_suggest_distance("", "abc"), 3);
+    assert_null(ls_option_nearest(LS_COMMAND_DEMO, "frobnicate"));
+    assert_string_equal(ls_option_nearest(LS_COMMAND_DEMO, "thread"), "threads");
+}
+
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
+
+static void test_forms_of_flags(void **state) {
+    (void)state;
+    ls_options options;
+    assert_int_equal(parse(&options, LS_COMMAND_BENCH_COMM, "--workers 3 --min-size=8KiB --no-pin --json --ops a=b"),
+                     LS_OK);
+    assert_int_equal(options.workers, 3);
+    assert_int_equal(options.min_size, 8192);
+    assert_false(options.pin);
+    assert_true(options.json);
+    assert_string_equal(options.ops, "a=b");
+    assert_int_equal(options.source[LS_OPT_workers].origin, LS_ORIGIN_FLAG);
+    assert_int_equal(options.source[LS_OPT_threads].origin, LS_ORIGIN_DEFAULT);
+    ls_options_fini(&options);
+    assert_int_equal(parse(&options, LS_COMMAND_DEMO, "--workers 3 --nproc-per-node 5 --pin=false"), LS_OK);
+    assert_int_equal(options.workers, 5);
+    assert_false(options.pin);
+    ls_options_fini(&options);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    assert_refused(LS_COMMAND_DEMO, "--workers 0", "--workers 0: must be between 1 and 512");
+    assert_refused(LS_COMMAND_DEMO, "--workers 513", "--workers 513: must be between 1 and 512");
+    assert_refused(LS_COMMAND_DEMO, "--workers -1", "--workers -1: must be between 1 and 512");
+    assert_refused(LS_COMMAND_DEMO, "--workers 4x", "--workers 4x: must be a whole number, such as 4");
+    assert_refused(LS_COMMAND_DEMO, "--workers=", "--workers '': must not be empty");
+    assert_refused(LS_COMMAND_DEMO, "--isa sse", "--isa sse: must be auto, portable, neon, avx2 or avx512");
+    assert_refused(LS_COMMAND_DEMO, "--timeout 10ms", "--timeout 10ms: must be between 0.1s and 1day");
+    assert_refused(LS_COMMAND_DEMO, "--workers", "--workers needs a value (lockstep demo --help says which)");
+    assert_refused(LS_COMMAND_DEMO, "--workers --json", "--workers needs a value (lockstep demo --help says which)");
+    assert_refused(
+        LS_COMMAND_BENCH_COMM, "--wrokers 2",
+        "unknown flag --wrokers for 'bench comm'; did you mean --workers? (lockstep bench comm --help lists them)");
+    assert_refused(LS_COMMAND_DEMO, "--min-size 4KiB",
+                   "--min-size is a flag of 'bench comm', not of 'demo' (lockstep demo --help lists them)");
+}
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_precedence(void **state) {
+    (void)state;
+    char folder[] = "/tmp/test_options.XXXXXX", path[64], flags[128], where[LS_OPTION_WHERE_MAX], expected[128];
+    ls_options options;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/run.json", folder);
+    write_file(path, "{\"workers\": 2,\n \"threads\": 3,\n \"min_size\": \"8KiB\",\n \"timeout\": 0.5}\n");
+    assert_int_equal(setenv("LS_WORKERS", "5", 1), 0);
+    assert_int_equal(setenv("LS_THREADS", "6", 1), 0);
+    snprintf(flags, sizeof flags, "--workers 7 --config %s", path);
+    ls_status status = parse(&options, LS_COMMAND_BENCH_COMM, flags);
+    unsetenv("LS_WORKERS");
+    unsetenv("LS_THREADS");
+    unlink(path);
+    rmdir(folder);
+    assert_int_equal(status, LS_OK);
+    assert_int_equal(options.workers, 7);
+    assert_int_equal(options.threads, 6);
+    assert_int_equal(options.min_size, 8192);
+    assert_true(options.timeout == 0.5);
+    assert_int_equal(options.rounds, 3);
+    ls_options_where(&options, LS_OPT_workers, where);
+    assert_string_equal(where, "--workers 7");
+    ls_options_where(&options, LS_OPT_threads, where);
+    assert_string_equal(where, "LS_THREADS=6");
+    ls_options_where(&options, LS_OPT_min_size, where);
+    snprintf(expected, sizeof expected, "%s:3: min-size: 8KiB", path);
+    assert_string_equal(where, expected);
+    ls_options_where(&options, LS_OPT_rounds, where);
+    assert_string_equal(where, "--rounds (default 3)");
+    ls_options_fini(&options);
+}
+
+static void count_line(void *ctx, ls_log_level level, const char *line, size_t bytes) {
+    (void)bytes;
+    assert_int_equal(level, LS_LOG_WARN);
+    assert_non_null(strstr(line, "LS_WROKERS"));
+    assert_non_null(strstr(line, "LS_WORKERS"));
+    ++*(int *)ctx;
+}
+
+static void test_slip_in_the_environment(void **state) {
+    (void)state;
+    int lines = 0;
+    assert_int_equal(setenv("LS_WROKERS", "5", 1), 0);
+    assert_int_equal(setenv("LS_COLORS", "rs=0", 1), 0);
+    ls_log_set_sink(count_line, &lines);
+    ls_options_warn_env(LS_COMMAND_DEMO);
+    ls_log_set_sink(NULL, NULL);
+    unsetenv("LS_WROKERS");
+    assert_int_equal(lines, 1);
+}
+
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+static void test_help_fits_the_page(void **state) {
+    (void)state;
+    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
+        char *text = NULL, env[LS_OPTION_ENV_MAX];
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        assert_non_null(out);
+        ls_help_command(out, command, false);
+        assert_int_equal(fclose(out), 0);
+        for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+            if (strcspn(line, "\n") > LS_HELP_COLUMNS) fail_msg("too long: %.*s", (int)strcspn(line, "\n"), line);
+        }
+        assert_null(strchr(text, '\033'));
+        for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+            const ls_option_info *info = ls_option_info_get(id);
+            ls_option_env_name(info, env);
+            assert_int_equal(strstr(text, env) != NULL, (info->commands >> command & 1) != 0);
+        }
+        free(text);
+    }
+}
+
+int main(void) {
+    /* The options of whoever runs the tests are not part of them. */
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        char env[LS_OPTION_ENV_MAX];
+        ls_option_env_name(ls_option_info_get(id), env);
+        unsetenv(env);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_are_complete),
+        cmocka_unit_test(test_fields_are_named_as_options),
+        cmocka_unit_test(test_defaults_and_limits_are_legal),
+        cmocka_unit_test(test_workers_limit_is_that_of_the_library),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_int),
+        cmocka_unit_test(test_float),
+        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_bool),
+        cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_forms_of_flags),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_slip_in_the_environment),
+        cmocka_unit_test(test_help_fits_the_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

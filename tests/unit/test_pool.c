@@ -1,0 +1,214 @@
+/* test_pool.c: every task runs once, the caller sees what tasks wrote, and pools come and go. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "base/pool.h"
+
+enum { TASKS_MAX = 5000, THREADS_MAX = 16 };
+
+typedef struct tally {
+    unsigned char runs[TASKS_MAX]; /* not atomic: each task is its own byte, and the pool orders it before the return */
+    atomic_int wrong_thread, wrong_fpenv;
+    int threads;
+} tally;
+
+static void count_task(void *ctx, size_t task, int thread) {
+    tally *t = ctx;
+    t->runs[task]++;
+    if (thread < 0 || thread >= t->threads) t->wrong_thread++;
+    if (!ls_fpenv_is_set()) t->wrong_fpenv++;
+}
+
+static void check_each_once(ls_pool *pool, size_t tasks) {
+    static tally t;
+    memset(t.runs, 0, sizeof t.runs);
+    t.wrong_thread = t.wrong_fpenv = 0;
+    t.threads = ls_pool_threads(pool);
+    ls_pool_run(pool, tasks, count_task, &t);
+    for (size_t i = 0; i < TASKS_MAX; i++) assert_int_equal(t.runs[i], i < tasks);
+    assert_int_equal(t.wrong_thread, 0);
+    assert_int_equal(t.wrong_fpenv, 0);
+}
+
+static void each_task_runs_once(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 8, THREADS_MAX};
+    static const size_t counts[] = {0, 1, 2, 3, 7, 64, TASKS_MAX};
+    ls_fpenv_set();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        ls_pool *pool = NULL;
+        assert_int_equal(ls_pool_create(sizes[s], NULL, &pool), LS_OK);
+        assert_int_equal(ls_pool_threads(pool), sizes[s]);
+        for (int round = 0; round < 20; round++) {
+            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) check_each_once(pool, counts[c]);
+        }
+        ls_pool_destroy(pool);
+    }
+}
+
+static void no_pool_is_a_plain_loop(void **state) {
+    (void)state;
+    ls_fpenv_set();
+    assert_int_equal(ls_pool_threads(NULL), 1);
+    check_each_once(NULL, 100);
+    ls_pool_destroy(NULL);
+}
+
+typedef struct sum {
+    long part[THREADS_MAX * 16];
+} sum;
+
+static void add_task(void *ctx, size_t task, int thread) { ((sum *)ctx)->part[16 * thread] += (long)task + 1; }
+
+/* Many short runs, some with a pause that lets the threads fall asleep. */
+static void runs_follow_each_other(void **state) {
+    (void)state;
+    for (int threads = 2; threads <= 5; threads++) {
+        ls_pool *pool = NULL;
+        assert_int_equal(ls_pool_create(threads, NULL, &pool), LS_OK);
+        sum s = {{0}};
+        long expected = 0;
+        for (int round = 0; round < 4000; round++) {
+            size_t tasks = (size_t)(2 + round % 9);
+            ls_pool_run(pool, tasks, add_task, &s);
+            expected += (long)(tasks * (tasks + 1) / 2);
+            if (round % 500 == 0) ls_clock_sleep_us(300);
+        }
+        long got = 0;
+        for (int t = 0; t < threads; t++) got += s.part[16 * t];
+        assert_int_equal(got, expected);
+        ls_pool_destroy(pool);
+    }
+}
+
+static void wait_for_all(void *ctx, size_t task, int thread) {
+    (void)task, (void)thread;
+    atomic_int *arrived = ctx;
+    atomic_fetch_add(arrived, 1);
+    uint64_t end_ns = ls_clock_ns() + 5000000000u;
+    while (atomic_load(arrived) < 3 && ls_clock_ns() < end_ns) sched_yield();
+}
+
+/* Three tasks that each need the other two: only three threads at once get through without the deadline. */
+static void threads_really_run_together(void **state) {
+    (void)state;
+    ls_pool *pool = NULL;
+    assert_int_equal(ls_pool_create(3, NULL, &pool), LS_OK);
+    for (int round = 0; round < 5; round++) {
+        atomic_int arrived = 0;
+        uint64_t start_ns = ls_clock_ns();
+        ls_pool_run(pool, 3, wait_for_all, &arrived);
+        assert_int_equal(arrived, 3);
+        assert_true(ls_clock_ns() - start_ns < 4000000000u);
+        ls_clock_sleep_us(200);
+    }
+    ls_pool_destroy(pool);
+}
+
+static void pools_come_and_go(void **state) {
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        ls_pool *a = NULL, *b = NULL;
+        assert_int_equal(ls_pool_create(3, NULL, &a), LS_OK);
+        assert_int_equal(ls_pool_create(2, NULL, &b), LS_OK);
+        sum s = {{0}};
+        if (round % 2) ls_pool_run(a, 8, add_task, &s);
+        ls_pool_destroy(a);
+        ls_pool_destroy(b);
+    }
+}
+
+static void bad_sizes_are_refused(void **state) {
+    (void)state;
+    ls_pool *pool = (ls_pool *)&pool;
+    assert_int_equal(ls_pool_create(0, NULL, &pool), LS_ERR_INPUT);
+    assert_null(pool);
+    assert_int_equal(ls_pool_create(-3, NULL, &pool), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "-3 threads"));
+    assert_int_equal(ls_pool_create(LS_POOL_THREADS_MAX + 1, NULL, &pool), LS_ERR_INPUT);
+}
+
+typedef struct places {
+    int cpu[2];
+    atomic_int arrived;
+} places;
+
+static void note_place(void *ctx, size_t task, int thread) {
+    places *p = ctx;
+    cpu_set_t set;
+    (void)task;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) {
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(cpu, &set)) p->cpu[thread] = cpu;
+        }
+    }
+    atomic_fetch_add(&p->arrived, 1);
+    uint64_t end_ns = ls_clock_ns() + 5000000000u;
+    while (atomic_load(&p->arrived) < 2 && ls_clock_ns() < end_ns) sched_yield();
+}
+
+static void threads_are_pinned(void **state) {
+    (void)state;
+    cpu_set_t before;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    int first = 0, last = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(first, &before)) first++;
+    while (!CPU_ISSET(last, &before)) last--;
+    const int cpus[2] = {last, first};
+    ls_pool *pool = NULL;
+    places p = {.cpu = {-1, -1}};
+    ls_status status = ls_pool_create(2, cpus, &pool);
+    if (status == LS_OK) ls_pool_run(pool, 2, note_place, &p);
+    ls_pool_destroy(pool);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(status, LS_OK);
+    assert_int_equal(p.cpu[0], last);
+    assert_int_equal(p.cpu[1], first);
+
+    const int absent[2] = {-1, 100000};
+    assert_int_equal(ls_pool_create(2, absent, &pool), LS_ERR_INPUT);
+    assert_null(pool);
+    assert_non_null(strstr(ls_status_message(), "CPU 100000"));
+}
+
+static void note_signal_mask(void *ctx, size_t task, int thread) {
+    places *p = ctx;
+    sigset_t set;
+    (void)task;
+    if (pthread_sigmask(SIG_BLOCK, NULL, &set) == 0) p->cpu[thread] = sigismember(&set, SIGTERM);
+    atomic_fetch_add(&p->arrived, 1);
+    uint64_t end_ns = ls_clock_ns() + 5000000000u;
+    while (atomic_load(&p->arrived) < 2 && ls_clock_ns() < end_ns) sched_yield();
+}
+
+static void signals_are_left_to_the_caller(void **state) {
+    (void)state;
+    ls_pool *pool = NULL;
+    places p = {.cpu = {-1, -1}};
+    assert_int_equal(ls_pool_create(2, NULL, &pool), LS_OK);
+    ls_pool_run(pool, 2, note_signal_mask, &p);
+    ls_pool_destroy(pool);
+    assert_int_equal(p.cpu[0], 0);
+    assert_int_equal(p.cpu[1], 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_task_runs_once),    cmocka_unit_test(no_pool_is_a_plain_loop),
+        cmocka_unit_test(runs_follow_each_other), cmocka_unit_test(threads_really_run_together),
+        cmocka_unit_test(pools_come_and_go),      cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(threads_are_pinned),     cmocka_unit_test(signals_are_left_to_the_caller),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
