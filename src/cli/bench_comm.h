@@ -32,6 +32,7 @@ typedef struct ls_bench_plan {
     int size_count;
     size_t size_bytes[LS_BENCH_SIZES_MAX];
     bool private_buffers; /* malloc instead of ls_world_alloc */
+    const char *trace;    /* file for the timeline of the last run, or NULL */
 } ls_bench_plan;
 
 /* What one side measured once. A time of 0: not measured. */

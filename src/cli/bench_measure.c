@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "observe/trace.h"
 
 enum { SAMPLES = 5, REPEATS_MAX = 20000 };
 static const double BATCH_S = 0.02;    /* a sample */
@@ -226,11 +227,13 @@ static ls_status worker_main(ls_world *world, void *arg) {
         snprintf(j->board->transport, sizeof j->board->transport, "%s", ls_world_transport(world));
         j->board->threads = ls_world_threads(world);
     }
+    LS_TRY_OUT(ls_trace_begin(j->plan->trace));
     LS_TRY_OUT(measure_copy(&v, j->board));
     LS_TRY_OUT(buffer_alloc(world, is_private, bytes, &v.in));
     LS_TRY_OUT(buffer_alloc(world, is_private, bytes, &v.out));
     for (size_t i = 0; i < bytes / sizeof(float); i++) v.in[i] = (float)(base_of(i) + (unsigned)v.rank);
     LS_TRY_OUT(measure_all(j, &v));
+    LS_TRY_OUT(ls_trace_end(world, j->plan->trace));
     LS_TRY_OUT(ls_comm_barrier(v.comm));
 out:
     buffer_free(world, is_private, v.in);

@@ -25,7 +25,7 @@ typedef struct bench {
     ls_bench_round own[LS_BENCH_ROUNDS_MAX], peer[LS_BENCH_ROUNDS_MAX];
 } bench;
 
-/* A line on the terminal that the next one replaces; an empty text takes it away. */
+/* A line on the terminal that the next one replaces; no side takes it away. */
 static void progress(int workers, int round, int rounds, const char *side) {
     if (!isatty(STDERR_FILENO)) return;
     if (side == NULL)
@@ -38,6 +38,7 @@ static void progress(int workers, int round, int rounds, const char *side) {
 static ls_status bench_setup(bench *b, const ls_options *opts) {
     char where[LS_OPTION_WHERE_MAX];
     b->opts = opts;
+    b->plan.trace = opts->trace;
     LS_TRY(ls_bench_plan_sizes(&b->plan, opts->min_size, opts->max_size));
     if (ls_bench_plan_ops(&b->plan, opts->ops) != LS_OK) {
         ls_options_where(opts, LS_OPT_ops, where);
@@ -79,9 +80,11 @@ static ls_status plan_fit_memory(ls_bench_plan *plan) {
 }
 
 /* A peer that fails is not asked again. */
-static void run_peer(bench *b, const ls_bench_plan *plan, ls_bench_round *out) {
+static void run_peer(bench *b, const ls_bench_plan *plan, int round) {
     if (!b->peer_works) return;
-    if (ls_bench_peer_run(b->opts->peer, b->machine.cores, plan, out, b->machine.peer_library) == LS_OK) return;
+    progress(plan->workers, round, b->machine.rounds, "peer");
+    if (ls_bench_peer_run(b->opts->peer, b->machine.cores, plan, &b->peer[round], b->machine.peer_library) == LS_OK)
+        return;
     progress(0, 0, 0, NULL);
     ls_log_warn("no comparison with the peer: %s", ls_status_message());
     b->peer_works = false;
@@ -96,8 +99,7 @@ static ls_status run_case(bench *b, int workers) {
     for (int r = 0; r < rounds; r++) {
         progress(workers, r, rounds, "lockstep");
         LS_TRY(ls_bench_measure(&b->workers, &one->plan, &b->own[r]));
-        progress(workers, r, rounds, "peer");
-        run_peer(b, &one->plan, &b->peer[r]);
+        run_peer(b, &one->plan, r);
     }
     progress(0, 0, 0, NULL);
     ls_bench_rounds_median(b->own, rounds, &one->own);

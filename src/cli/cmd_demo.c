@@ -19,11 +19,13 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "cli/own_workers.h"
 #include "numerics/float16.h"
 #include "numerics/tree.h"
+#include "observe/trace.h"
 
 enum { FEATURES = 512, OUTPUTS = 256, GROUPS = 8, GROUP_SAMPLES = 16, STEPS = 20, CASES_MAX = 6 };
 enum {
@@ -49,6 +51,7 @@ typedef struct report {
 typedef struct job {
     const problem *problem;
     report *report;
+    const char *trace;
 } job;
 
 typedef struct demo_case {
@@ -178,6 +181,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     ls_status status = LS_OK;
     worker k;
     LS_TRY_OUT(worker_open(&k, world, j->problem));
+    LS_TRY_OUT(ls_trace_begin(j->trace));
     LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
     double start = ls_clock_seconds();
     for (int step = 0; step < STEPS; step++) {
@@ -186,6 +190,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     }
     if (rank == 0) j->report->seconds = ls_clock_seconds() - start;
     j->report->weights[rank] = ls_hash_f32(k.weights, ELEMS);
+    LS_TRY_OUT(ls_trace_end(world, j->trace));
     LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
 out:
     worker_close(&k);
@@ -254,7 +259,7 @@ static ls_status case_run(const ls_options *opts, const problem *p, report *r, d
     ls_workers_options options;
     ls_cli_workers_options(opts, &options);
     options.workers = c->workers;
-    LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = r}));
+    LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = r, .trace = opts->trace}));
     c->seconds = r->seconds;
     ls_hash_text(r->gradient[0], c->gradient);
     ls_hash_text(r->weights[0], c->weights);
@@ -328,6 +333,8 @@ ls_status ls_cmd_demo(const ls_options *opts) {
     demo_case cases[CASES_MAX];
     int count = cases_choose(opts, cases);
     LS_TRY(ls_cli_require_own_workers("demo"));
+    /* More workers than cores are what is shown here, not something to warn of. */
+    if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
     report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *r);
     LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));

@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "comm/launcher.h"
 
 static volatile sig_atomic_t reader_is_gone;
 
@@ -39,6 +40,15 @@ static ls_status fill_standard_streams(void) {
         }
     }
     return LS_OK;
+}
+
+/* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
+ * started, which all read the same command line, only the first complains about it. */
+static bool is_told_by_another(ls_status status) {
+    if (status == LS_ERR_PEER) return true;
+    if (status != LS_ERR_INPUT) return false;
+    ls_launcher launcher = ls_launcher_detect();
+    return launcher.kind != LS_LAUNCHER_NONE && !launcher.stale && launcher.rank > 0;
 }
 
 /* One line, whatever a file name or a value in the message holds. */
@@ -114,7 +124,6 @@ int main(int argc, char **argv) {
     status = flush_output();
     is_quiet = status != LS_OK && reader_is_gone;
 out:
-    /* A worker that stopped because another one failed leaves the telling to that one. */
-    if (status != LS_OK && status != LS_ERR_PEER && !is_quiet) print_error(ls_status_message());
+    if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(ls_status_message());
     return ls_status_exit_code(status);
 }

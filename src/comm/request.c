@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/events.h"
 #include "comm/comm.h"
 
 /* ---- life ----------------------------------------------------------------------------------------------------------
@@ -97,7 +98,12 @@ static ls_status end(ls_request *r, ls_status status) {
 
 ls_status ls_request_wait(ls_request *r) {
     if (!r) return LS_OK;
-    return end(r, r->done ? LS_OK : ls_world_wait(r->comm->world, r));
+    if (r->done) return end(r, LS_OK);
+    ls_span span = ls_span_begin("wait", r->name);
+    uint64_t number = r->number;
+    ls_status status = end(r, ls_world_wait(r->comm->world, r));
+    ls_span_end(span, (int64_t)number);
+    return status;
 }
 
 ls_status ls_request_test(ls_request *r, int *done) {

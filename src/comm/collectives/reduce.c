@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/events.h"
 #include "kernels/tree_sum.h"
 
 /* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
@@ -252,7 +253,9 @@ ls_status ls_reduce_sum(ls_request *r, void *const *outs, int n_outs, bool strea
         sources[i].data = s->local >= 0 ? part_at(r, s, begin) : arrival(r, s->machine, s->index);
         sources[i].dtype = node_dtype(r, s->node);
     }
+    ls_span span = ls_span_begin("sum", r->name);
     run_sum(r, &plan->whole, sources, plan->n_sources, outs, n_outs, stream, n);
+    ls_span_end(span, (int64_t)n);
     if (sources != few) free(sources);
     return LS_OK;
 }

@@ -228,7 +228,7 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     world->threads = options->threads > 0 ? options->threads : fair > 0 ? fair : 1;
     bool crowded = (int64_t)world->threads * (bound ? 1 : on_machine) > cores;
     LS_TRY(ls_world_open(world, options, NULL, crowded));
-    if (crowded && world->local == 0)
+    if (crowded && world->rank == 0)
         ls_log_warn("%d workers of %d thread%s on %d core%s: they take turns, expect no speed-up", on_machine,
                     world->threads, world->threads == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
     return ls_comm_barrier(world->comm);

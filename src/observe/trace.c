@@ -1,0 +1,77 @@
+/* trace.c: collecting the spans of all workers. */
+#include "observe/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/events.h"
+#include "base/files.h"
+
+enum { EVENTS_PER_THREAD = 1 << 16 };
+
+ls_status ls_trace_begin(const char *path) { return path ? ls_events_enable(EVENTS_PER_THREAD) : LS_OK; }
+
+/* The parts of all workers, one after the other. */
+static ls_status gather(ls_comm *comm, const char *mine, size_t bytes, char **all, size_t *all_bytes) {
+    ls_status status;
+    int size = ls_comm_size(comm);
+    size_t *sizes = malloc(sizeof *sizes * (size_t)size), *words = malloc(sizeof *words * (size_t)size);
+    *all = NULL;
+    if (!sizes || !words) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the trace");
+        goto out;
+    }
+    for (int r = 0; r < size; r++) words[r] = sizeof *sizes;
+    LS_TRY_OUT(ls_comm_all_gather(comm, &bytes, sizes, words));
+    *all_bytes = 0;
+    for (int r = 0; r < size; r++) *all_bytes += sizes[r];
+    *all = malloc(*all_bytes + 1);
+    if (!*all) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a trace of %zu MiB", *all_bytes >> 20);
+        goto out;
+    }
+    LS_TRY_OUT(ls_comm_all_gather(comm, mine, *all, sizes));
+    (*all)[*all_bytes] = 0;
+out:
+    free(sizes);
+    free(words);
+    return status;
+}
+
+/* Each worker adds the punctuation around its part, so that the parts only need to be joined. */
+static ls_status own_part(ls_world *world, char **text, size_t *bytes) {
+    char *events = NULL;
+    size_t length;
+    LS_TRY(ls_events_json(ls_world_rank(world), &events, &length));
+    char *part = malloc(length + 4);
+    if (!part) {
+        free(events);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the trace");
+    }
+    part[0] = ls_world_rank(world) == 0 ? '[' : ',';
+    memcpy(part + 1, events, length);
+    free(events);
+    length++;
+    if (ls_world_rank(world) == ls_world_size(world) - 1) part[length++] = ']';
+    part[length++] = '\n';
+    *text = part;
+    *bytes = length;
+    return LS_OK;
+}
+
+ls_status ls_trace_end(ls_world *world, const char *path) {
+    if (!path) return LS_OK;
+    ls_status status;
+    char *mine = NULL, *all = NULL;
+    size_t bytes = 0, all_bytes = 0;
+    ls_events_disable();
+    LS_TRY_OUT(own_part(world, &mine, &bytes));
+    LS_TRY_OUT(gather(ls_world_comm(world), mine, bytes, &all, &all_bytes));
+    if (ls_world_rank(world) == 0) LS_TRY_OUT(ls_file_write_atomic(path, all, all_bytes));
+    /* The others leave only when the file is there: its failure is everybody's. */
+    LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
+out:
+    free(mine);
+    free(all);
+    return status;
+}
