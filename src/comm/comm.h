@@ -141,8 +141,6 @@ ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_
                           ls_request **out);
 /* Puts it among those in flight and takes its first steps. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
-/* Starts and waits. `request` may be NULL after a failure to start. */
-ls_status ls_request_finish(ls_status started, ls_request *request);
 ls_status ls_request_bounds(ls_request *request);
 /* The last step of every collective. */
 void ls_request_complete(ls_request *request);

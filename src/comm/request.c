@@ -112,10 +112,6 @@ ls_status ls_request_test(ls_request *r, int *done) {
     return *done ? end(r, status) : LS_OK;
 }
 
-ls_status ls_request_finish(ls_status started, ls_request *request) {
-    return started != LS_OK ? started : ls_request_wait(request);
-}
-
 ls_status ls_request_bounds(ls_request *r) {
     int room = r->comm->size + 1;
     if (r->bounds_room >= room) return LS_OK;

@@ -137,5 +137,6 @@ ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buff
 
 ls_status ls_comm_all_gather(ls_comm *comm, const void *in, void *out, const size_t *bytes) {
     ls_request *r;
-    return ls_request_finish(ls_comm_all_gather_start(comm, in, out, bytes, &r), r);
+    LS_TRY(ls_comm_all_gather_start(comm, in, out, bytes, &r));
+    return ls_request_wait(r);
 }

@@ -204,5 +204,6 @@ ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype 
 ls_status ls_comm_all_reduce(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, void *out,
                              size_t elems) {
     ls_request *r;
-    return ls_request_finish(ls_comm_all_reduce_start(comm, runs, dtype, parts, out, elems, &r), r);
+    LS_TRY(ls_comm_all_reduce_start(comm, runs, dtype, parts, out, elems, &r));
+    return ls_request_wait(r);
 }

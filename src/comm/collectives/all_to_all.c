@@ -101,5 +101,6 @@ ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buff
 
 ls_status ls_comm_all_to_all(ls_comm *comm, const void *in, void *out, size_t bytes) {
     ls_request *r;
-    return ls_request_finish(ls_comm_all_to_all_start(comm, in, out, bytes, &r), r);
+    LS_TRY(ls_comm_all_to_all_start(comm, in, out, bytes, &r));
+    return ls_request_wait(r);
 }

@@ -71,5 +71,6 @@ ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
 
 ls_status ls_comm_barrier(ls_comm *comm) {
     ls_request *r;
-    return ls_request_finish(ls_comm_barrier_start(comm, &r), r);
+    LS_TRY(ls_comm_barrier_start(comm, &r));
+    return ls_request_wait(r);
 }

@@ -107,5 +107,6 @@ ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t 
 
 ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes) {
     ls_request *r;
-    return ls_request_finish(ls_comm_broadcast_start(comm, root, buffer, bytes, &r), r);
+    LS_TRY(ls_comm_broadcast_start(comm, root, buffer, bytes, &r));
+    return ls_request_wait(r);
 }

@@ -76,7 +76,8 @@ ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dt
 ls_status ls_comm_reduce_scatter(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                  void *out, const size_t *shards, size_t elems) {
     ls_request *r;
-    return ls_request_finish(ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out, shards, elems, &r), r);
+    LS_TRY(ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out, shards, elems, &r));
+    return ls_request_wait(r);
 }
 
 void ls_shard_bounds(size_t elems, int size, size_t *bounds) {

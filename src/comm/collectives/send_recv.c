@@ -338,10 +338,12 @@ ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, siz
 
 ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes) {
     ls_request *r;
-    return ls_request_finish(ls_comm_send_start(comm, to, tag, buffer, bytes, &r), r);
+    LS_TRY(ls_comm_send_start(comm, to, tag, buffer, bytes, &r));
+    return ls_request_wait(r);
 }
 
 ls_status ls_comm_recv(ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
     ls_request *r;
-    return ls_request_finish(ls_comm_recv_start(comm, from, tag, buffer, bytes, &r), r);
+    LS_TRY(ls_comm_recv_start(comm, from, tag, buffer, bytes, &r));
+    return ls_request_wait(r);
 }
