@@ -13,7 +13,7 @@
  *           0 1   2 3   4 5   6 7        worker 2. The library finishes the tree.
  *
  * Build and run, once lockstep is installed:
- *   cc all_reduce.c $(pkg-config --cflags --libs --static lockstep) -o all_reduce && ./all_reduce
+ *   cc all_reduce.c $(pkg-config --cflags --libs lockstep) -o all_reduce && ./all_reduce
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ done
 export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
 [ "$(pkg-config --modversion lockstep)" = "$version" ] || fail "pkg-config does not know version $version"
-flags=$(pkg-config --cflags --libs --static lockstep) || fail "pkg-config does not know the flags"
+flags=$(pkg-config --cflags --libs lockstep) || fail "pkg-config does not know the flags"
 
 # Away from the sources, so that nothing but the installed copy can be found.
 cp examples/all_reduce.c "$scratch/" && cd "$scratch" || fail "cannot copy the example"

@@ -124,7 +124,7 @@ ls_status ls_request_bounds(ls_request *r) {
 
 void ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
-    if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes);
+    if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes, false);
     r->done = true;
     comm->world->moves++;
     if (!r->number) return;
@@ -213,7 +213,7 @@ ls_status ls_request_share(ls_request *r, const void *memory, size_t bytes, bool
     assert(r->staged <= LS_TREE_COVER_MAX);
     LS_TRY(ls_heap_alloc(&world->heap, bytes, true, shared));
     r->staging[r->staged++] = *shared;
-    if (filled) ls_world_copy(world, *shared, memory, bytes);
+    if (filled) ls_world_copy(world, *shared, memory, bytes, false);
     return LS_OK;
 }
 

@@ -12,9 +12,11 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "comm/comm.h"
+#include "kernels/kernels.h"
 
-/* Long enough to bridge the skew between workers in lock step, short enough to leave the core to others. */
-static const uint64_t spin_default_ns = 50000;
+/* Long enough to bridge the skew between workers in lock step: on a virtual machine waking a sleeper costs up to a
+ * tenth of this, and its peers pay in turn. Only workers with cores of their own spin. */
+static const uint64_t spin_default_ns = 1000000;
 /* A sleeper looks up this often although nobody rang: it then notices a lost peer or the deadline. */
 static const uint64_t sleep_slice_ns = 50000000;
 /* Messages between machines ring no bell: with any under way the look-ups are this far apart. */
@@ -92,11 +94,19 @@ void ls_world_free(ls_world *world, void *memory) {
 /* ---- bells
  * ----------------------------------------------------------------------------------------------------------- */
 
+static void ring_if_asleep(ls_worker_record *peer) {
+    if (atomic_load_explicit(&peer->sleeping, memory_order_relaxed)) ls_segment_ring(peer);
+}
+
+/* The fence orders what was published before the look at who sleeps; sleep_once() has the other half. */
 void ls_world_ring(ls_comm *comm) {
-    /* Orders what was published before the look at who sleeps; ls_world_wait has the other half. */
     atomic_thread_fence(memory_order_seq_cst);
-    for (int l = 0; l < comm->local_size; l++)
-        if (atomic_load_explicit(&comm->records[l]->sleeping, memory_order_relaxed)) ls_segment_ring(comm->records[l]);
+    for (int l = 0; l < comm->local_size; l++) ring_if_asleep(comm->records[l]);
+}
+
+void ls_world_ring_member(ls_comm *comm, int local) {
+    atomic_thread_fence(memory_order_seq_cst);
+    ring_if_asleep(comm->records[local]);
 }
 
 static void sleep_for(ls_worker_record *mine, uint32_t bell, uint64_t ns) {
@@ -253,21 +263,30 @@ typedef struct copy_job {
     char *to;
     const char *from;
     size_t bytes;
+    bool stream;
 } copy_job;
 
 static void copy_chunk(void *context, size_t task, int thread) {
     (void)thread;
     const copy_job *job = context;
     size_t at = task * COPY_CHUNK_BYTES;
-    memcpy(job->to + at, job->from + at, job->bytes - at < COPY_CHUNK_BYTES ? job->bytes - at : COPY_CHUNK_BYTES);
+    size_t bytes = job->bytes - at < COPY_CHUNK_BYTES ? job->bytes - at : COPY_CHUNK_BYTES;
+    if (job->stream) {
+        const ls_kernels *kernels = ls_kernels_get();
+        kernels->copy_stream(job->to + at, job->from + at, bytes);
+        kernels->fence_stream();
+    } else {
+        memcpy(job->to + at, job->from + at, bytes);
+    }
 }
 
-void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes) {
+void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bool stream) {
     if (bytes == 0 || to == from) return;
-    if (world->threads == 1 || bytes < 2 * COPY_CHUNK_BYTES) {
-        memcpy(to, from, bytes);
+    copy_job job = {to, from, bytes, stream};
+    size_t chunks = (bytes + COPY_CHUNK_BYTES - 1) / COPY_CHUNK_BYTES;
+    if (world->threads == 1 || chunks < 3) {
+        for (size_t i = 0; i < chunks; i++) copy_chunk(&job, i, 0);
         return;
     }
-    copy_job job = {to, from, bytes};
-    ls_pool_run(world->pool, (bytes + COPY_CHUNK_BYTES - 1) / COPY_CHUNK_BYTES, copy_chunk, &job);
+    ls_pool_run(world->pool, chunks, copy_chunk, &job);
 }

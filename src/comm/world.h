@@ -43,10 +43,13 @@ ls_status ls_world_progress(ls_world *world);
 ls_status ls_world_wait(ls_world *world, ls_request *request);
 /* Wakes those of the communicator's local members that sleep; call after publishing something they may wait for. */
 void ls_world_ring(ls_comm *comm);
+/* The same for one of them. */
+void ls_world_ring_member(ls_comm *comm, int local);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
 
-/* Copies with all of this worker's threads when it is worth it. */
-void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes);
+/* Copies with all of this worker's threads when it is worth it; `stream`: past the caches, for what is too large for
+ * them. */
+void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bool stream);
 
 #endif

@@ -19,9 +19,10 @@ typedef struct ls_kernels {
     void (*add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n);
     /* out[i] = in[i], exact; out and in do not overlap. */
     void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
-    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. A store fence at
-     * the end orders it before later stores. */
+    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. Such stores are
+     * not ordered: call fence_stream before telling anybody that they are there. */
     void (*copy_stream)(void *out, const void *in, size_t bytes);
+    void (*fence_stream)(void);
 } ls_kernels;
 
 /* The table for this CPU, less what --isa or LS_ISA switch off. */

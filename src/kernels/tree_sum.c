@@ -100,6 +100,7 @@ void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sourc
         int depth = run_block(&m, program, at, n);
         write_block(&m, depth, outs, n_outs, stream, at, n);
     }
+    if (stream) m.kernels->fence_stream();
 }
 
 ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out, size_t elems) {

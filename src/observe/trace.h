@@ -1,7 +1,7 @@
 /* trace.h: one timeline of all workers, in Chrome's trace format.
  *
- * Every worker records spans in its own memory (base/events.h); at the end rank 0 collects them and writes the file. Workers
- * of one machine share a clock. */
+ * Every worker records spans in its own memory (base/events.h); at the end rank 0 collects them and writes the file.
+ * Workers of one machine share a clock. */
 #ifndef LS_OBSERVE_TRACE_H
 #define LS_OBSERVE_TRACE_H
 

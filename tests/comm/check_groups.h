@@ -86,7 +86,7 @@ static inline ls_status some_of_everything(harness *h) {
     LS_TRY(ring_started(h, 70001, true));
     LS_TRY(check_tags(h));
     for (int d = 0; d < SUM_DTYPES; d++) {
-        ref_source source = {.seed = h->seed, .trial = draw(h), .dtype = sum_dtypes[d]};
+        ref_source source = ref_source_make(h->seed, draw(h), sum_dtypes[d], false);
         LS_TRY(sums_of(h, false, source, 13, 2500));
         LS_TRY(sums_of(h, true, source, h->size, 2500));
     }

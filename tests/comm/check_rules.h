@@ -91,7 +91,8 @@ typedef enum job_kind {
 
 typedef struct job {
     job_kind kind;
-    ref_source source; /* of the sums; its trial also keys the bytes */
+    uint64_t number;
+    ref_source source; /* of the sums */
     size_t elems;
     unsigned char *in, *out;
     const void *parts[1];
@@ -104,7 +105,8 @@ static inline ls_status job_start(harness *h, job *j, uint64_t number) {
     size_t W = (size_t)h->size;
     j->kind = (job_kind)(r % JOB_COUNT);
     j->elems = r / 8 % 20 == 0 ? 40000 + r / 256 % 5000 : r / 256 % 900;
-    j->source = (ref_source){.seed = h->seed, .trial = number, .dtype = LS_F32};
+    j->number = number;
+    j->source = ref_source_make(h->seed, number, LS_F32, false);
     buffer_kind kind = h->buffers >= 0 ? (buffer_kind)h->buffers : (buffer_kind)(r / 65536 % BUFFERS_COUNT);
     LS_TRY(area_new(h, kind, j->elems * 4 * W, 0, &j->in));
     LS_TRY(area_new(h, kind, j->elems * 4 * W, 0, &j->out));
@@ -147,13 +149,13 @@ static inline ls_status job_check_sum(harness *h, const job *j) {
         memcpy(&got, j->out + (i - from) * 4, 4);
         if (ref_bits(got) == ref_bits(wanted)) continue;
         return ls_fail(LS_ERR_FAILED, "in flight: job %d kind %d W=%d rank %d n=%zu: element %zu is %.9g, not %.9g",
-                       (int)j->source.trial, (int)j->kind, h->size, h->rank, j->elems, i, (double)got, (double)wanted);
+                       (int)j->number, (int)j->kind, h->size, h->rank, j->elems, i, (double)got, (double)wanted);
     }
     return LS_OK;
 }
 
 static inline ls_status job_check(harness *h, const job *j) {
-    uint64_t number = j->source.trial;
+    uint64_t number = j->number;
     size_t bytes = j->elems * 4;
     if (j->kind == JOB_SUM || j->kind == JOB_SCATTER) return job_check_sum(h, j);
     if (j->kind == JOB_BROADCAST) {

@@ -143,6 +143,6 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (status == LS_OK) status = ls_workers_run(&args.workers, worker, &args);
-    if (status != LS_OK) fprintf(stderr, "error: %s\n", ls_status_message());
+    if (status != LS_OK && status != LS_ERR_PEER) fprintf(stderr, "error: %s\n", ls_status_message());
     return ls_status_exit_code(status);
 }

@@ -85,9 +85,9 @@ shared_memory 1 2 3 4 5 7 8
 shared_memory_bits 6 9 10 11 12
 if [ -n "$have_mpi" ]; then
     if [ "$TIER" = long ]; then
-        for node_size in 0 1 2 3; do mpi $node_size 1 2 3 4 5 6 7 8; done
+        for node_size in 0 1 2 3; do mpi $node_size 2 3 4 5 6 7 8; done
     else
-        mpi 1 2 3
+        mpi 1 2 3 4
         mpi 2 3 4
         mpi 0 2
     fi

@@ -17,7 +17,7 @@
 
 /* Where contributions come from. `wild` adds infinities and values whose sums overflow. */
 typedef struct ref_source {
-    uint64_t seed, trial;
+    uint64_t key; /* of seed and trial */
     ls_dtype dtype;
     bool wild;
 } ref_source;
@@ -31,6 +31,14 @@ static inline uint64_t ref_mix(uint64_t x) {
 
 static inline uint64_t ref_random(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
     return ref_mix(ref_mix(ref_mix(seed ^ a * 0xD1342543DE82EF95u) + b) ^ c * 0xAF251AF3B0F025B5u);
+}
+
+static inline ref_source ref_source_make(uint64_t seed, uint64_t trial, ls_dtype dtype, bool wild) {
+    return (ref_source){.key = ref_random(seed, trial, 0, 0), .dtype = dtype, .wild = wild};
+}
+
+static inline uint64_t ref_leaf_random(const ref_source *source, int group, size_t element) {
+    return ref_mix(source->key + ((uint64_t)(group + 1) << 40) + element);
 }
 
 static inline float ref_float(uint32_t bits) {
@@ -48,10 +56,10 @@ static inline uint32_t ref_bits(float value) {
 /* The fp32 bits of one contribution; for bf16 the low half is zero, so both types read the same number.
  * Some elements are −0 in every group: a sum that starts from +0 gets them wrong. */
 static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t element) {
-    uint64_t column = ref_mix(source->seed ^ ref_mix(element + source->trial));
+    uint64_t column = ref_mix(source->key ^ element);
     uint32_t mask = source->dtype == LS_BF16 ? 0xFFFF0000u : 0xFFFFFFFFu;
     if (column % 29 == 0) return 0x80000000u;
-    uint64_t r = ref_random(source->seed, source->trial, (uint64_t)group, element);
+    uint64_t r = ref_leaf_random(source, group, element);
     uint32_t sign = (uint32_t)(r >> 63) << 31, fraction = (uint32_t)r & 0x007FFFFFu;
     uint32_t pick = (uint32_t)(r >> 23) & 0xFFu, spread = (uint32_t)(r >> 31) & 0xFFFFu;
     if (pick < 4) return sign;
@@ -64,7 +72,7 @@ static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t
 }
 
 static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t element) {
-    return (int64_t)ref_random(source->seed, source->trial, (uint64_t)group, element);
+    return (int64_t)ref_leaf_random(source, group, element);
 }
 
 /* The largest power of two below `count`, for count ≥ 2. */

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* From here on no cache could hold the output. */
+static const size_t stream_bytes = (size_t)16 << 20;
+
 enum { EXPOSE, LOCAL, RECEIVE, REMOTE, LEAVE };
 
 static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
@@ -56,7 +59,8 @@ static void copy_local(ls_request *r) {
     for (int i = 1; i < comm->local_size; i++) {
         int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
         ls_world_copy(comm->world, (char *)r->out + r->bounds[rank],
-                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]), piece_bytes(r, rank));
+                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]), piece_bytes(r, rank),
+                      r->bounds[comm->size] >= stream_bytes);
     }
 }
 
@@ -68,7 +72,8 @@ static void copy_remote(ls_request *r) {
         if (l == comm->local) continue;
         size_t at = r->bounds[rank];
         ls_world_copy(comm->world, (char *)r->out + at,
-                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->out + at), piece_bytes(r, rank));
+                      ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->out + at), piece_bytes(r, rank),
+                      r->bounds[comm->size] >= stream_bytes);
     }
 }
 

@@ -19,7 +19,7 @@ enum { BEGIN, SMALL, LOCAL, EXCHANGE, PARTS_READ, SUM, SPREAD, WRITTEN };
 /* From here on outputs bypass the caches: nobody's cache could hold them. */
 static const size_t stream_bytes = (size_t)4 << 20;
 /* What one member may read in all in the small form, and in how many parts. */
-enum { SMALL_READ_BYTES = 64 << 10, SMALL_PARTS = 64 };
+enum { SMALL_READ_BYTES = 4 << 10, SMALL_PARTS = 64 };
 
 /* ---- small
  * ------------------------------------------------------------------------------------------------------------- */
@@ -117,7 +117,8 @@ static void spread_arrivals(ls_request *r) {
         size_t begin, n = ls_reduce_window(r, rank, &begin);
         for (int l = 0; l < comm->local_size; l++)
             if (l != comm->local)
-                ls_world_copy(comm->world, output_of(r, l) + begin * width, (char *)r->out + begin * width, n * width);
+                ls_world_copy(comm->world, output_of(r, l) + begin * width, (char *)r->out + begin * width, n * width,
+                              false);
     }
 }
 
@@ -191,12 +192,22 @@ static ls_status step(ls_request *r) {
     }
 }
 
+/* Nobody sees these shards, so they may be as small as a cache line. */
+static void divide(size_t elems, int size, size_t *bounds) {
+    enum { LINE = 16 };
+    size_t lines = (elems + LINE - 1) / LINE;
+    for (int i = 0; i <= size; i++) {
+        size_t end = lines * (size_t)i / (size_t)size * LINE;
+        bounds[i] = end < elems ? end : elems;
+    }
+}
+
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out) {
     ls_request *r;
     *out = NULL;
     LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, "all-reduce", step, 6, &r));
-    ls_shard_bounds(elems, comm->size, r->bounds);
+    divide(elems, comm->size, r->bounds);
     r->out = out_buffer;
     return ls_request_launch(r, out);
 }

@@ -17,7 +17,7 @@ static ls_status expose(ls_request *r) {
     if (r->in == r->out && all > 0 && comm->control) {
         LS_TRY(ls_heap_alloc(&comm->world->heap, all, true, &shared));
         r->staging[r->staged++] = shared;
-        ls_world_copy(comm->world, shared, r->in, all);
+        ls_world_copy(comm->world, shared, r->in, all, false);
     } else if (r->in == r->out && all > 0) {
         r->scratch = malloc(all);
         if (!r->scratch) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu MiB of an all-to-all", all >> 20);
@@ -53,7 +53,7 @@ static void copy_local(ls_request *r) {
         int l = (comm->local + i) % comm->local_size;
         const char *from = ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]);
         ls_world_copy(comm->world, (char *)r->out + (size_t)ls_comm_local_rank(comm, l) * r->bytes, from + mine,
-                      r->bytes);
+                      r->bytes, false);
     }
 }
 

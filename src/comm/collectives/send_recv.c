@@ -157,16 +157,17 @@ static ls_status post(ls_request *r, int to, bool *posted) {
     c->ring[tail % RING] = ls_segment_offset(&comm->world->segment, message);
     atomic_store_explicit(&c->tail, tail + 1, memory_order_release);
     comm->world->moves++;
-    ls_world_ring(comm);
+    ls_world_ring_member(comm, to);
     return LS_OK;
 }
 
-/* Whether no earlier request of the same kind is still at its beginning: sends to a member start in order, and receives of one
- * tag take messages in order. A request looks at itself first when it is launched, before its elders were moved along. */
+/* Whether no earlier request of the same kind is still at its beginning: sends to a member start in order, and receives
+ * of one tag take messages in order. A request looks at itself first when it is launched, before its elders were moved
+ * along. */
 static bool is_eldest(const ls_request *r, bool same_tag) {
     for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
-        if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) && !x->done &&
-            x->phase == BEGIN)
+        if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) &&
+            !x->done && x->phase == BEGIN)
             return false;
     return true;
 }
@@ -256,14 +257,14 @@ static ls_status receive_local(ls_request *r, int from) {
         if (message->tag != r->tag) continue;
         LS_TRY(check_size(r, message->bytes));
         if (message->data)
-            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes);
+            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes, false);
         else if (r->bytes)
             memcpy(r->out, message->inside, r->bytes);
         *at = entry->next;
         entry->next = comm->mail->spare;
         comm->mail->spare = entry;
         atomic_store_explicit(&message->state, RECORD_TAKEN, memory_order_release);
-        ls_world_ring(comm);
+        ls_world_ring_member(comm, from);
         ls_request_complete(r);
         return LS_OK;
     }

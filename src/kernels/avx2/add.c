@@ -16,11 +16,13 @@ static void lsk_copy_stream_avx2(void *out, const void *in, size_t bytes) {
     for (; i + LSK_WIDTH <= bytes; i += LSK_WIDTH)
         _mm256_stream_si256((__m256i *)(void *)(to + i), _mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
     memcpy(to + i, from + i, bytes - i);
-    _mm_sfence();
 }
+
+static void lsk_fence_stream_avx2(void) { _mm_sfence(); }
 
 void ls_kernels_fill_avx2(ls_kernels *table) {
     fill_avx2(table);
     table->isa = "avx2";
     table->copy_stream = lsk_copy_stream_avx2;
+    table->fence_stream = lsk_fence_stream_avx2;
 }

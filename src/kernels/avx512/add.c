@@ -16,11 +16,13 @@ static void lsk_copy_stream_avx512(void *out, const void *in, size_t bytes) {
     for (; i + LSK_WIDTH <= bytes; i += LSK_WIDTH)
         _mm512_stream_si512((__m512i *)(void *)(to + i), _mm512_loadu_si512((const __m512i *)(const void *)(from + i)));
     memcpy(to + i, from + i, bytes - i);
-    _mm_sfence();
 }
+
+static void lsk_fence_stream_avx512(void) { _mm_sfence(); }
 
 void ls_kernels_fill_avx512(ls_kernels *table) {
     fill_avx512(table);
     table->isa = "avx512";
     table->copy_stream = lsk_copy_stream_avx512;
+    table->fence_stream = lsk_fence_stream_avx512;
 }

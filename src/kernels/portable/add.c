@@ -5,8 +5,11 @@
 
 static void lsk_copy_stream_portable(void *out, const void *in, size_t bytes) { memcpy(out, in, bytes); }
 
+static void lsk_fence_stream_portable(void) {}
+
 void ls_kernels_fill_portable(ls_kernels *table) {
     fill_portable(table);
     table->isa = "portable";
     table->copy_stream = lsk_copy_stream_portable;
+    table->fence_stream = lsk_fence_stream_portable;
 }
