@@ -23,7 +23,8 @@ version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
 flags=$(pkg-config --cflags --libs lockstep) || fail "pkg-config does not know the flags"
 
 # Away from the sources, so that nothing but the installed copy can be found.
-cp examples/all_reduce.c "$scratch/" && cd "$scratch" || fail "cannot copy the example"
+cp examples/all_reduce.c "$scratch/" || fail "cannot copy the example"
+cd "$scratch" || exit 1
 # shellcheck disable=SC2086 # flags are words
 ${CC:-cc} -Wall -Wextra -Werror all_reduce.c $flags -o all_reduce || fail "the example does not build with: $flags"
 ./all_reduce >out || fail "the example ended with status $?"
@@ -36,5 +37,6 @@ done
 grep -q 'sum\[0\] = -621378' out || fail "the sum of element 0 is wrong"
 
 prefix=$scratch/prefix
-cd - >/dev/null && make uninstall BUILD="$BUILD" PREFIX="$prefix" >/dev/null 2>&1 || fail "make uninstall"
+cd "$OLDPWD" || exit 1
+make uninstall BUILD="$BUILD" PREFIX="$prefix" >/dev/null 2>&1 || fail "make uninstall"
 [ -z "$(find "$prefix" -type f)" ] || fail "make uninstall left $(find "$prefix" -type f | head -n 3)"

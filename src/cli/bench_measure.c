@@ -1,9 +1,9 @@
 /* bench_measure.c: lockstep's side of `lockstep bench comm`.
  *
  * Each operation and size: one checked call, then batches that grow until one is long enough to tell how many calls
- * fill BATCH_S, then SAMPLES batches of that many calls, each behind a barrier. A worker writes its time per call on
- * the board, a mapping that it shares with the parent; the parent takes the slowest worker of each sample and the
- * median of the samples. bench/comm_openmpi.c does the same with MPI: change both or neither.
+ * fill BATCH_S, then SAMPLES batches of that many calls, each behind a barrier. Worker 0 collects the times per
+ * call on the board, a mapping that it shares with the parent; the parent takes the slowest worker of each sample and
+ * the median of the samples. bench/comm_openmpi.c does the same with MPI: change both or neither.
  *
  * The inputs stay as they are from call to call, as is usual in such benchmarks: small vectors are read from caches.
  * Element i of worker r's input is base(i) + r, small whole numbers, so that every sum is exact and known. */
@@ -50,6 +50,16 @@ typedef struct vector {
 
 static double *board_cell(board *b, int workers, int row, int sample, int rank) {
     return &b->seconds[((size_t)row * SAMPLES + (size_t)sample) * (size_t)workers + (size_t)rank];
+}
+
+/* Collects the workers' times, which may be on several machines, on worker 0's board. */
+static ls_status board_write(board *b, const vector *v, int row, int sample, double seconds) {
+    size_t bytes[LS_WORKERS_MAX];
+    double times[LS_WORKERS_MAX];
+    for (int r = 0; r < v->size; r++) bytes[r] = sizeof seconds;
+    LS_TRY(ls_comm_all_gather(v->comm, &seconds, times, bytes));
+    if (v->rank == 0) memcpy(board_cell(b, v->size, row, sample, 0), times, sizeof seconds * (size_t)v->size);
+    return LS_OK;
 }
 
 static unsigned base_of(size_t i) { return ((uint32_t)i * 2654435761u >> 22); }
@@ -157,7 +167,7 @@ static ls_status measure_op(const vector *v, ls_bench_op op, int row, board *b) 
     for (int sample = 0; sample < SAMPLES; sample++) {
         double seconds = 0;
         LS_TRY(time_batch(v, op, repeats, &seconds));
-        *board_cell(b, v->size, row, sample, v->rank) = idle ? 0 : seconds / calls;
+        LS_TRY(board_write(b, v, row, sample, idle ? 0 : seconds / calls));
     }
     return LS_OK;
 }
@@ -177,7 +187,7 @@ static ls_status measure_copy(const vector *v, board *b) {
         memcpy(to, from, COPY_BYTES);
         __asm__ volatile("" : : "r"(to) : "memory"); /* nobody reads the copy: keep it all the same */
         LS_TRY_OUT(ls_comm_barrier(v->comm));        /* workers that share a core copy one after the other */
-        *board_cell(b, v->size, COPY_ROW, sample, v->rank) = ls_clock_seconds() - start;
+        LS_TRY_OUT(board_write(b, v, COPY_ROW, sample, ls_clock_seconds() - start));
     }
 out:
     free(from);

@@ -41,6 +41,12 @@ ls_status ls_cli_run_command(ls_command command, const ls_options *options);
 void ls_cli_answer(const ls_cli_request *request, FILE *out);
 void ls_cli_write_version(FILE *out);
 
+/* Under mpirun or srun: this process's rank and the number of processes; without: 0 of 0. */
+typedef struct ls_cli_place {
+    int rank, size;
+} ls_cli_place;
+ls_cli_place ls_cli_place_get(void);
+
 /* The part of the options that ls_workers_run() takes. */
 void ls_cli_workers_options(const ls_options *options, ls_workers_options *workers);
 

@@ -10,13 +10,13 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/bench_comm.h"
-#include "cli/own_workers.h"
 
 enum { CASES_MAX = 10 };
 
 typedef struct bench {
     const ls_options *opts;
     ls_workers_options workers;
+    ls_cli_place place;
     ls_bench_machine machine;
     ls_bench_plan plan; /* without the number of workers */
     bool peer_works;
@@ -46,13 +46,19 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
     }
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
         return ls_options_fail(opts, LS_OPT_peer, "there is no such program, or it may not be run");
+    b->place = ls_cli_place_get();
+    if (b->place.size > LS_WORKERS_MAX)
+        return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: it can measure at most %d", b->place.size, LS_WORKERS_MAX);
+    if (opts->peer != NULL && b->place.size > 0)
+        return ls_options_fail(opts, LS_OPT_peer,
+                               "a peer is started by mpirun, so it cannot be measured under mpirun or srun");
     ls_cli_workers_options(opts, &b->workers);
     b->plan.private_buffers = opts->buffers[0] == 'p';
     b->peer_works = opts->peer != NULL;
     b->machine = (ls_bench_machine){
         .cpu = ls_cpu_detect()->model,
         .cores = ls_cpu_count(),
-        .rounds = (int)opts->rounds,
+        .rounds = b->place.size > 0 ? 1 : (int)opts->rounds, /* a launcher's workers can be joined once */
         .private_buffers = b->plan.private_buffers,
         .pinned = opts->pin,
         .peer = opts->peer,
@@ -106,11 +112,12 @@ static ls_status run_case(bench *b, int workers) {
     one->has_peer = b->peer_works;
     if (one->has_peer) ls_bench_rounds_median(b->peer, rounds, &one->peer);
     b->case_count++;
-    if (!b->opts->json) ls_bench_print_case(&b->machine, one);
+    if (!b->opts->json && b->place.rank == 0) ls_bench_print_case(&b->machine, one);
     return LS_OK;
 }
 
 static ls_status run_cases(bench *b) {
+    if (b->place.size > 0) return run_case(b, b->place.size);
     if (b->opts->workers > 0) return run_case(b, (int)b->opts->workers);
     for (int workers = 2; workers <= LS_WORKERS_MAX && (workers == 2 || workers <= b->machine.cores); workers *= 2)
         LS_TRY(run_case(b, workers));
@@ -119,12 +126,12 @@ static ls_status run_cases(bench *b) {
 
 ls_status ls_cmd_bench_comm(const ls_options *opts) {
     ls_status status = LS_OK;
-    LS_TRY(ls_cli_require_own_workers("bench comm"));
     bench *b = calloc(1, sizeof *b);
     if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes of results", sizeof *b);
     LS_TRY_OUT(bench_setup(b, opts));
-    if (!opts->json) ls_bench_print_header(&b->machine);
+    if (!opts->json && b->place.rank == 0) ls_bench_print_header(&b->machine);
     LS_TRY_OUT(run_cases(b));
+    if (b->place.rank > 0) goto out;
     if (opts->json)
         status = ls_bench_print_json(&b->machine, b->cases, b->case_count);
     else

@@ -22,7 +22,6 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "cli/own_workers.h"
 #include "numerics/float16.h"
 #include "numerics/tree.h"
 #include "observe/trace.h"
@@ -42,15 +41,16 @@ typedef struct problem {
     float *y; /* [SAMPLES][OUTPUTS] */
 } problem;
 
-/* What the workers tell the parent: a shared mapping. */
+/* What a run gave. Worker 0 tells the parent in a shared mapping. */
 typedef struct report {
-    ls_hash128 gradient[LS_WORKERS_MAX], weights[LS_WORKERS_MAX]; /* by rank */
+    ls_hash128 gradient, weights;
     double seconds;
 } report;
 
 typedef struct job {
     const problem *problem;
-    report *report;
+    report *report; /* of all workers together */
+    report *on_one; /* where not NULL: every worker first does the whole work alone */
     const char *trace;
 } job;
 
@@ -122,6 +122,7 @@ static void group_gradient(const problem *p, const float *w, int group, float *o
 typedef struct worker {
     const problem *problem;
     ls_world *world;
+    ls_comm *comm;
     ls_tree_node nodes[LS_TREE_COVER_MAX];
     int node_count;
     float *parts[LS_TREE_COVER_MAX];
@@ -141,10 +142,10 @@ static void node_gradient(const worker *k, ls_tree_node node, float *scratch, fl
     add_scaled(out, 1, scratch, ELEMS);
 }
 
-static ls_status worker_open(worker *k, ls_world *world, const problem *p) {
-    int rank = ls_world_rank(world), size = ls_world_size(world);
+static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm, const problem *p) {
+    int rank = ls_comm_rank(comm), size = ls_comm_size(comm);
     void *memory = NULL;
-    *k = (worker){.problem = p, .world = world};
+    *k = (worker){.problem = p, .world = world, .comm = comm};
     k->node_count = ls_tree_cover(GROUPS, GROUPS * rank / size, GROUPS * (rank + 1) / size, k->nodes);
     for (int n = 0; n < k->node_count; n++) {
         LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
@@ -170,31 +171,65 @@ static ls_status worker_step(worker *k) {
         parts[n] = k->parts[n];
     }
     ls_runs runs = {.groups = GROUPS};
-    LS_TRY(ls_comm_all_reduce(ls_world_comm(k->world), &runs, LS_F32, parts, k->gradient, ELEMS));
+    LS_TRY(ls_comm_all_reduce(k->comm, &runs, LS_F32, parts, k->gradient, ELEMS));
     add_scaled(k->weights, -learning_rate, k->gradient, ELEMS);
     return LS_OK;
 }
 
-static ls_status worker_main(ls_world *world, void *arg) {
-    const job *j = arg;
-    int rank = ls_world_rank(world);
+/* All members have the bits of the first, or an error names one that has not. */
+static ls_status compare_members(ls_comm *comm, const report *mine) {
     ls_status status = LS_OK;
+    size_t n = (size_t)ls_comm_size(comm), *bytes = malloc(n * sizeof *bytes);
+    report *all = malloc(n * sizeof *all);
+    if (bytes == NULL || all == NULL) {
+        status = ls_fail(LS_ERR_RESOURCE, "no memory for %zu results", n);
+        goto out;
+    }
+    for (size_t r = 0; r < n; r++) bytes[r] = sizeof *mine;
+    LS_TRY_OUT(ls_comm_all_gather(comm, mine, all, bytes));
+    for (size_t r = 1; r < n && status == LS_OK; r++)
+        if (!ls_hash_equal(all[r].gradient, all[0].gradient) || !ls_hash_equal(all[r].weights, all[0].weights))
+            status =
+                ls_fail(LS_ERR_FAILED, "of %zu workers, %zu got other bits than 0: the ordered sum is broken", n, r);
+out:
+    free(bytes);
+    free(all);
+    return status;
+}
+
+/* Gradient descent by the members of `comm`. */
+static ls_status descend(ls_world *world, ls_comm *comm, const problem *p, report *out) {
+    ls_status status = LS_OK;
+    report mine = {.seconds = 0};
     worker k;
-    LS_TRY_OUT(worker_open(&k, world, j->problem));
-    LS_TRY_OUT(ls_trace_begin(j->trace));
-    LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
+    LS_TRY_OUT(worker_open(&k, world, comm, p));
+    LS_TRY_OUT(ls_comm_barrier(comm));
     double start = ls_clock_seconds();
     for (int step = 0; step < STEPS; step++) {
         LS_TRY_OUT(worker_step(&k));
-        if (step == 0) j->report->gradient[rank] = ls_hash_f32(k.gradient, ELEMS);
+        if (step == 0) mine.gradient = ls_hash_f32(k.gradient, ELEMS);
     }
-    if (rank == 0) j->report->seconds = ls_clock_seconds() - start;
-    j->report->weights[rank] = ls_hash_f32(k.weights, ELEMS);
-    LS_TRY_OUT(ls_trace_end(world, j->trace));
-    LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
+    mine.seconds = ls_clock_seconds() - start;
+    mine.weights = ls_hash_f32(k.weights, ELEMS);
+    LS_TRY_OUT(compare_members(comm, &mine));
+    if (ls_world_rank(world) == 0) *out = mine;
 out:
     worker_close(&k);
     return status;
+}
+
+static ls_status worker_main(ls_world *world, void *arg) {
+    const job *j = arg;
+    if (j->on_one != NULL) {
+        ls_comm *alone;
+        LS_TRY(ls_comm_split(ls_world_comm(world), ls_world_rank(world), 0, &alone));
+        ls_status status = descend(world, alone, j->problem, j->on_one);
+        ls_comm_destroy(alone);
+        LS_TRY(status);
+    }
+    LS_TRY(ls_trace_begin(j->trace));
+    LS_TRY(descend(world, ls_world_comm(world), j->problem, j->report));
+    return ls_trace_end(world, j->trace);
 }
 
 /* ---- the ring, in plain C ---- */
@@ -255,19 +290,25 @@ out:
 
 /* ---- the command ---- */
 
-static ls_status case_run(const ls_options *opts, const problem *p, report *r, demo_case *c) {
+static void case_fill(demo_case *c, const report *r) {
+    c->seconds = r->seconds;
+    ls_hash_text(r->gradient, c->gradient);
+    ls_hash_text(r->weights, c->weights);
+}
+
+static ls_status cases_run(const ls_options *opts, const problem *p, report *r, demo_case *cases, int count) {
     ls_workers_options options;
     ls_cli_workers_options(opts, &options);
-    options.workers = c->workers;
-    LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = r, .trace = opts->trace}));
-    c->seconds = r->seconds;
-    ls_hash_text(r->gradient[0], c->gradient);
-    ls_hash_text(r->weights[0], c->weights);
-    for (int rank = 1; rank < c->workers; rank++)
-        if (!ls_hash_equal(r->gradient[rank], r->gradient[0]) || !ls_hash_equal(r->weights[rank], r->weights[0]))
-            return ls_fail(LS_ERR_FAILED,
-                           "%d workers: worker %d got other bits than worker 0: the ordered sum is broken", c->workers,
-                           rank);
+    if (ls_cli_place_get().size > 0) {
+        /* The launcher's workers can be joined only once: both cases in one run. */
+        job both = {.problem = p, .report = &r[1], .on_one = &r[0], .trace = opts->trace};
+        LS_TRY(ls_workers_run(&options, worker_main, &both));
+    }
+    for (int c = 0; c < count && ls_cli_place_get().size == 0; c++) {
+        options.workers = cases[c].workers;
+        LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = &r[c], .trace = opts->trace}));
+    }
+    for (int c = 0; c < count; c++) case_fill(&cases[c], &r[c]);
     return LS_OK;
 }
 
@@ -321,34 +362,40 @@ static ls_status print_json(const demo_case *cases, int count, bool equal) {
 
 static int cases_choose(const ls_options *opts, demo_case *cases) {
     static const int standard[CASES_MAX] = {1, 2, 3, 4, 5, 8};
-    int count = opts->workers == 0 ? CASES_MAX : opts->workers == 1 ? 1 : 2;
+    int launched = ls_cli_place_get().size, workers = launched > 0 ? launched : (int)opts->workers;
+    int count = workers == 0 ? CASES_MAX : workers == 1 ? 1 : 2;
     for (int c = 0; c < count; c++) cases[c] = (demo_case){.workers = standard[c]};
-    if (count == 2) cases[1].workers = (int)opts->workers;
+    if (count == 2) cases[1].workers = workers;
     return count;
 }
 
+static ls_status tell(const ls_options *opts, const demo_case *cases, int count) {
+    ls_status equal = cases_compare(cases, count);
+    if (opts->json) {
+        LS_TRY(print_json(cases, count, equal == LS_OK));
+        return equal;
+    }
+    print_table(cases, count);
+    if (equal == LS_OK) print_verdict(cases, count);
+    return equal;
+}
+
 ls_status ls_cmd_demo(const ls_options *opts) {
-    ls_status status = LS_OK, equal = LS_OK;
+    ls_status status = LS_OK;
     problem p = {NULL, NULL};
     demo_case cases[CASES_MAX];
     int count = cases_choose(opts, cases);
-    LS_TRY(ls_cli_require_own_workers("demo"));
+    size_t bytes = sizeof(report) * CASES_MAX;
     /* More workers than cores are what is shown here, not something to warn of. */
     if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
-    report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (r == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *r);
+    report *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (r == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", bytes);
     LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));
     LS_TRY_OUT(ring_run(&p, cases, count));
-    for (int c = 0; c < count; c++) LS_TRY_OUT(case_run(opts, &p, r, &cases[c]));
-    equal = cases_compare(cases, count);
-    if (opts->json)
-        LS_TRY_OUT(print_json(cases, count, equal == LS_OK));
-    else
-        print_table(cases, count);
-    if (!opts->json && equal == LS_OK) print_verdict(cases, count);
-    status = equal;
+    LS_TRY_OUT(cases_run(opts, &p, r, cases, count));
+    if (ls_cli_place_get().rank == 0) status = tell(opts, cases, count);
 out:
-    munmap(r, sizeof *r);
+    munmap(r, bytes);
     problem_free(&p);
     return status;
 }

@@ -42,13 +42,16 @@ static ls_status fill_standard_streams(void) {
     return LS_OK;
 }
 
+ls_cli_place ls_cli_place_get(void) {
+    ls_launcher launcher = ls_launcher_detect();
+    bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
+    return launched ? (ls_cli_place){launcher.rank, launcher.size} : (ls_cli_place){0, 0};
+}
+
 /* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
  * started, which all read the same command line, only the first complains about it. */
 static bool is_told_by_another(ls_status status) {
-    if (status == LS_ERR_PEER) return true;
-    if (status != LS_ERR_INPUT) return false;
-    ls_launcher launcher = ls_launcher_detect();
-    return launcher.kind != LS_LAUNCHER_NONE && !launcher.stale && launcher.rank > 0;
+    return status == LS_ERR_PEER || (status == LS_ERR_INPUT && ls_cli_place_get().rank > 0);
 }
 
 /* One line, whatever a file name or a value in the message holds. */

@@ -32,7 +32,8 @@ worker_pids() { cat "$scratch"/pids/[0-9]* 2>/dev/null; }
 stop_leftovers() {
     local pid
     for pid in $parent $(worker_pids); do
-        if is_alive "$pid" && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = victim ]; then kill -KILL "$pid" 2>/dev/null; fi
+        is_alive "$pid" || continue
+        case "$(cat "/proc/$pid/comm" 2>/dev/null)" in victim | mpirun) kill -KILL "$pid" 2>/dev/null ;; esac
     done
 }
 trap 'stop_leftovers; rm -rf "$scratch"' EXIT

@@ -1,6 +1,6 @@
 /* victim.c: a program that repeats one collective, so that the fault tests have something to break.
  *
- *   victim --workers N --op NAME [--bytes B] [--timeout S] [--loops L] [--pids DIR]
+ *   victim --workers N --op NAME [--bytes B] [--timeout S] [--loops L] [--pids DIR] [--node-size K]
  *          [--fail-rank R --fail-how error|exit|segv|stop|oom [--fail-loop K]]
  *          [--limit-files N] [--limit-processes N] [--limit-memory-mib N]
  *
@@ -159,6 +159,8 @@ static ls_status parse_number(const char *name, const char *text, arguments *arg
         return ls_fail(LS_ERR_INPUT, "%s wants a number, not '%s'", name, text);
     if (strcmp(name, "--workers") == 0) {
         args->workers.workers = (int)value;
+    } else if (strcmp(name, "--node-size") == 0) {
+        args->workers.node_size = (int)value;
     } else if (strcmp(name, "--timeout") == 0) {
         args->workers.timeout_s = value;
     } else if (strcmp(name, "--bytes") == 0) {

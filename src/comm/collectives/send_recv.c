@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RING = 256, INSIDE_BYTES = 4096, TAG_MAX = 32767 };
+enum { RING = 256, INSIDE_BYTES = 1024, TAG_MAX = 32767 };
 enum { RECORD_SENT = 1, RECORD_TAKEN };
 enum { BEGIN, POSTED, NET };
 

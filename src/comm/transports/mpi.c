@@ -190,7 +190,14 @@ static void give_up_on_init(int number) {
     _exit(4);
 }
 
-static ls_status init_mpi(const ls_launcher *launcher) {
+/* A program may have called MPI_Init itself; then it also ends MPI. */
+static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
+    int begun = 0, ended = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    if (ended) return ls_fail(LS_ERR_INPUT, "MPI can be used once in a process, and it has ended");
+    *ours = !begun;
+    if (begun) return LS_OK;
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before;
     sigaction(SIGALRM, &alarm_action, &before);
     alarm(INIT_PATIENCE_S);
@@ -248,7 +255,8 @@ static void end_job(const ls_world *world, ls_status status) {
 
 static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_launcher launcher = ls_launcher_detect();
-    LS_TRY(init_mpi(&launcher));
+    bool ours = false;
+    LS_TRY(init_mpi(&launcher, &ours));
     ls_log_set_worker(launcher.rank);
     ls_world world;
     ls_status status = make_world(options, &world);
@@ -259,7 +267,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     }
     if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, 1);
     ls_world_close(&world);
-    MPI_Finalize();
+    if (ours) MPI_Finalize();
     return status;
 }
 
