@@ -100,14 +100,18 @@ static int fsync_retry(int fd) {
     return rc;
 }
 
+static void folder_of(const char *path, char folder[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(folder, PATH_MAX, ".");
+    else
+        snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
 /* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
 static ls_status sync_parent(const char *path) {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        snprintf(folder, sizeof folder, ".");
-    else
-        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
     ls_status status = LS_OK;
@@ -138,6 +142,16 @@ static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
     if (S_ISREG(about.st_mode)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "cannot write %s: it is a %s; name a file", path,
                    S_ISDIR(about.st_mode) ? "folder" : "device, pipe or socket");
+}
+
+ls_status ls_file_can_write(const char *path) {
+    char folder[PATH_MAX];
+    bool is_there;
+    mode_t mode;
+    LS_TRY(check_target(path, &is_there, &mode));
+    folder_of(path, folder);
+    if (access(folder, W_OK | X_OK) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot write to the folder of %s", path);
 }
 
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes) {

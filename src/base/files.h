@@ -16,6 +16,10 @@ ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *
  * temporary file is gone. Keeps the permissions of an old file; refuses to replace anything but a regular file. */
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes);
 
+/* Whether ls_file_write_atomic() could begin: to be asked before long work whose result goes to `path`. LS_ERR_INPUT.
+ */
+ls_status ls_file_can_write(const char *path);
+
 /* Anything at all of this name, links followed. */
 bool ls_file_exists(const char *path);
 

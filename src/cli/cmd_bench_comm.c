@@ -48,7 +48,8 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
         return ls_options_fail(opts, LS_OPT_peer, "there is no such program, or it may not be run");
     b->place = ls_cli_place_get();
     if (b->place.size > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: it can measure at most %d", b->place.size, LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: it can measure at most %d", b->place.size,
+                       LS_WORKERS_MAX);
     if (opts->peer != NULL && b->place.size > 0)
         return ls_options_fail(opts, LS_OPT_peer,
                                "a peer is started by mpirun, so it cannot be measured under mpirun or srun");

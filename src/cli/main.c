@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/launcher.h"
@@ -80,16 +81,21 @@ void ls_cli_workers_options(const ls_options *options, ls_workers_options *worke
                                     .node_size = (int)options->node_size};
 }
 
+/* The failure of a lower layer, with the option that caused it in front. */
+static ls_status blame(const ls_options *options, ls_option_id id, ls_status status) {
+    if (status == LS_OK) return LS_OK;
+    char where[LS_OPTION_WHERE_MAX];
+    ls_options_where(options, id, where);
+    return ls_fail_at(status, "%s: ", where);
+}
+
 /* Settings of the whole process. */
 static ls_status apply(const ls_options *options) {
     ls_log_level level;
     LS_TRY(ls_log_parse_level(options->log_level, &level));
     ls_log_set_level(level);
-    ls_status status = ls_cpu_set_isa(options->isa);
-    if (status == LS_OK) return LS_OK;
-    char where[LS_OPTION_WHERE_MAX];
-    ls_options_where(options, LS_OPT_isa, where);
-    return ls_fail_at(status, "%s: ", where);
+    if (options->trace) LS_TRY(blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
+    return blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
 }
 
 static ls_status run(const ls_cli_request *request) {

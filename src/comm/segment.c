@@ -65,6 +65,12 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
     if (out->fd < 0)
         return ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (ulimit -n bounds the open files)");
     bool chosen = heap_bytes == 0;
+    if (heap_bytes > ((size_t)1 << 56) / (size_t)workers) {
+        ls_segment_close(out);
+        return ls_fail(LS_ERR_INPUT,
+                       "%zu GiB of shared memory for each of %d workers is more than an address can reach",
+                       heap_bytes >> 30, workers);
+    }
     size_t heap = chosen ? heap_choice(workers) : heap_bytes;
     ls_status status;
     for (;;) {

@@ -62,8 +62,8 @@ mpi() {
 
 have_mpi=
 mpi_options=(--oversubscribe --allow-run-as-root)
-if ! "$BUILD/lockstep" --version 2>/dev/null | grep -q MPI; then
-    echo "skipped: the build has no MPI"
+if ! "$BUILD/lockstep" --version 2>/dev/null | grep -q '^MPI .*Open MPI'; then
+    echo "skipped: the build has no Open MPI"
 elif ! mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     echo "skipped: there is no mpirun of Open MPI"
 else

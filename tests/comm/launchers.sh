@@ -32,10 +32,11 @@ says() {
     for pattern in "$@"; do grep -Eqi -- "$pattern" "$scratch/err" || fail "does not say '$pattern'"; done
 }
 
-mpi=
-"$BUILD/lockstep" --version 2>/dev/null | grep -q MPI && mpi=yes
+built_with=$("$BUILD/lockstep" --version 2>/dev/null | sed -n 's/^MPI *//p')
+mpirun=
+mpirun --version 2>/dev/null | grep -q 'Open MPI' && mpirun=yes
 openmpi=
-[ -n "$mpi" ] && mpirun --version 2>/dev/null | grep -q 'Open MPI' && openmpi=yes
+[[ -z $mpirun || $built_with != *"Open MPI"* ]] || openmpi=yes
 
 # ---- variables of a launcher that is not there ---------------------------------------------------------------------------
 
@@ -79,16 +80,20 @@ else
 fi
 
 if [ -n "$openmpi" ]; then
-    mpirun=(mpirun --oversubscribe --allow-run-as-root)
-    run "mpirun -n 2 with --workers 3" "${mpirun[@]}" -n 2 "$program" --workers 3 --only 1300
+    launch=(mpirun --oversubscribe --allow-run-as-root)
+    run "mpirun -n 2 with --workers 3" "${launch[@]}" -n 2 "$program" --workers 3 --only 1300
     [ $status -eq 2 ] || fail "exit status $status, not 2"
     grep '^error: ' "$scratch/err" | grep -E '\b3\b' | grep -Eq '\b2\b' || fail "does not name both numbers"
-    run "mpirun -n 2 with --workers 2" "${mpirun[@]}" -n 2 "$program" --workers 2 --only 1300
+    run "mpirun -n 2 with --workers 2" "${launch[@]}" -n 2 "$program" --workers 2 --only 1300
     [ $status -eq 0 ] || fail "exit status $status, not 0"
-    run "mpirun -n 1" "${mpirun[@]}" -n 1 "$program" --only 1300
+    run "mpirun -n 1" "${launch[@]}" -n 1 "$program" --only 1300
     [ $status -eq 0 ] || fail "exit status $status, not 0"
+elif [[ -n $mpirun && $built_with == no* ]]; then
+    run "a build without MPI under mpirun" mpirun --oversubscribe --allow-run-as-root -n 2 "$program" --only 1300
+    [ $status -eq 2 ] || fail "exit status $status, not 2"
+    says 'without MPI'
 else
-    echo "skipped: mpirun needs Open MPI, and a build with it"
+    echo "skipped: mpirun needs Open MPI, and a build with it or without any MPI"
 fi
 
 if [ "$failures" -gt 0 ]; then

@@ -38,7 +38,7 @@ fail() {
 for tool in ip unshare mpirun hostname; do command -v $tool >/dev/null || skip "there is no $tool"; done
 mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
 if [ -z "${CABLE_TEST:-}" ]; then
-    "$BUILD/lockstep" --version 2>/dev/null | grep -q MPI || skip "the build has no MPI"
+    "$BUILD/lockstep" --version 2>/dev/null | grep -q '^MPI .*Open MPI' || skip "the build has no Open MPI"
     [ -x "$program" ] || fail "$program is missing: run \`make programs\`"
 fi
 

@@ -4,8 +4,8 @@
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 
-if ! "$BUILD/lockstep" --version 2>/dev/null | grep -q MPI || ! mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
-    echo "skipped: needs Open MPI's mpirun and a build with MPI"
+if ! "$BUILD/lockstep" --version 2>/dev/null | grep -q '^MPI .*Open MPI' || ! mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    echo "skipped: needs Open MPI's mpirun and a build with it"
     exit 77
 fi
 
