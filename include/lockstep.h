@@ -45,6 +45,13 @@ typedef enum ls_status {
 
 /* The message of the last failure in this thread; never NULL. */
 const char *ls_status_message(void);
+/* Records a message for ls_status_message() and returns `status`: how a worker's function reports a failure of its own.
+ */
+#ifdef __GNUC__
+__attribute__((format(printf, 2, 3)))
+#endif
+ls_status
+ls_fail(ls_status status, const char *format, ...);
 /* "LS_ERR_INPUT" */
 const char *ls_status_name(ls_status status);
 /* The exit status that a program ending with `status` should return. */
@@ -151,7 +158,8 @@ ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out,
 /* ---- collectives ------------------------------------------------------------------------------------------------- */
 
 /* Each has a blocking form and a form that starts it and returns a request, which ls_request_wait() ends. Buffers
- * belong to the collective until then. Sizes are the same on all members. */
+ * belong to the collective until then; lists of them (parts, bytes, shards, runs) are read at once and may go. Sizes
+ * are the same on all members; where they are not, or where members call different collectives, all of them fail. */
 
 ls_status ls_comm_barrier(ls_comm *comm);
 ls_status ls_comm_broadcast(ls_comm *comm, int root, void *buffer, size_t bytes);

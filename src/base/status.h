@@ -11,8 +11,6 @@
 
 enum { LS_MESSAGE_MAX = 512 };
 
-/* Records the message and returns `status`. */
-ls_status ls_fail(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* As ls_fail, with the text of errno behind the message. Memory, descriptor, process and disk limits become
  * LS_ERR_RESOURCE, whatever `status` says. */
 ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -18,7 +18,7 @@ struct ls_heap_block {
 /* Above this the memory that is really there is looked at before pages are taken: the kernel would rather kill a
  * process than refuse. */
 static const size_t look_first_bytes = (size_t)32 << 20;
-enum { SMALL_ALIGN = 64, PAGE_ALIGN = 4096 };
+enum { SMALL_ALIGN = 128 /* what control structures ask for */, PAGE_ALIGN = 4096 };
 
 ls_status ls_heap_init(ls_heap *heap, ls_segment *segment, int worker) {
     size_t begin = segment->heap_at + segment->heap_bytes * (size_t)worker;

@@ -1,6 +1,6 @@
 /* heap.h: one worker's allocator inside its part of the shared segment.
  *
- * Bookkeeping is private to the owner; the memory itself is everybody's. Blocks are 64-byte aligned, page aligned from
+ * Bookkeeping is private to the owner; the memory itself is everybody's. Blocks are 128-byte aligned, page aligned from
  * a page up. Pages are reserved when they are handed out, so that a lack of memory is an error here and not a signal
  * later. */
 #ifndef LS_COMM_HEAP_H

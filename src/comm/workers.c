@@ -1,4 +1,6 @@
 /* workers.c: ls_workers_run(): which transport a run uses. */
+#include <stdio.h>
+
 #include "base/log.h"
 #include "comm/launcher.h"
 #include "comm/transports/transport.h"
@@ -14,18 +16,21 @@ static ls_status check(const ls_workers_options *o) {
     return LS_OK;
 }
 
-/* Only rank 0 explains; the other processes of the launcher would say the same. */
+/* All processes of a launcher come to the same end; whoever prints leaves it to rank 0. */
 static ls_status refuse(const ls_launcher *launcher, const char *what_to_do) {
-    ls_status status = launcher->rank == 0 ? LS_ERR_INPUT : LS_ERR_PEER;
-    return ls_fail(status, "started by %s as one of %d processes, %s", launcher->name, launcher->size, what_to_do);
+    return ls_fail(LS_ERR_INPUT, "started by %s as one of %d processes, %s", launcher->name, launcher->size,
+                   what_to_do);
 }
 
 static ls_status run_launched(const ls_launcher *launcher, const ls_workers_options *o, ls_worker_fn fn, void *arg) {
     if (launcher->kind == LS_LAUNCHER_TORCHRUN)
         return refuse(launcher,
                       "which lockstep cannot join: use --workers N on one machine, mpirun or srun on several");
-    if (o->workers > 0 && o->workers != launcher->size)
-        return refuse(launcher, "but --workers asks for another number: leave --workers out, or match it");
+    if (o->workers > 0 && o->workers != launcher->size) {
+        char text[96];
+        snprintf(text, sizeof text, "but --workers asks for %d: leave --workers out", o->workers);
+        return refuse(launcher, text);
+    }
 #ifdef LS_HAVE_MPI
     return ls_transport_mpi.run(o, fn, arg);
 #else

@@ -29,6 +29,12 @@ done
 start "a worker asks for too much shared memory" --workers 2 --op all_reduce --fail-rank 1 --fail-how oom --fail-loop 5 --timeout 60
 finish 3000 5 && said_once 'worker 1\b' 'memory|heap'
 
+start "a worker calls another collective" --workers 3 --op all_reduce --fail-rank 1 --fail-how disagree --fail-loop 5 --timeout 60
+finish 3000 2 && said_once 'disagree' 'barrier|all-reduce'
+
+start "a worker is done too early" --workers 3 --op all_reduce --fail-rank 1 --fail-how leave --fail-loop 5 --timeout 60
+finish 3000 1 && said_once 'worker 1\b' 'has ended'
+
 # ---- limits ------------------------------------------------------------------------------------------------------------
 
 start "no descriptors left" --workers 2 --op all_reduce --loops 10 --limit-files 3

@@ -1,7 +1,7 @@
 /* victim.c: a program that repeats one collective, so that the fault tests have something to break.
  *
  *   victim --workers N --op NAME [--bytes B] [--timeout S] [--loops L] [--pids DIR] [--node-size K]
- *          [--fail-rank R --fail-how error|exit|segv|stop|oom [--fail-loop K]]
+ *          [--fail-rank R --fail-how error|exit|segv|stop|oom|disagree|leave [--fail-loop K]]
  *          [--limit-files N] [--limit-processes N] [--limit-memory-mib N]
  *
  * NAME: barrier, broadcast, all_gather, all_to_all, send_recv, all_reduce, reduce_scatter or all (each in turn).
@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "lockstep.h"
 
 #define OPS(X) X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all)
-#define HOWS(X) X(none) X(error) X(exit) X(segv) X(stop) X(oom)
+#define HOWS(X) X(none) X(error) X(exit) X(segv) X(stop) X(oom) X(disagree) X(leave)
 
 #define OP_ENUM(name) OP_##name,
 enum { OPS(OP_ENUM) OP_COUNT };
@@ -96,6 +97,7 @@ static ls_status misfortune(ls_world *world, int how) {
         break;
     case HOW_stop: raise(SIGSTOP); break;
     case HOW_oom: return ls_world_alloc(world, (size_t)1 << 45, &memory);
+    case HOW_disagree: return ls_comm_barrier(ls_world_comm(world));
     default: break;
     }
     return LS_OK;
@@ -126,7 +128,9 @@ static ls_status worker(ls_world *world, void *arg) {
     for (int r = 0; r < b.size; r++) b.counts[r] = b.bytes;
     if (args->pids != NULL) LS_TRY_OUT(write_pid(args->pids, b.rank));
     for (long loop = 0; args->loops == 0 || loop < args->loops; loop++) {
-        if (b.rank == args->fail_rank && loop == args->fail_loop) LS_TRY_OUT(misfortune(world, args->fail_how));
+        bool unlucky = b.rank == args->fail_rank && loop == args->fail_loop;
+        if (unlucky && args->fail_how == HOW_leave) goto out;
+        if (unlucky) LS_TRY_OUT(misfortune(world, args->fail_how));
         LS_TRY_OUT(work_once(&b, args->op, loop));
     }
     if (b.rank == 0) {

@@ -77,12 +77,18 @@ static int piece_length(size_t bytes, int piece) {
     return (int)(left < piece_bytes ? left : piece_bytes);
 }
 
+/* An empty message may have no address to count from. */
+static void *piece_at(const void *data, int piece) {
+    char *begin = (char *)(uintptr_t)data;
+    return piece ? begin + (size_t)piece * piece_bytes : begin;
+}
+
 static ls_status net_send(ls_comm *comm, ls_net_lane lane, int to, int tag, const void *data, size_t bytes,
                           ls_net_request *out) {
     LS_TRY(count_pieces(bytes, out));
     for (int i = 0; i < out->pieces; i++)
-        LS_TRY(check_mpi(MPI_Isend((const char *)data + (size_t)i * piece_bytes, piece_length(bytes, i), MPI_BYTE, to,
-                                   tag, ((lanes *)comm->net)->lane[lane], handle(out, i)),
+        LS_TRY(check_mpi(MPI_Isend(piece_at(data, i), piece_length(bytes, i), MPI_BYTE, to, tag,
+                                   ((lanes *)comm->net)->lane[lane], handle(out, i)),
                          "sending"));
     return LS_OK;
 }
@@ -91,7 +97,7 @@ static ls_status net_recv(ls_comm *comm, ls_net_lane lane, int from, int tag, vo
                           ls_net_request *out) {
     LS_TRY(count_pieces(bytes, out));
     for (int i = 0; i < out->pieces; i++)
-        LS_TRY(check_mpi(MPI_Irecv((char *)data + (size_t)i * piece_bytes, piece_length(bytes, i), MPI_BYTE, from, tag,
+        LS_TRY(check_mpi(MPI_Irecv(piece_at(data, i), piece_length(bytes, i), MPI_BYTE, from, tag,
                                    ((lanes *)comm->net)->lane[lane], handle(out, i)),
                          "receiving"));
     return LS_OK;
@@ -212,9 +218,10 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int length = 0;
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = 0;
+    for (char *tab = version; (tab = strchr(tab, '\t'));) *tab = ' ';
     MPI_Finalize();
     return ls_fail(
-        launcher->rank == 0 ? LS_ERR_INPUT : LS_ERR_PEER,
+        LS_ERR_INPUT,
         "%s started %d processes, but MPI sees a world of %d: this lockstep was built with %s, use the launcher that "
         "belongs to it",
         launcher->name, launcher->size, size, version);
