@@ -48,15 +48,18 @@ static size_t available_bytes(void) {
     return kib << 10;
 }
 
+ls_status ls_heap_check_memory(size_t bytes) {
+    if (bytes < look_first_bytes) return LS_OK;
+    size_t available = available_bytes();
+    if (bytes <= available) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for, %zu MiB available", bytes >> 20,
+                   available >> 20);
+}
+
 static ls_status reserve(ls_heap *heap, size_t until) {
     if (until <= heap->reserved_until) return LS_OK;
     size_t bytes = until - heap->reserved_until;
-    if (bytes >= look_first_bytes) {
-        size_t available = available_bytes();
-        if (bytes > available)
-            return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB of shared memory asked for, %zu MiB available",
-                           bytes >> 20, available >> 20);
-    }
+    LS_TRY(ls_heap_check_memory(bytes));
     while (fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
         if (errno == EINTR) continue;
         return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: %zu MiB of shared memory refused", bytes >> 20);

@@ -76,7 +76,7 @@ ls_comm *ls_world_comm(ls_world *world) { return world->comm; }
 ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
     if (world->segment.base) return ls_heap_alloc(&world->heap, bytes, false, out);
     *out = NULL;
-    if (bytes > SIZE_MAX - 4096) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu bytes asked for", bytes);
+    LS_TRY(ls_heap_check_memory(bytes));
     size_t rounded = (bytes / 64 + 1) * 64;
     *out = aligned_alloc(64, rounded);
     if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for", bytes >> 20);

@@ -11,7 +11,7 @@ fi
 
 # mpirun adds paragraphs of its own, so lines are not counted here.
 names_worker() {
-    grep -Eq "error: .*worker $1\b.*$2" "$scratch/err" || fail "no line of error names worker $1 and says '$2'"
+    grep -Eq "worker $1\b.*error: .*$2|error: .*worker $1\b.*$2" "$scratch/err" || fail "no line of error names worker $1 and says '$2'"
 }
 
 through=(mpirun --oversubscribe --allow-run-as-root -n 3)

@@ -249,12 +249,12 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
 }
 
 /* The worker that failed says so and ends the whole job: MPI has no way to tell the others. */
-static void end_job(const ls_world *world, ls_status status) {
+static void end_job(ls_status status) {
     if (status == LS_ERR_PEER) {
         /* The one that failed is about to end us. */
         sleep(2);
     } else {
-        ls_log_write(LS_LOG_ERROR, "worker %d: %s", world->rank, ls_status_message());
+        ls_log_write(LS_LOG_ERROR, "%s", ls_status_message());
     }
     fflush(NULL);
     MPI_Abort(MPI_COMM_WORLD, ls_status_exit_code(status));
@@ -270,7 +270,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     if (status == LS_OK) status = fn(&world, arg);
     if (status != LS_OK) {
         ls_world_fail(&world, status);
-        end_job(&world, status);
+        end_job(status);
     }
     if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, 1);
     ls_world_close(&world);
