@@ -48,6 +48,9 @@ void ls_world_ring_member(ls_comm *comm, int local);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
 
+/* Outputs from this size on are too large for the caches. */
+enum { LS_STREAM_BYTES = 16 << 20 };
+
 /* Copies with all of this worker's threads when it is worth it; `stream`: past the caches, for what is too large for
  * them. */
 void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bool stream);

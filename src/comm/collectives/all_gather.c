@@ -9,9 +9,6 @@
 
 #include <string.h>
 
-/* From here on no cache could hold the output. */
-static const size_t stream_bytes = (size_t)16 << 20;
-
 enum { SMALL_PIECE_BYTES = 2 << 10 };
 
 enum { EXPOSE, LOCAL, RECEIVE, REMOTE, LEAVE };
@@ -72,7 +69,7 @@ static void copy_local(ls_request *r) {
         int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
         ls_world_copy(comm->world, (char *)r->out + r->bounds[rank],
                       ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->parts[0]), piece_bytes(r, rank),
-                      r->bounds[comm->size] >= stream_bytes);
+                      r->bounds[comm->size] >= LS_STREAM_BYTES);
     }
 }
 
@@ -85,7 +82,7 @@ static void copy_remote(ls_request *r) {
         size_t at = r->bounds[rank];
         ls_world_copy(comm->world, (char *)r->out + at,
                       ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, l)->out + at), piece_bytes(r, rank),
-                      r->bounds[comm->size] >= stream_bytes);
+                      r->bounds[comm->size] >= LS_STREAM_BYTES);
     }
 }
 

@@ -83,7 +83,8 @@ static ls_status step(ls_request *r) {
             if (!ls_request_reached(r, local, 1)) return LS_OK;
             const ls_slot *slot = ls_comm_slot(comm, r, local);
             LS_TRY(ls_request_check_peer(r, local));
-            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes, false);
+            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
+                          r->bytes >= LS_STREAM_BYTES);
             ls_request_publish(r, 1);
             ls_request_complete(r);
             return LS_OK;

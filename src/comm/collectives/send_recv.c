@@ -257,7 +257,8 @@ static ls_status receive_local(ls_request *r, int from) {
         if (message->tag != r->tag) continue;
         LS_TRY(check_size(r, message->bytes));
         if (message->data)
-            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes, false);
+            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes,
+                          r->bytes >= LS_STREAM_BYTES);
         else if (r->bytes)
             memcpy(r->out, message->inside, r->bytes);
         *at = entry->next;
