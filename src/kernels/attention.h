@@ -1,0 +1,75 @@
+/* attention.h: causal attention of one sequence, forward and backward (docs/arithmetic.md, "Attention").
+ *
+ * Query head h reads key/value head h / (heads / kv_heads). A query at position t sees the keys 0 … t. Memory stays
+ * linear in T: forward keeps m (the maximum) and l (the sum) of each query and head, backward makes the weights anew.
+ *
+ * A kernel takes ranges, and any division of the heads, queries or keys into ranges gives the same bits. Ranges with
+ * scratch of their own may run at the same time:
+ *
+ *     forward           o, m, l      of a range of heads and queries
+ *     backward_dots     dots         of a range of heads and queries    after forward
+ *     backward_queries  dq           of a range of heads and queries    after backward_dots of these
+ *     backward_keys     dk, dv       of a range of keys of one kv head  after backward_dots of all queries
+ *
+ * Tensors are strided, so that q, k and v may lie in one fused buffer. Outputs are overwritten, not added to, and do
+ * not overlap any input. No alignment beyond the element's is needed. */
+#ifndef LS_KERNELS_ATTENTION_H
+#define LS_KERNELS_ATTENTION_H
+
+#include <stddef.h>
+
+/* Element i of a head's row is at[row·row_stride + head·head_stride + i]. */
+typedef struct ls_attention_in {
+    const float *at;
+    size_t row_stride, head_stride;
+} ls_attention_in;
+
+typedef struct ls_attention_out {
+    float *at;
+    size_t row_stride, head_stride;
+} ls_attention_out;
+
+/* The tensors of one sequence. Rows of k, v, dk and dv are positions 0 … T−1; rows of the others are positions
+ * first_query … T−1. Generation with a cache of keys has first_query > 0; backward needs first_query = 0. */
+typedef struct ls_attention {
+    size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
+    size_t first_query;
+    float scale;
+    ls_attention_in q, k, v;
+    ls_attention_out o;
+    float *m, *l, *dots; /* one number for a query and head: [head·stat_stride + row]; dots is D of the contract */
+    size_t stat_stride;
+    ls_attention_in dout; /* the gradient of o; this and the rest is for backward alone */
+    ls_attention_out dq, dk, dv;
+} ls_attention;
+
+typedef struct ls_attention_kernels {
+    /* o, m and l from q, k and v, for positions query_begin … query_end−1 of heads head_begin … head_end−1. */
+    void (*forward)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin, size_t query_end,
+                    float *scratch);
+    /* dots from dout and o. */
+    void (*backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                          size_t query_end);
+    /* dq from q, k, v, dout, m, l and dots. */
+    void (*backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                             size_t query_end, float *scratch);
+    /* dk and dv of keys key_begin … key_end−1 of one kv head, from q, k, v, dout, m, l and dots of all queries. */
+    void (*backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end, float *scratch);
+} ls_attention_kernels;
+
+/* Kernels work on this many queries (or keys) at a time: ranges of a multiple of it waste nothing. */
+enum { LS_ATTENTION_BLOCK = 64 };
+
+/* Floats of scratch that any of the kernels needs in one thread. Its contents mean nothing between calls. */
+static inline size_t ls_attention_scratch_elems(size_t T, size_t head_size) {
+    size_t padded = (head_size + 15) / 16 * 16;
+    /* Two packed blocks, two chunks of 64 rows, and the scores of a block with every key, or two chunks of scores. */
+    return 2 * LS_ATTENTION_BLOCK * head_size + 2 * 64 * padded + LS_ATTENTION_BLOCK * (T > 32 ? T : 32);
+}
+
+void ls_attention_kernels_fill_portable(ls_attention_kernels *t);
+void ls_attention_kernels_fill_neon(ls_attention_kernels *t);
+void ls_attention_kernels_fill_avx2(ls_attention_kernels *t);
+void ls_attention_kernels_fill_avx512(ls_attention_kernels *t);
+
+#endif

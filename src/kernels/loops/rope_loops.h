@@ -1,0 +1,44 @@
+/* rope_loops.h: rotary embedding over a vector of 16 lanes, which are 16 pairs (i, i + d/2) of a head.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Both halves of a pair are loaded before
+ * either is stored, so y may be x. */
+#include "kernels/rope.h"
+#include "kernels/loops/part_loops.h"
+
+LSK_INLINE void rotate_part(float *y, const float *x, size_t half, v16 cos, v16 sin, size_t n) {
+    v16 a = load_part(x, n), b = load_part(x + half, n);
+    v16 first = v16_fma(a, cos, v16_neg(v16_mul(b, sin)));
+    v16 second = v16_fma(b, cos, v16_mul(a, sin));
+    store_part(y, first, n);
+    store_part(y + half, second, n);
+}
+
+/* All heads for the n pairs from i on: cos and sin stay in registers. */
+LSK_INLINE void rotate_heads(const ls_rope_call *c, float *y, const float *x, const float *cos_row,
+                             const float *sin_row, size_t i, size_t n, int back) {
+    v16 cos = load_part(cos_row + i, n), sin = load_part(sin_row + i, n);
+    if (back) sin = v16_neg(sin);
+    for (size_t h = 0; h < c->heads; h++)
+        rotate_part(y + h * c->y_head_stride + i, x + h * c->x_head_stride + i, c->d / 2, cos, sin, n);
+}
+
+LSK_INLINE void rotate(const ls_rope_call *c, int back) {
+    size_t half = c->d / 2, position = c->position0 % c->period;
+    for (size_t r = 0; r < c->rows; r++) {
+        float *y = c->y + r * c->y_row_stride;
+        const float *x = c->x + r * c->x_row_stride;
+        const float *cos_row = c->cos + position * half, *sin_row = c->sin + position * half;
+        size_t i = 0;
+        for (; i + LANES <= half; i += LANES) rotate_heads(c, y, x, cos_row, sin_row, i, LANES, back);
+        if (i < half) rotate_heads(c, y, x, cos_row, sin_row, i, half - i, back);
+        if (++position == c->period) position = 0;
+    }
+}
+
+static void LSK_NAME(lsk_rope_forward)(const ls_rope_call *call) { rotate(call, 0); }
+
+static void LSK_NAME(lsk_rope_backward)(const ls_rope_call *call) { rotate(call, 1); }
+
+static void LSK_NAME(fill)(ls_rope_kernels *t) {
+    *t = (ls_rope_kernels){.forward = LSK_NAME(lsk_rope_forward), .backward = LSK_NAME(lsk_rope_backward)};
+}

@@ -1,0 +1,6 @@
+/* norm.c: norms for ARM64. */
+#include "kernels/simd/neon.h"
+#define LSK_NAME(stem) stem##_neon
+#include "kernels/loops/norm_loops.h"
+
+void ls_norm_kernels_fill_neon(ls_norm_kernels *table) { fill_neon(table); }

@@ -1,0 +1,8 @@
+/* attention.c: causal attention for any CPU. */
+#include "kernels/simd/portable.h"
+
+#define LSK_NAME(stem) stem##_portable
+#define LSK_ATTENTION_ROWS 4
+#include "kernels/loops/attention_loops.h"
+
+void ls_attention_kernels_fill_portable(ls_attention_kernels *t) { fill_attention_portable(t); }

@@ -1,0 +1,243 @@
+/* neon.h: sixteen lanes as four NEON registers (ARM64). What the names promise is in portable.h.
+ *
+ * Members with names, and no loops over them: the compiler then keeps a v16 in registers. */
+#ifndef LS_KERNELS_SIMD_NEON_H
+#define LS_KERNELS_SIMD_NEON_H
+#ifdef __aarch64__
+
+#    include <arm_neon.h>
+#    include <stddef.h>
+#    include <stdint.h>
+#    include <string.h>
+
+#    define LSK_SIMD "neon"
+#    define LSK_INLINE static inline __attribute__((always_inline))
+
+typedef struct v16 {
+    float32x4_t q0, q1, q2, q3;
+} v16;
+typedef struct v16i {
+    int32x4_t q0, q1, q2, q3;
+} v16i;
+typedef struct v16m {
+    uint32x4_t q0, q1, q2, q3;
+} v16m;
+typedef struct v16d {
+    float64x2_t p0, p1, p2, p3, p4, p5, p6, p7;
+} v16d;
+
+#    define LSK_MAP1(type, f, a)                                                                                       \
+        (type) { f((a).q0), f((a).q1), f((a).q2), f((a).q3) }
+#    define LSK_MAP2(type, f, a, b)                                                                                    \
+        (type) { f((a).q0, (b).q0), f((a).q1, (b).q1), f((a).q2, (b).q2), f((a).q3, (b).q3) }
+#    define LSK_MAP3(type, f, a, b, c)                                                                                 \
+        (type) {                                                                                                       \
+            f((a).q0, (b).q0, (c).q0), f((a).q1, (b).q1, (c).q1), f((a).q2, (b).q2, (c).q2), f((a).q3, (b).q3, (c).q3) \
+        }
+
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
+
+LSK_INLINE v16 v16_set1(float x) {
+    float32x4_t q = vdupq_n_f32(x);
+    return (v16){q, q, q, q};
+}
+LSK_INLINE v16 v16_load(const float *from) {
+    return (v16){vld1q_f32(from), vld1q_f32(from + 4), vld1q_f32(from + 8), vld1q_f32(from + 12)};
+}
+LSK_INLINE void v16_store(float *to, v16 x) {
+    vst1q_f32(to, x.q0);
+    vst1q_f32(to + 4, x.q1);
+    vst1q_f32(to + 8, x.q2);
+    vst1q_f32(to + 12, x.q3);
+}
+LSK_INLINE v16 v16_load_n(const float *from, size_t n, float fill) {
+    float part[16];
+    v16_store(part, v16_set1(fill));
+    for (size_t i = 0; i < n; i++) part[i] = from[i];
+    return v16_load(part);
+}
+LSK_INLINE void v16_store_n(float *to, v16 x, size_t n) {
+    float part[16];
+    v16_store(part, x);
+    for (size_t i = 0; i < n; i++) to[i] = part[i];
+}
+LSK_INLINE float v16_first(v16 x) { return vgetq_lane_f32(x.q0, 0); }
+
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
+
+#    define LSK_FMA(a, b, c) vfmaq_f32(c, a, b)
+#    define LSK_FNMA(a, b, c) vfmsq_f32(c, a, b)
+
+LSK_INLINE v16 v16_add(v16 a, v16 b) { return LSK_MAP2(v16, vaddq_f32, a, b); }
+LSK_INLINE v16 v16_sub(v16 a, v16 b) { return LSK_MAP2(v16, vsubq_f32, a, b); }
+LSK_INLINE v16 v16_mul(v16 a, v16 b) { return LSK_MAP2(v16, vmulq_f32, a, b); }
+LSK_INLINE v16 v16_div(v16 a, v16 b) { return LSK_MAP2(v16, vdivq_f32, a, b); }
+LSK_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { return LSK_MAP3(v16, LSK_FMA, a, b, c); }
+LSK_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) { return LSK_MAP3(v16, LSK_FNMA, a, b, c); }
+LSK_INLINE v16 v16_sqrt(v16 a) { return LSK_MAP1(v16, vsqrtq_f32, a); }
+LSK_INLINE v16 v16_neg(v16 a) { return LSK_MAP1(v16, vnegq_f32, a); }
+LSK_INLINE v16 v16_abs(v16 a) { return LSK_MAP1(v16, vabsq_f32, a); }
+
+/* FMAX orders the zeros and lets NaN win, but keeps its payload. */
+LSK_INLINE float32x4_t lsk_max(float32x4_t a, float32x4_t b) {
+    float32x4_t r = vmaxq_f32(a, b);
+    return vbslq_f32(vceqq_f32(r, r), r, vreinterpretq_f32_u32(vdupq_n_u32(0x7FC00000u)));
+}
+LSK_INLINE v16 v16_max(v16 a, v16 b) { return LSK_MAP2(v16, lsk_max, a, b); }
+
+LSK_INLINE float v16_sum(v16 x) {
+    float32x4_t four = vaddq_f32(vaddq_f32(x.q0, x.q2), vaddq_f32(x.q1, x.q3));
+    float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+LSK_INLINE float v16_hmax(v16 x) {
+    float32x4_t four = vmaxq_f32(vmaxq_f32(x.q0, x.q2), vmaxq_f32(x.q1, x.q3));
+    four = vmaxq_f32(four, vextq_f32(four, four, 2));
+    return vgetq_lane_f32(lsk_max(four, vextq_f32(four, four, 1)), 0);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+LSK_INLINE v16m v16_lt(v16 a, v16 b) { return LSK_MAP2(v16m, vcltq_f32, a, b); }
+LSK_INLINE v16m v16_le(v16 a, v16 b) { return LSK_MAP2(v16m, vcleq_f32, a, b); }
+LSK_INLINE v16m v16_gt(v16 a, v16 b) { return LSK_MAP2(v16m, vcgtq_f32, a, b); }
+LSK_INLINE v16m v16_eq(v16 a, v16 b) { return LSK_MAP2(v16m, vceqq_f32, a, b); }
+LSK_INLINE v16m v16m_and(v16m a, v16m b) { return LSK_MAP2(v16m, vandq_u32, a, b); }
+LSK_INLINE v16m v16m_or(v16m a, v16m b) { return LSK_MAP2(v16m, vorrq_u32, a, b); }
+LSK_INLINE v16m v16m_not(v16m a) { return LSK_MAP1(v16m, vmvnq_u32, a); }
+LSK_INLINE v16m v16_isnan(v16 a) { return v16m_not(v16_eq(a, a)); }
+LSK_INLINE int v16m_any(v16m a) { return vmaxvq_u32(vorrq_u32(vorrq_u32(a.q0, a.q1), vorrq_u32(a.q2, a.q3))) != 0; }
+LSK_INLINE v16 v16_select(v16m m, v16 yes, v16 no) { return LSK_MAP3(v16, vbslq_f32, m, yes, no); }
+
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
+
+#    define LSK_SHL(a) vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << n)
+#    define LSK_SHR(a) vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> n)
+#    define LSK_SAR(a) ((a) >> n)
+
+LSK_INLINE v16i v16i_set1(int32_t x) {
+    int32x4_t q = vdupq_n_s32(x);
+    return (v16i){q, q, q, q};
+}
+LSK_INLINE v16i v16_bits(v16 a) { return LSK_MAP1(v16i, vreinterpretq_s32_f32, a); }
+LSK_INLINE v16 v16_from_bits(v16i a) { return LSK_MAP1(v16, vreinterpretq_f32_s32, a); }
+LSK_INLINE v16i v16i_add(v16i a, v16i b) { return LSK_MAP2(v16i, vaddq_s32, a, b); }
+LSK_INLINE v16i v16i_sub(v16i a, v16i b) { return LSK_MAP2(v16i, vsubq_s32, a, b); }
+LSK_INLINE v16i v16i_and(v16i a, v16i b) { return LSK_MAP2(v16i, vandq_s32, a, b); }
+LSK_INLINE v16i v16i_or(v16i a, v16i b) { return LSK_MAP2(v16i, vorrq_s32, a, b); }
+LSK_INLINE v16i v16i_xor(v16i a, v16i b) { return LSK_MAP2(v16i, veorq_s32, a, b); }
+LSK_INLINE v16i v16i_shl(v16i a, int n) { return LSK_MAP1(v16i, LSK_SHL, a); }
+LSK_INLINE v16i v16i_shr(v16i a, int n) { return LSK_MAP1(v16i, LSK_SHR, a); }
+LSK_INLINE v16i v16i_sar(v16i a, int n) { return LSK_MAP1(v16i, LSK_SAR, a); }
+LSK_INLINE v16m v16i_eq(v16i a, v16i b) { return LSK_MAP2(v16m, vceqq_s32, a, b); }
+LSK_INLINE v16m v16i_gt(v16i a, v16i b) { return LSK_MAP2(v16m, vcgtq_s32, a, b); }
+LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { return LSK_MAP3(v16i, vbslq_s32, m, yes, no); }
+LSK_INLINE v16i v16_to_i32(v16 a) { return LSK_MAP1(v16i, vcvtnq_s32_f32, a); }
+LSK_INLINE v16 v16_from_i32(v16i a) { return LSK_MAP1(v16, vcvtq_f32_s32, a); }
+
+/* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
+
+LSK_INLINE float32x4_t lsk_one_nan(float32x4_t a) {
+    return vbslq_f32(vceqq_f32(a, a), a, vreinterpretq_f32_u32(vdupq_n_u32(0x7FC00000u)));
+}
+LSK_INLINE float32x4_t lsk_bf16_to_f32(uint16x4_t half) {
+    return lsk_one_nan(vreinterpretq_f32_u32(vshll_n_u16(half, 16)));
+}
+LSK_INLINE uint16x4_t lsk_bf16_from_f32(float32x4_t a) {
+    uint32x4_t bits = vreinterpretq_u32_f32(a);
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    uint16x4_t rounded = vshrn_n_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7FFF)), odd), 16);
+    return vbsl_u16(vmovn_u32(vceqq_f32(a, a)), rounded, vdup_n_u16(0x7FC0));
+}
+/* The conversion instructions are IEEE, with subnormals and infinities; only their NaN needs mending. */
+LSK_INLINE float32x4_t lsk_f16_to_f32(uint16x4_t half) { return lsk_one_nan(vcvt_f32_f16(vreinterpret_f16_u16(half))); }
+LSK_INLINE uint16x4_t lsk_f16_from_f32(float32x4_t a) {
+    return vbsl_u16(vmovn_u32(vceqq_f32(a, a)), vreinterpret_u16_f16(vcvt_f16_f32(a)), vdup_n_u16(0x7E00));
+}
+
+#    define LSK_LOAD_HALVES(convert)                                                                                   \
+        (v16) {                                                                                                        \
+            convert(vld1_u16(from)), convert(vld1_u16(from + 4)), convert(vld1_u16(from + 8)),                         \
+                convert(vld1_u16(from + 12))                                                                           \
+        }
+#    define LSK_STORE_HALVES(convert)                                                                                  \
+        do {                                                                                                           \
+            vst1_u16(to, convert(x.q0));                                                                               \
+            vst1_u16(to + 4, convert(x.q1));                                                                           \
+            vst1_u16(to + 8, convert(x.q2));                                                                           \
+            vst1_u16(to + 12, convert(x.q3));                                                                          \
+        } while (0)
+
+LSK_INLINE v16 v16_load_bf16(const uint16_t *from) { return LSK_LOAD_HALVES(lsk_bf16_to_f32); }
+LSK_INLINE v16 v16_load_f16(const uint16_t *from) { return LSK_LOAD_HALVES(lsk_f16_to_f32); }
+LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) { LSK_STORE_HALVES(lsk_bf16_from_f32); }
+LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) { LSK_STORE_HALVES(lsk_f16_from_f32); }
+LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
+    uint16_t part[16] = {0};
+    for (size_t i = 0; i < n; i++) part[i] = from[i];
+    return v16_load_bf16(part);
+}
+LSK_INLINE v16 v16_load_f16_n(const uint16_t *from, size_t n) {
+    uint16_t part[16] = {0};
+    for (size_t i = 0; i < n; i++) part[i] = from[i];
+    return v16_load_f16(part);
+}
+LSK_INLINE void v16_store_bf16_n(uint16_t *to, v16 x, size_t n) {
+    uint16_t part[16];
+    v16_store_bf16(part, x);
+    for (size_t i = 0; i < n; i++) to[i] = part[i];
+}
+LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
+    uint16_t part[16];
+    v16_store_f16(part, x);
+    for (size_t i = 0; i < n; i++) to[i] = part[i];
+}
+
+/* ---- doubles ----------------------------------------------------------------------------------------------------- */
+
+#    define LSK_WIDEN_LOW(q) vcvt_f64_f32(vget_low_f32(q))
+#    define LSK_NARROW(low, high) vcvt_high_f32_f64(vcvt_f32_f64(low), high)
+#    define LSK_MAP_D(f)                                                                                               \
+        (v16d) { f(p0), f(p1), f(p2), f(p3), f(p4), f(p5), f(p6), f(p7) }
+#    define LSK_D_ADD(p) vaddq_f64(a.p, b.p)
+#    define LSK_D_SUB(p) vsubq_f64(a.p, b.p)
+#    define LSK_D_MUL(p) vmulq_f64(a.p, b.p)
+#    define LSK_D_DIV(p) vdivq_f64(a.p, b.p)
+#    define LSK_D_FMA(p) vfmaq_f64(c.p, a.p, b.p)
+
+LSK_INLINE v16d v16d_set1(double x) {
+    float64x2_t p = vdupq_n_f64(x);
+    return (v16d){p, p, p, p, p, p, p, p};
+}
+LSK_INLINE v16d v16d_zero(void) { return v16d_set1(0.0); }
+LSK_INLINE v16d v16d_widen(v16 a) {
+    return (v16d){LSK_WIDEN_LOW(a.q0), vcvt_high_f64_f32(a.q0), LSK_WIDEN_LOW(a.q1), vcvt_high_f64_f32(a.q1),
+                  LSK_WIDEN_LOW(a.q2), vcvt_high_f64_f32(a.q2), LSK_WIDEN_LOW(a.q3), vcvt_high_f64_f32(a.q3)};
+}
+LSK_INLINE v16 v16d_narrow(v16d a) {
+    return (v16){LSK_NARROW(a.p0, a.p1), LSK_NARROW(a.p2, a.p3), LSK_NARROW(a.p4, a.p5), LSK_NARROW(a.p6, a.p7)};
+}
+LSK_INLINE v16d v16d_add(v16d a, v16d b) { return LSK_MAP_D(LSK_D_ADD); }
+LSK_INLINE v16d v16d_sub(v16d a, v16d b) { return LSK_MAP_D(LSK_D_SUB); }
+LSK_INLINE v16d v16d_mul(v16d a, v16d b) { return LSK_MAP_D(LSK_D_MUL); }
+LSK_INLINE v16d v16d_div(v16d a, v16d b) { return LSK_MAP_D(LSK_D_DIV); }
+LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { return LSK_MAP_D(LSK_D_FMA); }
+LSK_INLINE void v16d_store(double *to, v16d x) {
+    vst1q_f64(to, x.p0);
+    vst1q_f64(to + 2, x.p1);
+    vst1q_f64(to + 4, x.p2);
+    vst1q_f64(to + 6, x.p3);
+    vst1q_f64(to + 8, x.p4);
+    vst1q_f64(to + 10, x.p5);
+    vst1q_f64(to + 12, x.p6);
+    vst1q_f64(to + 14, x.p7);
+}
+LSK_INLINE double v16d_sum(v16d x) {
+    float64x2_t a = vaddq_f64(vaddq_f64(x.p0, x.p4), vaddq_f64(x.p2, x.p6));
+    float64x2_t b = vaddq_f64(vaddq_f64(x.p1, x.p5), vaddq_f64(x.p3, x.p7));
+    float64x2_t two = vaddq_f64(a, b);
+    return vgetq_lane_f64(two, 0) + vgetq_lane_f64(two, 1);
+}
+
+#endif
+#endif

@@ -1,0 +1,144 @@
+/* attention_reference.h: causal attention in plain loops, written from docs/arithmetic.md, and once more in double.
+ *
+ * The fp32 half must give the kernels' bits; it shares only exp of a single value with them. The double half tells how
+ * good the numbers are. */
+#ifndef LS_TESTS_ATTENTION_REFERENCE_H
+#define LS_TESTS_ATTENTION_REFERENCE_H
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/attention.h"
+#include "kernels/simd/portable.h"
+#include "kernels/simd/math.h"
+
+static float reference_exp(float x) { return v16_first(v16_exp(v16_set1(x))); }
+
+static const float *in_row(ls_attention_in x, size_t row, size_t head) {
+    return &x.at[row * x.row_stride + head * x.head_stride];
+}
+
+static float *out_row(ls_attention_out x, size_t row, size_t head) {
+    return &x.at[row * x.row_stride + head * x.head_stride];
+}
+
+static float reference_fold(float lanes[16]) {
+    for (int half = 8; half >= 1; half /= 2)
+        for (int j = 0; j < half; j++) lanes[j] = lanes[j] + lanes[j + half];
+    return lanes[0];
+}
+
+static float reference_chain(const float *a, const float *b, size_t n) {
+    float c = 0;
+    for (size_t i = 0; i < n; i++) c = fmaf(a[i], b[i], c);
+    return c;
+}
+
+static float reference_score(const ls_attention *a, size_t head, size_t q, size_t k) {
+    size_t kv = head / (a->heads / a->kv_heads);
+    return a->scale * reference_chain(in_row(a->q, q - a->first_query, head), in_row(a->k, k, kv), a->head_size);
+}
+
+static void reference_forward_query(const ls_attention *a, size_t head, size_t q, float *p) {
+    size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query;
+    float m = reference_score(a, head, q, 0), lanes[16] = {0};
+    for (size_t k = 0; k <= q; k++) {
+        p[k] = reference_score(a, head, q, k);
+        if (p[k] > m) m = p[k];
+    }
+    for (size_t k = 0; k <= q; k++) {
+        p[k] = reference_exp(p[k] - m);
+        lanes[k % 16] = lanes[k % 16] + p[k];
+    }
+    float l = reference_fold(lanes);
+    for (size_t i = 0; i < a->head_size; i++) {
+        float c = 0;
+        for (size_t k = 0; k <= q; k++) c = fmaf(p[k], in_row(a->v, k, kv)[i], c);
+        out_row(a->o, row, head)[i] = c / l;
+    }
+    a->m[head * a->stat_stride + row] = m;
+    a->l[head * a->stat_stride + row] = l;
+}
+
+static void reference_forward(const ls_attention *a) {
+    float *p = calloc(a->T, sizeof *p);
+    for (size_t head = 0; head < a->heads; head++)
+        for (size_t q = a->first_query; q < a->T; q++) reference_forward_query(a, head, q, p);
+    free(p);
+}
+
+/* P and dS of one query and head with key k. */
+static void reference_weights(const ls_attention *a, size_t head, size_t q, size_t k, float *p, float *ds) {
+    size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
+    *p = reference_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
+    float dp = reference_chain(in_row(a->dout, q, head), in_row(a->v, k, kv), a->head_size);
+    *ds = *p * (dp - a->dots[stat]);
+}
+
+static void reference_backward(const ls_attention *a) {
+    size_t T = a->T, d = a->head_size, group = a->heads / a->kv_heads;
+    float *p = calloc(a->heads * T * T, sizeof *p), *ds = calloc(a->heads * T * T, sizeof *ds);
+    for (size_t head = 0; head < a->heads; head++)
+        for (size_t q = 0; q < T; q++) {
+            float lanes[16] = {0};
+            for (size_t i = 0; i < d; i++)
+                lanes[i % 16] = fmaf(in_row(a->dout, q, head)[i], out_row(a->o, q, head)[i], lanes[i % 16]);
+            a->dots[head * a->stat_stride + q] = reference_fold(lanes);
+            for (size_t k = 0; k <= q; k++)
+                reference_weights(a, head, q, k, &p[(head * T + q) * T + k], &ds[(head * T + q) * T + k]);
+            for (size_t i = 0; i < d; i++) {
+                float c = 0;
+                for (size_t k = 0; k <= q; k++)
+                    c = fmaf(ds[(head * T + q) * T + k], in_row(a->k, k, head / group)[i], c);
+                out_row(a->dq, q, head)[i] = a->scale * c;
+            }
+        }
+    for (size_t kv = 0; kv < a->kv_heads; kv++)
+        for (size_t k = 0; k < T; k++)
+            for (size_t i = 0; i < d; i++) {
+                float dk = 0, dv = 0;
+                for (size_t head = kv * group; head < (kv + 1) * group; head++)
+                    for (size_t q = k; q < T; q++) {
+                        dk = fmaf(ds[(head * T + q) * T + k], in_row(a->q, q, head)[i], dk);
+                        dv = fmaf(p[(head * T + q) * T + k], in_row(a->dout, q, head)[i], dv);
+                    }
+                out_row(a->dk, k, kv)[i] = a->scale * dk;
+                out_row(a->dv, k, kv)[i] = dv;
+            }
+    free(p);
+    free(ds);
+}
+
+/* o of one query and head in double; q, k and v are dense [row][head][d] of doubles. */
+static void double_forward_query(const ls_attention *a, const double *q, const double *k, const double *v, size_t head,
+                                 size_t t, double *o) {
+    size_t d = a->head_size, kv = head / (a->heads / a->kv_heads);
+    double m = -HUGE_VAL, l = 0, *s = calloc(t + 1, sizeof *s);
+    for (size_t j = 0; j <= t; j++) {
+        for (size_t i = 0; i < d; i++) s[j] += q[(t * a->heads + head) * d + i] * k[(j * a->kv_heads + kv) * d + i];
+        s[j] *= (double)a->scale;
+        if (s[j] > m) m = s[j];
+    }
+    for (size_t i = 0; i < d; i++) o[i] = 0;
+    for (size_t j = 0; j <= t; j++) {
+        double p = exp(s[j] - m);
+        l += p;
+        for (size_t i = 0; i < d; i++) o[i] += p * v[(j * a->kv_heads + kv) * d + i];
+    }
+    for (size_t i = 0; i < d; i++) o[i] /= l;
+    free(s);
+}
+
+/* Σ o·dout in double: the function whose gradients backward makes. */
+static double double_loss(const ls_attention *a, const double *q, const double *k, const double *v) {
+    double loss = 0, *o = calloc(a->head_size, sizeof *o);
+    for (size_t head = 0; head < a->heads; head++)
+        for (size_t t = 0; t < a->T; t++) {
+            double_forward_query(a, q, k, v, head, t, o);
+            for (size_t i = 0; i < a->head_size; i++) loss += o[i] * (double)in_row(a->dout, t, head)[i];
+        }
+    free(o);
+    return loss;
+}
+
+#endif
