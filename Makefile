@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long bench-comm clean help format check-format ci
+BARE_GOALS := setup demo test test-long bench-comm bench-gemm clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -47,16 +47,17 @@ LIBS += $(MPI_PKG)
 DEFS += -DLS_HAVE_MPI
 endif
 LIB_CFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags $(LIBS)))
-LIB_LDLIBS := $(shell $(PKG) --libs $(LIBS))
+LIB_LDLIBS := $(shell $(PKG) --libs $(LIBS)) -lm
 endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-# The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md.
+# The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md. Leaving errno alone changes no
+# value; it makes a square root one instruction.
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
           -Wundef -Wformat=2 -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(WERROR),-Werror)
 OPT    ?= -O3 -g
-CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
@@ -80,7 +81,7 @@ BIN     := $(BUILD)/lockstep
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run bench-comm bench-comm-run install uninstall clean help \
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run bench-comm bench-comm-run bench-gemm bench-gemm-run install uninstall clean help \
         format check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -167,7 +168,7 @@ ci:
 # ---- benchmarks --------------------------------------------------------------------------------------------------------
 
 bench-comm:
-	@tools/setup bench
+	@tools/setup bench-comm
 	@$(MAKE) bench-comm-run
 
 # The peer is a plain MPI program; it is built for benchmarks only.
@@ -175,6 +176,19 @@ $(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(LIB_CFLAGS) $< $(LIB_LDLIBS) -o $@
+
+# OpenBLAS is what matrix products are compared with; the product itself uses no BLAS.
+bench-gemm:
+	@tools/setup bench-gemm
+	@$(MAKE) bench-gemm-run
+
+$(BUILD)/bench/gemm_openblas: bench/gemm_openblas.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(shell $(PKG) --cflags openblas) $< $(shell $(PKG) --libs openblas) -o $@
+
+bench-gemm-run: all $(BUILD)/bench/gemm_openblas
+	./lockstep bench kernels --peer $(BUILD)/bench/gemm_openblas $(BENCH_ARGS)
 
 bench-comm-run: all $(BUILD)/bench/comm_openmpi
 	./lockstep bench comm --peer $(BUILD)/bench/comm_openmpi $(BENCH_ARGS)
@@ -202,6 +216,7 @@ help:
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: a hundred kills at random moments'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
+	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make setup        install the compiler and the libraries the build needs'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'

@@ -272,7 +272,7 @@ static void copy_chunk(void *context, size_t task, int thread) {
     size_t at = task * COPY_CHUNK_BYTES;
     size_t bytes = job->bytes - at < COPY_CHUNK_BYTES ? job->bytes - at : COPY_CHUNK_BYTES;
     if (job->stream) {
-        const ls_kernels *kernels = ls_kernels_get();
+        const ls_add_kernels *kernels = &ls_kernels_get()->add;
         kernels->copy_stream(job->to + at, job->from + at, bytes);
         kernels->fence_stream();
     } else {

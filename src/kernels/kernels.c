@@ -5,18 +5,87 @@
 
 #include "base/cpu.h"
 
-static ls_kernels table;
-static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+static void fill_portable(ls_kernels *t) {
+    t->isa = ls_isa_name(LS_ISA_PORTABLE);
+    ls_add_kernels_fill_portable(&t->add);
+    ls_gemm_kernels_fill_portable(&t->gemm);
+    ls_math_kernels_fill_portable(&t->math);
+    ls_norm_kernels_fill_portable(&t->norm);
+    ls_act_kernels_fill_portable(&t->act);
+    ls_rope_kernels_fill_portable(&t->rope);
+    ls_embed_kernels_fill_portable(&t->embed);
+    ls_loss_kernels_fill_portable(&t->loss);
+    ls_attention_kernels_fill_portable(&t->attention);
+    ls_optim_kernels_fill_portable(&t->optim);
+    ls_convert_kernels_fill_portable(&t->convert);
+}
 
-static void fill_table(void) {
-    ls_kernels_fill_portable(&table);
+#ifdef __aarch64__
+/* The adding kernels of portable C are NEON already. */
+static void fill_neon(ls_kernels *t) {
+    t->isa = ls_isa_name(LS_ISA_NEON);
+    ls_gemm_kernels_fill_neon(&t->gemm);
+    ls_math_kernels_fill_neon(&t->math);
+    ls_norm_kernels_fill_neon(&t->norm);
+    ls_act_kernels_fill_neon(&t->act);
+    ls_rope_kernels_fill_neon(&t->rope);
+    ls_embed_kernels_fill_neon(&t->embed);
+    ls_loss_kernels_fill_neon(&t->loss);
+    ls_attention_kernels_fill_neon(&t->attention);
+    ls_optim_kernels_fill_neon(&t->optim);
+    ls_convert_kernels_fill_neon(&t->convert);
+}
+#endif
+
 #ifdef __x86_64__
-    if (ls_cpu_use(LS_ISA_AVX2)) ls_kernels_fill_avx2(&table);
-    if (ls_cpu_use(LS_ISA_AVX512)) ls_kernels_fill_avx512(&table);
+static void fill_avx2(ls_kernels *t) {
+    t->isa = ls_isa_name(LS_ISA_AVX2);
+    ls_add_kernels_fill_avx2(&t->add);
+    ls_gemm_kernels_fill_avx2(&t->gemm);
+    ls_math_kernels_fill_avx2(&t->math);
+    ls_norm_kernels_fill_avx2(&t->norm);
+    ls_act_kernels_fill_avx2(&t->act);
+    ls_rope_kernels_fill_avx2(&t->rope);
+    ls_embed_kernels_fill_avx2(&t->embed);
+    ls_loss_kernels_fill_avx2(&t->loss);
+    ls_attention_kernels_fill_avx2(&t->attention);
+    ls_optim_kernels_fill_avx2(&t->optim);
+    ls_convert_kernels_fill_avx2(&t->convert);
+}
+
+static void fill_avx512(ls_kernels *t) {
+    t->isa = ls_isa_name(LS_ISA_AVX512);
+    ls_add_kernels_fill_avx512(&t->add);
+    ls_gemm_kernels_fill_avx512(&t->gemm);
+    ls_math_kernels_fill_avx512(&t->math);
+    ls_norm_kernels_fill_avx512(&t->norm);
+    ls_act_kernels_fill_avx512(&t->act);
+    ls_rope_kernels_fill_avx512(&t->rope);
+    ls_embed_kernels_fill_avx512(&t->embed);
+    ls_loss_kernels_fill_avx512(&t->loss);
+    ls_attention_kernels_fill_avx512(&t->attention);
+    ls_optim_kernels_fill_avx512(&t->optim);
+    ls_convert_kernels_fill_avx512(&t->convert);
+}
+#endif
+
+void ls_kernels_fill(ls_kernels *table, unsigned isa_mask) {
+    fill_portable(table);
+#ifdef __aarch64__
+    if (isa_mask >> LS_ISA_NEON & 1) fill_neon(table);
+#endif
+#ifdef __x86_64__
+    if (isa_mask >> LS_ISA_AVX2 & 1) fill_avx2(table);
+    if (isa_mask >> LS_ISA_AVX512 & 1) fill_avx512(table);
 #endif
 }
 
+static ls_kernels chosen;
+static pthread_once_t chosen_once = PTHREAD_ONCE_INIT;
+
+static void choose(void) { ls_kernels_fill(&chosen, ls_cpu_isa_mask()); }
+
 const ls_kernels *ls_kernels_get(void) {
-    pthread_once(&table_once, fill_table);
-    return &table;
+    pthread_once(&chosen_once, choose);
+    return &chosen;
 }

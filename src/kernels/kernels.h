@@ -1,36 +1,41 @@
-/* kernels.h: the table of functions that touch the memory of tensors.
+/* kernels.h: the table of functions that touch the memory of tensors, one small struct for each family.
  *
- * Filled once, from portable C upwards: each ISA overrides what it does better, and all give the same bits. A kernel
- * allocates nothing and keeps nothing. Unless its contract says otherwise an output may be exactly one of the inputs,
- * but must not overlap it partly, and no alignment beyond the element's is needed. */
+ * Filled once, from portable C upwards: each ISA overrides a family where it does better, and all give the same bits:
+ * the contract is docs/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the caller. What
+ * may be split among threads stands with each kernel. */
 #ifndef LS_KERNELS_KERNELS_H
 #define LS_KERNELS_KERNELS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "kernels/act.h"
+#include "kernels/add.h"
+#include "kernels/attention.h"
+#include "kernels/convert.h"
+#include "kernels/embed.h"
+#include "kernels/gemm.h"
+#include "kernels/loss.h"
+#include "kernels/math.h"
+#include "kernels/norm.h"
+#include "kernels/optim.h"
+#include "kernels/rope.h"
 
 typedef struct ls_kernels {
     const char *isa;
-    /* out[i] = a[i] + b[i] */
-    void (*add_f32)(float *out, const float *a, const float *b, size_t n);
-    /* Modulo 2^64. */
-    void (*add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n);
-    /* out0[i] = out1[i] = a[i] + b[i]; out0 and out1 may be a and b in either order. */
-    void (*add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n);
-    /* out[i] = in[i], exact; out and in do not overlap. */
-    void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
-    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. Such stores are
-     * not ordered: call fence_stream before telling anybody that they are there. */
-    void (*copy_stream)(void *out, const void *in, size_t bytes);
-    void (*fence_stream)(void);
+    ls_add_kernels add;
+    ls_gemm_kernels gemm;
+    ls_math_kernels math;
+    ls_norm_kernels norm;
+    ls_act_kernels act;
+    ls_rope_kernels rope;
+    ls_embed_kernels embed;
+    ls_loss_kernels loss;
+    ls_attention_kernels attention;
+    ls_optim_kernels optim;
+    ls_convert_kernels convert;
 } ls_kernels;
 
 /* The table for this CPU, less what --isa or LS_ISA switch off. */
 const ls_kernels *ls_kernels_get(void);
-
-/* Each overrides what its ISA does better. */
-void ls_kernels_fill_portable(ls_kernels *table);
-void ls_kernels_fill_avx2(ls_kernels *table);
-void ls_kernels_fill_avx512(ls_kernels *table);
+/* The table that a CPU with at most this ISA would use; for tests and benchmarks. The CPU must have it. */
+void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
 #endif

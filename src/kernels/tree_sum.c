@@ -13,7 +13,7 @@
 enum { BLOCK_BYTES = LS_TREE_BLOCK * 8 };
 
 typedef struct machine {
-    const ls_kernels *kernels;
+    const ls_add_kernels *kernels;
     const ls_tree_source *sources;
     bool integers;
     size_t width; /* bytes of a value on the stack */
@@ -91,7 +91,7 @@ void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sourc
                      int n_outs, bool stream, size_t elems) {
     assert(program->length > 0 && program->depth <= LS_TREE_DEPTH_MAX);
     machine m;
-    m.kernels = ls_kernels_get();
+    m.kernels = &ls_kernels_get()->add;
     m.sources = sources;
     m.integers = integers;
     m.width = integers ? 8 : 4;

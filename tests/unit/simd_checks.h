@@ -192,7 +192,7 @@ static void check_doubles(void **state) {
         v16d x = v16d_widen(v16_load(a)), y = v16d_widen(v16_load(b));
         CHECK_FLOATS(v16d_narrow(v16d_mul(x, y)), (float)((double)a[i] * (double)b[i]));
         CHECK_FLOATS(v16d_narrow(v16d_sub(x, y)), (float)((double)a[i] - (double)b[i]));
-        CHECK_FLOATS(v16d_narrow(v16d_add(x, v16d_zero())), a[i]);
+        CHECK_FLOATS(v16d_narrow(v16d_add(x, v16d_zero())), a[i] + 0.0f);
         v16d_store(wide, v16d_div(x, y));
         for (int i = 0; i < 16; i++) {
             double expected = (double)a[i] / (double)b[i];

@@ -289,8 +289,10 @@ static size_t list_isas(isa list[3]) {
     list[n++] = (isa){"neon", ls_attention_kernels_fill_neon};
 #endif
 #ifdef __x86_64__
-    if (ls_cpu_detect()->avx2 && ls_cpu_detect()->fma) list[n++] = (isa){"avx2", ls_attention_kernels_fill_avx2};
-    if (ls_cpu_detect()->avx512f) list[n++] = (isa){"avx512", ls_attention_kernels_fill_avx512};
+    const ls_cpu *cpu = ls_cpu_detect();
+    if (cpu->avx2 && cpu->fma) list[n++] = (isa){"avx2", ls_attention_kernels_fill_avx2};
+    if (cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl)
+        list[n++] = (isa){"avx512", ls_attention_kernels_fill_avx512};
 #endif
     return n;
 }

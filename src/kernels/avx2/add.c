@@ -1,7 +1,7 @@
 /* add.c: the adding kernels with AVX2. */
 #define LSK_WIDTH 32
 #define LSK_NAME(stem) stem##_avx2
-#include "kernels/add_loops.h"
+#include "kernels/loops/add_loops.h"
 
 #include <immintrin.h>
 
@@ -20,9 +20,8 @@ static void lsk_copy_stream_avx2(void *out, const void *in, size_t bytes) {
 
 static void lsk_fence_stream_avx2(void) { _mm_sfence(); }
 
-void ls_kernels_fill_avx2(ls_kernels *table) {
+void ls_add_kernels_fill_avx2(ls_add_kernels *table) {
     fill_avx2(table);
-    table->isa = "avx2";
     table->copy_stream = lsk_copy_stream_avx2;
     table->fence_stream = lsk_fence_stream_avx2;
 }

@@ -1,7 +1,7 @@
 /* add.c: the adding kernels with AVX512. */
 #define LSK_WIDTH 64
 #define LSK_NAME(stem) stem##_avx512
-#include "kernels/add_loops.h"
+#include "kernels/loops/add_loops.h"
 
 #include <immintrin.h>
 
@@ -20,9 +20,8 @@ static void lsk_copy_stream_avx512(void *out, const void *in, size_t bytes) {
 
 static void lsk_fence_stream_avx512(void) { _mm_sfence(); }
 
-void ls_kernels_fill_avx512(ls_kernels *table) {
+void ls_add_kernels_fill_avx512(ls_add_kernels *table) {
     fill_avx512(table);
-    table->isa = "avx512";
     table->copy_stream = lsk_copy_stream_avx512;
     table->fence_stream = lsk_fence_stream_avx512;
 }

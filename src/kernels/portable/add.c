@@ -1,15 +1,14 @@
 /* add.c: the adding kernels for any CPU; 16-byte vectors are what both baselines (NEON, SSE2) have. */
 #define LSK_WIDTH 16
 #define LSK_NAME(stem) stem##_portable
-#include "kernels/add_loops.h"
+#include "kernels/loops/add_loops.h"
 
 static void lsk_copy_stream_portable(void *out, const void *in, size_t bytes) { memcpy(out, in, bytes); }
 
 static void lsk_fence_stream_portable(void) {}
 
-void ls_kernels_fill_portable(ls_kernels *table) {
+void ls_add_kernels_fill_portable(ls_add_kernels *table) {
     fill_portable(table);
-    table->isa = "portable";
     table->copy_stream = lsk_copy_stream_portable;
     table->fence_stream = lsk_fence_stream_portable;
 }

@@ -4,7 +4,7 @@
  * stores, so outputs may be inputs. Elementwise IEEE additions: the width cannot change a bit. */
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/add.h"
 #include "numerics/float16.h"
 
 typedef float vec_f32 __attribute__((vector_size(LSK_WIDTH)));
@@ -74,7 +74,7 @@ static void LSK_NAME(lsk_widen_bf16)(float *restrict out, const uint16_t *restri
     for (size_t i = 0; i < n; i++) out[i] = ls_bf16_to_f32(in[i]);
 }
 
-static void LSK_NAME(fill)(ls_kernels *t) {
+static void LSK_NAME(fill)(ls_add_kernels *t) {
     t->add_f32 = LSK_NAME(lsk_add_f32);
     t->add_two_f32 = LSK_NAME(lsk_add_two_f32);
     t->add_i64 = LSK_NAME(lsk_add_i64);
