@@ -110,7 +110,7 @@ static bool is_in_group(const char *name, const char *group) {
 void ls_help_list(FILE *out, const char *group) {
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
         const ls_command_info *about = ls_command_info_get(command);
-        if (is_in_group(about->name, group)) fprintf(out, "  %-12s %s\n", about->name, about->summary);
+        if (is_in_group(about->name, group)) fprintf(out, "  %-14s %s\n", about->name, about->summary);
     }
 }
 

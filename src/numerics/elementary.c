@@ -69,8 +69,9 @@ static double exp_pair(double high, double low) {
                                0x1.af6bfb493af05p-26,
                                0x1.1e3d2199e0e74p-29};
     double n = fma(high, LOG2_E, MAGIC) - MAGIC;
-    double r = fma(-n, LN2_HIGH, high) + fma(-n, LN2_LOW, low);
-    double p = 1.0 + fma(r * r, horner(c, 11, r), r);
+    /* The first product is exact. Where it cancels nearly all of `high` the pair is not, but then it hardly counts. */
+    pair r = sum_pair(fma(-n, LN2_HIGH, high), fma(-n, LN2_LOW, low)), top = sum_pair(1.0, r.high);
+    double p = top.high + (top.low + fma(r.high * r.high, horner(c, 11, r.high), r.low));
     /* In two steps, so that neither factor leaves the range and a subnormal result is rounded once. */
     int whole = (int)n, half = whole / 2;
     return p * from_bits((uint64_t)(1023 + half) << 52) * from_bits((uint64_t)(1023 + whole - half) << 52);

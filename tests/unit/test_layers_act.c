@@ -136,7 +136,7 @@ static void check_all(const ls_act_kernels *k) {
         for (int of = PLAIN; of <= WILD; of++) {
             check_flat(k, sizes[i], (kind)of);
             for (size_t j = 0; j < N_SIZES; j++) {
-                if (sizes[i] * sizes[j] > 30000) continue;
+                if (sizes[i] * sizes[j] > 12000) continue;
                 check_gated(k, sizes[i], sizes[j], (kind)of);
                 check_bias(k, sizes[i], sizes[j], (kind)of);
             }

@@ -160,6 +160,18 @@ static void check_extreme_rows(const ls_norm_kernels *k) {
     }
 }
 
+/* The mean is so large that a lane which is not there would overflow, and the variance is 0. */
+static void check_large_mean(const ls_norm_kernels *k) {
+    norm_case start = case_make(1, 1, 0, PLAIN);
+    start.x.at[0] = 3e38f;
+    norm_case expected = case_copy(&start);
+    expect(&expected, 0);
+    assert_true(expected.dx.at[0] == 0.0f);
+    check_cuts(k, &start, &expected, 0, 1);
+    case_free(&start);
+    case_free(&expected);
+}
+
 static void check_all(const ls_norm_kernels *k) {
     for (size_t i = 0; i < N_SIZES; i++)
         for (size_t j = 0; j < N_SIZES; j++) {
@@ -169,6 +181,7 @@ static void check_all(const ls_norm_kernels *k) {
         }
     check_in_place(k);
     check_extreme_rows(k);
+    check_large_mean(k);
 }
 
 static void test_every_isa(void **state) {

@@ -33,9 +33,7 @@ LSK_INLINE v16 silu_slope(v16 x, v16 s) {
 LSK_INLINE void gelu_part(float *y, const float *x, size_t n) { store_part(y, gelu(load_part(x, n)), n); }
 
 static void LSK_NAME(lsk_gelu_forward)(float *y, const float *x, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) gelu_part(y + i, x + i, LANES);
-    if (i < n) gelu_part(y + i, x + i, n - i);
+    for (size_t i = 0; i < n; i += LANES) gelu_part(y + i, x + i, part_of(n - i));
 }
 
 LSK_INLINE void gelu_dx_part(float *dx, const float *dy, const float *x, size_t n) {
@@ -43,9 +41,7 @@ LSK_INLINE void gelu_dx_part(float *dx, const float *dy, const float *x, size_t 
 }
 
 static void LSK_NAME(lsk_gelu_backward)(float *dx, const float *dy, const float *x, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) gelu_dx_part(dx + i, dy + i, x + i, LANES);
-    if (i < n) gelu_dx_part(dx + i, dy + i, x + i, n - i);
+    for (size_t i = 0; i < n; i += LANES) gelu_dx_part(dx + i, dy + i, x + i, part_of(n - i));
 }
 
 LSK_INLINE void silu_part(float *y, const float *x_at, size_t n) {
@@ -54,9 +50,7 @@ LSK_INLINE void silu_part(float *y, const float *x_at, size_t n) {
 }
 
 static void LSK_NAME(lsk_silu_forward)(float *y, const float *x, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) silu_part(y + i, x + i, LANES);
-    if (i < n) silu_part(y + i, x + i, n - i);
+    for (size_t i = 0; i < n; i += LANES) silu_part(y + i, x + i, part_of(n - i));
 }
 
 LSK_INLINE void silu_dx_part(float *dx, const float *dy, const float *x_at, size_t n) {
@@ -65,9 +59,7 @@ LSK_INLINE void silu_dx_part(float *dx, const float *dy, const float *x_at, size
 }
 
 static void LSK_NAME(lsk_silu_backward)(float *dx, const float *dy, const float *x, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) silu_dx_part(dx + i, dy + i, x + i, LANES);
-    if (i < n) silu_dx_part(dx + i, dy + i, x + i, n - i);
+    for (size_t i = 0; i < n; i += LANES) silu_dx_part(dx + i, dy + i, x + i, part_of(n - i));
 }
 
 LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n) {
@@ -77,11 +69,8 @@ LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t 
 
 static void LSK_NAME(lsk_gated_forward)(float *y, size_t y_stride, const float *gate, const float *up, size_t in_stride,
                                         size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++, y += y_stride, gate += in_stride, up += in_stride) {
-        size_t i = 0;
-        for (; i + LANES <= columns; i += LANES) gated_part(y + i, gate + i, up + i, LANES);
-        if (i < columns) gated_part(y + i, gate + i, up + i, columns - i);
-    }
+    for (size_t r = 0; r < rows; r++, y += y_stride, gate += in_stride, up += in_stride)
+        for (size_t i = 0; i < columns; i += LANES) gated_part(y + i, gate + i, up + i, part_of(columns - i));
 }
 
 LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, const float *gate, const float *up,
@@ -97,10 +86,9 @@ static void LSK_NAME(lsk_gated_backward)(float *dgate, float *dup, size_t din_st
                                          const float *gate, const float *up, size_t in_stride, size_t rows,
                                          size_t columns) {
     for (size_t r = 0; r < rows; r++, dgate += din_stride, dup += din_stride, dy += dy_stride) {
-        size_t i = 0, at = r * in_stride;
-        for (; i + LANES <= columns; i += LANES)
-            gated_dx_part(dgate + i, dup + i, dy + i, gate + at + i, up + at + i, LANES);
-        if (i < columns) gated_dx_part(dgate + i, dup + i, dy + i, gate + at + i, up + at + i, columns - i);
+        size_t at = r * in_stride;
+        for (size_t i = 0; i < columns; i += LANES)
+            gated_dx_part(dgate + i, dup + i, dy + i, gate + at + i, up + at + i, part_of(columns - i));
     }
 }
 
@@ -112,11 +100,9 @@ LSK_INLINE void bias_gelu_part(float *y, float *pre, const float *c, const float
 
 static void LSK_NAME(lsk_bias_gelu_forward)(float *y, size_t y_stride, float *pre, size_t pre_stride, const float *c,
                                             size_t c_stride, const float *bias, size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++, y += y_stride, pre += pre_stride, c += c_stride) {
-        size_t i = 0;
-        for (; i + LANES <= columns; i += LANES) bias_gelu_part(y + i, pre + i, c + i, bias + i, LANES);
-        if (i < columns) bias_gelu_part(y + i, pre + i, c + i, bias + i, columns - i);
-    }
+    for (size_t r = 0; r < rows; r++, y += y_stride, pre += pre_stride, c += c_stride)
+        for (size_t i = 0; i < columns; i += LANES)
+            bias_gelu_part(y + i, pre + i, c + i, bias + i, part_of(columns - i));
 }
 
 LSK_INLINE void residual_part(float *y, const float *a, const float *b, size_t n) {

@@ -1,10 +1,14 @@
 /* part_loops.h: vectors of which only the first n lanes are there, for the ends of rows.
  *
- * A loop body takes n and is called with the constant 16 for whole vectors, where these become the plain loads and
- * stores, and once with what is left. */
+ * A light loop body takes n and is called with the constant 16 for whole vectors, where these become the plain loads
+ * and stores, and once with what is left. A heavy one is there once, and tests n as it goes (part_of): a copy of it for
+ * the end would cost more time in the compiler than the test does in the loop. */
 #include <stddef.h>
 
 enum { LANES = 16 };
+
+/* Lanes of the next vector, with `left` > 0 elements to go. */
+LSK_INLINE size_t part_of(size_t left) { return left < LANES ? left : LANES; }
 
 LSK_INLINE v16 load_part(const float *from, size_t n) {
     return n == LANES ? v16_load(from) : v16_load_n(from, n, 0.0f);

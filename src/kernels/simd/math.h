@@ -168,8 +168,9 @@ LSK_INLINE v16 v16_pow(v16 x, v16 y) {
     v16m up = v16_gt(y, zero), down = v16_lt(y, zero), none = v16_eq(x, zero), all = v16_eq(x, inf);
     v16m to_inf = v16m_or(v16m_and(none, down), v16m_and(all, up));
     v16m to_zero = v16m_or(v16m_and(none, up), v16m_and(all, down));
-    out = v16_select(v16m_or(v16m_and(v16_gt(t32, most), v16m_not(none)), to_inf), inf, out);
-    out = v16_select(v16m_or(v16m_and(v16_lt(t32, least), v16m_not(all)), to_zero), zero, out);
+    v16m inside = v16m_not(v16m_or(none, all));
+    out = v16_select(v16m_or(v16m_and(v16_gt(t32, most), inside), to_inf), inf, out);
+    out = v16_select(v16m_or(v16m_and(v16_lt(t32, least), inside), to_zero), zero, out);
     out = lsk_quiet(out, v16m_or(v16_lt(x, zero), v16m_or(v16_isnan(x), v16_isnan(y))));
     return v16_select(v16m_or(v16_eq(y, zero), v16_eq(x, v16_set1(1.0f))), v16_set1(1.0f), out);
 }

@@ -111,6 +111,9 @@ LSK_INLINE v16 v16_select(v16m m, v16 yes, v16 no) { return LSK_MAP3(v16, vbslq_
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
+/* Unsigned inside, because the compiler's own header adds with +, which must not overflow in signed numbers. */
+#    define LSK_IADD(a, b) vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)))
+#    define LSK_ISUB(a, b) vreinterpretq_s32_u32(vsubq_u32(vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b)))
 #    define LSK_SHL(a) vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << n)
 #    define LSK_SHR(a) vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> n)
 #    define LSK_SAR(a) ((a) >> n)
@@ -121,8 +124,8 @@ LSK_INLINE v16i v16i_set1(int32_t x) {
 }
 LSK_INLINE v16i v16_bits(v16 a) { return LSK_MAP1(v16i, vreinterpretq_s32_f32, a); }
 LSK_INLINE v16 v16_from_bits(v16i a) { return LSK_MAP1(v16, vreinterpretq_f32_s32, a); }
-LSK_INLINE v16i v16i_add(v16i a, v16i b) { return LSK_MAP2(v16i, vaddq_s32, a, b); }
-LSK_INLINE v16i v16i_sub(v16i a, v16i b) { return LSK_MAP2(v16i, vsubq_s32, a, b); }
+LSK_INLINE v16i v16i_add(v16i a, v16i b) { return LSK_MAP2(v16i, LSK_IADD, a, b); }
+LSK_INLINE v16i v16i_sub(v16i a, v16i b) { return LSK_MAP2(v16i, LSK_ISUB, a, b); }
 LSK_INLINE v16i v16i_and(v16i a, v16i b) { return LSK_MAP2(v16i, vandq_s32, a, b); }
 LSK_INLINE v16i v16i_or(v16i a, v16i b) { return LSK_MAP2(v16i, vorrq_s32, a, b); }
 LSK_INLINE v16i v16i_xor(v16i a, v16i b) { return LSK_MAP2(v16i, veorq_s32, a, b); }

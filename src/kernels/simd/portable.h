@@ -22,7 +22,8 @@
 #include "numerics/float16.h"
 
 #define LSK_SIMD "portable"
-#define LSK_INLINE static inline __attribute__((always_inline))
+/* Not forced, as it is elsewhere: sixteen lanes of plain code in every place would take minutes to compile. */
+#define LSK_INLINE static inline
 
 typedef struct v16 {
     float lane[16];

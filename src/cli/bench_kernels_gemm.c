@@ -1,0 +1,204 @@
+/* bench_kernels_gemm.c: matrix products of `lockstep bench kernels`.
+ *
+ * A layer of `in` inputs and `out` outputs on T tokens has three products: forward NT T×out×in, the gradient of its
+ * inputs NN T×in×out, and the gradient of its weights TN out×in×T. In the first round some elements of each result are
+ * compared with sums in double. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cli/bench_kernels.h"
+#include "numerics/float16.h"
+
+enum { FORWARD = 1, INPUTS = 2, WEIGHTS = 4, ALL = 7, CHECKS = 16, SLICES = 8 };
+
+typedef struct layer {
+    int group;
+    bool quick; /* measured by --quick too */
+    int forms;
+    size_t tokens, out, in;
+} layer;
+
+static const layer layers[] = {
+    /* GPT-2 124M: query, key and value; attention output; MLP up and down; vocabulary */
+    {0, false, ALL, 256, 2304, 768},
+    {0, false, ALL, 256, 768, 768},
+    {0, false, ALL, 256, 3072, 768},
+    {0, false, ALL, 256, 768, 3072},
+    {1, false, ALL, 256, 50257, 768},
+    {2, false, ALL, 1024, 2304, 768},
+    {2, false, ALL, 1024, 768, 768},
+    {2, false, ALL, 1024, 3072, 768},
+    {2, false, ALL, 1024, 768, 3072},
+    /* a block of Llama 1B */
+    {3, false, FORWARD, 256, 2048, 2048},
+    {3, false, FORWARD, 256, 8192, 2048},
+    {3, false, FORWARD, 256, 2048, 8192},
+    /* few tokens, and sizes that fit no tile */
+    {4, true, FORWARD, 64, 768, 768},
+    {4, true, FORWARD, 4, 768, 768},
+    {4, true, FORWARD, 1, 3072, 768},
+    {4, true, ALL, 127, 1001, 333},
+};
+
+/* These stand beside the same product in fp32 with one slice. */
+static const ls_kbench_shape variants[] = {
+    {LS_GEMM_NT, 256, 3072, 768, SLICES, LS_F32},
+    {LS_GEMM_NT, 256, 3072, 768, 1, LS_BF16},
+};
+
+const char *ls_kbench_form_name(ls_gemm_form form) {
+    static const char *const names[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
+    return names[form];
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
+
+static ls_status add_row(ls_kbench_rows *rows, int threads, int group, ls_kbench_shape s) {
+    ls_kbench_row *row = ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads);
+    if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
+    snprintf(row->name, sizeof row->name, "gemm/%s/%zux%zux%zu%s", ls_kbench_form_name(s.form), s.m, s.n, s.k,
+             s.slices > 1         ? "/slices=8"
+             : s.dtype == LS_BF16 ? "/bf16"
+                                  : "");
+    row->group = group;
+    row->shape = s;
+    row->for_peer = !is_variant(&s);
+    row->is_flops = true;
+    row->work = 2.0 * (double)s.m * (double)s.n * (double)s.k;
+    row->yardstick = is_variant(&s) ? "plain" : "peak";
+    return LS_OK;
+}
+
+ls_status ls_kbench_gemm_list(ls_kbench_rows *rows, int threads, bool quick) {
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        const layer *l = &layers[i];
+        if (quick && !l->quick) continue;
+        ls_kbench_shape forward = {LS_GEMM_NT, l->tokens, l->out, l->in, 1, LS_F32};
+        ls_kbench_shape inputs = {LS_GEMM_NN, l->tokens, l->in, l->out, 1, LS_F32};
+        ls_kbench_shape weights = {LS_GEMM_TN, l->out, l->in, l->tokens, 1, LS_F32};
+        if (l->forms & FORWARD) LS_TRY(add_row(rows, threads, l->group, forward));
+        if (l->forms & INPUTS) LS_TRY(add_row(rows, threads, l->group, inputs));
+        if (l->forms & WEIGHTS) LS_TRY(add_row(rows, threads, l->group, weights));
+    }
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        ls_kbench_shape s = variants[i];
+        if (quick) s.n /= 8;
+        LS_TRY(add_row(rows, threads, layers[sizeof layers / sizeof *layers - 1].group + 1, s));
+    }
+    return LS_OK;
+}
+
+/* ---- one product ------------------------------------------------------------------------------------------------- */
+
+typedef struct product {
+    ls_gemm g;
+    const ls_kbench_env *env;
+    void *a, *b, *c, *scratch;
+    size_t bounds[SLICES + 1];
+} product;
+
+static void product_close(product *p) {
+    free(p->a);
+    free(p->b);
+    free(p->c);
+    free(p->scratch);
+}
+
+static void fill(void *to, ls_dtype dtype, size_t elems, size_t seed) {
+    for (size_t i = 0; i < elems; i++) {
+        float value = ls_kbench_value(i + seed);
+        if (dtype == LS_BF16)
+            ((uint16_t *)to)[i] = ls_bf16_from_f32(value);
+        else
+            ((float *)to)[i] = value;
+    }
+}
+
+/* The caller closes the product, also after a failure. */
+static ls_status product_open(product *p, const ls_kbench_env *env, const ls_kbench_shape *s) {
+    size_t elem_bytes = ls_dtype_bytes(s->dtype);
+    *p = (product){.env = env};
+    LS_TRY(ls_kbench_alloc(s->m * s->k * elem_bytes, &p->a));
+    LS_TRY(ls_kbench_alloc(s->n * s->k * elem_bytes, &p->b));
+    LS_TRY(ls_kbench_alloc(s->m * s->n * sizeof(float), &p->c));
+    fill(p->a, s->dtype, s->m * s->k, 0);
+    fill(p->b, s->dtype, s->n * s->k, 12345);
+    memset(p->c, 0xff, s->m * s->n * sizeof(float)); /* NaN: what is not written is found */
+    for (int i = 0; i <= s->slices; i++) p->bounds[i] = s->k * (size_t)i / (size_t)s->slices;
+    p->g = (ls_gemm){
+        .form = s->form,
+        .dtype = s->dtype,
+        .m = s->m,
+        .n = s->n,
+        .k = s->k,
+        .a = p->a,
+        .lda = s->form == LS_GEMM_TN ? s->m : s->k,
+        .b = p->b,
+        .ldb = s->form == LS_GEMM_NT ? s->k : s->n,
+        .c = p->c,
+        .ldc = s->n,
+        .slices = s->slices,
+        .bounds = s->slices > 1 ? p->bounds : NULL,
+    };
+    return ls_kbench_alloc(ls_gemm_scratch_bytes(&env->kernels->gemm, &p->g), &p->scratch);
+}
+
+static void product_run(void *ctx) {
+    product *p = ctx;
+    ls_gemm_run(&p->env->kernels->gemm, &p->g, p->env->pool, p->scratch);
+}
+
+static double element(const void *at, ls_dtype dtype, size_t i) {
+    return (double)(dtype == LS_BF16 ? ls_bf16_to_f32(((const uint16_t *)at)[i]) : ((const float *)at)[i]);
+}
+
+/* The error of a sum of k products is at most k roundings of the sum of their sizes; slices only make it smaller. */
+static ls_status product_check(const product *p) {
+    const ls_gemm *g = &p->g;
+    for (size_t check = 0; check < CHECKS; check++) {
+        size_t at = (g->m * g->n - 1) * check / (CHECKS - 1);
+        size_t i = at / g->n, j = at % g->n;
+        double sum = 0, size = 0, got = (double)g->c[i * g->ldc + j];
+        for (size_t k = 0; k < g->k; k++) {
+            double x = element(g->a, g->dtype, g->form == LS_GEMM_TN ? k * g->lda + i : i * g->lda + k);
+            double y = element(g->b, g->dtype, g->form == LS_GEMM_NT ? j * g->ldb + k : k * g->ldb + j);
+            sum += x * y;
+            size += fabs(x * y);
+        }
+        if (fabs(got - sum) <= (double)g->k * 0x1p-24 * size) continue;
+        return ls_fail(LS_ERR_FAILED, "product %s %zux%zux%zu is wrong: element %zu,%zu is %.9g, not %.9g",
+                       ls_kbench_form_name(g->form), g->m, g->n, g->k, i, j, got, sum);
+    }
+    return LS_OK;
+}
+
+static ls_status time_shape(const ls_kbench_env *env, const ls_kbench_shape *s, double *seconds) {
+    product p;
+    ls_status status = LS_OK;
+    LS_TRY_OUT(product_open(&p, env, s));
+    *seconds = ls_kbench_time(env, product_run, &p);
+    if (env->round == 0) LS_TRY_OUT(product_check(&p));
+out:
+    product_close(&p);
+    return status;
+}
+
+ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row) {
+    LS_TRY(time_shape(env, &row->shape, &row->seconds[env->round]));
+    if (!is_variant(&row->shape)) return LS_OK;
+    return ls_kbench_gemm_rate(env, row->shape.m, row->shape.n, row->shape.k, &row->yard_rate[env->round]);
+}
+
+ls_status ls_kbench_gemm_rate(const ls_kbench_env *env, size_t m, size_t n, size_t k, double *flops_s) {
+    double seconds = 0;
+    ls_kbench_shape plain = {LS_GEMM_NT, m, n, k, 1, LS_F32};
+    LS_TRY(time_shape(env, &plain, &seconds));
+    *flops_s = 2.0 * (double)m * (double)n * (double)k / seconds;
+    return LS_OK;
+}

@@ -1,0 +1,125 @@
+/* ops_act.c: activations and bias. All but bias_grad are elementwise and split by elements or rows; bias_grad chains
+ * down the rows and splits by columns. */
+#include "kernels/cpu/cpu.h"
+
+/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
+
+typedef void (*unary_kernel)(float *y, const float *x, size_t n);
+typedef void (*binary_kernel)(float *y, const float *a, const float *b, size_t n);
+
+typedef struct unary_args {
+    unary_kernel kernel;
+    float *y;
+    const float *x;
+} unary_args;
+
+typedef struct binary_args {
+    binary_kernel kernel;
+    float *y;
+    const float *a, *b;
+} binary_args;
+
+static void unary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const unary_args *u = args;
+    u->kernel(u->y + begin, u->x + begin, end - begin);
+}
+
+static void binary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const binary_args *b = args;
+    b->kernel(b->y + begin, b->a + begin, b->b + begin, end - begin);
+}
+
+static ls_status gelu_forward(ls_device *device, float *y, const float *x, size_t n) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.gelu_forward, y, x});
+    return LS_OK;
+}
+
+static ls_status gelu_backward(ls_device *device, float *dx, const float *dy, const float *x, size_t n) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.gelu_backward, dx, dy, x});
+    return LS_OK;
+}
+
+static ls_status silu_forward(ls_device *device, float *y, const float *x, size_t n) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.silu_forward, y, x});
+    return LS_OK;
+}
+
+static ls_status silu_backward(ls_device *device, float *dx, const float *dy, const float *x, size_t n) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.silu_backward, dx, dy, x});
+    return LS_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void gated_forward_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_gated_call *c = args;
+    kernels->act.gated_forward(c->y + begin * c->y_stride, c->y_stride, c->gate + begin * c->in_stride,
+                               c->up + begin * c->in_stride, c->in_stride, end - begin, c->columns);
+}
+
+static ls_status gated_forward(ls_device *device, const ls_gated_call *call) {
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), gated_forward_rows, call);
+    return LS_OK;
+}
+
+static void gated_backward_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_gated_call *c = args;
+    kernels->act.gated_backward(c->dgate + begin * c->din_stride, c->dup + begin * c->din_stride, c->din_stride,
+                                c->dy + begin * c->dy_stride, c->dy_stride, c->gate + begin * c->in_stride,
+                                c->up + begin * c->in_stride, c->in_stride, end - begin, c->columns);
+}
+
+static ls_status gated_backward(ls_device *device, const ls_gated_call *call) {
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), gated_backward_rows, call);
+    return LS_OK;
+}
+
+static void bias_gelu_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_bias_gelu_call *c = args;
+    kernels->act.bias_gelu_forward(c->y + begin * c->y_stride, c->y_stride, c->pre + begin * c->pre_stride,
+                                   c->pre_stride, c->c + begin * c->c_stride, c->c_stride, c->bias, end - begin,
+                                   c->columns);
+}
+
+static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *call) {
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), bias_gelu_rows, call);
+    return LS_OK;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+typedef struct bias_grad_args {
+    float *db;
+    const float *dy;
+    size_t dy_stride, rows;
+} bias_grad_args;
+
+static void bias_grad_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const bias_grad_args *b = args;
+    kernels->act.bias_grad(b->db, b->dy, b->dy_stride, b->rows, begin, end);
+}
+
+static ls_status bias_grad(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t rows,
+                           size_t columns) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    ls_cpu_run(cpu, columns, ls_cpu_column_grain(cpu, rows, columns), bias_grad_columns,
+               &(bias_grad_args){db, dy, dy_stride, rows});
+    return LS_OK;
+}
+
+void ls_cpu_ops_fill_act(ls_ops *ops) {
+    ops->gelu_forward = gelu_forward;
+    ops->gelu_backward = gelu_backward;
+    ops->silu_forward = silu_forward;
+    ops->silu_backward = silu_backward;
+    ops->gated_forward = gated_forward;
+    ops->gated_backward = gated_backward;
+    ops->bias_gelu_forward = bias_gelu_forward;
+    ops->bias_grad = bias_grad;
+}

@@ -1,0 +1,172 @@
+/* ops.h: the operations of a device, each on whole tensors.
+ *
+ * The formulas are in docs/arithmetic.md; what may alias what stands with the kernels, in the family headers. A result
+ * never depends on the number of threads or on the ISA.
+ *
+ * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
+ * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next.
+ *
+ * Ids and targets are not checked here: whoever reads data checks it. Every operation may fail with LS_ERR_RESOURCE,
+ * when the device has no memory for its scratch; scratch grows with the largest operation so far and stays. */
+#ifndef LS_KERNELS_OPS_H
+#define LS_KERNELS_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/attention.h"
+#include "kernels/embed.h"
+#include "kernels/gemm.h"
+#include "kernels/optim.h"
+#include "kernels/rope.h"
+#include "tensor/device.h"
+
+/* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
+ * writes dx; params reads dy, x, mean and rstd, goes on with dw and db. RMS norm has no b, db and mean. */
+typedef struct ls_norm_call {
+    size_t rows, C;
+    float eps;
+    const float *x;
+    size_t x_stride;
+    const float *w, *b;
+    float *y;
+    size_t y_stride;
+    float *mean, *rstd; /* one number for a row */
+    const float *dy;
+    size_t dy_stride;
+    float *dx;
+    size_t dx_stride;
+    float *dw, *db;
+} ls_norm_call;
+
+/* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
+typedef struct ls_gated_call {
+    size_t rows, columns;
+    const float *gate, *up;
+    size_t in_stride;
+    float *y;
+    size_t y_stride;
+    const float *dy;
+    size_t dy_stride;
+    float *dgate, *dup;
+    size_t din_stride;
+} ls_gated_call;
+
+/* pre = c + bias, y = gelu(pre) */
+typedef struct ls_bias_gelu_call {
+    size_t rows, columns;
+    const float *c;
+    size_t c_stride;
+    const float *bias;
+    float *pre;
+    size_t pre_stride;
+    float *y;
+    size_t y_stride;
+} ls_bias_gelu_call;
+
+/* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
+ * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
+ *
+ * Who holds whole rows calls loss_rows. Workers that share rows:
+ *
+ *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad */
+typedef struct ls_loss_call {
+    size_t rows;
+    const float *z;
+    size_t z_stride;
+    const size_t *bounds; /* host, slices + 1 of them */
+    size_t slices;
+    const int32_t *targets; /* one id for a row */
+    int32_t id_begin;
+    float *m, *l, *loss; /* one number for a row */
+    float *z_target;     /* one number for a row: the logit of the target, −inf where another worker has it */
+    float *sums;         /* [slices][rows] */
+    float *dz;           /* may be z */
+    size_t dz_stride;
+    float g; /* the power of two with which backward starts */
+} ls_loss_call;
+
+/* B sequences of one length. From one to the next it is query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
+ * and dv, and stat_elems numbers in m, l and dots. */
+typedef struct ls_attention_call {
+    ls_attention first; /* the tensors of sequence 0 */
+    size_t B;
+    size_t query_rows, key_rows, stat_elems;
+} ls_attention_call;
+
+typedef struct ls_ops {
+    /* `finish` is NULL: the host's code cannot run on every device. */
+    ls_status (*gemm)(ls_device *device, const ls_gemm *call);
+
+    ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*layer_norm_params)(ls_device *device, const ls_norm_call *call);
+    ls_status (*rms_norm_forward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*rms_norm_backward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*rms_norm_params)(ls_device *device, const ls_norm_call *call);
+
+    ls_status (*gelu_forward)(ls_device *device, float *y, const float *x, size_t n);
+    ls_status (*gelu_backward)(ls_device *device, float *dx, const float *dy, const float *x, size_t n);
+    ls_status (*silu_forward)(ls_device *device, float *y, const float *x, size_t n);
+    ls_status (*silu_backward)(ls_device *device, float *dx, const float *dy, const float *x, size_t n);
+    ls_status (*gated_forward)(ls_device *device, const ls_gated_call *call);
+    ls_status (*gated_backward)(ls_device *device, const ls_gated_call *call);
+    ls_status (*bias_gelu_forward)(ls_device *device, const ls_bias_gelu_call *call);
+    /* db goes on with the rows of dy, ascending. */
+    ls_status (*bias_grad)(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t rows,
+                           size_t columns);
+
+    ls_status (*rope_forward)(ls_device *device, const ls_rope_call *call);
+    ls_status (*rope_backward)(ls_device *device, const ls_rope_call *call);
+
+    /* position NULL: a copy of the token row. The ids in `tokens` are memory of the device. */
+    ls_status (*embed_forward)(ls_device *device, float *y, size_t y_stride, const float *token, const float *position,
+                               size_t position0, size_t period, const ls_embed_tokens *tokens);
+    ls_status (*embed_token_grad)(ls_device *device, float *dtoken, const float *dy, size_t dy_stride,
+                                  const ls_embed_tokens *tokens);
+    ls_status (*embed_position_grad)(ls_device *device, float *dposition, const float *dy, size_t dy_stride,
+                                     size_t position0, size_t period, size_t rows, size_t C);
+
+    /* loss from z; also m and l, and dz, where they are not NULL. All targets lie in the columns. */
+    ls_status (*loss_rows)(ls_device *device, const ls_loss_call *call);
+    /* m and z_target from z. */
+    ls_status (*loss_max)(ls_device *device, const ls_loss_call *call);
+    /* sums from z and m. */
+    ls_status (*loss_sums)(ls_device *device, const ls_loss_call *call);
+    /* loss from z_target, m and l. */
+    ls_status (*loss_values)(ls_device *device, const ls_loss_call *call);
+    /* dz from z, m and l. */
+    ls_status (*loss_grad)(ls_device *device, const ls_loss_call *call);
+
+    /* o, m and l */
+    ls_status (*attention_forward)(ls_device *device, const ls_attention_call *call);
+    /* dots, dq, dk and dv; first_query is 0. */
+    ls_status (*attention_backward)(ls_device *device, const ls_attention_call *call);
+
+    /* `step` is host memory. bf16 NULL: no rounded copy of w. */
+    ls_status (*adamw)(ls_device *device, float *w, float *m, float *v, uint16_t *bf16, const float *g,
+                       const ls_adamw_step *step, size_t n);
+    /* b NULL: without momentum. */
+    ls_status (*sgd)(ls_device *device, float *w, float *b, uint16_t *bf16, const float *g, const ls_sgd_step *step,
+                     size_t n);
+    /* out[i] = Σ x² of block i of LS_SQUARE_BLOCK elements, in double. */
+    ls_status (*square_sums)(ls_device *device, double *out, const float *x, size_t n);
+    ls_status (*scale)(ls_device *device, float *y, const float *x, float factor, size_t n);
+
+    /* Between LS_F32 and LS_BF16 or LS_F16; LS_ERR_INPUT for any other pair. */
+    ls_status (*convert)(ls_device *device, void *out, ls_dtype to, const void *in, ls_dtype from, size_t n);
+
+    /* y = a + b */
+    ls_status (*add)(ls_device *device, float *y, const float *a, const float *b, size_t n);
+    /* The tree over contributions of `elems` elements each: LS_F32, or LS_BF16 which is widened. 1 ≤ leaves ≤
+     * LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be one of the fp32 contributions. */
+    ls_status (*tree_sum)(ls_device *device, float *out, const void *const *contributions, ls_dtype dtype, int leaves,
+                          size_t elems);
+    /* out[i] = the maximum of inputs[0][i] … inputs[count−1][i]. 1 ≤ count ≤ LS_WORKERS_MAX, else LS_ERR_INPUT. `out`
+     * may be one of the inputs. */
+    ls_status (*max)(ls_device *device, float *out, const float *const *inputs, int count, size_t elems);
+    /* Every element becomes `value`: −0 for a buffer of sums, which no byte can fill in. */
+    ls_status (*set)(ls_device *device, float *y, float value, size_t n);
+} ls_ops;
+
+#endif

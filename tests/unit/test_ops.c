@@ -1,0 +1,363 @@
+/* test_ops.c: the CPU device, and its operations on flat arrays and products, with the bits of one direct call of the
+ * portable kernel, whatever the threads and the ISA. All memory around the results is compared too. */
+#include <math.h>
+
+#include "base/fpenv.h"
+#include "kernels/cpu/cpu.h"
+#include "ops.h"
+
+/* Lets a failed allocation return in checked builds too. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+
+/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
+
+static void check_act(size_t n) {
+    const ls_act_kernels *k = &portable.act;
+    twin x = make(n), dy = make(n), y[6];
+    for (int i = 0; i < 6; i++) y[i] = make(n);
+    ok(ops->gelu_forward(device, y[0].dev, x.dev, n));
+    k->gelu_forward(y[0].ref, x.ref, n);
+    ok(ops->gelu_backward(device, y[1].dev, dy.dev, x.dev, n));
+    k->gelu_backward(y[1].ref, dy.ref, x.ref, n);
+    ok(ops->silu_forward(device, y[2].dev, x.dev, n));
+    k->silu_forward(y[2].ref, x.ref, n);
+    ok(ops->silu_backward(device, y[3].dev, dy.dev, x.dev, n));
+    k->silu_backward(y[3].ref, dy.ref, x.ref, n);
+    ok(ops->add(device, y[4].dev, x.dev, dy.dev, n));
+    for (size_t i = 0; i < n; i++) y[4].ref[i] = x.ref[i] + dy.ref[i];
+    ok(ops->set(device, y[5].dev, -0.0f, n));
+    for (size_t i = 0; i < n; i++) y[5].ref[i] = -0.0f;
+    check("act", n, 0);
+}
+
+static void check_optim(size_t n) {
+    const ls_optim_kernels *k = &portable.optim;
+    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
+    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
+    twin g = make(n), w = make(n), m = make(n), v = make(n), bf16 = make((n + 1) / 2), w2 = make(n), b = make(n);
+    twin w3 = make(n), sums = make(2 * ((n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK)), y = make(n);
+    k->scale(v.ref, g.ref, 0.0f, n);
+    ok(ops->scale(device, v.dev, g.dev, 0.0f, n));
+    ok(ops->adamw(device, w.dev, m.dev, v.dev, halves_of(bf16.dev), g.dev, &adamw, n));
+    k->adamw(w.ref, m.ref, v.ref, halves_of(bf16.ref), g.ref, &adamw, n);
+    ok(ops->sgd(device, w2.dev, b.dev, NULL, g.dev, &sgd, n));
+    k->sgd(w2.ref, b.ref, NULL, g.ref, &sgd, n);
+    ok(ops->sgd(device, w3.dev, NULL, halves_of(bf16.dev), g.dev, &sgd, n));
+    k->sgd(w3.ref, NULL, halves_of(bf16.ref), g.ref, &sgd, n);
+    ok(ops->square_sums(device, (double *)(void *)sums.dev, g.dev, n));
+    k->square_sums((double *)(void *)sums.ref, g.ref, n);
+    ok(ops->scale(device, y.dev, g.dev, 0.3f, n));
+    k->scale(y.ref, g.ref, 0.3f, n);
+    check("optim", n, 0);
+}
+
+static void check_convert(size_t n) {
+    const ls_convert_kernels *k = &portable.convert;
+    twin x = make(n), half[2] = {make((n + 1) / 2), make((n + 1) / 2)}, back[2] = {make(n), make(n)};
+    const ls_dtype types[2] = {LS_BF16, LS_F16};
+    for (int i = 0; i < 2; i++) {
+        ok(ops->convert(device, half[i].dev, types[i], x.dev, LS_F32, n));
+        ok(ops->convert(device, back[i].dev, LS_F32, half[i].dev, types[i], n));
+    }
+    k->f32_to_bf16(halves_of(half[0].ref), x.ref, n);
+    k->bf16_to_f32(back[0].ref, halves_of(half[0].ref), n);
+    k->f32_to_f16(halves_of(half[1].ref), x.ref, n);
+    k->f16_to_f32(back[1].ref, halves_of(half[1].ref), n);
+    check("convert", n, 0);
+}
+
+static float tree(const float *x, int n) {
+    int left = 1;
+    if (n == 1) return x[0];
+    while (2 * left < n) left *= 2;
+    return tree(x, left) + tree(x + left, n - left);
+}
+
+static void check_sums(size_t n, int leaves) {
+    twin x[24], half[24], out[3] = {make(n), make(n), make(n)};
+    const void *parts[24], *half_parts[24];
+    const float *inputs[24];
+    for (int i = 0; i < leaves; i++) {
+        x[i] = make(n);
+        half[i] = make((n + 1) / 2);
+        ok(ops->convert(device, half[i].dev, LS_BF16, x[i].dev, LS_F32, n));
+        portable.convert.f32_to_bf16(halves_of(half[i].ref), x[i].ref, n);
+        parts[i] = inputs[i] = x[i].dev;
+        half_parts[i] = half[i].dev;
+    }
+    ok(ops->tree_sum(device, out[0].dev, parts, LS_F32, leaves, n));
+    ok(ops->tree_sum(device, out[1].dev, half_parts, LS_BF16, leaves, n));
+    ok(ops->max(device, out[2].dev, inputs, leaves, n));
+    for (size_t e = 0; e < n; e++) {
+        float values[24], widened[24], most = -INFINITY;
+        for (int i = 0; i < leaves; i++) {
+            values[i] = x[i].ref[e];
+            portable.convert.bf16_to_f32(&widened[i], halves_of(half[i].ref) + e, 1);
+            if (values[i] > most) most = values[i];
+        }
+        out[0].ref[e] = tree(values, leaves);
+        out[1].ref[e] = tree(widened, leaves);
+        out[2].ref[e] = most;
+    }
+    /* In place. */
+    ok(ops->tree_sum(device, x[leaves / 2].dev, parts, LS_F32, leaves, n));
+    memcpy(x[leaves / 2].ref, out[0].ref, n * sizeof(float));
+    check("sums", n, (size_t)leaves);
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+static void check_gemm(size_t m, size_t k) {
+    const size_t n = 101, bounds[5] = {0, k / 4, k / 2, k * 3 / 4, k};
+    twin a = make(m * k), b = make(n * k), c = make(m * (n + 2)), bias = make(n), sibling = make(m * n);
+    ls_gemm g = {.form = LS_GEMM_NT,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .a = a.dev,
+                 .b = b.dev,
+                 .lda = k,
+                 .ldb = k,
+                 .c = c.dev,
+                 .ldc = n + 2,
+                 .slices = 4,
+                 .bounds = bounds,
+                 .bias = bias.dev,
+                 .sibling = sibling.dev,
+                 .ldsibling = n};
+    ok(ops->gemm(device, &g));
+    g.a = a.ref, g.b = b.ref, g.c = c.ref, g.bias = bias.ref, g.sibling = sibling.ref;
+    size_t bytes = ls_gemm_scratch_bytes(&portable.gemm, &g);
+    void *scratch = aligned_alloc(64, bytes / 64 * 64 + 64);
+    assert_non_null(scratch);
+    ls_gemm_run(&portable.gemm, &g, NULL, scratch);
+    free(scratch);
+    check("gemm", m, k);
+}
+
+/* Queries apart from keys, as with a cache of keys, which has room for more rows than there are. */
+static void check_attention(size_t T, size_t first_query) {
+    enum { B = 3, HEADS = 4, KV_HEADS = 2, D = 6, C = HEADS * D, KV = KV_HEADS * D };
+    const ls_attention_kernels *k = &portable.attention;
+    size_t rows = T - first_query, room = T + 2, stats = HEADS * (T + 1);
+    twin q = make(B * rows * C), kv = make(B * room * 2 * KV), o = make(B * rows * C), m = make(B * stats);
+    twin l = make(B * stats), dots = make(B * stats), dout = make(B * rows * C), dq = make(B * rows * C);
+    twin dkv = make(B * room * 2 * KV);
+    ls_attention_call c = {.B = B, .query_rows = rows, .key_rows = room, .stat_elems = stats};
+    c.first = (ls_attention){.T = T,
+                             .heads = HEADS,
+                             .kv_heads = KV_HEADS,
+                             .head_size = D,
+                             .first_query = first_query,
+                             .scale = 0.4f,
+                             .q = {q.dev, C, D},
+                             .k = {kv.dev, 2 * KV, D},
+                             .v = {kv.dev + KV, 2 * KV, D},
+                             .o = {o.dev, C, D},
+                             .m = m.dev,
+                             .l = l.dev,
+                             .stat_stride = T + 1};
+    ok(ops->attention_forward(device, &c)); /* the rest is absent */
+    c.first.dots = dots.dev;
+    c.first.dout = (ls_attention_in){dout.dev, C, D};
+    c.first.dq = (ls_attention_out){dq.dev, C, D};
+    c.first.dk = (ls_attention_out){dkv.dev, 2 * KV, D};
+    c.first.dv = (ls_attention_out){dkv.dev + KV, 2 * KV, D};
+    if (first_query == 0) ok(ops->attention_backward(device, &c));
+
+    float *scratch = malloc(ls_attention_scratch_elems(T, D) * sizeof *scratch);
+    assert_non_null(scratch);
+    for (size_t b = 0; b < B; b++) {
+        ls_attention a = c.first;
+        a.q.at = q.ref + b * rows * C, a.k.at = kv.ref + b * room * 2 * KV, a.v.at = a.k.at + KV;
+        a.o.at = o.ref + b * rows * C, a.m = m.ref + b * stats, a.l = l.ref + b * stats, a.dots = dots.ref + b * stats;
+        a.dout.at = dout.ref + b * rows * C, a.dq.at = dq.ref + b * rows * C;
+        a.dk.at = dkv.ref + b * room * 2 * KV, a.dv.at = a.dk.at + KV;
+        k->forward(&a, 0, HEADS, first_query, T, scratch);
+        if (first_query > 0) continue;
+        k->backward_dots(&a, 0, HEADS, 0, T);
+        k->backward_queries(&a, 0, HEADS, 0, T, scratch);
+        for (size_t h = 0; h < KV_HEADS; h++) k->backward_keys(&a, h, 0, T, scratch);
+    }
+    free(scratch);
+    check("attention", T, first_query);
+}
+
+/* ---- every device ------------------------------------------------------------------------------------------------ */
+
+static void all_flat(void) {
+    static const size_t sizes[] = {1, 17, 1031, 16384, 34019};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_act(sizes[i]);
+        check_optim(sizes[i]);
+        check_convert(sizes[i]);
+    }
+}
+
+static void all_sums(void) {
+    check_sums(1, 1);
+    check_sums(17, 24);
+    check_sums(16411, 7);
+    check_sums(33013, 2);
+}
+
+static void all_products(void) {
+    check_gemm(1, 1);
+    check_gemm(67, 211);
+    check_gemm(7, 0);
+    check_attention(1, 0);
+    check_attention(131, 0);
+    check_attention(131, 130);
+    check_attention(211, 67);
+}
+
+static void test_flat(void **state) {
+    (void)state;
+    on_every_device(all_flat);
+}
+
+static void test_sums(void **state) {
+    (void)state;
+    on_every_device(all_sums);
+}
+
+static void test_products(void **state) {
+    (void)state;
+    on_every_device(all_products);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static void check_memory(void) {
+    static const size_t sizes[] = {0, 1, 63, 64, 4099, 1000003};
+    unsigned char *host = malloc(1000003), *back = malloc(1000003);
+    assert_true(host && back);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = sizes[i];
+        void *a, *b;
+        ok(ls_device_alloc(device, bytes, &a));
+        ok(ls_device_alloc(device, bytes, &b));
+        assert_true(a && b && (uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
+        ok(ls_device_copy_out(device, back, b, bytes));
+        for (size_t j = 0; j < bytes; j++) assert_int_equal(back[j], 0);
+        for (size_t j = 0; j < bytes; j++) host[j] = (unsigned char)ls_rng_u32(ls_rng_key_make(9, 0, 0), j);
+        ok(ls_device_copy_in(device, a, host, bytes));
+        ok(ls_device_copy(device, b, a, bytes));
+        ok(ls_device_fill(device, a, 0xA5, bytes));
+        ok(ls_device_copy_out(device, back, b, bytes));
+        if (bytes) assert_memory_equal(back, host, bytes);
+        ok(ls_device_copy_out(device, back, a, bytes));
+        for (size_t j = 0; j < bytes; j++) assert_int_equal(back[j], 0xA5);
+        ls_device_free(device, a);
+        ls_device_free(device, b);
+    }
+    ls_device_free(device, NULL);
+    free(host);
+    free(back);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    on_every_device(check_memory);
+    ls_device_destroy(NULL);
+}
+
+static void test_events(void **state) {
+    (void)state;
+    ls_event first, second;
+    ok(ls_device_open_cpu(2, NULL, NULL, &device));
+    assert_string_equal(device->name, "cpu");
+    assert_int_equal(ls_device_wait(device, (ls_event){1}), LS_ERR_INPUT);
+    ok(ls_device_record(device, &first));
+    ok(ls_device_record(device, &second));
+    ok(ls_device_wait(device, second));
+    ok(ls_device_wait(device, first));
+    ok(ls_device_wait(device, first));
+    assert_int_equal(ls_device_wait(device, (ls_event){0}), LS_ERR_INPUT);
+    assert_int_equal(ls_device_wait(device, (ls_event){second.number + 1}), LS_ERR_INPUT);
+    ok(ls_device_finish(device));
+    ls_device_destroy(device);
+}
+
+static void test_errors(void **state) {
+    (void)state;
+    void *memory = &memory;
+    float x = 1;
+    const void *parts[1] = {&x};
+    const float *inputs[1] = {&x};
+    assert_int_equal(ls_device_open_cpu(0, NULL, NULL, &device), LS_ERR_INPUT);
+    assert_null(device);
+    ok(ls_device_open_cpu(1, NULL, NULL, &device));
+    ops = device->ops;
+    assert_int_equal(ls_device_alloc(device, SIZE_MAX, &memory), LS_ERR_RESOURCE);
+    assert_null(memory);
+    assert_int_equal(ls_device_alloc(device, SIZE_MAX / 2, &memory), LS_ERR_RESOURCE);
+    assert_null(memory);
+    assert_int_equal(ops->convert(device, &x, LS_F32, &x, LS_F32, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->convert(device, &x, LS_BF16, &x, LS_F16, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &x, parts, LS_F32, 0, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &x, parts, LS_F32, LS_GROUPS_MAX + 1, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &x, parts, LS_I64, 1, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->max(device, &x, inputs, 0, 1), LS_ERR_INPUT);
+    /* Scratch that no machine has: refused before anything is read. */
+    ls_attention_call huge = {.first = {.T = SIZE_MAX / 2048, .heads = 1, .kv_heads = 1, .head_size = 1}, .B = 1};
+    assert_int_equal(ops->attention_forward(device, &huge), LS_ERR_RESOURCE);
+    ok(ops->tree_sum(device, &x, parts, LS_F32, 1, 1)); /* and the device goes on */
+    assert_true(x == 1);
+    ls_device_destroy(device);
+}
+
+/* Once the largest operation has run, none allocates. */
+static void test_scratch(void **state) {
+    (void)state;
+    ls_kernels_fill(&portable, 1u << LS_ISA_PORTABLE);
+    ls_kernels_fill(&table, ls_cpu_isa_mask());
+    ok(ls_device_open_cpu(thread_count = 3, NULL, &table, &device));
+    ops = device->ops;
+    const ls_cpu_device *cpu = (const ls_cpu_device *)(const void *)device;
+    assert_null(cpu->scratch);
+    all_products();
+    all_sums();
+    const void *scratch = cpu->scratch;
+    size_t bytes = cpu->scratch_bytes;
+    assert_true(scratch && bytes > 0);
+    all_products();
+    all_sums();
+    assert_true(cpu->scratch == scratch && cpu->scratch_bytes == bytes);
+    ls_device_destroy(device);
+}
+
+/* No table with holes, and the environment of the arithmetic whatever a library left behind. */
+static void test_table(void **state) {
+    (void)state;
+    ok(ls_device_open_cpu(1, NULL, NULL, &device));
+    void (*entry)(void);
+    for (size_t at = 0; at < sizeof(ls_ops); at += sizeof entry) {
+        memcpy(&entry, (const char *)device->ops + at, sizeof entry);
+        assert_true(entry != NULL);
+    }
+    float tiny = 0x1p-149f, sum = 0;
+#if defined(__aarch64__)
+    uint64_t flush = 1u << 24;
+    __asm__ volatile("msr fpcr, %0" : : "r"(flush) : "memory");
+#else
+    __builtin_ia32_ldmxcsr(0x9FC0);
+#endif
+    ls_status status = device->ops->add(device, &sum, &tiny, &tiny, 1);
+    bool is_set = ls_fpenv_is_set();
+    ls_fpenv_set();
+    ok(status);
+    assert_true(is_set);
+    assert_true(sum == 0x1p-148f);
+    ls_device_destroy(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_events),  cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_table),    cmocka_unit_test(test_flat),    cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_scratch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* test_ops_rows.c: operations on rows, with the bits of one direct call of the portable kernel, whatever the threads
+ * and the ISA: norms, gates, embeddings, rotation, loss. All memory around the results is compared too. */
+#include "ops.h"
+
+/* ---- norms, gates, embeddings
+ * -------------------------------------------------------------------------------------------- */
+
+static void check_norms(size_t rows, size_t C) {
+    const ls_norm_kernels *k = &portable.norm;
+    size_t s = C + 3;
+    twin x = make(rows * s), w = make(C), b = make(C), y = make(rows * s), mean = make(rows), rstd = make(rows);
+    twin dy = make(rows * C), dx = make(rows * s), dw = make(C), db = make(C);
+    ls_norm_call c = {rows,     C,        1e-5f,  x.dev, s,      w.dev, b.dev,  y.dev, s,
+                      mean.dev, rstd.dev, dy.dev, C,     dx.dev, s,     dw.dev, db.dev};
+    ok(ops->layer_norm_forward(device, &c));
+    ok(ops->layer_norm_backward(device, &c));
+    ok(ops->layer_norm_params(device, &c));
+    k->layer_forward(y.ref, s, mean.ref, rstd.ref, x.ref, s, w.ref, b.ref, 1e-5f, rows, C);
+    k->layer_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, mean.ref, rstd.ref, rows, C);
+    k->layer_params(dw.ref, db.ref, dy.ref, C, x.ref, s, mean.ref, rstd.ref, rows, 0, C);
+    check("layer norm", rows, C);
+
+    x = make(rows * s), w = make(C), y = make(rows * s), rstd = make(rows);
+    dy = make(rows * C), dx = make(rows * s), dw = make(C);
+    c = (ls_norm_call){.rows = rows,
+                       .C = C,
+                       .eps = 1e-5f,
+                       .x = x.dev,
+                       .x_stride = s,
+                       .w = w.dev,
+                       .y = y.dev,
+                       .y_stride = s,
+                       .rstd = rstd.dev,
+                       .dy = dy.dev,
+                       .dy_stride = C,
+                       .dx = dx.dev,
+                       .dx_stride = s,
+                       .dw = dw.dev};
+    ok(ops->rms_norm_forward(device, &c));
+    ok(ops->rms_norm_backward(device, &c));
+    ok(ops->rms_norm_params(device, &c));
+    k->rms_forward(y.ref, s, rstd.ref, x.ref, s, w.ref, 1e-5f, rows, C);
+    k->rms_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, rstd.ref, rows, C);
+    k->rms_params(dw.ref, dy.ref, C, x.ref, s, rstd.ref, rows, 0, C);
+    check("RMS norm", rows, C);
+}
+
+static void check_gates(size_t rows, size_t C) {
+    const ls_act_kernels *k = &portable.act;
+    size_t s = 2 * C + 1;
+    twin in = make(rows * s), y = make(rows * C), dy = make(rows * C), din = make(rows * s), bias = make(C);
+    twin pre = make(rows * s), z = make(rows * C), db = make(C);
+    ok(ops->gated_forward(
+        device,
+        &(ls_gated_call){
+            .rows = rows, .columns = C, .gate = in.dev, .up = in.dev + C, .in_stride = s, .y = y.dev, .y_stride = C}));
+    ok(ops->gated_backward(device, &(ls_gated_call){.rows = rows,
+                                                    .columns = C,
+                                                    .gate = in.dev,
+                                                    .up = in.dev + C,
+                                                    .in_stride = s,
+                                                    .dy = dy.dev,
+                                                    .dy_stride = C,
+                                                    .dgate = din.dev,
+                                                    .dup = din.dev + C,
+                                                    .din_stride = s}));
+    ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, in.dev, s, bias.dev, pre.dev, s, z.dev, C}));
+    ok(ops->bias_grad(device, db.dev, in.dev, s, rows, C));
+    k->gated_forward(y.ref, C, in.ref, in.ref + C, s, rows, C);
+    k->gated_backward(din.ref, din.ref + C, s, dy.ref, C, in.ref, in.ref + C, s, rows, C);
+    k->bias_gelu_forward(z.ref, C, pre.ref, s, in.ref, s, bias.ref, rows, C);
+    k->bias_grad(db.ref, in.ref, s, rows, 0, C);
+    check("gates", rows, C);
+}
+
+static void check_embed(size_t rows, size_t C) {
+    enum { V = 13, PERIOD = 11, BEGIN = 5 };
+    const ls_embed_kernels *k = &portable.embed;
+    twin ids = make_ids(rows, V, 1), token = make(V * C), position = make(PERIOD * C), y = make(rows * (C + 1));
+    twin copy = make(rows * C), dtoken = make(V * C), dposition = make(PERIOD * C);
+    ls_embed_tokens dev = {ids_of(ids.dev), 0, V, rows, C}, ref = {ids_of(ids.ref), 0, V, rows, C};
+    ok(ops->embed_forward(device, y.dev, C + 1, token.dev, position.dev, BEGIN, PERIOD, &dev));
+    ok(ops->embed_forward(device, copy.dev, C, token.dev, NULL, 0, 0, &dev));
+    ok(ops->embed_token_grad(device, dtoken.dev, y.dev, C + 1, &dev));
+    ok(ops->embed_position_grad(device, dposition.dev, y.dev, C + 1, BEGIN, PERIOD, rows, C));
+    k->forward(y.ref, C + 1, token.ref, position.ref, BEGIN, PERIOD, &ref);
+    k->forward(copy.ref, C, token.ref, NULL, 0, 0, &ref);
+    k->token_grad(dtoken.ref, y.ref, C + 1, &ref, 0, C);
+    k->position_grad(dposition.ref, y.ref, C + 1, BEGIN, PERIOD, rows, C, 0, C);
+    check("embed", rows, C);
+}
+
+static void check_rope(size_t rows, size_t heads) {
+    enum { D = 34, PERIOD = 7 };
+    size_t s = heads * D + 2;
+    twin x = make(rows * s), y = make(rows * heads * D), dx = make(rows * s);
+    twin cosines = make(PERIOD * D / 2), sines = make(PERIOD * D / 2);
+    ls_rope_call c = {y.dev, heads * D, D, x.dev, s, D, rows, heads, D, cosines.dev, sines.dev, 3, PERIOD};
+    ls_rope_call r = {y.ref, heads * D, D, x.ref, s, D, rows, heads, D, cosines.ref, sines.ref, 3, PERIOD};
+    ok(ops->rope_forward(device, &c));
+    portable.rope.forward(&r);
+    c.y = dx.dev, c.y_row_stride = s, r.y = dx.ref, r.y_row_stride = s;
+    ok(ops->rope_backward(device, &c));
+    portable.rope.backward(&r);
+    check("rope", rows, heads);
+}
+
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
+
+/* Whole rows, and the same rows held by two workers: slices 0 … 3 and 4 … 5. */
+static void check_loss(size_t rows, size_t V) {
+    enum { SLICES = 6, HELD = 4 };
+    size_t s = V + 5, bounds[SLICES + 1], second[SLICES - HELD + 1];
+    for (size_t i = 0; i <= SLICES; i++) bounds[i] = i * V / SLICES;
+    for (size_t i = HELD; i <= SLICES; i++) second[i - HELD] = bounds[i] - bounds[HELD];
+    twin z = make(rows * s), ids = make_ids(rows, V, 0), m = make(rows), l = make(rows), loss = make(rows);
+    twin dz = make(rows * s), shared_dz = make(rows * s), shared[5], sums = make(SLICES * rows), most = make(2 * rows);
+    twin at_target = make(2 * rows), alone = make(rows);
+    for (int i = 0; i < 5; i++) shared[i] = make(rows);
+    ls_loss_call c = {.rows = rows,
+                      .z = z.dev,
+                      .z_stride = s,
+                      .bounds = bounds,
+                      .slices = SLICES,
+                      .targets = ids_of(ids.dev),
+                      .m = m.dev,
+                      .l = l.dev,
+                      .loss = loss.dev,
+                      .dz = dz.dev,
+                      .dz_stride = s,
+                      .g = 0.25f};
+    ok(ops->loss_rows(device, &c));
+    c.m = c.l = c.dz = NULL, c.loss = alone.dev;
+    ok(ops->loss_rows(device, &c));
+    for (size_t r = 0; r < rows; r++) {
+        ls_loss_row row =
+            portable.loss.row(dz.ref + r * s, z.ref + r * s, bounds, SLICES, (size_t)ids_of(ids.ref)[r], 0.25f);
+        m.ref[r] = row.m, l.ref[r] = row.l, loss.ref[r] = alone.ref[r] = row.loss;
+    }
+
+    ls_loss_call half[2] = {c, c};
+    half[0].slices = HELD, half[1].slices = SLICES - HELD, half[1].bounds = second;
+    half[1].z += bounds[HELD], half[1].id_begin = (int32_t)bounds[HELD];
+    const float *maxima[2], *logits[2];
+    const void *parts[SLICES];
+    for (int i = 0; i < 2; i++) {
+        half[i].m = most.dev + (size_t)i * rows, half[i].z_target = at_target.dev + (size_t)i * rows;
+        maxima[i] = half[i].m, logits[i] = half[i].z_target;
+        ok(ops->loss_max(device, &half[i]));
+    }
+    ok(ops->max(device, shared[0].dev, maxima, 2, rows));
+    ok(ops->max(device, shared[1].dev, logits, 2, rows));
+    for (int i = 0; i < SLICES; i++) parts[i] = sums.dev + (size_t)i * rows;
+    for (int i = 0; i < 2; i++) {
+        half[i].m = shared[0].dev, half[i].sums = sums.dev + (i ? HELD * rows : 0);
+        ok(ops->loss_sums(device, &half[i]));
+    }
+    ok(ops->tree_sum(device, shared[2].dev, parts, LS_F32, SLICES, rows));
+    for (int i = 0; i < 2; i++) {
+        half[i].z_target = shared[1].dev, half[i].l = shared[2].dev, half[i].loss = shared[3 + i].dev;
+        half[i].dz = shared_dz.dev + (i ? bounds[HELD] : 0);
+        ok(ops->loss_values(device, &half[i]));
+        ok(ops->loss_grad(device, &half[i]));
+    }
+    /* Both ways the same bits; what passed between the workers was seen in them. */
+    for (size_t r = 0; r < rows; r++) {
+        shared[0].ref[r] = m.ref[r], shared[1].ref[r] = z.ref[r * s + (size_t)ids_of(ids.ref)[r]];
+        shared[2].ref[r] = l.ref[r], shared[3].ref[r] = shared[4].ref[r] = loss.ref[r];
+        memcpy(shared_dz.ref + r * s, dz.ref + r * s, V * sizeof(float));
+    }
+    ok(ls_device_copy_out(device, sums.ref, sums.dev, sums.elems * sizeof(float)));
+    ok(ls_device_copy_out(device, most.ref, most.dev, most.elems * sizeof(float)));
+    ok(ls_device_copy_out(device, at_target.ref, at_target.dev, at_target.elems * sizeof(float)));
+    check("loss", rows, V);
+}
+
+/* ---- every device ------------------------------------------------------------------------------------------------ */
+
+/* From one number to many pieces of work, cut by rows and by columns. */
+static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 20011}, {37, 1009}, {521, 67}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static void all_norms(void) {
+    for (size_t i = 0; i < N_SHAPES; i++) check_norms(shapes[i][0], shapes[i][1]);
+}
+
+static void all_gates(void) {
+    for (size_t i = 0; i < N_SHAPES; i++) check_gates(shapes[i][0], shapes[i][1]);
+}
+
+static void all_embeddings(void) {
+    for (size_t i = 0; i < N_SHAPES; i++) check_embed(shapes[i][0], shapes[i][1]);
+}
+
+static void all_rotations(void) {
+    check_rope(1, 1);
+    check_rope(7, 3);
+    check_rope(521, 2);
+}
+
+static void all_losses(void) {
+    check_loss(1, 7);
+    check_loss(5, 8009);
+    check_loss(521, 61);
+}
+
+static void test_norms(void **state) {
+    (void)state;
+    on_every_device(all_norms);
+}
+
+static void test_gates(void **state) {
+    (void)state;
+    on_every_device(all_gates);
+}
+
+static void test_embeddings(void **state) {
+    (void)state;
+    on_every_device(all_embeddings);
+}
+
+static void test_rotations(void **state) {
+    (void)state;
+    on_every_device(all_rotations);
+}
+
+static void test_losses(void **state) {
+    (void)state;
+    on_every_device(all_losses);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norms),     cmocka_unit_test(test_gates),  cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_rotations), cmocka_unit_test(test_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
