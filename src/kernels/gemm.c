@@ -29,6 +29,8 @@ typedef struct job {
     size_t mc, nc, kc; /* the current chunk: where it begins and how large it is */
     size_t m0, n0, k0, m, n, k;
     bool last_k;
+    size_t mb, nb;          /* block of a task: the table's, or less where there would be too few tasks */
+    size_t panels_together; /* that one task packs */
     float *panels_a, *panels_b, *slots;
 } job;
 
@@ -70,12 +72,12 @@ size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g) {
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* A task packs several panels, so that a row of an operand that lies across them is read in one go. */
-enum { PANELS = 8 };
+enum { PANELS_MOST = 8 };
 
 static void pack_some(const job *j, bool is_a, size_t task) {
     const ls_gemm *g = j->g;
     size_t width = is_a ? j->kernels->mr : j->kernels->nr, ld = is_a ? g->lda : g->ldb;
-    size_t line = task * PANELS * width, lines = min_size(PANELS * width, (is_a ? j->m : j->n) - line);
+    size_t most = j->panels_together * width, line = task * most, lines = min_size(most, (is_a ? j->m : j->n) - line);
     float *to = (is_a ? j->panels_a : j->panels_b) + line * j->k;
     line += is_a ? j->m0 : j->n0;
     bool along_k = is_a ? g->form != LS_GEMM_TN : g->form == LS_GEMM_NT;
@@ -193,9 +195,9 @@ static void block_task(void *context, size_t task, int thread) {
     (void)thread;
     const job *j = context;
     const ls_gemm_kernels *t = j->kernels;
-    size_t across = parts(j->n, t->nb);
-    size_t row0 = task / across * t->mb, row1 = min_size(row0 + t->mb, j->m);
-    size_t column0 = task % across * t->nb, column1 = min_size(column0 + t->nb, j->n);
+    size_t across = parts(j->n, j->nb);
+    size_t row0 = task / across * j->mb, row1 = min_size(row0 + j->mb, j->m);
+    size_t column0 = task % across * j->nb, column1 = min_size(column0 + j->nb, j->n);
     size_t tile_floats = t->mr * t->nr * (size_t)(j->levels + 1), tiles_across = parts(j->n, t->nr);
     size_t k0 = j->k0, end = j->k0 + j->k;
     do {
@@ -211,19 +213,37 @@ static void block_task(void *context, size_t task, int thread) {
     if (j->last_k && j->g->finish) finish_block(j, row0, row1, column0, column1);
 }
 
+/* Enough tasks for every thread to take several, so that a slow core costs only its own share. */
+static void choose_tasks(job *j, int threads) {
+    const ls_gemm_kernels *t = j->kernels;
+    size_t enough = threads > 1 ? 3 * (size_t)threads : 1;
+    j->mb = t->mb;
+    j->nb = t->nb;
+    while (parts(j->m, j->mb) * parts(j->n, j->nb) < enough && (j->nb > 2 * t->nr || j->mb > t->mr)) {
+        if (j->nb > 2 * t->nr)
+            j->nb = up(j->nb / 2, t->nr);
+        else
+            j->mb = up(j->mb / 2, t->mr);
+    }
+    size_t panels = parts(j->m, t->mr) + parts(j->n, t->nr);
+    j->panels_together = PANELS_MOST;
+    while (j->panels_together > 1 && panels / j->panels_together < enough) j->panels_together /= 2;
+}
+
 /* One chunk of C, over all of K. */
 static void run_chunk(job *j, ls_pool *pool, bool *b_is_packed) {
     const ls_gemm_kernels *t = j->kernels;
     size_t all_k = j->g->k;
+    choose_tasks(j, ls_pool_threads(pool));
     j->k0 = 0;
     do {
         j->k = min_size(j->kc, all_k - j->k0);
         j->last_k = j->k0 + j->k == all_k;
-        pack_job p = {j, parts(j->m, t->mr * PANELS)};
-        size_t tasks_b = *b_is_packed ? 0 : parts(j->n, t->nr * PANELS);
+        pack_job p = {j, parts(j->m, t->mr * j->panels_together)};
+        size_t tasks_b = *b_is_packed ? 0 : parts(j->n, t->nr * j->panels_together);
         if (j->k) ls_pool_run(pool, p.tasks_a + tasks_b, pack_task, &p);
         *b_is_packed = j->last_k && j->k0 == 0; /* still good for the next rows if it held all of K */
-        ls_pool_run(pool, parts(j->m, t->mb) * parts(j->n, t->nb), block_task, j);
+        ls_pool_run(pool, parts(j->m, j->mb) * parts(j->n, j->nb), block_task, j);
         j->k0 += j->k;
     } while (j->k0 < all_k);
 }

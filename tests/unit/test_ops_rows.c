@@ -2,8 +2,7 @@
  * and the ISA: norms, gates, embeddings, rotation, loss. All memory around the results is compared too. */
 #include "ops.h"
 
-/* ---- norms, gates, embeddings
- * -------------------------------------------------------------------------------------------- */
+/* ---- norms, gates, embeddings ------------------------------------------------------------------------------------ */
 
 static void check_norms(size_t rows, size_t C) {
     const ls_norm_kernels *k = &portable.norm;
@@ -107,12 +106,13 @@ static void check_rope(size_t rows, size_t heads) {
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* Whole rows, and the same rows held by two workers: slices 0 … 3 and 4 … 5. */
+/* Whole rows, and the same rows held by two workers: slices 0 … 3 and 4 … 5, the second behind a column of others. */
 static void check_loss(size_t rows, size_t V) {
     enum { SLICES = 6, HELD = 4 };
     size_t s = V + 5, bounds[SLICES + 1], second[SLICES - HELD + 1];
     for (size_t i = 0; i <= SLICES; i++) bounds[i] = i * V / SLICES;
-    for (size_t i = HELD; i <= SLICES; i++) second[i - HELD] = bounds[i] - bounds[HELD];
+    size_t column = bounds[HELD] - 1;
+    for (size_t i = HELD; i <= SLICES; i++) second[i - HELD] = bounds[i] - column;
     twin z = make(rows * s), ids = make_ids(rows, V, 0), m = make(rows), l = make(rows), loss = make(rows);
     twin dz = make(rows * s), shared_dz = make(rows * s), shared[5], sums = make(SLICES * rows), most = make(2 * rows);
     twin at_target = make(2 * rows), alone = make(rows);
@@ -140,7 +140,7 @@ static void check_loss(size_t rows, size_t V) {
 
     ls_loss_call half[2] = {c, c};
     half[0].slices = HELD, half[1].slices = SLICES - HELD, half[1].bounds = second;
-    half[1].z += bounds[HELD], half[1].id_begin = (int32_t)bounds[HELD];
+    half[1].z += column, half[1].id_begin = (int32_t)column;
     const float *maxima[2], *logits[2];
     const void *parts[SLICES];
     for (int i = 0; i < 2; i++) {
@@ -158,7 +158,7 @@ static void check_loss(size_t rows, size_t V) {
     ok(ops->tree_sum(device, shared[2].dev, parts, LS_F32, SLICES, rows));
     for (int i = 0; i < 2; i++) {
         half[i].z_target = shared[1].dev, half[i].l = shared[2].dev, half[i].loss = shared[3 + i].dev;
-        half[i].dz = shared_dz.dev + (i ? bounds[HELD] : 0);
+        half[i].dz = shared_dz.dev + (i ? column : 0);
         ok(ops->loss_values(device, &half[i]));
         ok(ops->loss_grad(device, &half[i]));
     }
