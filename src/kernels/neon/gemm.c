@@ -7,6 +7,9 @@
 
 #include "kernels/gemm.h"
 
+/* One statement holds the whole kernel, so that the accumulators need no names; C11 promises less for a string. */
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 enum { MR = 8, NR = 12 };
 
 /* One row of the tile from or to memory; p walks down the rows, `ld` is in bytes. */

@@ -22,8 +22,13 @@
 #include "numerics/float16.h"
 
 #define LSK_SIMD "portable"
-/* Not forced, as it is elsewhere: sixteen lanes of plain code in every place would take minutes to compile. */
-#define LSK_INLINE static inline
+/* Not forced, as it is for the other ISAs: sixteen lanes of plain code in every place take long to compile; with every
+ * access to a lane checked as well, minutes. */
+#if defined(__SANITIZE_ADDRESS__)
+#    define LSK_INLINE static __attribute__((noinline, unused))
+#else
+#    define LSK_INLINE static inline
+#endif
 
 typedef struct v16 {
     float lane[16];
