@@ -216,7 +216,7 @@ static pair remainder_wide(double u, unsigned *quarter) {
     return down ? (pair){-out.high, -out.low} : out;
 }
 
-/* As above for any u >= 0: the three parts of pi/2 hold while the quotient has at most 20 bits. */
+/* As above for any u >= 0: three parts of pi/2 are enough while the quotient has at most 20 bits. */
 static pair remainder_of(double u, unsigned *quarter) {
     if (u >= 0x1p20) return remainder_wide(u, quarter);
     double n = fma(u, TWO_OVER_PI, MAGIC) - MAGIC;
