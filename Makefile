@@ -55,7 +55,7 @@ endif
 # The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md. Leaving errno alone changes no
 # value; it makes a square root one instruction.
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
-          -Wundef -Wformat=2 -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(WERROR),-Werror)
+          -Wundef -Wformat=2 -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
 OPT    ?= -O3 -g
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)

@@ -50,13 +50,21 @@ static void pack_four_lines(float *panel, size_t width, const void *source, ls_d
         for (size_t l = 0; l < 4; l++) panel[i * width + l] = value_at(source, dtype, l * ld + i);
 }
 
+/* Some k at a time: that much of the panel stays in the first cache while one line after the other is written across
+ * it. */
+enum { K_AT_ONCE = 64, ROWS_AT_ONCE = 32 };
+
 static void pack_along_k(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t lines,
                          size_t k) {
-    size_t bytes = dtype == LS_BF16 ? 2 : 4, l = 0;
-    for (; l + 4 <= lines; l += 4)
-        pack_four_lines(panel + l, width, (const char *)source + l * ld * bytes, dtype, ld, k);
-    for (; l < lines; l++)
-        for (size_t i = 0; i < k; i++) panel[i * width + l] = value_at(source, dtype, l * ld + i);
+    size_t bytes = dtype == LS_BF16 ? 2 : 4;
+    for (size_t i0 = 0; i0 < k; i0 += K_AT_ONCE) {
+        size_t n = k - i0 < K_AT_ONCE ? k - i0 : K_AT_ONCE, l = 0;
+        const char *from = (const char *)source + i0 * bytes;
+        float *to = panel + i0 * width;
+        for (; l + 4 <= lines; l += 4) pack_four_lines(to + l, width, from + l * ld * bytes, dtype, ld, n);
+        for (; l < lines; l++)
+            for (size_t i = 0; i < n; i++) to[i * width + l] = value_at(from, dtype, l * ld + i);
+    }
 }
 
 static inline void copy_line(float *to, const float *from, size_t n) {
@@ -70,8 +78,6 @@ static inline void widen_line(float *to, const uint16_t *from, size_t n) {
 }
 
 /* Some rows of k at a time: they stay in the first cache while one panel after the other takes its part of them. */
-enum { ROWS_AT_ONCE = 32 };
-
 static void pack_across(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t lines,
                         size_t k) {
     for (size_t i0 = 0; i0 < k; i0 += ROWS_AT_ONCE) {
