@@ -5,9 +5,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/memory.h"
 
 struct ls_heap_block {
     size_t at, bytes;
@@ -15,9 +16,6 @@ struct ls_heap_block {
     ls_heap_block *next;
 };
 
-/* Above this the memory that is really there is looked at before pages are taken: the kernel would rather kill a
- * process than refuse. */
-static const size_t look_first_bytes = (size_t)32 << 20;
 enum { SMALL_ALIGN = 128 /* what control structures ask for */, PAGE_ALIGN = 4096 };
 
 ls_status ls_heap_init(ls_heap *heap, ls_segment *segment, int worker) {
@@ -37,29 +35,10 @@ void ls_heap_fini(ls_heap *heap) {
     }
 }
 
-static size_t available_bytes(void) {
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file) return SIZE_MAX;
-    char line[128];
-    size_t kib = SIZE_MAX >> 10;
-    while (fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
-    fclose(file);
-    return kib << 10;
-}
-
-ls_status ls_heap_check_memory(size_t bytes) {
-    if (bytes < look_first_bytes) return LS_OK;
-    size_t available = available_bytes();
-    if (bytes <= available) return LS_OK;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for, %zu MiB available", bytes >> 20,
-                   available >> 20);
-}
-
 static ls_status reserve(ls_heap *heap, size_t until) {
     if (until <= heap->reserved_until) return LS_OK;
     size_t bytes = until - heap->reserved_until;
-    LS_TRY(ls_heap_check_memory(bytes));
+    LS_TRY(ls_memory_check(bytes));
     while (fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
         if (errno == EINTR) continue;
         return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: %zu MiB of shared memory refused", bytes >> 20);

@@ -20,8 +20,6 @@ typedef struct ls_heap {
 
 ls_status ls_heap_init(ls_heap *heap, ls_segment *segment, int worker);
 void ls_heap_fini(ls_heap *heap);
-/* Whether the machine has this much memory left; small amounts are not looked at. LS_ERR_RESOURCE. */
-ls_status ls_heap_check_memory(size_t bytes);
 /* Zeroed unless `raw`. 0 bytes give a valid block. */
 ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out);
 /* NULL does nothing. */

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
+#include "base/memory.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
 
@@ -76,7 +77,7 @@ ls_comm *ls_world_comm(ls_world *world) { return world->comm; }
 ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
     if (world->segment.base) return ls_heap_alloc(&world->heap, bytes, false, out);
     *out = NULL;
-    LS_TRY(ls_heap_check_memory(bytes));
+    LS_TRY(ls_memory_check(bytes));
     size_t rounded = (bytes / 64 + 1) * 64;
     *out = aligned_alloc(64, rounded);
     if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for", bytes >> 20);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fpenv.h"
+#include "base/memory.h"
 #include "kernels/cpu/cpu.h"
 
 enum { ALIGN_BYTES = 64, COPY_GRAIN_BYTES = 256 * 1024 };
@@ -49,7 +50,7 @@ size_t ls_cpu_column_grain(const ls_cpu_device *cpu, size_t rows, size_t columns
 
 /* NULL when there is no such amount. */
 static void *aligned_memory(size_t bytes) {
-    if (bytes > SIZE_MAX - ALIGN_BYTES) return NULL;
+    if (bytes > SIZE_MAX - ALIGN_BYTES || ls_memory_check(bytes) != LS_OK) return NULL;
     return aligned_alloc(ALIGN_BYTES, bytes / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES);
 }
 

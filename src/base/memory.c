@@ -1,0 +1,26 @@
+/* memory.c: what /proc/meminfo says is available. */
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+static const size_t look_first_bytes = (size_t)32 << 20;
+
+static size_t available_bytes(void) {
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return SIZE_MAX;
+    char line[128];
+    size_t kib = SIZE_MAX >> 10;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
+    fclose(file);
+    return kib << 10;
+}
+
+ls_status ls_memory_check(size_t bytes) {
+    if (bytes < look_first_bytes) return LS_OK;
+    size_t available = available_bytes();
+    if (bytes <= available) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for, %zu MiB available", bytes >> 20,
+                   available >> 20);
+}
