@@ -1,0 +1,163 @@
+/* checkpoint.c: one checkpoint folder: opening, verifying, and its files. */
+#include "checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/hash_stream.h"
+#include "checkpoint/marker.h"
+
+/* Far more than a run has to say about itself. */
+enum { JSON_BYTES_MAX = 64 << 20 };
+
+struct ls_checkpoint {
+    char *folder;
+    ls_marker marker;
+};
+
+static ls_status out_of_memory(const char *folder) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to open checkpoint %s", folder);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static ls_status read_marker(ls_checkpoint *checkpoint) {
+    struct stat about;
+    char *path = ls_folder_join(checkpoint->folder, LS_CHECKPOINT_MARKER);
+    if (!path) return out_of_memory(checkpoint->folder);
+    ls_status status;
+    if (stat(checkpoint->folder, &about) != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot open checkpoint %s", checkpoint->folder);
+    else if (!S_ISDIR(about.st_mode))
+        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: it is no folder", checkpoint->folder);
+    else if (stat(path, &about) != 0 && errno == ENOENT)
+        status = ls_fail(LS_ERR_INPUT, "%s has no %s: it is no checkpoint, or it was not saved to the end",
+                         checkpoint->folder, LS_CHECKPOINT_MARKER);
+    else
+        status = ls_marker_read(path, &checkpoint->marker);
+    free(path);
+    return status;
+}
+
+static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_file *file) {
+    struct stat about;
+    char *path = ls_folder_join(checkpoint->folder, file->name);
+    if (!path) return out_of_memory(checkpoint->folder);
+    ls_status status = LS_OK;
+    if (stat(path, &about) != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "%s is missing", path);
+    else if (!S_ISREG(about.st_mode))
+        status = ls_fail(LS_ERR_INPUT, "%s is no regular file", path);
+    else if ((uint64_t)about.st_size != file->bytes)
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes, and had %" PRIu64 " when it was saved", path,
+                         (long long)about.st_size, file->bytes);
+    free(path);
+    return status;
+}
+
+ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out) {
+    *out = NULL;
+    ls_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    if (!checkpoint) return out_of_memory(folder);
+    checkpoint->folder = strdup(folder);
+    ls_status status = checkpoint->folder ? read_marker(checkpoint) : out_of_memory(folder);
+    for (int i = 0; i < checkpoint->marker.count && status == LS_OK; i++)
+        status = check_size(checkpoint, &checkpoint->marker.files[i]);
+    if (status == LS_OK)
+        *out = checkpoint;
+    else
+        ls_checkpoint_close(checkpoint);
+    return status;
+}
+
+void ls_checkpoint_close(ls_checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    ls_marker_fini(&checkpoint->marker);
+    free(checkpoint->folder);
+    free(checkpoint);
+}
+
+/* ---- verifying --------------------------------------------------------------------------------------------------- */
+
+struct progress_state {
+    ls_checkpoint_progress call;
+    void *ctx;
+    uint64_t done_bytes, total_bytes;
+};
+
+static void piece_done(void *ctx, size_t bytes) {
+    struct progress_state *state = ctx;
+    state->done_bytes += bytes;
+    if (state->call) state->call(state->ctx, state->done_bytes, state->total_bytes);
+}
+
+static ls_status verify_file(const ls_checkpoint *checkpoint, const ls_marker_file *file,
+                             struct progress_state *state) {
+    ls_hash128 hash;
+    uint64_t bytes;
+    char *path = ls_folder_join(checkpoint->folder, file->name);
+    if (!path) return out_of_memory(checkpoint->folder);
+    ls_status status = ls_hash_file(path, piece_done, state, &hash, &bytes);
+    if (status == LS_OK && (bytes != file->bytes || !ls_hash_equal(hash, file->hash))) {
+        char is[LS_HASH_TEXT_BYTES], was[LS_HASH_TEXT_BYTES];
+        ls_hash_text(hash, is);
+        ls_hash_text(file->hash, was);
+        status =
+            ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, and was %s when it was saved", path, is, was);
+    }
+    free(path);
+    return status;
+}
+
+ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx) {
+    struct progress_state state = {.call = progress, .ctx = ctx, .total_bytes = ls_checkpoint_bytes(checkpoint)};
+    for (int i = 0; i < checkpoint->marker.count; i++)
+        LS_TRY(verify_file(checkpoint, &checkpoint->marker.files[i], &state));
+    return LS_OK;
+}
+
+/* ---- content ----------------------------------------------------------------------------------------------------- */
+
+const char *ls_checkpoint_path(const ls_checkpoint *checkpoint) { return checkpoint->folder; }
+
+int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint) { return checkpoint->marker.step; }
+
+uint64_t ls_checkpoint_bytes(const ls_checkpoint *checkpoint) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < checkpoint->marker.count; i++) bytes += checkpoint->marker.files[i].bytes;
+    return bytes;
+}
+
+bool ls_checkpoint_has(const ls_checkpoint *checkpoint, const char *name) {
+    return ls_marker_find(&checkpoint->marker, name);
+}
+
+static ls_status file_path(const ls_checkpoint *checkpoint, const char *name, char **path) {
+    *path = NULL;
+    if (!ls_checkpoint_has(checkpoint, name))
+        return ls_fail(LS_ERR_INPUT, "checkpoint %s has no %s", checkpoint->folder, name);
+    *path = ls_folder_join(checkpoint->folder, name);
+    return *path ? LS_OK : out_of_memory(checkpoint->folder);
+}
+
+ls_status ls_checkpoint_open_tensors(const ls_checkpoint *checkpoint, const char *name, ls_safetensors **out) {
+    char *path;
+    *out = NULL;
+    LS_TRY(file_path(checkpoint, name, &path));
+    ls_status status = ls_safetensors_open(path, out);
+    free(path);
+    return status;
+}
+
+ls_status ls_checkpoint_load_json(const ls_checkpoint *checkpoint, const char *name, json_t **out) {
+    char *path;
+    *out = NULL;
+    LS_TRY(file_path(checkpoint, name, &path));
+    ls_status status = ls_json_load_file(path, JSON_BYTES_MAX, out);
+    free(path);
+    return status;
+}

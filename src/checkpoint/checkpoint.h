@@ -1,0 +1,42 @@
+/* checkpoint.h: one checkpoint: a folder whose files are listed, with size and XXH3-128, in its complete.json.
+ *
+ *     {"format": 1, "step": 100, "files": [{"name": "weights.safetensors", "bytes": 1234, "xxh3_128": "…"}, …]}
+ *
+ * complete.json is written last, so a folder that has one was saved to the end. What the files mean is the caller's. */
+#ifndef LS_CHECKPOINT_CHECKPOINT_H
+#define LS_CHECKPOINT_CHECKPOINT_H
+
+#include "base/json.h"
+#include "checkpoint/safetensors.h"
+
+#define LS_CHECKPOINT_WEIGHTS "weights.safetensors"
+#define LS_CHECKPOINT_OPTIMIZER "optimizer.safetensors"
+#define LS_CHECKPOINT_STATE "state.json"
+#define LS_CHECKPOINT_MARKER "complete.json"
+
+typedef struct ls_checkpoint ls_checkpoint;
+
+/* Called now and then while files are read for their checksums. */
+typedef void (*ls_checkpoint_progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
+
+/* Reads the marker and checks that every file is there in its full size. LS_ERR_INPUT says what is damaged. */
+ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out);
+/* NULL does nothing. */
+void ls_checkpoint_close(ls_checkpoint *checkpoint);
+
+/* Reads every file and compares its checksum. LS_ERR_INPUT names the file that differs. `progress` may be NULL. */
+ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx);
+
+const char *ls_checkpoint_path(const ls_checkpoint *checkpoint);
+int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint);
+/* Bytes of all files. */
+uint64_t ls_checkpoint_bytes(const ls_checkpoint *checkpoint);
+/* Whether the marker lists a file of this name. */
+bool ls_checkpoint_has(const ls_checkpoint *checkpoint, const char *name);
+
+/* A safetensors file of the checkpoint; the caller closes it, before or after the checkpoint. */
+ls_status ls_checkpoint_open_tensors(const ls_checkpoint *checkpoint, const char *name, ls_safetensors **out);
+/* A JSON file of the checkpoint; the caller ends it with json_decref(). */
+ls_status ls_checkpoint_load_json(const ls_checkpoint *checkpoint, const char *name, json_t **out);
+
+#endif

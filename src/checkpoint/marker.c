@@ -1,0 +1,123 @@
+/* marker.c: complete.json. The format number is raised when a reader of today would misread a file of tomorrow. */
+#include "checkpoint/marker.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
+
+enum { FORMAT = 1, MARKER_BYTES_MAX = 1 << 20 };
+
+static ls_status out_of_memory(void) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to list the files of a checkpoint");
+}
+
+const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name) {
+    for (int i = 0; i < marker->count; i++)
+        if (strcmp(marker->files[i].name, name) == 0) return &marker->files[i];
+    return NULL;
+}
+
+ls_status ls_marker_check_name(const ls_marker *marker, const char *name) {
+    if (!ls_folder_is_plain_name(name) || strcmp(name, LS_CHECKPOINT_MARKER) == 0)
+        return ls_fail(LS_ERR_INPUT, "'%.100s' cannot be the name of a file in a checkpoint", name);
+    if (ls_marker_find(marker, name)) return ls_fail(LS_ERR_INPUT, "file '%.100s' is in the checkpoint twice", name);
+    return LS_OK;
+}
+
+ls_status ls_marker_add(ls_marker *marker, const char *name, uint64_t bytes, ls_hash128 hash) {
+    ls_marker_file *files = realloc(marker->files, ((size_t)marker->count + 1) * sizeof *files);
+    if (!files) return out_of_memory();
+    marker->files = files;
+    ls_marker_file *file = &files[marker->count];
+    *file = (ls_marker_file){.name = strdup(name), .bytes = bytes, .hash = hash};
+    if (!file->name) return out_of_memory();
+    marker->count++;
+    return LS_OK;
+}
+
+void ls_marker_fini(ls_marker *marker) {
+    for (int i = 0; i < marker->count; i++) free(marker->files[i].name);
+    free(marker->files);
+    *marker = (ls_marker){.count = 0};
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+ls_status ls_marker_write(const ls_marker *marker, const char *path) {
+    json_t *files = json_array();
+    char *text = NULL;
+    bool is_made = files;
+    for (int i = 0; i < marker->count && is_made; i++) {
+        const ls_marker_file *file = &marker->files[i];
+        char hash[LS_HASH_TEXT_BYTES];
+        ls_hash_text(file->hash, hash);
+        json_t *entry =
+            json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes", (json_int_t)file->bytes, "xxh3_128", hash);
+        is_made = json_array_append_new(files, entry) == 0;
+    }
+    json_t *root =
+        json_pack("{s:i, s:I, s:O}", "format", (int)FORMAT, "step", (json_int_t)marker->step, "files", files);
+    if (is_made && root) text = json_dumps(root, JSON_INDENT(2));
+    json_decref(root);
+    json_decref(files);
+    ls_status status = text ? ls_file_write_atomic(path, text, strlen(text)) : out_of_memory();
+    free(text);
+    return status;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static bool parse_hash(const char *text, ls_hash128 *out) {
+    uint64_t half[2] = {0, 0};
+    if (strlen(text) != LS_HASH_TEXT_BYTES - 1) return false;
+    for (int i = 0; i < LS_HASH_TEXT_BYTES - 1; i++) {
+        const char digits[] = "0123456789abcdef", *digit = strchr(digits, text[i]);
+        if (!digit) return false;
+        half[i / 16] = half[i / 16] << 4 | (uint64_t)(digit - digits);
+    }
+    *out = (ls_hash128){.hi = half[0], .lo = half[1]};
+    return true;
+}
+
+static ls_status read_file_entry(const json_t *entry, ls_marker *marker) {
+    const char *name, *text;
+    int64_t bytes = 0;
+    ls_hash128 hash;
+    LS_TRY(ls_json_get_text(entry, "name", &name));
+    LS_TRY(ls_json_get_i64(entry, "bytes", &bytes));
+    LS_TRY(ls_json_get_text(entry, "xxh3_128", &text));
+    LS_TRY(ls_marker_check_name(marker, name));
+    if (bytes < 0) return ls_fail(LS_ERR_INPUT, "file '%.100s' is said to have %" PRId64 " bytes", name, bytes);
+    if (!parse_hash(text, &hash)) return ls_fail(LS_ERR_INPUT, "'%.40s' is no checksum of 32 hexadecimal digits", text);
+    return ls_marker_add(marker, name, (uint64_t)bytes, hash);
+}
+
+static ls_status read_root(const json_t *root, ls_marker *marker) {
+    int64_t format = 0;
+    json_t *files = NULL;
+    LS_TRY(ls_json_get_i64(root, "format", &format));
+    if (format != FORMAT)
+        return ls_fail(LS_ERR_INPUT, "the checkpoint has format %" PRId64 "; this lockstep reads format %d", format,
+                       FORMAT);
+    LS_TRY(ls_json_get_i64(root, "step", &marker->step));
+    if (marker->step < 0) return ls_fail(LS_ERR_INPUT, "the step is %" PRId64, marker->step);
+    LS_TRY(ls_json_get_array(root, "files", &files));
+    for (size_t i = 0; i < json_array_size(files); i++) LS_TRY(read_file_entry(json_array_get(files, i), marker));
+    return LS_OK;
+}
+
+ls_status ls_marker_read(const char *path, ls_marker *marker) {
+    json_t *root;
+    *marker = (ls_marker){.count = 0};
+    LS_TRY(ls_json_load_file(path, MARKER_BYTES_MAX, &root));
+    ls_status status = read_root(root, marker);
+    json_decref(root);
+    if (status == LS_OK) return LS_OK;
+    ls_marker_fini(marker);
+    return ls_fail_at(status, "%s: ", path);
+}

@@ -1,0 +1,38 @@
+/* marker.h: complete.json, the list of what belongs to a checkpoint; for this folder only. */
+#ifndef LS_CHECKPOINT_MARKER_H
+#define LS_CHECKPOINT_MARKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/status.h"
+
+typedef struct ls_marker_file {
+    char *name;
+    uint64_t bytes;
+    ls_hash128 hash;
+} ls_marker_file;
+
+/* Zeroed: no file. */
+typedef struct ls_marker {
+    int64_t step;
+    ls_marker_file *files;
+    int count;
+} ls_marker;
+
+/* Whether a file of this name may be added: LS_ERR_INPUT for one that is there, that leaves the folder, or that is the
+ * marker's own. */
+ls_status ls_marker_check_name(const ls_marker *marker, const char *name);
+/* The name was checked. */
+ls_status ls_marker_add(ls_marker *marker, const char *name, uint64_t bytes, ls_hash128 hash);
+/* NULL when there is none. */
+const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name);
+
+/* Atomic, and forced to disk with its folder. */
+ls_status ls_marker_write(const ls_marker *marker, const char *path);
+/* On failure the marker is empty. */
+ls_status ls_marker_read(const char *path, ls_marker *marker);
+void ls_marker_fini(ls_marker *marker);
+
+#endif

@@ -1,0 +1,219 @@
+/* safetensors_parse.c: the header of a safetensors file, of which nothing is believed.
+ *
+ * 1. Every number is checked before it is used: the length of the header against the file, products for overflow,
+ * offsets against the data.
+ * 2. Sorted by offset, each tensor begins where the one before ended, the first at 0, and the last ends with the file.
+ *    So nothing overlaps and no byte is hidden. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "checkpoint/safetensors_file.h"
+
+enum { LENGTH_BYTES = 8, JSON_MEMORY_FACTOR = 24 };
+
+static const ls_safetensors_type types[] = {
+    {"F32", 32, LS_F32}, {"BF16", 16, LS_BF16}, {"F16", 16, LS_F16}, {"I64", 64, LS_I64},    {"U8", 8, LS_U8},
+    {"BOOL", 8, -1},     {"I8", 8, -1},         {"I16", 16, -1},     {"U16", 16, -1},        {"I32", 32, -1},
+    {"U32", 32, -1},     {"U64", 64, -1},       {"F64", 64, -1},     {"C64", 64, -1},        {"F8_E4M3", 8, -1},
+    {"F8_E5M2", 8, -1},  {"F8_E8M0", 8, -1},    {"F4", 4, -1},       {"F8_E4M3FNUZ", 8, -1}, {"F8_E5M2FNUZ", 8, -1},
+    {"F6_E2M3", 6, -1},  {"F6_E3M2", 6, -1},
+};
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+const ls_safetensors_type *ls_safetensors_type_find(const char *name) {
+    for (int i = 0; i < TYPE_COUNT; i++)
+        if (strcmp(types[i].name, name) == 0) return &types[i];
+    return NULL;
+}
+
+const ls_safetensors_type *ls_safetensors_type_of(ls_dtype dtype) {
+    for (int i = 0; i < TYPE_COUNT; i++)
+        if (types[i].dtype == (int)dtype) return &types[i];
+    return NULL;
+}
+
+/* ---- the header as JSON ------------------------------------------------------------------------------------------ */
+
+static ls_status load_header(ls_safetensors *file) {
+    if (file->file_bytes < LENGTH_BYTES)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s is no safetensors file: it has %zu bytes, and the length of the header takes 8", file->path,
+                       file->file_bytes);
+    uint64_t bytes = 0;
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--) bytes = bytes << 8 | file->file[i];
+    if (bytes > LS_SAFETENSORS_HEADER_MAX)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s is no safetensors file: its header would take %" PRIu64 " bytes; at most %u are allowed",
+                       file->path, bytes, LS_SAFETENSORS_HEADER_MAX);
+    if (bytes > file->file_bytes - LENGTH_BYTES)
+        return ls_fail(LS_ERR_INPUT, "%s is cut short: its header takes %" PRIu64 " bytes, and %zu are there",
+                       file->path, bytes, file->file_bytes - LENGTH_BYTES);
+    const char *text = (const char *)file->file + LENGTH_BYTES;
+    if (bytes == 0 || text[0] != '{')
+        return ls_fail(LS_ERR_INPUT, "%s is no safetensors file: its header does not begin with '{'", file->path);
+    LS_TRY(ls_memory_check((size_t)bytes * JSON_MEMORY_FACTOR));
+    ls_status status = ls_json_load_text("", text, (size_t)bytes, &file->header);
+    if (status != LS_OK) return ls_fail_at(status, "header of %s", file->path);
+    file->data_at = LENGTH_BYTES + (size_t)bytes;
+    return LS_OK;
+}
+
+static bool is_metadata(const char *key) { return strcmp(key, "__metadata__") == 0; }
+
+/* Counts what must be allocated. */
+static size_t count_dims(json_t *header) {
+    size_t dims = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(header, key, value) dims += json_array_size(json_object_get(value, "shape"));
+    return dims;
+}
+
+static ls_status read_metadata(ls_safetensors *file) {
+    json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
+    const char *key;
+    if (!metadata) return LS_OK;
+    if (!json_is_object(metadata))
+        return ls_fail(LS_ERR_INPUT, "%s: __metadata__ must be an object of texts", file->path);
+    file->metadata = calloc(json_object_size(metadata) + 1, sizeof *file->metadata);
+    if (!file->metadata) return ls_fail(LS_ERR_RESOURCE, "out of memory to read the metadata of %s", file->path);
+    json_object_foreach(metadata, key, value) {
+        if (!json_is_string(value))
+            return ls_fail(LS_ERR_INPUT, "%s: the metadata '%.100s' is no text", file->path, key);
+        struct ls_safetensors_pair pair = {.key = key, .value = json_string_value(value)};
+        file->metadata[file->metadata_count++] = pair;
+    }
+    return LS_OK;
+}
+
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
+
+static ls_status whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
+    const json_t *value = json_array_get(array, index);
+    if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds something that is no whole number", field);
+    *out = json_integer_value(value);
+    if (*out < 0) return ls_fail(LS_ERR_INPUT, "%s holds %" PRId64 "; it must not be negative", field, *out);
+    return LS_OK;
+}
+
+static ls_status read_shape(const json_t *entry, int64_t *shape, ls_safetensor *out) {
+    json_t *array;
+    LS_TRY(ls_json_get_array(entry, "shape", &array));
+    out->dims = (int)json_array_size(array);
+    out->shape = shape;
+    out->elems = 1;
+    for (int i = 0; i < out->dims; i++) {
+        LS_TRY(whole_number(array, (size_t)i, "shape", &shape[i]));
+        if (__builtin_mul_overflow(out->elems, (uint64_t)shape[i], &out->elems) || out->elems > INT64_MAX)
+            return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 elements");
+    }
+    return LS_OK;
+}
+
+/* The bytes that type and shape ask for. */
+static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, uint64_t *bytes) {
+    uint64_t bits;
+    if (__builtin_mul_overflow(tensor->elems, (uint64_t)type_bits, &bits))
+        return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 bits of %s", tensor->type);
+    if (bits % 8 != 0)
+        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " elements of %s are no whole number of bytes", tensor->elems,
+                       tensor->type);
+    *bytes = bits / 8;
+    return LS_OK;
+}
+
+static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t bytes, ls_safetensor *out) {
+    json_t *array;
+    int64_t begin = 0, end = 0;
+    LS_TRY(ls_json_get_array(entry, "data_offsets", &array));
+    if (json_array_size(array) != 2)
+        return ls_fail(LS_ERR_INPUT, "data_offsets holds %zu numbers; it must hold 2", json_array_size(array));
+    LS_TRY(whole_number(array, 0, "data_offsets", &begin));
+    LS_TRY(whole_number(array, 1, "data_offsets", &end));
+    if (begin > end)
+        return ls_fail(LS_ERR_INPUT, "data_offsets end (%" PRId64 ") before they begin (%" PRId64 ")", end, begin);
+    if ((uint64_t)end > data_bytes)
+        return ls_fail(LS_ERR_INPUT, "its bytes end at %" PRId64 ", and the data have %zu: the file is cut short", end,
+                       data_bytes);
+    if ((uint64_t)(end - begin) != bytes) {
+        char shape[LS_SHAPE_TEXT_BYTES];
+        ls_safetensors_shape_text(out->dims, out->shape, shape);
+        return ls_fail(LS_ERR_INPUT, "%s %s takes %" PRIu64 " bytes, and data_offsets give it %" PRId64, out->type,
+                       shape, bytes, end - begin);
+    }
+    out->begin = (size_t)begin;
+    out->bytes = (size_t)(end - begin);
+    return LS_OK;
+}
+
+static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *shape, ls_safetensor *out) {
+    uint64_t bytes = 0;
+    if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is no object");
+    LS_TRY(ls_json_get_text(entry, "dtype", &out->type));
+    const ls_safetensors_type *type = ls_safetensors_type_find(out->type);
+    if (!type) return ls_fail(LS_ERR_INPUT, "the format has no type '%.40s'", out->type);
+    out->is_readable = type->dtype >= 0;
+    if (out->is_readable) out->dtype = (ls_dtype)type->dtype;
+    LS_TRY(read_shape(entry, shape, out));
+    LS_TRY(needed_bytes(out, type->bits, &bytes));
+    LS_TRY(read_offsets(entry, data_bytes, bytes, out));
+    if (json_object_size(entry) == 3) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "its entry has fields besides dtype, shape and data_offsets");
+}
+
+/* ---- all tensors ------------------------------------------------------------------------------------------------- */
+
+static ls_status read_tensors(ls_safetensors *file) {
+    size_t entries = json_object_size(file->header), next_dim = 0;
+    file->tensors = calloc(entries + 1, sizeof *file->tensors);
+    file->shapes = calloc(count_dims(file->header) + 1, sizeof *file->shapes);
+    file->by_name = calloc(entries + 1, sizeof(const ls_safetensor *));
+    if (!file->tensors || !file->shapes || !file->by_name)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", entries, file->path);
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry) {
+        if (is_metadata(name)) continue;
+        ls_safetensor *tensor = &file->tensors[file->count];
+        *tensor = (ls_safetensor){.name = name, .file = file};
+        ls_status status = read_entry(entry, file->file_bytes - file->data_at, file->shapes + next_dim, tensor);
+        if (status != LS_OK) return ls_fail_at(status, "%s: tensor '%.100s': ", file->path, name);
+        next_dim += (size_t)tensor->dims;
+        file->by_name[file->count++] = tensor;
+    }
+    return LS_OK;
+}
+
+static int compare_places(const void *a, const void *b) {
+    const ls_safetensor *x = *(const ls_safetensor *const *)a, *y = *(const ls_safetensor *const *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->bytes == y->bytes ? 0 : x->bytes < y->bytes ? -1 : 1;
+}
+
+/* Invariant 2. */
+static ls_status check_places(const ls_safetensors *file, const ls_safetensor **sorted) {
+    size_t end = 0, data_bytes = file->file_bytes - file->data_at;
+    qsort(sorted, (size_t)file->count, sizeof *sorted, compare_places);
+    for (int i = 0; i < file->count; i++) {
+        if (sorted[i]->begin < end)
+            return ls_fail(LS_ERR_INPUT, "%s: tensors '%.100s' and '%.100s' overlap", file->path, sorted[i - 1]->name,
+                           sorted[i]->name);
+        if (sorted[i]->begin > end)
+            return ls_fail(LS_ERR_INPUT, "%s: bytes %zu to %zu before tensor '%.100s' belong to no tensor", file->path,
+                           end, sorted[i]->begin, sorted[i]->name);
+        end += sorted[i]->bytes;
+    }
+    if (end == data_bytes) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s: the last %zu bytes belong to no tensor", file->path, data_bytes - end);
+}
+
+ls_status ls_safetensors_parse_header(ls_safetensors *file) {
+    LS_TRY(load_header(file));
+    LS_TRY(read_metadata(file));
+    LS_TRY(read_tensors(file));
+    LS_TRY(check_places(file, file->by_name));
+    ls_safetensors_sort(file->by_name, file->count);
+    return LS_OK;
+}

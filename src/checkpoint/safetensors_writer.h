@@ -1,0 +1,81 @@
+/* safetensors_writer.h: writing a safetensors file, tensor by tensor or in any pieces.
+ *
+ * All tensors are declared first, so that every byte has its place before the first is written. The header keeps the
+ * declared order and is padded with spaces: the data begin at a multiple of 64 bytes.
+ *
+ *     create ── write_at … write_at ── finish        the file is there, complete and on disk
+ *                                   └─ abort         nothing is there
+ *
+ * The data go to a temporary file beside `path`, whose space is reserved at the start, so that a full disk shows at
+ * once. On any error `path` is what it was before and the caller ends the writer with ls_safetensors_abort().
+ *
+ * Several processes write one file like this: one creates it and tells the others ls_safetensors_temporary(); they
+ * join, write their parts and finish; when all have, the first one finishes. All give the same plan. One thread at a
+ * time uses a writer. */
+#ifndef LS_CHECKPOINT_SAFETENSORS_WRITER_H
+#define LS_CHECKPOINT_SAFETENSORS_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/status.h"
+
+typedef struct ls_safetensors_writer ls_safetensors_writer;
+
+typedef struct ls_safetensors_decl {
+    const char *name; /* UTF-8, used once, not "__metadata__" */
+    ls_dtype dtype;
+    int dims;             /* 0: a scalar */
+    const int64_t *shape; /* none negative */
+} ls_safetensors_decl;
+
+typedef struct ls_safetensors_text {
+    const char *key, *value; /* UTF-8 */
+} ls_safetensors_text;
+
+/* What the file will hold; needed only during the call that takes it. */
+typedef struct ls_safetensors_plan {
+    const ls_safetensors_decl *tensors;
+    int count;
+    const ls_safetensors_text *metadata; /* may be NULL with metadata_count 0 */
+    int metadata_count;
+    bool is_shared; /* other processes join: finish cannot tell whether all was written */
+} ls_safetensors_plan;
+
+/* Copies bytes byte_offset … byte_offset + bytes − 1 of a declared tensor to the host; from a device in pieces. */
+typedef ls_status (*ls_safetensors_read_fn)(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes);
+
+enum { LS_SAFETENSORS_PIECE_BYTES = 4 << 20 };
+
+/* Bytes of the whole file. */
+ls_status ls_safetensors_plan_bytes(const ls_safetensors_plan *plan, size_t *bytes);
+
+/* LS_ERR_INPUT for a bad plan, LS_ERR_RESOURCE when the disk is full, LS_ERR_FAILED otherwise; then there is nothing
+ * to release. */
+ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
+ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
+/* The name of the temporary file. */
+const char *ls_safetensors_temporary(const ls_safetensors_writer *writer);
+
+/* Whole elements from `elem_offset` on; they must lie inside the tensor. Any order, each element once. */
+ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
+                                  size_t bytes);
+
+/* XXH3-128 of the bytes of a tensor that was written from its first to its last byte in order; LS_ERR_FAILED for one
+ * that was not. */
+ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int tensor, ls_hash128 *out);
+
+/* Forces the file to disk and gives it its name; fails when bytes are missing (unless is_shared). A writer that joined
+ * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole file
+ * and may be NULL; for a writer that joined it must be. */
+ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
+/* NULL does nothing. */
+void ls_safetensors_abort(ls_safetensors_writer *writer);
+
+/* Writes a whole file; reads the tensors in pieces of at most LS_SAFETENSORS_PIECE_BYTES. file_hash may be NULL. */
+ls_status ls_safetensors_save(const char *path, const ls_safetensors_plan *plan, ls_safetensors_read_fn read, void *ctx,
+                              ls_hash128 *file_hash);
+
+#endif

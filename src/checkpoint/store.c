@@ -1,0 +1,198 @@
+/* store.c: opening the checkpoints of a run, cleaning up behind a crash, and looking for a sound one.
+ *
+ * What a crash can leave, and what opening for writing does about it:
+ *
+ *     step-N.partial                        removed
+ *     step-N.replaced, and step-N complete  the new one took the name: the old one is removed
+ *     step-N.replaced alone                 it did not: the old one gets its name back
+ *     latest one behind                     put right */
+#include "checkpoint/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/store_folder.h"
+
+static ls_status out_of_memory(const char *folder) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", folder);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
+    char *folder;
+    LS_TRY(ls_store_path(store, step, "", &folder));
+    char *marker = ls_folder_join(folder, LS_CHECKPOINT_MARKER);
+    ls_status status = marker ? LS_OK : out_of_memory(store->folder);
+    if (marker) *out = ls_file_exists(marker);
+    free(marker);
+    free(folder);
+    return status;
+}
+
+static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
+    bool has_new = false;
+    if (strcmp(name->suffix, LS_STORE_PARTIAL) == 0) return ls_store_remove(store, name->step, name->suffix);
+    if (strcmp(name->suffix, LS_STORE_REPLACED) != 0) return LS_OK;
+    LS_TRY(is_complete(store, name->step, &has_new));
+    if (has_new) return ls_store_remove(store, name->step, name->suffix);
+    return ls_store_rename(store, name->step, name->suffix, "");
+}
+
+/* A crash inside ls_file_write_atomic() leaves its temporary file. */
+static ls_status clean_latest(const ls_store *store) {
+    const char prefix[] = "latest.tmp-";
+    DIR *dir = opendir(store->folder);
+    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder);
+    ls_status status = LS_OK;
+    for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;)
+        if (strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 && unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+            status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s in %s", entry->d_name, store->folder);
+    (void)closedir(dir);
+    return status;
+}
+
+static ls_status prepare_for_writing(const ls_store *store) {
+    ls_store_name *names = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_dir_make(store->folder));
+    if (access(store->folder, R_OK | W_OK | X_OK) != 0) {
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write to folder %s", store->folder);
+        goto out;
+    }
+    LS_TRY_OUT(ls_folder_sync_parent(store->folder));
+    LS_TRY_OUT(ls_store_names(store, &names, &count));
+    for (int i = 0; i < count; i++) LS_TRY_OUT(clean_one(store, &names[i]));
+    LS_TRY_OUT(clean_latest(store));
+    LS_TRY_OUT(ls_store_fix_latest(store));
+    status = ls_folder_sync(store->folder);
+out:
+    free(names);
+    return status;
+}
+
+ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
+    *out = NULL;
+    ls_store *store = calloc(1, sizeof *store);
+    if (!store) return out_of_memory(dir);
+    store->mode = mode;
+    store->folder = ls_folder_join(dir, "checkpoints");
+    ls_status status = store->folder ? LS_OK : out_of_memory(dir);
+    if (status == LS_OK && mode == LS_STORE_WRITE) status = prepare_for_writing(store);
+    if (status == LS_OK)
+        *out = store;
+    else
+        ls_store_close(store);
+    return status;
+}
+
+void ls_store_close(ls_store *store) {
+    if (!store) return;
+    free(store->folder);
+    free(store);
+}
+
+void ls_store_set_keep(ls_store *store, int keep) { store->keep = keep < 0 ? 0 : keep; }
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+static int compare_steps(const void *a, const void *b) {
+    int64_t x = ((const ls_store_entry *)a)->step, y = ((const ls_store_entry *)b)->step;
+    return x == y ? 0 : x < y ? -1 : 1;
+}
+
+ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *count) {
+    ls_store_name *names = NULL;
+    int name_count = 0;
+    ls_status status;
+    *entries = NULL;
+    *count = 0;
+    LS_TRY_OUT(ls_store_names(store, &names, &name_count));
+    if (name_count == 0) goto out;
+    *entries = calloc((size_t)name_count, sizeof **entries);
+    if (!*entries) {
+        status = out_of_memory(store->folder);
+        goto out;
+    }
+    for (int i = 0; i < name_count; i++) {
+        if (names[i].suffix[0]) continue;
+        ls_store_entry *entry = &(*entries)[(*count)++];
+        entry->step = names[i].step;
+        LS_TRY_OUT(is_complete(store, entry->step, &entry->is_complete));
+    }
+    qsort(*entries, (size_t)*count, sizeof **entries, compare_steps);
+out:
+    free(names);
+    if (status != LS_OK || *count == 0) {
+        free(*entries);
+        *entries = NULL;
+        *count = 0;
+    }
+    return status;
+}
+
+ls_status ls_store_folder(const ls_store *store, int64_t step, char **path) {
+    return ls_store_path(store, step, "", path);
+}
+
+ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx) {
+    ls_checkpoint *checkpoint = NULL;
+    char *folder = NULL;
+    ls_status status;
+    LS_TRY_OUT(ls_store_path(store, step, "", &folder));
+    LS_TRY_OUT(ls_checkpoint_open(folder, &checkpoint));
+    if (ls_checkpoint_step(checkpoint) != step) {
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: its %s is that of step %" PRId64, folder, LS_CHECKPOINT_MARKER,
+                         ls_checkpoint_step(checkpoint));
+        goto out;
+    }
+    status = ls_checkpoint_verify(checkpoint, progress, ctx);
+out:
+    ls_checkpoint_close(checkpoint);
+    free(folder);
+    return status;
+}
+
+/* Adds the last failure's message as a line. */
+static ls_status add_line(const char *folder, int64_t step, char **text) {
+    char *more;
+    const char *old = *text ? *text : "";
+    if (asprintf(&more, "%sstep %" PRId64 " was skipped: %s\n", old, step, ls_status_message()) < 0)
+        return out_of_memory(folder);
+    free(*text);
+    *text = more;
+    return LS_OK;
+}
+
+ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress progress, void *ctx, int64_t *step,
+                                char **skipped) {
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    ls_status status;
+    *step = -1;
+    *skipped = strdup("");
+    if (!*skipped) return out_of_memory(store->folder);
+    LS_TRY_OUT(ls_store_list(store, &entries, &count));
+    for (int i = count - 1; i >= 0; i--) {
+        status = ls_store_verify(store, entries[i].step, progress, ctx);
+        if (status == LS_OK) *step = entries[i].step;
+        /* Too little memory or too many open files say nothing about the checkpoint. */
+        if (status == LS_OK || status == LS_ERR_RESOURCE) goto out;
+        LS_TRY_OUT(add_line(store->folder, entries[i].step, skipped));
+    }
+    if (count == 0)
+        status = ls_fail(LS_ERR_INPUT, "there is no checkpoint in %s", store->folder);
+    else
+        status = ls_fail(LS_ERR_INPUT, "none of the %d checkpoints in %s is sound; %s", count, store->folder, *skipped);
+out:
+    free(entries);
+    return status;
+}

@@ -1,0 +1,220 @@
+/* store_save.c: saving a checkpoint.
+ *
+ *     begin    step-N.partial/ is made
+ *     put      its files are written, each forced to disk
+ *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest ──
+ * prune
+ *
+ * A crash before the second rename leaves the old checkpoint of this step or none; after it, the new one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/hash_stream.h"
+#include "checkpoint/marker.h"
+#include "checkpoint/store_folder.h"
+
+struct ls_store_save {
+    ls_store *store;
+    char *folder; /* step-N.partial */
+    ls_marker marker;
+};
+
+static ls_status out_of_memory(const ls_store *store) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to save a checkpoint in %s", store->folder);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
+    *out = NULL;
+    if (store->mode != LS_STORE_WRITE)
+        return ls_fail(LS_ERR_INPUT, "%s was opened for reading; it cannot be saved to", store->folder);
+    if (step < 0) return ls_fail(LS_ERR_INPUT, "cannot save a checkpoint of step %" PRId64, step);
+    if (store->is_saving) return ls_fail(LS_ERR_INPUT, "a checkpoint is being saved in %s already", store->folder);
+    ls_store_save *save = calloc(1, sizeof *save);
+    if (!save) return out_of_memory(store);
+    save->store = store;
+    save->marker.step = step;
+    ls_status status;
+    LS_TRY_OUT(ls_store_path(store, step, LS_STORE_PARTIAL, &save->folder));
+    LS_TRY_OUT(ls_folder_remove(save->folder));
+    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot make folder %s", save->folder);
+out:
+    if (status == LS_OK) {
+        store->is_saving = true;
+        *out = save;
+        return LS_OK;
+    }
+    free(save->folder);
+    free(save);
+    return status;
+}
+
+const char *ls_store_save_folder(const ls_store_save *save) { return save->folder; }
+
+/* The path of a file that is to be in the checkpoint; the caller frees it. */
+static ls_status new_file(const ls_store_save *save, const char *name, char **path) {
+    *path = NULL;
+    LS_TRY(ls_marker_check_name(&save->marker, name));
+    *path = ls_folder_join(save->folder, name);
+    return *path ? LS_OK : out_of_memory(save->store);
+}
+
+ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                               ls_safetensors_read_fn read, void *ctx) {
+    ls_hash128 hash;
+    size_t bytes;
+    char *path;
+    LS_TRY(new_file(save, name, &path));
+    ls_status status = ls_safetensors_plan_bytes(plan, &bytes);
+    if (status == LS_OK) status = ls_safetensors_save(path, plan, read, ctx, &hash);
+    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, hash);
+    free(path);
+    return status;
+}
+
+ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes) {
+    char *path;
+    LS_TRY(new_file(save, name, &path));
+    ls_status status = ls_file_write_atomic(path, data, bytes);
+    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, ls_hash_bytes(data, bytes));
+    free(path);
+    return status;
+}
+
+static ls_status force_to_disk(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    do rc = fsync(fd);
+    while (rc != 0 && errno == EINTR);
+    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", path);
+    (void)close(fd); /* nothing was written through it */
+    return status;
+}
+
+/* Whoever wrote the file may not have waited for the disk. */
+ls_status ls_store_add_file(ls_store_save *save, const char *name) {
+    ls_hash128 hash;
+    uint64_t bytes;
+    char *path;
+    LS_TRY(new_file(save, name, &path));
+    ls_status status = force_to_disk(path);
+    if (status == LS_OK) status = ls_hash_file(path, NULL, NULL, &hash, &bytes);
+    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, hash);
+    free(path);
+    return status;
+}
+
+/* ---- commit ------------------------------------------------------------------------------------------------------ */
+
+static ls_status write_marker(const ls_store_save *save) {
+    char *path = ls_folder_join(save->folder, LS_CHECKPOINT_MARKER);
+    if (!path) return out_of_memory(save->store);
+    ls_status status = ls_marker_write(&save->marker, path);
+    free(path);
+    return status;
+}
+
+static ls_status take_name(const ls_store *store, int64_t step) {
+    char *folder;
+    LS_TRY(ls_store_path(store, step, "", &folder));
+    bool has_old = ls_file_exists(folder);
+    free(folder);
+    if (has_old) LS_TRY(ls_store_rename(store, step, "", LS_STORE_REPLACED));
+    ls_status status = ls_store_rename(store, step, LS_STORE_PARTIAL, "");
+    if (status == LS_OK) return LS_OK;
+    char message[LS_MESSAGE_MAX];
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    if (has_old) (void)ls_store_rename(store, step, LS_STORE_REPLACED, ""); /* the first failure is the one to tell */
+    return ls_fail(status, "%s", message);
+}
+
+/* Everything above `step` is of another life of this run and neither counts nor goes. */
+static ls_status prune(const ls_store *store, int64_t step) {
+    ls_store_entry *entries = NULL;
+    int count = 0, complete = 0;
+    ls_status status;
+    if (store->keep == 0) return LS_OK;
+    LS_TRY_OUT(ls_store_list(store, &entries, &count));
+    for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
+    for (int i = 0; i < count && complete > store->keep; i++) {
+        if (!entries[i].is_complete || entries[i].step >= step) continue;
+        LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        complete--;
+    }
+out:
+    free(entries);
+    return status;
+}
+
+/* The old one of this step, and where old ones go at all, those put aside that the run has caught up with. */
+static ls_status remove_rest(const ls_store *store, int64_t step) {
+    ls_store_name *names = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_store_names(store, &names, &count));
+    for (int i = 0; i < count; i++) {
+        bool is_old = names[i].step == step && strcmp(names[i].suffix, LS_STORE_REPLACED) == 0;
+        bool is_passed = store->keep > 0 && names[i].step <= step && strcmp(names[i].suffix, LS_STORE_ASIDE) == 0;
+        if (is_old || is_passed) LS_TRY_OUT(ls_store_remove(store, names[i].step, names[i].suffix));
+    }
+out:
+    free(names);
+    return status;
+}
+
+static void end_save(ls_store_save *save) {
+    save->store->is_saving = false;
+    ls_marker_fini(&save->marker);
+    free(save->folder);
+    free(save);
+}
+
+ls_status ls_store_commit(ls_store_save *save) {
+    const ls_store *store = save->store;
+    int64_t step = save->marker.step;
+    ls_status status = write_marker(save);
+    if (status == LS_OK) status = take_name(store, step);
+    if (status != LS_OK) {
+        ls_store_abort(save);
+        return status;
+    }
+    end_save(save);
+    status = ls_folder_sync(store->folder);
+    if (status == LS_OK) status = ls_store_fix_latest(store);
+    if (status == LS_OK) status = prune(store, step);
+    if (status == LS_OK) status = remove_rest(store, step);
+    if (status != LS_OK) return ls_fail_at(status, "the checkpoint of step %" PRId64 " was saved, but: ", step);
+    return LS_OK;
+}
+
+void ls_store_abort(ls_store_save *save) {
+    if (!save) return;
+    char message[LS_MESSAGE_MAX];
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    /* What cannot be removed now is removed when the store is opened again; the caller's failure stays the one told. */
+    if (ls_folder_remove(save->folder) != LS_OK) (void)ls_fail(LS_OK, "%s", message);
+    end_save(save);
+}
+
+ls_status ls_store_rewind(ls_store *store, int64_t step) {
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_store_list(store, &entries, &count));
+    for (int i = 0; i < count; i++)
+        if (entries[i].step > step) LS_TRY_OUT(ls_store_rename(store, entries[i].step, "", LS_STORE_ASIDE));
+    LS_TRY_OUT(ls_store_fix_latest(store));
+    status = ls_folder_sync(store->folder);
+out:
+    free(entries);
+    return status;
+}
