@@ -1,0 +1,301 @@
+/* metrics.c: writing lines, and cutting them back.
+ *
+ * A line is put together in one buffer. `used` beyond the buffer means that it did not fit; nothing is written past
+ * the end, and ls_metrics_end() reports it. */
+#include "observe/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+
+enum { NUMBER_MAX = 48 };
+
+struct ls_metrics {
+    int fd;
+    size_t used;
+    char *path;
+    char line[LS_METRICS_LINE_MAX];
+};
+
+/* ---- a line ------------------------------------------------------------------------------------------------------ */
+
+static void put(ls_metrics *m, const char *text, size_t bytes) {
+    if (m->used + bytes <= sizeof m->line)
+        memcpy(m->line + m->used, text, bytes);
+    else
+        bytes = sizeof m->line + 1 - m->used; /* stays one past the end, whatever follows */
+    m->used += bytes;
+}
+
+static void put_text(ls_metrics *m, const char *text) { put(m, text, strlen(text)); }
+
+/* Bytes of the UTF-8 character at `s`, which ends with NUL; 0: there is none. No surrogates, nothing longer than it
+ * needs to be, nothing beyond U+10FFFF. */
+static size_t character_bytes(const unsigned char *s) {
+    if (s[0] < 0x80) return 1;
+    size_t bytes = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    if (s[0] == 0xE0 && s[1] < 0xA0) return 0;
+    if (s[0] == 0xED && s[1] > 0x9F) return 0;
+    if (s[0] == 0xF0 && s[1] < 0x90) return 0;
+    if (s[0] == 0xF4 && s[1] > 0x8F) return 0;
+    return bytes;
+}
+
+static void put_quoted(ls_metrics *m, const char *text) {
+    put_text(m, "\"");
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        char escape[8];
+        size_t bytes = character_bytes(s);
+        if (bytes == 0) {
+            put_text(m, "\xEF\xBF\xBD");
+            bytes = 1;
+        } else if (*s < 0x20 || *s == 0x7F) {
+            snprintf(escape, sizeof escape, "\\u%04x", *s);
+            put_text(m, escape);
+        } else {
+            if (*s == '"' || *s == '\\') put_text(m, "\\");
+            put(m, (const char *)s, bytes);
+        }
+        s += bytes;
+    }
+    put_text(m, "\"");
+}
+
+static void put_key(ls_metrics *m, const char *key, const char *suffix) {
+    put_text(m, m->used == 1 ? "\"" : ",\"");
+    put_text(m, key);
+    put_text(m, suffix);
+    put_text(m, "\":");
+}
+
+static const char *non_finite_text(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+/* The fewest digits from 9 on that read back the same. */
+static void put_number(ls_metrics *m, double value) {
+    char text[NUMBER_MAX];
+    if (!isfinite(value)) {
+        put_quoted(m, non_finite_text(value));
+        return;
+    }
+    for (int digits = 9; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    put_text(m, text);
+}
+
+void ls_metrics_begin(ls_metrics *m) {
+    if (!m) return;
+    m->used = 0;
+    put_text(m, "{");
+}
+
+void ls_metrics_add_i64(ls_metrics *m, const char *key, int64_t value) {
+    if (!m) return;
+    char text[NUMBER_MAX];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put_key(m, key, "");
+    put_text(m, text);
+}
+
+void ls_metrics_add_f64(ls_metrics *m, const char *key, double value) {
+    if (!m) return;
+    put_key(m, key, "");
+    put_number(m, value);
+}
+
+void ls_metrics_add_hex(ls_metrics *m, const char *key, double value) {
+    if (!m) return;
+    char text[NUMBER_MAX];
+    ls_metrics_add_f64(m, key, value);
+    snprintf(text, sizeof text, "%a", value);
+    put_key(m, key, "_hex");
+    put_quoted(m, isfinite(value) ? text : non_finite_text(value));
+}
+
+void ls_metrics_add_bool(ls_metrics *m, const char *key, bool value) {
+    if (!m) return;
+    put_key(m, key, "");
+    put_text(m, value ? "true" : "false");
+}
+
+void ls_metrics_add_text(ls_metrics *m, const char *key, const char *text) {
+    if (!m) return;
+    put_key(m, key, "");
+    put_quoted(m, text);
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+ls_status ls_metrics_open(const char *path, ls_metrics **out) {
+    *out = NULL;
+    ls_status status = LS_OK;
+    ls_metrics *m = calloc(1, sizeof *m);
+    if (m) m->fd = -1;
+    if (m) m->path = strdup(path);
+    if (!m || !m->path) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
+        goto out;
+    }
+    m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (m->fd < 0) {
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write the metrics to %s", path);
+        goto out;
+    }
+    *out = m;
+    m = NULL;
+out:
+    if (m) free(m->path);
+    free(m);
+    return status;
+}
+
+ls_status ls_metrics_close(ls_metrics *m) {
+    if (!m) return LS_OK;
+    ls_status status = LS_OK;
+    if (close(m->fd) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot close the metrics %s", m->path);
+    free(m->path);
+    free(m);
+    return status;
+}
+
+ls_status ls_metrics_sync(ls_metrics *m) {
+    if (!m) return LS_OK;
+    int rc;
+    do rc = fsync(m->fd);
+    while (rc != 0 && errno == EINTR);
+    /* EINVAL: a pipe or a device, which has no disk below it. */
+    if (rc == 0 || errno == EINVAL) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot force the metrics %s to disk", m->path);
+}
+
+/* After a part of a line, the file ends where the line began. Where even that fails, the next cut repairs it. */
+static ls_status write_line(const ls_metrics *m) {
+    size_t done = 0;
+    while (done < m->used) {
+        ssize_t put_bytes = write(m->fd, m->line + done, m->used - done);
+        if (put_bytes < 0 && errno == EINTR) continue;
+        if (put_bytes < 0) break;
+        done += (size_t)put_bytes;
+    }
+    if (done == m->used) return LS_OK;
+    ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write the metrics to %s", m->path);
+    off_t end = done > 0 ? lseek(m->fd, 0, SEEK_END) : -1;
+    if (end >= (off_t)done && ftruncate(m->fd, end - (off_t)done) != 0)
+        return ls_fail_at(status, "half a line is left behind: ");
+    return status;
+}
+
+ls_status ls_metrics_end(ls_metrics *m) {
+    if (!m) return LS_OK;
+    put_text(m, "}\n");
+    if (m->used <= sizeof m->line) return write_line(m);
+    return ls_fail(LS_ERR_INPUT, "a line of metrics has more than %d bytes; %s did not get it", LS_METRICS_LINE_MAX,
+                   m->path);
+}
+
+/* ---- cutting back ------------------------------------------------------------------------------------------------ */
+
+typedef struct cutter {
+    FILE *file;
+    int64_t last_step;
+    off_t keep_bytes;   /* the file's future length, without a newline that is still to come */
+    off_t sound_bytes;  /* of all lines up to the first that is damaged */
+    bool lacks_newline; /* the last line that is kept */
+    ls_metrics_cut_report report;
+} cutter;
+
+typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_DAMAGED } line_kind;
+
+static line_kind judge_line(const char *line, size_t bytes, int64_t last_step) {
+    json_error_t error;
+    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+    line_kind kind = LINE_KEPT;
+    if (!json_is_object(object)) {
+        kind = LINE_DAMAGED;
+    } else {
+        const json_t *step = json_object_get(object, "step");
+        if (json_is_integer(step) && json_integer_value(step) > last_step) kind = LINE_LATER;
+    }
+    json_decref(object);
+    return kind;
+}
+
+/* The next line into `line`, without its newline; false at the end of the file. A line longer than any that was written
+ * comes in pieces, which are damaged. */
+static bool next_line(FILE *file, char line[LS_METRICS_LINE_MAX], size_t *bytes, bool *ended) {
+    *bytes = 0;
+    *ended = false;
+    for (int c; *bytes < LS_METRICS_LINE_MAX && (c = getc_unlocked(file)) != EOF;) {
+        *ended = c == '\n';
+        if (*ended) return true;
+        line[(*bytes)++] = (char)c;
+    }
+    return *bytes > 0;
+}
+
+static void scan(cutter *c, char line[LS_METRICS_LINE_MAX]) {
+    size_t bytes;
+    bool ended, cutting = false;
+    while (next_line(c->file, line, &bytes, &ended)) {
+        line_kind kind = judge_line(line, bytes, c->last_step);
+        if (kind == LINE_DAMAGED) break;
+        if (kind == LINE_LATER) cutting = true;
+        c->sound_bytes += (off_t)bytes + ended;
+        if (cutting) {
+            c->report.dropped++;
+            continue;
+        }
+        c->report.kept++;
+        c->keep_bytes = c->sound_bytes;
+        c->lacks_newline = !ended;
+    }
+}
+
+static ls_status scan_file(cutter *c, const char *path) {
+    struct stat about;
+    if (fstat(fileno(c->file), &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "the metrics %s are not a regular file", path);
+    char *line = malloc(LS_METRICS_LINE_MAX);
+    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
+    scan(c, line);
+    free(line);
+    if (ferror(c->file)) return ls_fail_errno(LS_ERR_FAILED, "cannot read %s", path);
+    c->report.damaged_bytes = about.st_size - c->sound_bytes;
+    return LS_OK;
+}
+
+static ls_status shorten(const cutter *c, const char *path) {
+    int fd = fileno(c->file);
+    if (ftruncate(fd, c->keep_bytes) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot shorten %s", path);
+    if (!c->lacks_newline) return LS_OK;
+    if (pwrite(fd, "\n", 1, c->keep_bytes) == 1) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot end the last line of %s", path);
+}
+
+ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report) {
+    cutter c = {.last_step = last_step};
+    ls_status status = LS_OK;
+    if (report) *report = (ls_metrics_cut_report){0};
+    c.file = fopen(path, "r+e");
+    if (!c.file && errno == ENOENT) return LS_OK;
+    if (!c.file) return ls_fail_errno(LS_ERR_INPUT, "cannot open the metrics %s", path);
+    LS_TRY_OUT(scan_file(&c, path));
+    LS_TRY_OUT(shorten(&c, path));
+    if (report) *report = c.report;
+out:
+    /* The stream itself wrote nothing, so closing it cannot fail in a way that matters. */
+    (void)fclose(c.file);
+    return status;
+}

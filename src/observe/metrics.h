@@ -1,0 +1,56 @@
+/* metrics.h: the numbers of a run as JSON lines: one object a line, in a file that is only ever appended to.
+ *
+ *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan"}
+ *
+ * 1. A line leaves in one write(2) and is complete: where the disk is full, what was written of it is taken back.
+ * 2. Numbers read back to the same bits. NaN and infinities are the texts "nan", "inf", "-inf", so every line is JSON.
+ * 3. Text that is not UTF-8 is made so, with U+FFFD for each wrong byte.
+ * 4. Nothing is allocated after ls_metrics_open().
+ *
+ * "step" is the number of steps done when the line was written, so that a checkpoint of step s belongs to the lines up
+ * to s. One thread at a time. All functions but open and cut do nothing for NULL: workers that keep no metrics need no
+ * branches. */
+#ifndef LS_OBSERVE_METRICS_H
+#define LS_OBSERVE_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { LS_METRICS_LINE_MAX = 64 * 1024 }; /* bytes, newline included */
+
+typedef struct ls_metrics ls_metrics;
+
+/* Makes the file unless it is there. Of a run that goes on, ls_metrics_cut() must have been called before. */
+ls_status ls_metrics_open(const char *path, ls_metrics **out);
+/* What was begun but not ended is dropped. */
+ls_status ls_metrics_close(ls_metrics *metrics);
+
+/* A line: begin, members, end. Keys are plain words. A line that grows too long is reported at its end, and not
+ * written. */
+void ls_metrics_begin(ls_metrics *metrics);
+void ls_metrics_add_i64(ls_metrics *metrics, const char *key, int64_t value);
+void ls_metrics_add_f64(ls_metrics *metrics, const char *key, double value);
+/* Two members: the number, and under "<key>_hex" its hex float. */
+void ls_metrics_add_hex(ls_metrics *metrics, const char *key, double value);
+void ls_metrics_add_bool(ls_metrics *metrics, const char *key, bool value);
+void ls_metrics_add_text(ls_metrics *metrics, const char *key, const char *text);
+ls_status ls_metrics_end(ls_metrics *metrics);
+
+/* Forces what was written to disk: to be called before a checkpoint is completed, so that no power cut can leave a
+ * checkpoint without its lines. */
+ls_status ls_metrics_sync(ls_metrics *metrics);
+
+typedef struct ls_metrics_cut_report {
+    int64_t kept;          /* lines */
+    int64_t dropped;       /* lines of later steps */
+    int64_t damaged_bytes; /* from the first line that is no JSON object on, the torn last line among them */
+} ls_metrics_cut_report;
+
+/* Brings the file back to where a checkpoint of `last_step` was made: it ends before the first line whose "step" is
+ * greater, and before the first line that is damaged. A last line that only lacks its newline gets it. A file that is
+ * not there is fine. `report` may be NULL. */
+ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report);
+
+#endif

@@ -1,0 +1,82 @@
+/* schedule.h: the numbers of a step that depend on its number alone: the learning rate, and the scalars of an optimizer
+ * step. The formulas are in docs/arithmetic.md, "Step".
+ *
+ * All in double, with the project's own functions, rounded to fp32 once. Nothing here has a state that a checkpoint
+ * would have to keep: ls_adamw_powers is a running value, but a function of the number of updates only.
+ *
+ * Steps count from 0. With W warm-up steps and N in all, the rate as a share of the peak:
+ *
+ *     1        ____________________  constant
+ *            /|\ \ .                 linear, cosine: from 1 at step W to `min_fraction` at step N
+ *           / |  \   . .        \    wsd: 1, then 1 − √x over the last `decay_fraction`·N steps
+ *     1/W  /  |    \      .  .   |
+ *          0  W                  N */
+#ifndef LS_OPTIM_SCHEDULE_H
+#define LS_OPTIM_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "kernels/optim.h"
+
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+typedef enum ls_lr_kind { LS_LR_CONSTANT, LS_LR_LINEAR, LS_LR_COSINE, LS_LR_WSD, LS_LR_KIND_COUNT } ls_lr_kind;
+
+typedef struct ls_lr_schedule {
+    ls_lr_kind kind;
+    double peak;           /* the rate once the warm-up is over; ≥ 0 */
+    double min_fraction;   /* of the peak, where the decay ends; 0 … 1 */
+    double decay_fraction; /* wsd only: share of the total that decays; 0 … 1 */
+    int64_t warmup_steps;  /* 0: none. May exceed the total: then the warm-up is all there is. */
+    int64_t total_steps;
+} ls_lr_schedule;
+
+/* "constant", "linear", "cosine", "wsd" */
+const char *ls_lr_kind_name(ls_lr_kind kind);
+ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out);
+
+/* LS_ERR_INPUT, naming the member that is out of its range. The functions below expect what passes this. */
+ls_status ls_lr_schedule_check(const ls_lr_schedule *schedule);
+
+/* The rate of `step`; from the total on, that of the end of the decay. */
+double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
+
+/* Whether the total number of steps has an influence on the rate: then another total is another experiment. */
+bool ls_lr_depends_on_total(ls_lr_kind kind);
+/* Whether both schedules give the same rates for the steps before `step`, so that a run of the one may go on from there
+ * as a run of the other. A wsd that has not begun to decay may be made longer. */
+bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step);
+
+/* ---- optimizer steps --------------------------------------------------------------------------------------------- */
+
+typedef struct ls_adamw_options {
+    double beta1, beta2; /* 0 ≤ β < 1 */
+    double epsilon;      /* ≥ 0 */
+} ls_adamw_options;
+
+typedef struct ls_sgd_options {
+    double momentum; /* 0 ≤ μ < 1 */
+    bool nesterov;
+} ls_sgd_options;
+
+ls_status ls_adamw_options_check(const ls_adamw_options *options);
+ls_status ls_sgd_options_check(const ls_sgd_options *options);
+
+/* β1^t and β2^t by repeated multiplication. Zeroed memory stands at nothing and may be moved anywhere. */
+typedef struct ls_adamw_powers {
+    int64_t updates; /* t */
+    double beta1, beta2;
+} ls_adamw_powers;
+
+/* Moves to `updates` ≥ 0: one multiplication for each update forward, from the start for a move backward. */
+void ls_adamw_powers_move(ls_adamw_powers *powers, const ls_adamw_options *options, int64_t updates);
+
+/* For the update that `powers` stands at: 1 is the first; a step that was skipped is no update. `weight_decay` is that
+ * of the group of parameters, `factor` that of ls_clip_factor(). */
+ls_adamw_step ls_adamw_scalars(const ls_adamw_powers *powers, const ls_adamw_options *options, double lr,
+                               double weight_decay, float factor);
+ls_sgd_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double weight_decay, float factor);
+
+#endif

@@ -1,0 +1,64 @@
+/* run_dir.h: what a run leaves behind, the folder of --out.
+ *
+ *     DIR/lock            locked while a process runs in DIR; holds its number and machine
+ *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
+ *     DIR/identity.json   the identity of the run (train/identity.h)
+ *     DIR/config.json     the options as resolved; can be given back with --config
+ *     DIR/metrics.jsonl   observe/metrics.h
+ *     DIR/checkpoints/    checkpoint/store.h
+ *
+ * 1. One process at a time writes in DIR. The lock is flock(2)'s, so it ends with the process, however that ends, and a
+ *    lock file that is left over is no obstacle. Processes forked later share it: it ends with the last of them.
+ * 2. A run is never overwritten: it is continued, or another folder is used.
+ * 3. All files but lock and metrics.jsonl are replaced whole or not at all.
+ *
+ * Belongs to one worker. Errors name the folder and what to do; a full disk is LS_ERR_RESOURCE. */
+#ifndef LS_TRAIN_RUN_DIR_H
+#define LS_TRAIN_RUN_DIR_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "config/options.h"
+#include "observe/metrics.h"
+#include "train/identity.h"
+
+/* START: makes DIR where it is not there, and refuses one that holds a run. RESUME: the opposite. */
+typedef enum ls_run_mode { LS_RUN_START, LS_RUN_RESUME } ls_run_mode;
+
+typedef struct ls_run_dir ls_run_dir;
+
+/* Takes the lock. On failure nothing but an empty new folder and a lock file is left behind. */
+ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out);
+/* Gives the lock back; the metrics must be closed before. NULL is fine. */
+void ls_run_dir_close(ls_run_dir *dir);
+
+/* Whether `path` holds a run; asks nobody's leave and takes no lock. */
+bool ls_run_dir_holds_run(const char *path);
+
+/* All borrowed until close. The path of the folder as given; of its checkpoints and metrics. */
+const char *ls_run_dir_path(const ls_run_dir *dir);
+const char *ls_run_dir_checkpoints(const ls_run_dir *dir);
+const char *ls_run_dir_metrics(const ls_run_dir *dir);
+
+/* Where a fork began: step `step` of the run or checkpoint at `path`, whose identity was `identity`. */
+typedef struct ls_run_parent {
+    const char *path;
+    int64_t step;
+    const ls_identity *identity;
+} ls_run_parent;
+
+/* Makes DIR a run: parent.json of a fork (NULL: none), identity.json, config.json. Of a run that goes on, the last two
+ * are replaced. */
+ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
+                           const ls_run_parent *parent);
+/* The identity that begin() left here. */
+ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
+
+/* Opens the metrics to append to, cut back to `step` steps done (0: a new run, or one that starts again); what was
+ * damaged is told in the log. */
+ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **out);
+
+#endif
