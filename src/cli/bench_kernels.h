@@ -60,6 +60,7 @@ typedef struct ls_kbench_row {
     int item;              /* what it is to its part */
     ls_kbench_shape shape; /* of a product */
     bool for_peer;         /* the peer can do the same */
+    bool for_scaling;      /* what the threads gain is measured too */
     bool is_flops;         /* the work counts operations, not bytes */
     double work;           /* of one call */
     double elems;          /* of one call, for ns per element; 0: says nothing */
@@ -67,6 +68,9 @@ typedef struct ls_kbench_row {
     bool has_peer;         /* the peer's times are there */
     double seconds[LS_KBENCH_ROUNDS_MAX], peer_seconds[LS_KBENCH_ROUNDS_MAX];
     double yard_rate[LS_KBENCH_ROUNDS_MAX]; /* 0: the yardstick is the peak */
+    /* The rate over that of one thread, divided by the same of multiply-adds in registers on the same CPUs: 1 when the
+     * threads lose nothing but what the CPUs themselves lose by working together. 0: not measured. */
+    double scaling[LS_KBENCH_ROUNDS_MAX];
 } ls_kbench_row;
 
 typedef struct ls_kbench_rows {
@@ -119,8 +123,9 @@ float ls_kbench_value(size_t i);
 /* ---- yardsticks (bench_kernels_peak.c, bench_kernels_loop.c) ---- */
 
 /* fp32 operations a second of all threads together with operands that never leave registers; 0: no fma known here.
- * The best of some tries. */
+ * The best of some tries, and their median. */
 double ls_kbench_peak(const ls_kbench_env *env);
+double ls_kbench_fma_rate(const ls_kbench_env *env);
 /* Streams of floats; an output may be an input. */
 typedef struct ls_kbench_loop {
     int reads, writes;
@@ -162,7 +167,7 @@ ls_status ls_kbench_peer_run(const char *path, const cpu_set_t *cpus, ls_kbench_
 void ls_kbench_print_header(const ls_kbench_machine *machine);
 /* The rows of machine->threads[count_index]. */
 void ls_kbench_print_rows(const ls_kbench_machine *machine, int count_index, const ls_kbench_rows *rows);
-/* One line for each row with a peer, and the geometric mean of each number of threads. */
+/* One line for each row with a peer, the geometric mean of each number of threads, and what threads gain. */
 void ls_kbench_print_ratios(const ls_kbench_machine *machine, const ls_kbench_rows *rows);
 ls_status ls_kbench_print_json(const ls_kbench_machine *machine, const ls_kbench_rows *rows);
 

@@ -18,30 +18,31 @@ enum { FORWARD = 1, INPUTS = 2, WEIGHTS = 4, ALL = 7, CHECKS = 16, SLICES = 8 };
 typedef struct layer {
     int group;
     bool quick; /* measured by --quick too */
+    bool scaling;
     int forms;
     size_t tokens, out, in;
 } layer;
 
 static const layer layers[] = {
     /* GPT-2 124M: query, key and value; attention output; MLP up and down; vocabulary */
-    {0, false, ALL, 256, 2304, 768},
-    {0, false, ALL, 256, 768, 768},
-    {0, false, ALL, 256, 3072, 768},
-    {0, false, ALL, 256, 768, 3072},
-    {1, false, ALL, 256, 50257, 768},
-    {2, false, ALL, 1024, 2304, 768},
-    {2, false, ALL, 1024, 768, 768},
-    {2, false, ALL, 1024, 3072, 768},
-    {2, false, ALL, 1024, 768, 3072},
+    {0, false, false, ALL, 256, 2304, 768},
+    {0, false, false, ALL, 256, 768, 768},
+    {0, false, false, ALL, 256, 3072, 768},
+    {0, false, false, ALL, 256, 768, 3072},
+    {1, false, false, ALL, 256, 50257, 768},
+    {2, false, false, ALL, 1024, 2304, 768},
+    {2, false, false, ALL, 1024, 768, 768},
+    {2, false, true, ALL, 1024, 3072, 768},
+    {2, false, false, ALL, 1024, 768, 3072},
     /* a block of Llama 1B */
-    {3, false, FORWARD, 256, 2048, 2048},
-    {3, false, FORWARD, 256, 8192, 2048},
-    {3, false, FORWARD, 256, 2048, 8192},
+    {3, false, false, FORWARD, 256, 2048, 2048},
+    {3, false, true, FORWARD, 256, 8192, 2048},
+    {3, false, false, FORWARD, 256, 2048, 8192},
     /* few tokens, and sizes that fit no tile */
-    {4, true, FORWARD, 64, 768, 768},
-    {4, true, FORWARD, 4, 768, 768},
-    {4, true, FORWARD, 1, 3072, 768},
-    {4, true, ALL, 127, 1001, 333},
+    {4, true, true, FORWARD, 64, 768, 768},
+    {4, true, false, FORWARD, 4, 768, 768},
+    {4, true, false, FORWARD, 1, 3072, 768},
+    {4, true, false, ALL, 127, 1001, 333},
 };
 
 /* These stand beside the same product in fp32 with one slice. */
@@ -59,7 +60,7 @@ const char *ls_kbench_form_name(ls_gemm_form form) {
 
 static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
 
-static ls_status add_row(ls_kbench_rows *rows, int threads, int group, ls_kbench_shape s) {
+static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scaling, ls_kbench_shape s) {
     ls_kbench_row *row = ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads);
     if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
     snprintf(row->name, sizeof row->name, "gemm/%s/%zux%zux%zu%s", ls_kbench_form_name(s.form), s.m, s.n, s.k,
@@ -69,6 +70,7 @@ static ls_status add_row(ls_kbench_rows *rows, int threads, int group, ls_kbench
     row->group = group;
     row->shape = s;
     row->for_peer = !is_variant(&s);
+    row->for_scaling = scaling && threads > 1;
     row->is_flops = true;
     row->work = 2.0 * (double)s.m * (double)s.n * (double)s.k;
     row->yardstick = is_variant(&s) ? "plain" : "peak";
@@ -82,14 +84,14 @@ ls_status ls_kbench_gemm_list(ls_kbench_rows *rows, int threads, bool quick) {
         ls_kbench_shape forward = {LS_GEMM_NT, l->tokens, l->out, l->in, 1, LS_F32};
         ls_kbench_shape inputs = {LS_GEMM_NN, l->tokens, l->in, l->out, 1, LS_F32};
         ls_kbench_shape weights = {LS_GEMM_TN, l->out, l->in, l->tokens, 1, LS_F32};
-        if (l->forms & FORWARD) LS_TRY(add_row(rows, threads, l->group, forward));
-        if (l->forms & INPUTS) LS_TRY(add_row(rows, threads, l->group, inputs));
-        if (l->forms & WEIGHTS) LS_TRY(add_row(rows, threads, l->group, weights));
+        if (l->forms & FORWARD) LS_TRY(add_row(rows, threads, l->group, l->scaling, forward));
+        if (l->forms & INPUTS) LS_TRY(add_row(rows, threads, l->group, l->scaling, inputs));
+        if (l->forms & WEIGHTS) LS_TRY(add_row(rows, threads, l->group, l->scaling, weights));
     }
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         ls_kbench_shape s = variants[i];
         if (quick) s.n /= 8;
-        LS_TRY(add_row(rows, threads, layers[sizeof layers / sizeof *layers - 1].group + 1, s));
+        LS_TRY(add_row(rows, threads, layers[sizeof layers / sizeof *layers - 1].group + 1, false, s));
     }
     return LS_OK;
 }
@@ -189,8 +191,21 @@ out:
     return status;
 }
 
+/* All four rates are from this round. The calling thread stays on the first of the CPUs. */
+static ls_status measure_scaling(const ls_kbench_env *env, ls_kbench_row *row) {
+    ls_kbench_env alone = *env;
+    alone.pool = NULL;
+    alone.threads = 1;
+    double all_fma = ls_kbench_fma_rate(env), one_fma = ls_kbench_fma_rate(&alone), one_seconds = 0;
+    if (one_fma <= 0) return LS_OK;
+    LS_TRY(time_shape(&alone, &row->shape, &one_seconds));
+    row->scaling[env->round] = one_seconds / row->seconds[env->round] / (all_fma / one_fma);
+    return LS_OK;
+}
+
 ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row) {
     LS_TRY(time_shape(env, &row->shape, &row->seconds[env->round]));
+    if (row->for_scaling) LS_TRY(measure_scaling(env, row));
     if (!is_variant(&row->shape)) return LS_OK;
     return ls_kbench_gemm_rate(env, row->shape.m, row->shape.n, row->shape.k, &row->yard_rate[env->round]);
 }

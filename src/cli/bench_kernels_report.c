@@ -17,7 +17,7 @@ static double median_of(const double *values, int count) {
 
 /* The medians of one row. */
 typedef struct figures {
-    double seconds, rate, share, peer_seconds, ratio; /* 0: not measured */
+    double seconds, rate, share, peer_seconds, ratio, scaling; /* 0: not measured */
 } figures;
 
 static double peak_of(const ls_kbench_machine *machine, int threads) {
@@ -31,6 +31,7 @@ static figures figures_of(const ls_kbench_machine *machine, const ls_kbench_row 
     double yard_rate = median_of(row->yard_rate, machine->rounds);
     if (yard_rate <= 0) yard_rate = peak_of(machine, row->threads);
     f.rate = row->work / f.seconds;
+    f.scaling = median_of(row->scaling, machine->rounds);
     if (yard_rate > 0) f.share = f.rate / yard_rate;
     if (row->has_peer) {
         f.peer_seconds = median_of(row->peer_seconds, machine->rounds);
@@ -51,7 +52,8 @@ void ls_kbench_print_header(const ls_kbench_machine *machine) {
            "of gemm: the rate / that of a product as large as the layer beside it; operations that a causal mask hides "
            "do not count.\n"
            "of loop: the rate / that of a plain loop over as many streams; GB/s: what must be read and written once, "
-           "10^9 bytes.\n");
+           "10^9 bytes.\n"
+           "scaling: the rate / that of one thread, over the same of multiply-adds in registers on the same CPUs.\n");
     if (machine->peer != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");
     fflush(stdout);
 }
@@ -112,6 +114,13 @@ void ls_kbench_print_ratios(const ls_kbench_machine *machine, const ls_kbench_ro
         double mean = geometric_mean(machine, rows, machine->threads[c]);
         if (mean > 0) printf("ratio gemm/geomean/threads=%d %.2f\n", machine->threads[c], mean);
     }
+    for (int i = 0; i < rows->count; i++) {
+        const ls_kbench_row *row = &rows->row[i];
+        double scaling = figures_of(machine, row).scaling;
+        if (scaling <= 0) continue;
+        printf("%sscaling %s/threads=%d %.2f\n", first ? "\n" : "", row->name, row->threads, scaling);
+        first = false;
+    }
 }
 
 /* ---- JSON ---- */
@@ -132,6 +141,7 @@ static json_t *row_json(const ls_kbench_machine *machine, const ls_kbench_row *r
         failed |= put(object, "yardstick", json_string(row->yardstick));
         failed |= put(object, "of_yardstick", json_real(f.share));
     }
+    if (f.scaling > 0) failed |= put(object, "scaling", json_real(f.scaling));
     if (row->has_peer) {
         failed |= put(object, "peer_time_us", json_real(1e6 * f.peer_seconds));
         failed |= put(object, "ratio", json_real(f.ratio));

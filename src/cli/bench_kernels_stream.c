@@ -14,10 +14,15 @@ enum { TASKS_A_THREAD = 4, GRAIN = LS_SQUARE_BLOCK, COLUMN_GRAIN = 16 };
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* --quick takes a sixteenth of the rows, or of the elements of a flat vector. */
+/* --quick takes a sixteenth of the rows, or a 64th of a flat vector, and leaves out the second size of a kernel. */
 static void case_size(const ls_kbench_case *c, bool quick, size_t *rows, size_t *columns) {
     *rows = quick && c->rows > 1 ? c->rows / 16 : c->rows;
-    *columns = quick && c->rows == 1 ? c->columns / 16 : c->columns;
+    *columns = quick && c->rows == 1 ? c->columns / 64 : c->columns;
+}
+
+static bool has_case(const ls_kbench_case *c, bool quick) {
+    bool second = c > ls_kbench_cases && strcmp(c->name, c[-1].name) == 0 && c->family == c[-1].family;
+    return !(quick && second);
 }
 
 ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, int threads, bool quick) {
@@ -25,7 +30,7 @@ ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, i
         const ls_kbench_case *c = &ls_kbench_cases[i];
         size_t lines, columns;
         char size[32];
-        if (c->family != family) continue;
+        if (c->family != family || !has_case(c, quick)) continue;
         ls_kbench_row *row = ls_kbench_row_add(rows, family, threads);
         if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
         case_size(c, quick, &lines, &columns);
@@ -44,25 +49,50 @@ ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, i
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-enum { LONGEST = 8 << 20, LONGEST_QUICK = LONGEST / 16, TEMPLATES = 2 };
+enum { TEMPLATES = 2, TEMPLATE_ELEMS = 1 << 16, VOCABULARY = 50257 };
 
 struct ls_kbench_memory {
     ls_kbench_data data;
-    float *fresh[TEMPLATES]; /* what streams hold before a case: numbers of both signs, positive numbers */
+    float *block;            /* the streams of the case that is measured lie here, one behind the other */
+    float *fresh[TEMPLATES]; /* what streams hold before a case, over and over: numbers of both signs, positive ones */
 };
 
 void ls_kbench_memory_close(ls_kbench_memory *memory) {
     if (memory == NULL) return;
     ls_kbench_data *d = &memory->data;
-    for (int s = 0; s < LS_KBENCH_STREAMS; s++) free(d->stream[s]);
     for (int i = 0; i < TEMPLATES; i++) free(memory->fresh[i]);
     for (int i = 0; i < 2; i++) free(d->per_row[i]);
     for (int i = 0; i < 4; i++) free(d->per_column[i]);
     for (int i = 0; i < 2; i++) free(d->tables[i]);
+    free(memory->block);
     free(d->half);
     free(d->ids);
     free(d->sums);
     free(memory);
+}
+
+static size_t vocabulary_of(bool quick) { return quick ? VOCABULARY / 16 : VOCABULARY; }
+
+static int stream_count(const ls_kbench_case *c) { return c->reads + c->writes - c->in_place; }
+
+/* What the loop takes of each stream, to have as many bytes as the kernel. */
+static size_t loop_elems(const ls_kbench_case *c, bool quick) {
+    size_t rows, columns;
+    case_size(c, quick, &rows, &columns);
+    if (c->bytes <= 0) return rows * columns;
+    return (size_t)((double)(rows * columns) * c->bytes / sizeof(float)) / (size_t)(c->reads + c->writes);
+}
+
+/* Room for stream s; the table of tokens is longer than what is read of it. */
+static size_t stream_elems(const ls_kbench_case *c, int s, bool quick) {
+    if (c->family == LS_KBENCH_EMBED && s == 0) return vocabulary_of(quick) * c->columns;
+    return (loop_elems(c, quick) + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+static size_t case_elems(const ls_kbench_case *c, bool quick) {
+    size_t elems = 0;
+    for (int s = 0; s < stream_count(c); s++) elems += stream_elems(c, s, quick);
+    return elems;
 }
 
 static ls_status floats_open(size_t elems, float **out) {
@@ -73,16 +103,24 @@ static ls_status floats_open(size_t elems, float **out) {
     return LS_OK;
 }
 
-static ls_status streams_open(ls_kbench_memory *memory) {
+static ls_status streams_open(ls_kbench_memory *memory, bool quick) {
     ls_kbench_data *d = &memory->data;
+    size_t longest = 0, longest_half = 0;
     void *half = NULL;
-    for (int s = 0; s < LS_KBENCH_STREAMS; s++) LS_TRY(floats_open(d->stream_elems, &d->stream[s]));
-    for (int i = 0; i < TEMPLATES; i++) LS_TRY(floats_open(d->stream_elems, &memory->fresh[i]));
-    for (size_t i = 0; i < d->stream_elems; i++)
+    for (const ls_kbench_case *c = ls_kbench_cases; c < ls_kbench_cases + ls_kbench_case_count; c++) {
+        size_t rows, columns, elems = case_elems(c, quick);
+        if (!has_case(c, quick)) continue;
+        case_size(c, quick, &rows, &columns);
+        if (elems > longest) longest = elems;
+        if (c->bytes > 0 && rows * columns > longest_half) longest_half = rows * columns;
+    }
+    LS_TRY(floats_open(longest, &memory->block));
+    for (int i = 0; i < TEMPLATES; i++) LS_TRY(floats_open(TEMPLATE_ELEMS, &memory->fresh[i]));
+    for (size_t i = 0; i < TEMPLATE_ELEMS; i++)
         if (memory->fresh[1][i] <= 0) memory->fresh[1][i] = 0x1p-10f - memory->fresh[1][i];
-    LS_TRY(ls_kbench_alloc(d->stream_elems * sizeof *d->half, &half));
+    LS_TRY(ls_kbench_alloc(longest_half * sizeof *d->half, &half));
     d->half = half;
-    for (size_t i = 0; i < d->stream_elems; i++) d->half[i] = ls_bf16_from_f32(ls_kbench_value(i));
+    for (size_t i = 0; i < longest_half; i++) d->half[i] = ls_bf16_from_f32(ls_kbench_value(i));
     return LS_OK;
 }
 
@@ -106,8 +144,7 @@ ls_status ls_kbench_memory_open(bool quick, ls_kbench_memory **out) {
     ls_status status = LS_OK;
     ls_kbench_memory *memory = calloc(1, sizeof *memory);
     if (memory == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes", sizeof *memory);
-    memory->data.stream_elems = quick ? LONGEST_QUICK : LONGEST;
-    LS_TRY_OUT(streams_open(memory));
+    LS_TRY_OUT(streams_open(memory, quick));
     LS_TRY_OUT(side_open(&memory->data));
     *out = memory;
     return LS_OK;
@@ -116,18 +153,23 @@ out:
     return status;
 }
 
-/* Kernels and loops of other cases have changed the streams. */
+/* Lays the streams of the case into the block and fills them: kernels and loops of other cases have changed it. */
 static const ls_kbench_data *prepare(const ls_kbench_env *env, const ls_kbench_case *c) {
     ls_kbench_data *d = &env->memory->data;
+    float *at = env->memory->block;
     d->kernels = env->kernels;
+    d->vocabulary = vocabulary_of(env->quick);
     case_size(c, env->quick, &d->rows, &d->columns);
-    assert(d->rows * d->columns <= d->stream_elems && d->rows <= LS_KBENCH_SIDE_ELEMS);
-    bool table = c->family == LS_KBENCH_EMBED; /* of tokens: as long as the stream */
-    size_t elems = table ? d->stream_elems : d->rows * d->columns;
-    for (int s = 0; s < LS_KBENCH_STREAMS; s++)
-        memcpy(d->stream[s], env->memory->fresh[s == LS_KBENCH_POSITIVE], elems * sizeof(float));
-    for (uint32_t i = 0; i < d->rows; i++)
-        d->ids[i] = (int32_t)((i * 2654435761u >> 4) % (uint32_t)(d->stream_elems / d->columns));
+    assert(d->rows <= LS_KBENCH_SIDE_ELEMS && stream_count(c) <= LS_KBENCH_STREAMS);
+    for (int s = 0; s < stream_count(c); s++) {
+        size_t elems = stream_elems(c, s, env->quick);
+        d->stream[s] = at;
+        for (size_t i = 0; i < elems; i += TEMPLATE_ELEMS)
+            memcpy(at + i, env->memory->fresh[c->positive >> s & 1],
+                   min_size(TEMPLATE_ELEMS, elems - i) * sizeof(float));
+        at += elems;
+    }
+    for (uint32_t i = 0; i < d->rows; i++) d->ids[i] = (int32_t)((i * 2654435761u >> 4) % (uint32_t)d->vocabulary);
     for (size_t i = 0; i <= LS_KBENCH_VOCABULARY_SLICES; i++)
         d->bounds[i] = d->columns * i / LS_KBENCH_VOCABULARY_SLICES;
     return d;
@@ -187,15 +229,14 @@ static double time_kernel(const ls_kbench_env *env, job *j) {
     return ls_kbench_time(env, run_kernel, j);
 }
 
-/* As many bytes in as many streams; values may grow, which costs nothing. */
-static double time_loop(const ls_kbench_env *env, job *j, double bytes) {
+/* Values may grow, which costs nothing. */
+static double time_loop(const ls_kbench_env *env, job *j) {
     const ls_kbench_case *c = j->c;
     const ls_kbench_data *d = j->data;
-    int streams = c->reads + c->writes;
     j->loop = (ls_kbench_loop){.reads = c->reads, .writes = c->writes};
     for (int r = 0; r < c->reads; r++) j->loop.in[r] = d->stream[r];
     for (int w = 0; w < c->writes; w++) j->loop.out[w] = d->stream[w < c->in_place ? w : c->reads + w - c->in_place];
-    job_divide(j, (size_t)(bytes / sizeof(float)) / (size_t)streams, GRAIN);
+    job_divide(j, loop_elems(c, env->quick), GRAIN);
     return ls_kbench_time(env, run_loop, j);
 }
 
@@ -203,5 +244,5 @@ void ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row) {
     const ls_kbench_case *c = &ls_kbench_cases[row->item];
     job j = {.c = c, .data = prepare(env, c), .pool = env->pool};
     row->seconds[env->round] = time_kernel(env, &j);
-    row->yard_rate[env->round] = row->work / time_loop(env, &j, row->work);
+    row->yard_rate[env->round] = row->work / time_loop(env, &j);
 }

@@ -1,7 +1,8 @@
 /* bench_kernels_stream.h: the kernels that go through memory once, as `lockstep bench kernels` measures them.
  *
  * A case works on streams of rows × columns numbers. Its function does a range of rows, columns or elements, so that
- * threads share the work as the kernel's contract allows. */
+ * threads share the work as the kernel's contract allows. The plain loop beside it goes through the same memory: as
+ * many bytes, in as many streams, of which as many are written in place. */
 #ifndef LS_CLI_BENCH_KERNELS_STREAM_H
 #define LS_CLI_BENCH_KERNELS_STREAM_H
 
@@ -11,9 +12,9 @@
 #include "cli/bench_kernels.h"
 
 enum {
-    LS_KBENCH_STREAMS = 4,
-    LS_KBENCH_POSITIVE = 2, /* the stream with no negative numbers */
+    LS_KBENCH_STREAMS = 5,
     LS_KBENCH_SIDE_ELEMS = 1 << 17,
+    LS_KBENCH_POSITIONS = 1024,
     LS_KBENCH_VOCABULARY_SLICES = 8
 };
 
@@ -22,13 +23,13 @@ typedef enum ls_kbench_split { LS_KBENCH_BY_ROWS, LS_KBENCH_BY_COLUMNS, LS_KBENC
 typedef struct ls_kbench_data {
     const ls_kernels *kernels;
     size_t rows, columns;
-    size_t stream_elems; /* room in each stream */
-    float *stream[LS_KBENCH_STREAMS];
-    uint16_t *half;       /* as long as a stream */
+    float *stream[LS_KBENCH_STREAMS]; /* those that the loop of this case has */
+    uint16_t *half;
     float *per_row[2];    /* mean and rstd; LS_KBENCH_SIDE_ELEMS each, as all below */
     float *per_column[4]; /* weights, bias and their gradients */
-    float *tables[2];     /* cos and sin */
-    int32_t *ids;         /* of tokens in a table that fills a stream */
+    float *tables[2];     /* cos and sin of LS_KBENCH_POSITIONS */
+    int32_t *ids;         /* of tokens */
+    size_t vocabulary;    /* rows of the table of tokens, which is stream 0 */
     double *sums;
     size_t bounds[LS_KBENCH_VOCABULARY_SLICES + 1]; /* of a row of logits */
 } ls_kbench_data;
@@ -41,6 +42,7 @@ typedef struct ls_kbench_case {
     int reads, writes, in_place; /* streams of a plain loop like it; the first writes go back to the first reads */
     double bytes;                /* for each element; 0: those of the streams */
     void (*run)(const ls_kbench_data *d, size_t begin, size_t end);
+    unsigned positive; /* bit s: stream s has no negative numbers */
 } ls_kbench_case;
 
 extern const ls_kbench_case ls_kbench_cases[];

@@ -1,7 +1,6 @@
 /* contract.h: the layers, written from docs/arithmetic.md in plain loops over single values.
  *
- * Shares nothing with the kernels but the elementary functions, of which it takes one value at a time from the portable
- * table. Row r of an array starts at r·stride. */
+ * Shares nothing with the kernels. Row r of an array starts at r·stride. */
 #ifndef LS_TESTS_CONTRACT_H
 #define LS_TESTS_CONTRACT_H
 
@@ -10,43 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/math.h"
+#include "contract_f32.h"
 
-/* ---- elementary functions -----------------------------------------------------------------------------------------
- */
-
-static inline const ls_math_kernels *contract_math(void) {
-    static ls_math_kernels table;
-    if (!table.exp) ls_math_kernels_fill_portable(&table);
-    return &table;
-}
-
-static inline float contract_exp(float x) {
-    float y;
-    contract_math()->exp(&y, &x, 1);
-    return y;
-}
-
-static inline float contract_log(float x) {
-    float y;
-    contract_math()->log(&y, &x, 1);
-    return y;
-}
-
-static inline float contract_tanh(float x) {
-    float y;
-    contract_math()->tanh(&y, &x, 1);
-    return y;
-}
-
-static inline float contract_sigmoid(float x) {
-    float y;
-    contract_math()->sigmoid(&y, &x, 1);
-    return y;
-}
-
-/* ---- sums and maximum ---------------------------------------------------------------------------------------------
- */
+/* ---- sums and maximum -------------------------------------------------------------------------------------------- */
 
 static inline float contract_fold(float *lane) {
     for (int step = 8; step >= 1; step /= 2)
@@ -81,8 +46,7 @@ static inline float contract_max(float a, float b) {
     return signbit(a) ? b : a;
 }
 
-/* ---- norms --------------------------------------------------------------------------------------------------------
- */
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 enum { CONTRACT_COLUMNS = 1024 };
 
@@ -130,8 +94,7 @@ static inline void contract_norm_backward(float *dx, const float *dy, const floa
     }
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 static inline float contract_gelu(float x) {
     const float c0 = 0x1.988454p-1f, c1 = 0x1.2444f2p-5f;
@@ -165,8 +128,7 @@ static inline float contract_gated_dgate(float dy, float gate, float up) {
     return a * contract_silu_slope(gate);
 }
 
-/* ---- rotary embedding ---------------------------------------------------------------------------------------------
- */
+/* ---- rotary embedding -------------------------------------------------------------------------------------------- */
 
 /* One head; sign is +1 forward and −1 backward. */
 static inline void contract_rope(float *y, const float *x, const float *cos_row, const float *sin_row, float sign,
@@ -179,8 +141,7 @@ static inline void contract_rope(float *y, const float *x, const float *cos_row,
     }
 }
 
-/* ---- softmax cross-entropy ----------------------------------------------------------------------------------------
- */
+/* ---- softmax cross-entropy --------------------------------------------------------------------------------------- */
 
 enum { CONTRACT_SLICES = 64 };
 
@@ -212,8 +173,7 @@ static inline float contract_dz(float z, float m, float l, int is_target, float 
     return (p - (is_target ? 1.0f : 0.0f)) * g;
 }
 
-/* ---- optimizers ---------------------------------------------------------------------------------------------------
- */
+/* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
 typedef struct contract_adamw {
     float f, beta1, rest1, beta2, rest2, a, r, eps, decay;
@@ -251,8 +211,7 @@ static inline double contract_squares(const float *x, size_t n) {
     return lane[0];
 }
 
-/* ---- number formats -----------------------------------------------------------------------------------------------
- */
+/* ---- number formats ---------------------------------------------------------------------------------------------- */
 
 static inline uint16_t contract_bf16(float x) {
     uint32_t bits;

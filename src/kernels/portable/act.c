@@ -1,4 +1,5 @@
 /* act.c: activations, bias and residual for any CPU. */
+#define LSK_FMA_ONCE
 #include "kernels/simd/portable.h"
 #define LSK_NAME(stem) stem##_portable
 #include "kernels/loops/act_loops.h"

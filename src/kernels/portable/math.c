@@ -1,4 +1,5 @@
 /* math.c: the elementary functions for any CPU. */
+#define LSK_FMA_ONCE
 #include "kernels/simd/portable.h"
 #define LSK_NAME(stem) stem##_portable
 #include "kernels/loops/math_loops.h"

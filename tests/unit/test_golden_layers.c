@@ -1,0 +1,396 @@
+/* test_golden_layers.c: the bits of every layer kernel, recorded: the same on every ISA, on ARM64 and on x86-64.
+ *
+ * A case fills its inputs from Philox, first with −4 … 4 and then with any bits, runs one kernel on odd shapes with
+ * gaps between rows and with the ranges that threads would take, and hashes all outputs, every NaN being one. A hash
+ * that changes means that numbers of training runs change: then the arithmetic version of docs/arithmetic.md changes
+ * too. That the bits are right is for the other tests. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cpu.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "kernels/kernels.h"
+
+/* PLAIN: −4 … 4. WILD: any bits, with zeros, subnormals, infinities and NaN among them. */
+typedef enum kind { PLAIN, WILD } kind;
+
+enum { MEMORY = 1 << 19, HASHES = 128, GAP = 3 };
+
+typedef struct golden {
+    const ls_kernels *k;
+    kind of;
+    uint32_t fills;
+    size_t used;
+    int count;
+    ls_hash128 hashes[HASHES];
+} golden;
+
+static float memory[MEMORY];
+
+static float *take(golden *g, size_t n) {
+    assert_true(g->used + n <= MEMORY);
+    float *at = memory + g->used;
+    g->used += n;
+    return at;
+}
+
+static float number(ls_rng_key key, uint64_t index, kind of) {
+    uint32_t bits = ls_rng_u32(key, index);
+    float x;
+    if (of == PLAIN) return ((float)(bits >> 8) * 0x1p-24f - 0.5f) * 8.0f;
+    if (index % 11 == 3) bits &= 0x807FFFFFu;
+    if (index % 13 == 5) bits &= 0x80000000u;
+    /* Most within the range where functions do something. */
+    if (index % 3 != 0) bits = (bits & 0x81FFFFFFu) | 0x3E000000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Random numbers, others for each call. */
+static float *fresh(golden *g, size_t n) {
+    float *to = take(g, n);
+    ls_rng_key key = ls_rng_key_make(20, g->fills++, n);
+    for (size_t i = 0; i < n; i++) to[i] = number(key, i, g->of);
+    return to;
+}
+
+static uint16_t *fresh_halves(golden *g, size_t n) {
+    void *to = take(g, (n + 1) / 2);
+    ls_rng_key key = ls_rng_key_make(20, g->fills++, n);
+    for (size_t i = 0; i < n; i++) ((uint16_t *)to)[i] = (uint16_t)ls_rng_u32(key, i);
+    return to;
+}
+
+static void keep_hash(golden *g, ls_hash128 hash) {
+    assert_true(g->count < HASHES);
+    g->hashes[g->count++] = hash;
+}
+
+static void keep(golden *g, const float *values, size_t n) { keep_hash(g, ls_hash_f32(values, n)); }
+static void keep_bytes(golden *g, const void *data, size_t bytes) { keep_hash(g, ls_hash_bytes(data, bytes)); }
+
+typedef struct shape {
+    size_t rows, C, stride;
+} shape;
+static const shape shapes[] = {{3, 1, 1}, {5, 17, 17 + GAP}, {11, 100, 100 + GAP}, {2, 769, 769}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+#define EACH_SHAPE(s) for (const shape *s = shapes; s < shapes + N_SHAPES; s++)
+
+/* ---- norm -------------------------------------------------------------------------------------------------------- */
+
+static void layer_norm(golden *g) {
+    EACH_SHAPE(s) {
+        size_t n = s->rows * s->stride, cut = s->C / 3;
+        float *x = fresh(g, n), *w = fresh(g, s->C), *b = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
+        float *dw = fresh(g, s->C), *db = fresh(g, s->C), *mean = fresh(g, s->rows), *rstd = fresh(g, s->rows);
+        const ls_norm_kernels *k = &g->k->norm;
+        k->layer_forward(y, s->stride, mean, rstd, x, s->stride, w, b, 1e-5f, s->rows, s->C);
+        keep(g, y, n), keep(g, mean, s->rows), keep(g, rstd, s->rows);
+        k->layer_backward(y, s->stride, dy, s->stride, x, s->stride, w, mean, rstd, s->rows, s->C);
+        k->layer_params(dw, db, dy, s->stride, x, s->stride, mean, rstd, s->rows, 0, cut);
+        k->layer_params(dw, db, dy, s->stride, x, s->stride, mean, rstd, s->rows, cut, s->C);
+        keep(g, y, n), keep(g, dw, s->C), keep(g, db, s->C);
+    }
+}
+
+static void rms_norm(golden *g) {
+    EACH_SHAPE(s) {
+        size_t n = s->rows * s->stride, cut = s->C / 3;
+        float *x = fresh(g, n), *w = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
+        float *dw = fresh(g, s->C), *rstd = fresh(g, s->rows);
+        const ls_norm_kernels *k = &g->k->norm;
+        k->rms_forward(y, s->stride, rstd, x, s->stride, w, 1e-5f, s->rows, s->C);
+        keep(g, y, n), keep(g, rstd, s->rows);
+        k->rms_backward(y, s->stride, dy, s->stride, x, s->stride, w, rstd, s->rows, s->C);
+        k->rms_params(dw, dy, s->stride, x, s->stride, rstd, s->rows, 0, cut);
+        k->rms_params(dw, dy, s->stride, x, s->stride, rstd, s->rows, cut, s->C);
+        keep(g, y, n), keep(g, dw, s->C);
+    }
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------- */
+
+enum { FLAT = 4099 };
+
+static void gelu(golden *g) {
+    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
+    g->k->act.gelu_forward(y, x, FLAT);
+    keep(g, y, FLAT);
+    g->k->act.gelu_backward(y, dy, x, FLAT);
+    keep(g, y, FLAT);
+}
+
+static void silu(golden *g) {
+    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
+    g->k->act.silu_forward(y, x, FLAT);
+    keep(g, y, FLAT);
+    g->k->act.silu_backward(y, dy, x, FLAT);
+    keep(g, y, FLAT);
+}
+
+static void gated(golden *g) {
+    EACH_SHAPE(s) {
+        size_t n = s->rows * s->stride;
+        float *gate = fresh(g, n), *up = fresh(g, n), *dy = fresh(g, n), *y = fresh(g, n);
+        g->k->act.gated_forward(y, s->stride, gate, up, s->stride, s->rows, s->C);
+        keep(g, y, n);
+        g->k->act.gated_backward(gate, up, s->stride, dy, s->stride, gate, up, s->stride, s->rows, s->C);
+        keep(g, gate, n), keep(g, up, n);
+    }
+}
+
+static void bias(golden *g) {
+    EACH_SHAPE(s) {
+        size_t n = s->rows * s->stride, cut = s->C / 2;
+        float *c = fresh(g, n), *b = fresh(g, s->C), *pre = fresh(g, n), *y = fresh(g, n), *db = fresh(g, s->C);
+        g->k->act.bias_gelu_forward(y, s->stride, pre, s->stride, c, s->stride, b, s->rows, s->C);
+        keep(g, y, n), keep(g, pre, n);
+        g->k->act.bias_grad(db, c, s->stride, s->rows, 0, cut);
+        g->k->act.bias_grad(db, c, s->stride, s->rows, cut, s->C);
+        keep(g, db, s->C);
+    }
+}
+
+static void residual(golden *g) {
+    float *a = fresh(g, FLAT), *b = fresh(g, FLAT);
+    g->k->act.residual(a, a, b, FLAT);
+    keep(g, a, FLAT);
+}
+
+/* ---- positions, tokens ------------------------------------------------------------------------------------------- */
+
+static void rope(golden *g) {
+    enum { ROWS = 13, HEADS = 3, PERIOD = 7 };
+    static const size_t head_sizes[] = {2, 34, 64};
+    for (int i = 0; i < 3; i++) {
+        size_t d = head_sizes[i], stride = HEADS * (d + GAP), n = ROWS * stride;
+        ls_rope_call call = {.y_row_stride = stride, .y_head_stride = d + GAP, .x_row_stride = stride};
+        call.x_head_stride = d + GAP, call.rows = ROWS, call.heads = HEADS, call.d = d;
+        call.position0 = 3, call.period = PERIOD;
+        call.cos = fresh(g, PERIOD * d / 2), call.sin = fresh(g, PERIOD * d / 2);
+        call.x = fresh(g, n), call.y = fresh(g, n);
+        g->k->rope.forward(&call);
+        keep(g, call.y, n);
+        g->k->rope.backward(&call);
+        keep(g, call.y, n);
+    }
+}
+
+static void embed(golden *g) {
+    enum { ROWS = 23, VOCABULARY = 9, PERIOD = 5 };
+    static const size_t columns[] = {1, 31, 96};
+    for (int i = 0; i < 3; i++) {
+        size_t C = columns[i], n = ROWS * (C + GAP), cut = C / 2;
+        int32_t ids[ROWS];
+        ls_rng_key key = ls_rng_key_make(20, g->fills++, C);
+        for (int r = 0; r < ROWS; r++) ids[r] = (int32_t)ls_rng_below(key, (uint64_t)r, VOCABULARY + 2);
+        ls_embed_tokens tokens = {.ids = ids, .id_begin = 1, .id_end = 1 + VOCABULARY, .rows = ROWS, .C = C};
+        float *token = fresh(g, VOCABULARY * C), *position = fresh(g, PERIOD * C), *y = fresh(g, n);
+        float *dtoken = fresh(g, VOCABULARY * C), *dposition = fresh(g, PERIOD * C);
+        g->k->embed.forward(y, C + GAP, token, position, 2, PERIOD, &tokens);
+        keep(g, y, n);
+        g->k->embed.forward(y, C + GAP, token, NULL, 2, PERIOD, &tokens);
+        keep(g, y, n);
+        g->k->embed.token_grad(dtoken, y, C + GAP, &tokens, 0, cut);
+        g->k->embed.token_grad(dtoken, y, C + GAP, &tokens, cut, C);
+        g->k->embed.position_grad(dposition, y, C + GAP, 2, PERIOD, ROWS, C, 0, cut);
+        g->k->embed.position_grad(dposition, y, C + GAP, 2, PERIOD, ROWS, C, cut, C);
+        keep(g, dtoken, VOCABULARY * C), keep(g, dposition, PERIOD * C);
+    }
+}
+
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
+
+static void loss(golden *g) {
+    enum { V = 1003, SLICES = 5 };
+    static const size_t bounds[SLICES + 1] = {0, 1, 17, 17, 400, V};
+    const ls_loss_kernels *k = &g->k->loss;
+    for (int row = 0; row < 3; row++) {
+        float *z = fresh(g, V), *dz = take(g, V), parts_of_row[2];
+        ls_loss_row whole = k->row(dz, z, bounds, SLICES, 399, 0x1p-3f);
+        float three[3] = {whole.m, whole.l, whole.loss};
+        keep(g, three, 3), keep(g, dz, V);
+        parts_of_row[0] = k->slice_max(z + 17, 383);
+        parts_of_row[1] = k->slice_sum(z + 17, 383, whole.m);
+        keep(g, parts_of_row, 2);
+        k->slice_grad(dz, z, 400, whole.m, whole.l, LS_LOSS_NO_TARGET, 2.0f);
+        keep(g, dz, 400);
+        float value = k->value(z[5], whole.m, whole.l);
+        keep(g, &value, 1);
+    }
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+static void attention_case(golden *g, size_t T, size_t heads, size_t kv_heads, size_t d, size_t first_query) {
+    size_t head = d + GAP, row = heads * head, kv_row = kv_heads * head, rows = T - first_query, stats = heads * rows;
+    ls_attention a = {.T = T, .heads = heads, .kv_heads = kv_heads, .head_size = d, .first_query = first_query};
+    float *scratch = take(g, ls_attention_scratch_elems(T, d));
+    a.scale = 0.37f, a.stat_stride = rows;
+    a.q = (ls_attention_in){fresh(g, rows * row), row, head};
+    a.k = (ls_attention_in){fresh(g, T * kv_row), kv_row, head};
+    a.v = (ls_attention_in){fresh(g, T * kv_row), kv_row, head};
+    a.o = (ls_attention_out){fresh(g, rows * row), row, head};
+    a.m = fresh(g, stats), a.l = fresh(g, stats), a.dots = fresh(g, stats);
+    a.dout = (ls_attention_in){fresh(g, rows * row), row, head};
+    a.dq = (ls_attention_out){fresh(g, rows * row), row, head};
+    a.dk = (ls_attention_out){fresh(g, T * kv_row), kv_row, head};
+    a.dv = (ls_attention_out){fresh(g, T * kv_row), kv_row, head};
+    size_t cut = first_query + rows / 3;
+    g->k->attention.forward(&a, 0, heads, first_query, cut, scratch);
+    g->k->attention.forward(&a, 0, heads, cut, T, scratch);
+    keep(g, a.o.at, rows * row), keep(g, a.m, stats), keep(g, a.l, stats);
+    if (first_query > 0) return;
+    g->k->attention.backward_dots(&a, 0, heads, 0, T);
+    g->k->attention.backward_queries(&a, 0, heads, 0, cut, scratch);
+    g->k->attention.backward_queries(&a, 0, heads, cut, T, scratch);
+    for (size_t h = 0; h < kv_heads; h++) {
+        g->k->attention.backward_keys(&a, h, 0, cut, scratch);
+        g->k->attention.backward_keys(&a, h, cut, T, scratch);
+    }
+    keep(g, a.dots, stats), keep(g, a.dq.at, rows * row), keep(g, a.dk.at, T * kv_row), keep(g, a.dv.at, T * kv_row);
+}
+
+static void attention(golden *g) {
+    attention_case(g, 1, 1, 1, 1, 0);
+    attention_case(g, 37, 4, 2, 17, 0);
+    attention_case(g, 133, 2, 1, 64, 0);
+    attention_case(g, 90, 3, 3, 40, 61);
+}
+
+/* ---- optimizers -------------------------------------------------------------------------------------------------- */
+
+static void adamw(golden *g) {
+    ls_adamw_step step = {.factor = 0.7f, .beta1 = 0.9f, .beta1_rest = 0.1f, .beta2 = 0.95f, .beta2_rest = 0.05f};
+    step.rate = 3e-3f, step.root = 1.3f, step.epsilon = 1e-8f, step.decay = 0.999f;
+    float *w = fresh(g, FLAT), *m = fresh(g, FLAT), *v = fresh(g, FLAT), *grad = fresh(g, FLAT);
+    uint16_t *half = fresh_halves(g, FLAT);
+    for (int i = 0; i < FLAT && g->of == PLAIN; i++) v[i] = fabsf(v[i]);
+    g->k->optim.adamw(w, m, v, half, grad, &step, FLAT);
+    g->k->optim.adamw(w, m, v, NULL, grad, &step, FLAT);
+    keep(g, w, FLAT), keep(g, m, FLAT), keep(g, v, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
+}
+
+static void sgd(golden *g) {
+    ls_sgd_step step = {.factor = 0.7f, .rate = 3e-3f, .momentum = 0.9f, .weight_decay = 0.01f};
+    float *w = fresh(g, FLAT), *b = fresh(g, FLAT), *grad = fresh(g, FLAT);
+    uint16_t *half = fresh_halves(g, FLAT);
+    g->k->optim.sgd(w, NULL, half, grad, &step, FLAT);
+    g->k->optim.sgd(w, b, NULL, grad, &step, FLAT);
+    step.nesterov = 1;
+    g->k->optim.sgd(w, b, NULL, grad, &step, FLAT);
+    keep(g, w, FLAT), keep(g, b, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
+}
+
+static void squares(golden *g) {
+    double sums[FLAT / LS_SQUARE_BLOCK + 1];
+    float *x = fresh(g, FLAT), *y = take(g, FLAT);
+    g->k->optim.square_sums(sums, x, FLAT);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (isnan(sums[i])) sums[i] = (double)NAN;
+    keep_bytes(g, sums, sizeof sums);
+    g->k->optim.scale(y, x, 0.3f, FLAT);
+    keep(g, y, FLAT);
+}
+
+/* ---- formats, sums ----------------------------------------------------------------------------------------------- */
+
+static void convert(golden *g) {
+    float *x = fresh(g, FLAT), *y = take(g, FLAT);
+    uint16_t *half = fresh_halves(g, FLAT);
+    g->k->convert.bf16_to_f32(y, half, FLAT);
+    keep(g, y, FLAT);
+    g->k->convert.f16_to_f32(y, half, FLAT);
+    keep(g, y, FLAT);
+    g->k->convert.f32_to_bf16(half, x, FLAT);
+    keep_bytes(g, half, FLAT * sizeof *half);
+    g->k->convert.f32_to_f16(half, x, FLAT);
+    keep_bytes(g, half, FLAT * sizeof *half);
+}
+
+static void add(golden *g) {
+    static uint64_t whole[2][FLAT];
+    float *a = fresh(g, FLAT), *b = fresh(g, FLAT), *y = take(g, FLAT);
+    ls_rng_key key = ls_rng_key_make(20, g->fills++, 0);
+    for (uint64_t i = 0; i < 2 * FLAT; i++) whole[i / FLAT][i % FLAT] = ls_rng_u64(key, i);
+    g->k->add.add_f32(y, a, b, FLAT);
+    keep(g, y, FLAT);
+    g->k->add.add_two_f32(a, y, a, b, FLAT);
+    keep(g, a, FLAT), keep(g, y, FLAT);
+    g->k->add.add_i64(whole[0], whole[0], whole[1], FLAT);
+    keep_bytes(g, whole[0], sizeof whole[0]);
+    g->k->add.widen_bf16(y, fresh_halves(g, FLAT), FLAT);
+    keep(g, y, FLAT);
+    g->k->add.copy_stream(b, y, FLAT * sizeof *b);
+    g->k->add.fence_stream();
+    keep(g, b, FLAT);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*run)(golden *g);
+    const char *hash;
+} cases[] = {
+    {"layer norm", layer_norm, "5174e2069e8f79a03aee4522b751a08e"},
+    {"rms norm", rms_norm, "de56c52a1d033e6edee5746d363eda93"},
+    {"gelu", gelu, "d4f75905282296450fac4551b481aae0"},
+    {"silu", silu, "159ebdfb9d6fc1f32c7e7f7f859476e3"},
+    {"gated", gated, "7871be02f827904e1524ac0acc322183"},
+    {"bias", bias, "3d645138da58b99783bd967fed8adc1b"},
+    {"residual", residual, "fc2e79ca7a53b7198d1efdd759a501b8"},
+    {"rope", rope, "8a8f1bca085584c9369843129246827e"},
+    {"embed", embed, "91c88272098c7a72cc5e5711130c9bd6"},
+    {"loss", loss, "67a4e4e5dd1bf48340090ede851a7594"},
+    {"attention", attention, "50acf991b9abfa96404e3da1eef195e9"},
+    {"adamw", adamw, "9639c2165b0d167f52b9b59068270701"},
+    {"sgd", sgd, "5ec9cc758f0884eb9b791755998b7950"},
+    {"squares", squares, "11de6f28280fce6d3c99a82079deb037"},
+    {"convert", convert, "0ce6076c7ae85694c8c2c935af8378df"},
+    {"add", add, "ecb4203d09ac5f983bebfecb46ff1304"},
+};
+
+static int run_isa(const ls_kernels *k) {
+    static golden g;
+    int wrong = 0;
+    print_message("kernels: %s\n", k->isa);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[LS_HASH_TEXT_BYTES];
+        g = (golden){.k = k};
+        for (int of = PLAIN; of <= WILD; of++) {
+            g.of = (kind)of;
+            g.used = 0;
+            cases[c].run(&g);
+        }
+        ls_hash_text(ls_hash_combine(g.hashes, (size_t)g.count), text);
+        if (strcmp(text, cases[c].hash) == 0) continue;
+        print_error("%s: %s has the hash %s\n", k->isa, cases[c].name, text);
+        wrong++;
+    }
+    return wrong;
+}
+
+static void test_golden(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
+        ls_kernels k;
+        if (!ls_cpu_use((ls_isa)isa)) continue;
+        ls_kernels_fill(&k, (2u << isa) - 1);
+        wrong += run_isa(&k);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
