@@ -8,11 +8,16 @@
  *
  *     forward           o, m, l      of a range of heads and queries
  *     backward_dots     dots         of a range of heads and queries    after forward
+ *     backward          dq, dk, dv   of one kv head and its heads       after backward_dots of these
+ *
  *     backward_queries  dq           of a range of heads and queries    after backward_dots of these
  *     backward_keys     dk, dv       of a range of keys of one kv head  after backward_dots of all queries
  *
- * Tensors are strided, so that q, k and v may lie in one fused buffer. Outputs are overwritten, not added to, and do
- * not overlap any input. No alignment beyond the element's is needed. */
+ * The last two together give what `backward` gives; they make the weights twice, but can be divided further.
+ *
+ * Tensors are strided, so that q, k and v may lie in one fused buffer; a cache of keys and values for generation is
+ * read fastest where the rows of a head are neighbours. Outputs are overwritten, not added to, and do not overlap any
+ * input. No alignment beyond the element's is needed. */
 #ifndef LS_KERNELS_ATTENTION_H
 #define LS_KERNELS_ATTENTION_H
 
@@ -34,7 +39,7 @@ typedef struct ls_attention_out {
 typedef struct ls_attention {
     size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
     size_t first_query;
-    float scale;
+    float scale; /* > 0, finite */
     ls_attention_in q, k, v;
     ls_attention_out o;
     float *m, *l, *dots; /* one number for a query and head: [head·stat_stride + row]; dots is D of the contract */
@@ -50,6 +55,8 @@ typedef struct ls_attention_kernels {
     /* dots from dout and o. */
     void (*backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                           size_t query_end);
+    /* dq of the heads of one kv head, dk and dv of that one, from q, k, v, dout, m, l and dots. */
+    void (*backward)(const ls_attention *a, size_t kv_head, float *scratch);
     /* dq from q, k, v, dout, m, l and dots. */
     void (*backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                              size_t query_end, float *scratch);
@@ -57,14 +64,25 @@ typedef struct ls_attention_kernels {
     void (*backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end, float *scratch);
 } ls_attention_kernels;
 
-/* Kernels work on this many queries (or keys) at a time: ranges of a multiple of it waste nothing. */
-enum { LS_ATTENTION_BLOCK = 64 };
+/* What kernels work on at a time, in positions: ranges of a multiple of LS_ATTENTION_BLOCK waste nothing, and larger
+ * ones save packing. Tiles of the products have at most LS_ATTENTION_TILE rows or columns. */
+enum {
+    LS_ATTENTION_BLOCK = 96,     /* queries */
+    LS_ATTENTION_KEYS = 288,     /* keys in backward; a multiple of the queries */
+    LS_ATTENTION_CHUNK = 256,    /* keys that are packed together in forward */
+    LS_ATTENTION_TILE = 32,      /* at most */
+    LS_ATTENTION_KEPT = 1 << 20, /* elements of all keys, up to which forward packs them once for all queries */
+};
 
 /* Floats of scratch that any of the kernels needs in one thread. Its contents mean nothing between calls. */
 static inline size_t ls_attention_scratch_elems(size_t T, size_t head_size) {
-    size_t padded = (head_size + 15) / 16 * 16;
-    /* Two packed blocks, two chunks of 64 rows, and the scores of a block with every key, or two chunks of scores. */
-    return 2 * LS_ATTENTION_BLOCK * head_size + 2 * 64 * padded + LS_ATTENTION_BLOCK * (T > 32 ? T : 32);
+    size_t block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
+    size_t row = head_size + LS_ATTENTION_TILE;
+    size_t packed = LS_ATTENTION_CHUNK + (T <= LS_ATTENTION_KEPT / head_size ? T : 0);
+    size_t forward = (2 * packed + 2 * block + LS_ATTENTION_TILE) * row + block * (T + 2 * LS_ATTENTION_TILE);
+    size_t tiles = 2 * block * keys + (keys + 3 * block) * LS_ATTENTION_TILE;
+    size_t backward = (5 * keys + 5 * block + 2 * LS_ATTENTION_TILE) * row + tiles;
+    return forward > backward ? forward : backward;
 }
 
 void ls_attention_kernels_fill_portable(ls_attention_kernels *t);

@@ -25,6 +25,8 @@ typedef struct ls_embed_kernels {
      * or ids. Pointers are those of whole rows, whatever the range. */
     void (*token_grad)(float *dtoken, const float *dy, size_t dy_stride, const ls_embed_tokens *tokens,
                        size_t column_begin, size_t column_end);
+    /* to[c] goes on with dy[rows[0]][c], dy[rows[1]][c], …, `count` of them, for c < columns. */
+    void (*row_sums)(float *to, const float *dy, size_t dy_stride, const size_t *rows, size_t count, size_t columns);
     /* dposition[(position0 + r) mod period] += dy[r], r ascending. Threads split columns. */
     void (*position_grad)(float *dposition, const float *dy, size_t dy_stride, size_t position0, size_t period,
                           size_t rows, size_t C, size_t column_begin, size_t column_end);

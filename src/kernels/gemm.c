@@ -1,14 +1,13 @@
-/* gemm.c: the loops around the micro-kernel.
+/* gemm.c: the loops around the tiles.
  *
- *     for each chunk of C (mc × nc)
- *       for each chunk of K            pack A and B into panels, in parallel
- *         tasks: blocks of mb × nb     handed out as threads come free
- *           for each pass of kc        its panel of B stays in the first cache
- *             for each tile mr × nr    one or more segments: the pass cut at the ends of slices
+ *     for each chunk of C, and of K      pack what all tasks share, in parallel
+ *       tasks: a part of the chunk       handed out as threads come free; may pack one operand for itself
+ *         for each block of mb × nb      its panels stay in the second cache
+ *           for each pass of kc          its panel of B stays in the first cache
+ *             for each tile mr × nr
  *
- * Between passes a chain lives in C (one slice) or in the tile's own slots (several): slot 0 … levels−1 hold subtrees
- * of finished slices, as in a binary counter, slot `levels` the chain under way. The last segment of a tile adds the
- * subtrees that are left, the sibling and the bias while the tile is in registers. */
+ * The operand with more lines (rows of A, columns of B) is best packed by the task that uses it: it goes through the
+ * caches once. With too few lines for that, all is packed beforehand. choose_tasks() estimates which ends first. */
 #include "kernels/gemm.h"
 
 #include <assert.h>
@@ -16,77 +15,84 @@
 #include <string.h>
 
 #include "kernels/gemm_pack.h"
+#include "kernels/gemm_thin.h"
+#include "kernels/gemm_tile.h"
 
-/* Chunks: enough to keep packing cheap, few enough that scratch stays small. Rounded to tiles and passes. */
-enum { CHUNK_M = 768, CHUNK_N = 1536, CHUNK_K = 2048, TILE_MAX = 14 * 32 };
+/* Elements of packed A and B at most, and k of a chunk: enough to keep packing cheap, while scratch stays small. What a
+ * task packs for itself should stay in its second cache. */
+enum { CHUNK_A = 768 * 2048, CHUNK_B = 1536 * 2048, CHUNK_K = 2048, OWN_ELEMS = 128 * 1024 };
+
+typedef enum owned { OWN_NONE, OWN_A, OWN_B } owned;
 
 typedef struct job {
     const ls_gemm_kernels *kernels;
     const ls_gemm *g;
-    int slices, levels;
+    int slices;
     const size_t *bounds;
     size_t plain_bounds[2];
-    size_t mc, nc, kc; /* the current chunk: where it begins and how large it is */
+    bool slots_in_scratch; /* chains apart from C that outlive a task */
+    size_t mc, nc, kc;     /* of a chunk at most */
     size_t m0, n0, k0, m, n, k;
     bool last_k;
-    size_t mb, nb;          /* block of a task: the table's, or less where there would be too few tasks */
-    size_t panels_together; /* that one task packs */
+    owned own;              /* what a task packs for itself */
+    size_t rows, columns;   /* of a task */
+    size_t panels_together; /* that one task packs beforehand */
     float *panels_a, *panels_b, *slots;
 } job;
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 static size_t down(size_t x, size_t to) { return x < to ? to : x / to * to; }
+static size_t parts(size_t lines, size_t width) { return (lines + width - 1) / width; }
 
-static void choose_chunks(job *j) {
-    const ls_gemm_kernels *t = j->kernels;
-    j->mc = min_size(down(CHUNK_M, t->mb), up(j->g->m, t->mr));
-    j->nc = min_size(down(CHUNK_N, t->nb), up(j->g->n, t->nr));
-    j->kc = min_size(down(CHUNK_K, t->kc), j->g->k ? j->g->k : 1);
+/* Cuts `lines` into equal parts of at most `most`, but for rounding up to `unit`. */
+static size_t equal_part(size_t lines, size_t most, size_t unit) {
+    return lines <= most ? up(lines, unit) : up(parts(lines, parts(lines, most)), unit);
 }
 
-static int levels_of(int slices) {
-    int levels = 0;
-    while (1 << levels < slices) levels++;
-    return levels;
-}
+static bool chains_apart(const job *j) { return j->slices > 1 || j->g->siblings > 0; }
 
-static size_t slots_floats(const job *j) { return j->slices > 1 ? j->mc * j->nc * (size_t)(j->levels + 1) : 0; }
+static size_t tile_slots_elems(const job *j) {
+    return j->kernels->mr * j->kernels->nr * (size_t)ls_gemm_slots_of(j->slices);
+}
 
 static void open_job(job *j, const ls_gemm_kernels *kernels, const ls_gemm *g) {
     *j = (job){.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1};
-    assert((j->slices & (j->slices - 1)) == 0 && j->slices <= LS_GEMM_SLICES_MAX &&
-           kernels->mr * kernels->nr <= TILE_MAX);
+    assert(j->slices <= LS_GEMM_SLICES_MAX && kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
     assert(j->slices == 1 || (g->bounds && !g->accumulate));
-    j->levels = levels_of(j->slices);
+    assert(g->siblings >= 0 && g->siblings <= LS_GEMM_SIBLINGS_MAX);
     j->plain_bounds[1] = g->k;
-    choose_chunks(j);
+    j->kc = equal_part(g->k ? g->k : 1, CHUNK_K, 1);
+    j->mc = equal_part(g->m, down(CHUNK_A / j->kc, kernels->mr), kernels->mr);
+    j->nc = equal_part(g->n, down(CHUNK_B / j->kc, kernels->nr), kernels->nr);
+    j->slots_in_scratch = chains_apart(j) && g->k > j->kc;
 }
+
+static size_t panels_a_elems(const job *j) { return up(j->mc * j->kc, 16); }
+static size_t panels_b_elems(const job *j) { return up(j->nc * j->kc, 16); }
 
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g) {
+    if (ls_gemm_is_thin(g)) return 0;
     job j;
     open_job(&j, kernels, g);
-    return (up(j.mc * j.kc, 16) + up(j.nc * j.kc, 16) + slots_floats(&j)) * sizeof(float);
+    size_t slots = j.slots_in_scratch ? j.mc / kernels->mr * (j.nc / kernels->nr) * tile_slots_elems(&j) : 0;
+    return (panels_a_elems(&j) + panels_b_elems(&j) + slots) * sizeof(float);
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing beforehand ------------------------------------------------------------------------------------------ */
+
+static void pack_a(const job *j, float *to, size_t row, size_t rows) {
+    ls_gemm_lines from = ls_gemm_lines_from(ls_gemm_lines_of_a(j->g), j->m0 + row, j->k0);
+    ls_gemm_pack(j->kernels, to, j->kernels->mr, from, rows, j->k);
+}
+
+static void pack_b(const job *j, float *to, size_t column, size_t columns) {
+    ls_gemm_lines from = ls_gemm_lines_from(ls_gemm_lines_of_b(j->g), j->n0 + column, j->k0);
+    ls_gemm_pack(j->kernels, to, j->kernels->nr, from, columns, j->k);
+}
 
 /* A task packs several panels, so that a row of an operand that lies across them is read in one go. */
 enum { PANELS_MOST = 8 };
-
-static void pack_some(const job *j, bool is_a, size_t task) {
-    const ls_gemm *g = j->g;
-    size_t width = is_a ? j->kernels->mr : j->kernels->nr, ld = is_a ? g->lda : g->ldb;
-    size_t most = j->panels_together * width, line = task * most, lines = min_size(most, (is_a ? j->m : j->n) - line);
-    float *to = (is_a ? j->panels_a : j->panels_b) + line * j->k;
-    line += is_a ? j->m0 : j->n0;
-    bool along_k = is_a ? g->form != LS_GEMM_TN : g->form == LS_GEMM_NT;
-    size_t offset = along_k ? line * ld + j->k0 : j->k0 * ld + line;
-    const char *source = (const char *)(is_a ? g->a : g->b) + offset * (g->dtype == LS_BF16 ? 2 : 4);
-    ls_gemm_pack(to, width, source, g->dtype, ld, along_k, lines, j->k);
-}
-
-static size_t parts(size_t lines, size_t width) { return (lines + width - 1) / width; }
 
 typedef struct pack_job {
     const job *j;
@@ -96,170 +102,205 @@ typedef struct pack_job {
 static void pack_task(void *context, size_t task, int thread) {
     (void)thread;
     const pack_job *p = context;
-    bool is_a = task < p->tasks_a;
-    pack_some(p->j, is_a, is_a ? task : task - p->tasks_a);
+    const job *j = p->j;
+    if (task < p->tasks_a) {
+        size_t most = j->panels_together * j->kernels->mr, row = task * most;
+        pack_a(j, j->panels_a + row * j->k, row, min_size(most, j->m - row));
+    } else {
+        size_t most = j->panels_together * j->kernels->nr, column = (task - p->tasks_a) * most;
+        pack_b(j, j->panels_b + column * j->k, column, min_size(most, j->n - column));
+    }
 }
 
-/* ---- tiles ---------------------------------------------------------------------------------------------------------
- */
-
-/* Edges: the micro-kernel always does whole tiles, so a part of one goes through a buffer. */
-typedef struct edge {
-    float start[TILE_MAX], out[TILE_MAX], sibling[TILE_MAX], bias[TILE_MAX];
-} edge;
-
-static void copy_tile(float *to, size_t ldto, const float *from, size_t ldfrom, size_t rows, size_t columns) {
-    for (size_t i = 0; i < rows; i++) memcpy(to + i * ldto, from + i * ldfrom, columns * sizeof(float));
-}
-
-typedef struct place {
-    size_t row, column;   /* in the chunk */
-    size_t rows, columns; /* of this tile that exist */
-    float *slots;         /* of this tile, or NULL */
-} place;
-
-/* Chains over k0 … k1−1, positions in all of K, of slice s. */
-static void run_segment(const job *j, const place *p, int s, size_t k0, size_t k1) {
-    const ls_gemm *g = j->g;
+static void pack_shared(const job *j, ls_pool *pool, bool b_is_packed) {
     const ls_gemm_kernels *t = j->kernels;
-    size_t mr = t->mr, nr = t->nr, tile_floats = mr * nr;
-    bool whole = p->rows == mr && p->columns == nr, begins = k0 == j->bounds[s], ends = k1 == j->bounds[s + 1];
-    bool last = ends && s + 1 == j->slices, in_c = j->slices == 1;
-    float *c = g->c + (j->m0 + p->row) * g->ldc + j->n0 + p->column;
-    ls_gemm_tile tile; /* not cleared: this runs once for every tile */
-    edge e;
-    tile.start = NULL;
-    tile.ldstart = 0;
-    tile.addends = 0;
-    tile.bias = NULL;
-    if (!begins && !in_c) {
-        tile.start = p->slots + tile_floats * (size_t)j->levels;
-        tile.ldstart = nr;
-    } else if (!begins || (in_c && g->accumulate)) {
-        tile.start = c;
-        tile.ldstart = g->ldc;
-        if (!whole) {
-            copy_tile(e.start, nr, c, g->ldc, p->rows, p->columns);
-            tile.start = e.start;
-            tile.ldstart = nr;
-        }
-    }
-    int level = 0;
-    for (; ends && s >> level & 1; level++)
-        tile.addend[tile.addends++] = (ls_gemm_addend){p->slots + tile_floats * (size_t)level, nr};
-    bool to_c = last || in_c;
-    if (last && g->sibling) {
-        const float *sibling = g->sibling + (j->m0 + p->row) * g->ldsibling + j->n0 + p->column;
-        if (!whole) copy_tile(e.sibling, nr, sibling, g->ldsibling, p->rows, p->columns);
-        tile.addend[tile.addends++] = whole ? (ls_gemm_addend){sibling, g->ldsibling} : (ls_gemm_addend){e.sibling, nr};
-    }
-    if (last && g->bias) {
-        tile.bias = g->bias + j->n0 + p->column;
-        if (!whole) {
-            memcpy(e.bias, tile.bias, p->columns * sizeof(float));
-            tile.bias = e.bias;
-        }
-    }
-    tile.out = !to_c ? p->slots + tile_floats * (size_t)(ends ? level : j->levels) : whole ? c : e.out;
-    tile.ldout = to_c && whole ? g->ldc : nr;
-    size_t in_chunk = k0 - j->k0;
-    t->micro(k1 - k0, j->panels_a + p->row * j->k + in_chunk * mr, j->panels_b + p->column * j->k + in_chunk * nr,
-             &tile);
-    if (to_c && !whole) copy_tile(c, g->ldc, e.out, nr, p->rows, p->columns);
+    pack_job p = {j, j->own == OWN_A ? 0 : parts(j->m, t->mr * j->panels_together)};
+    size_t tasks_b = j->own == OWN_B || b_is_packed ? 0 : parts(j->n, t->nr * j->panels_together);
+    if (j->k) ls_pool_run(pool, p.tasks_a + tasks_b, pack_task, &p);
 }
 
-/* The segments of one tile in the pass k0 … k1−1. An empty slice belongs to the pass in which it lies; one at the very
- * end to the last pass. */
-static void run_tile(const job *j, const place *p, size_t k0, size_t k1, bool last_pass) {
-    for (int s = 0; s < j->slices; s++) {
-        size_t begin = j->bounds[s], end = j->bounds[s + 1];
-        bool empty_here = begin == end && begin >= k0 && (begin < k1 || (last_pass && begin == k1));
-        if (!empty_here && (end <= k0 || begin >= k1)) continue;
-        size_t from = begin > k0 ? begin : k0, to = end < k1 ? end : k1;
-        run_segment(j, p, s, from, to);
-    }
-}
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-/* ---- tasks ---------------------------------------------------------------------------------------------------------
- */
+typedef struct block {
+    size_t row0, row1, column0, column1; /* in the chunk */
+    const float *a, *b;                  /* their panels */
+} block;
 
-static void finish_block(const job *j, size_t row0, size_t row1, size_t column0, size_t column1) {
+static void finish_block(const job *j, const block *x) {
     const ls_gemm *g = j->g;
-    for (size_t row = row0; row < row1; row++) {
-        size_t i = j->m0 + row, n = j->n0 + column0;
-        g->finish(g->finish_ctx, g->c + i * g->ldc + n, i, n, column1 - column0);
+    for (size_t row = x->row0; row < x->row1; row++) {
+        size_t i = j->m0 + row, n = j->n0 + x->column0;
+        g->finish(g->finish_ctx, g->c + i * g->ldc + n, i, n, x->column1 - x->column0);
     }
 }
 
-static void block_task(void *context, size_t task, int thread) {
-    (void)thread;
-    const job *j = context;
+static void run_pass(const job *j, const block *x, const ls_gemm_pass *pass, float *slots) {
     const ls_gemm_kernels *t = j->kernels;
-    size_t across = parts(j->n, j->nb);
-    size_t row0 = task / across * j->mb, row1 = min_size(row0 + j->mb, j->m);
-    size_t column0 = task % across * j->nb, column1 = min_size(column0 + j->nb, j->n);
-    size_t tile_floats = t->mr * t->nr * (size_t)(j->levels + 1), tiles_across = parts(j->n, t->nr);
-    size_t k0 = j->k0, end = j->k0 + j->k;
+    size_t tiles_across = j->nc / t->nr, slots_elems = tile_slots_elems(j);
+    for (size_t column = x->column0; column < x->column1; column += t->nr)
+        for (size_t row = x->row0; row < x->row1; row += t->mr) {
+            ls_gemm_place p = {.row = j->m0 + row,
+                               .column = j->n0 + column,
+                               .rows = min_size(t->mr, x->row1 - row),
+                               .columns = min_size(t->nr, x->column1 - column),
+                               .a = x->a + (row - x->row0) * j->k,
+                               .b = x->b + (column - x->column0) * j->k,
+                               .slots = slots};
+            if (j->slots_in_scratch) p.slots = j->slots + (row / t->mr * tiles_across + column / t->nr) * slots_elems;
+            ls_gemm_tile_run(t, j->g, pass, &p);
+        }
+}
+
+static void run_block(const job *j, const block *x) {
+    _Alignas(64) float slots[(LS_GEMM_LEVELS_MAX + 1) * LS_GEMM_TILE_ELEMS_MAX];
+    bool apart = chains_apart(j);
+    size_t k0 = j->k0, end = j->k0 + j->k, most = apart ? j->k : equal_part(j->k, j->kernels->kc, 1);
     do {
-        size_t k1 = min_size(k0 + t->kc, end);
-        for (size_t column = column0; column < column1; column += t->nr)
-            for (size_t row = row0; row < row1; row += t->mr) {
-                place p = {row, column, min_size(t->mr, row1 - row), min_size(t->nr, column1 - column), NULL};
-                if (j->slices > 1) p.slots = j->slots + (row / t->mr * tiles_across + column / t->nr) * tile_floats;
-                run_tile(j, &p, k0, k1, j->last_k && k1 == end);
-            }
+        ls_gemm_pass pass;
+        size_t k1 = min_size(k0 + most, end);
+        ls_gemm_pass_cut(&pass, j->slices, j->bounds, j->k0, k0, k1, j->last_k && k1 == end);
+        run_pass(j, x, &pass, apart ? slots : NULL);
         k0 = k1;
     } while (k0 < end);
-    if (j->last_k && j->g->finish) finish_block(j, row0, row1, column0, column1);
+    if (j->last_k && j->g->finish) finish_block(j, x);
 }
 
-/* Enough tasks for every thread to take several, so that a slow core costs only its own share. */
-static void choose_tasks(job *j, int threads) {
+static void part_task(void *context, size_t task, int thread) {
+    const job *j = context;
     const ls_gemm_kernels *t = j->kernels;
-    size_t enough = threads > 1 ? 3 * (size_t)threads : 1;
-    j->mb = t->mb;
-    j->nb = t->nb;
-    while (parts(j->m, j->mb) * parts(j->n, j->nb) < enough && (j->nb > 2 * t->nr || j->mb > t->mr)) {
-        if (j->nb > 2 * t->nr)
-            j->nb = up(j->nb / 2, t->nr);
-        else
-            j->mb = up(j->mb / 2, t->mr);
+    size_t across = parts(j->n, j->columns);
+    size_t row0 = task / across * j->rows, row1 = min_size(row0 + j->rows, j->m);
+    size_t column0 = task % across * j->columns, column1 = min_size(column0 + j->columns, j->n);
+    float *a = j->panels_a + row0 * j->k, *b = j->panels_b + column0 * j->k;
+    if (j->own == OWN_A) {
+        a = j->panels_a + up(j->rows * j->k, 16) * (size_t)thread;
+        pack_a(j, a, row0, row1 - row0);
+    } else if (j->own == OWN_B) {
+        b = j->panels_b + up(j->columns * j->k, 16) * (size_t)thread;
+        pack_b(j, b, column0, column1 - column0);
     }
-    size_t panels = parts(j->m, t->mr) + parts(j->n, t->nr);
-    j->panels_together = PANELS_MOST;
-    while (j->panels_together > 1 && panels / j->panels_together < enough) j->panels_together /= 2;
+    for (size_t row = row0; row < row1; row += t->mb)
+        for (size_t column = column0; column < column1; column += t->nb) {
+            block x = {row,
+                       min_size(row + t->mb, row1),
+                       column,
+                       min_size(column + t->nb, column1),
+                       a + (row - row0) * j->k,
+                       b + (column - column0) * j->k};
+            run_block(j, &x);
+        }
 }
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+/* What things cost, in multiply-adds: packing an element for oneself, or for all before the tasks begin; bringing near
+ * what another thread has packed, the first time and again; starting a task. Measured with 16 threads on x86-64. */
+enum { COST_PACK = 16, COST_PACK_SHARED = 40, COST_FETCH = 12, COST_AGAIN = 2, COST_TASK = 30000 };
+
+/* Elements that a thread still has near when its next task uses them too. */
+enum { NEAR_ELEMS = 256 * 1024 };
+
+typedef struct choice {
+    owned own;
+    size_t rows, columns;
+    double cost;
+} choice;
+
+static size_t pack_rounds_elems(size_t lines, size_t width, size_t threads) {
+    return parts(parts(lines, width), threads) * width;
+}
+
+static void consider(const job *j, size_t threads, owned own, size_t rows, size_t columns, choice *best) {
+    const ls_gemm *g = j->g;
+    size_t k = j->kc, m = own == OWN_A ? g->m : min_size(g->m, j->mc), n = own == OWN_B ? g->n : min_size(g->n, j->nc);
+    if (own == OWN_A && up(rows * k, 16) * threads > panels_a_elems(j)) return;
+    if (own == OWN_B && up(columns * k, 16) * threads > panels_b_elems(j)) return;
+    double rounds = (double)parts(parts(m, rows) * parts(n, columns), threads) + 0.25;
+    double task = (double)(rows * columns) + (double)COST_TASK / (double)k, once = 0, lines = 0;
+    if (own == OWN_NONE) {
+        task += COST_FETCH * (double)(rows + columns);
+    } else {
+        size_t shared = own == OWN_A ? columns : rows;
+        bool is_near = shared * k <= NEAR_ELEMS;
+        task +=
+            COST_PACK * (double)(own == OWN_A ? rows : columns) + (is_near ? COST_AGAIN : COST_FETCH) * (double)shared;
+        if (is_near) once += COST_FETCH * (double)shared;
+    }
+    if (own != OWN_A) lines += (double)pack_rounds_elems(m, j->kernels->mr, threads);
+    if (own != OWN_B) lines += (double)pack_rounds_elems(n, j->kernels->nr, threads);
+    /* A chunk that is cut off is done again. */
+    double chunks = (double)g->m / (double)m * ((double)g->n / (double)n);
+    double cost = (rounds * task + once + COST_PACK_SHARED * lines) * chunks;
+    if (best->cost > 0 && cost >= best->cost) return;
+    *best = (choice){own, rows, columns, cost};
+}
+
+/* Parts for one thread are those of the table. For several, the parts that end first by the estimate. */
+static void choose_tasks(job *j, size_t threads) {
+    const ls_gemm_kernels *t = j->kernels;
+    size_t all_rows = up(j->g->m, t->mr), all_columns = up(j->g->n, t->nr);
+    size_t some_rows = min_size(j->mc, all_rows), some_columns = min_size(j->nc, all_columns);
+    size_t own_rows = min_size(min_size(t->mb, all_rows), down(OWN_ELEMS / j->kc, t->mr));
+    size_t own_columns = min_size(min_size(t->nb, all_columns), down(OWN_ELEMS / j->kc, t->nr));
+    owned large = j->g->n >= j->g->m ? OWN_B : OWN_A;
+    choice best = {0};
+    j->panels_together = PANELS_MOST;
+    if (threads == 1 && !j->slots_in_scratch) {
+        best.own = large;
+        best.rows = large == OWN_A ? own_rows : some_rows;
+        best.columns = large == OWN_B ? own_columns : some_columns;
+    } else {
+        for (size_t rows = t->mr; rows <= min_size(t->mb, all_rows); rows += t->mr) {
+            for (size_t columns = t->nr; columns <= min_size(t->nb, all_columns); columns += t->nr)
+                consider(j, threads, OWN_NONE, rows, columns, &best);
+            for (size_t cut = 1; large == OWN_A && !j->slots_in_scratch && rows <= own_rows && cut <= 4; cut++)
+                consider(j, threads, OWN_A, rows, up(parts(some_columns, cut), t->nr), &best);
+        }
+        for (size_t columns = t->nr; columns <= own_columns; columns += t->nr)
+            for (size_t cut = 1; large == OWN_B && !j->slots_in_scratch && cut <= 4; cut++)
+                consider(j, threads, OWN_B, up(parts(some_rows, cut), t->mr), columns, &best);
+        size_t panels = parts(some_rows, t->mr) + parts(some_columns, t->nr);
+        while (j->panels_together > 1 && panels / j->panels_together < 3 * threads) j->panels_together /= 2;
+    }
+    j->own = best.own;
+    j->rows = best.rows;
+    j->columns = best.columns;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* One chunk of C, over all of K. */
 static void run_chunk(job *j, ls_pool *pool, bool *b_is_packed) {
-    const ls_gemm_kernels *t = j->kernels;
     size_t all_k = j->g->k;
-    choose_tasks(j, ls_pool_threads(pool));
     j->k0 = 0;
     do {
         j->k = min_size(j->kc, all_k - j->k0);
         j->last_k = j->k0 + j->k == all_k;
-        pack_job p = {j, parts(j->m, t->mr * j->panels_together)};
-        size_t tasks_b = *b_is_packed ? 0 : parts(j->n, t->nr * j->panels_together);
-        if (j->k) ls_pool_run(pool, p.tasks_a + tasks_b, pack_task, &p);
+        pack_shared(j, pool, *b_is_packed);
         *b_is_packed = j->last_k && j->k0 == 0; /* still good for the next rows if it held all of K */
-        ls_pool_run(pool, parts(j->m, j->mb) * parts(j->n, j->nb), block_task, j);
+        ls_pool_run(pool, parts(j->m, j->rows) * parts(j->n, j->columns), part_task, j);
         j->k0 += j->k;
     } while (j->k0 < all_k);
 }
 
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch) {
+    if (ls_gemm_is_thin(g)) {
+        ls_gemm_thin_run(kernels, g, pool);
+        return;
+    }
     job j;
     open_job(&j, kernels, g);
     j.bounds = j.slices > 1 ? g->bounds : j.plain_bounds;
     j.panels_a = scratch;
-    j.panels_b = j.panels_a + up(j.mc * j.kc, 16);
-    j.slots = j.panels_b + up(j.nc * j.kc, 16);
+    j.panels_b = j.panels_a + panels_a_elems(&j);
+    j.slots = j.panels_b + panels_b_elems(&j);
+    choose_tasks(&j, (size_t)ls_pool_threads(pool));
+    size_t most_m = j.own == OWN_A ? g->m : j.mc, most_n = j.own == OWN_B ? g->n : j.nc;
     for (j.n0 = 0; j.n0 < g->n; j.n0 += j.n) {
         bool b_is_packed = false;
-        j.n = min_size(j.nc, g->n - j.n0);
+        j.n = min_size(most_n, g->n - j.n0);
         for (j.m0 = 0; j.m0 < g->m; j.m0 += j.m) {
-            j.m = min_size(j.mc, g->m - j.m0);
+            j.m = min_size(most_m, g->m - j.m0);
             run_chunk(&j, pool, &b_is_packed);
         }
     }

@@ -1,10 +1,28 @@
-/* gemm_pack.c: packing, by 4 × 4 transposes where the values of a line are neighbours. */
+/* gemm_pack.c: packing. Where the values of a line are neighbours, by transposes: the machine's own, else 4 × 4. */
 #include "kernels/gemm_pack.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "numerics/float16.h"
+
+static size_t bytes_of(ls_dtype dtype) { return dtype == LS_BF16 ? 2 : 4; }
+
+ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g) {
+    return (ls_gemm_lines){g->a, g->dtype, g->lda, g->form != LS_GEMM_TN};
+}
+
+ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g) {
+    return (ls_gemm_lines){g->b, g->dtype, g->ldb, g->form == LS_GEMM_NT};
+}
+
+ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
+    size_t elems = x.along_k ? line * x.ld + k : k * x.ld + line;
+    x.at = (const char *)x.at + elems * bytes_of(x.dtype);
+    return x;
+}
+
+/* ---- lines along k ----------------------------------------------------------------------------------------------- */
 
 typedef float four __attribute__((vector_size(16)));
 
@@ -32,7 +50,6 @@ static inline float value_at(const void *source, ls_dtype dtype, size_t at) {
     return dtype == LS_BF16 ? ls_bf16_to_f32(((const uint16_t *)source)[at]) : ((const float *)source)[at];
 }
 
-/* Lines l … l+3 whole; their values are neighbours. */
 static void pack_four_lines(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t k) {
     size_t i = 0;
     if (dtype == LS_BF16) {
@@ -50,60 +67,81 @@ static void pack_four_lines(float *panel, size_t width, const void *source, ls_d
         for (size_t l = 0; l < 4; l++) panel[i * width + l] = value_at(source, dtype, l * ld + i);
 }
 
+/* Some of the lines; returns how many. */
+static size_t pack_some_lines(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
+                              size_t k) {
+    size_t done = kernels->transpose ? kernels->transpose(to, width, from.at, from.dtype, from.ld, lines, k) : 0;
+    if (done > 0) return done;
+    if (lines >= 4) {
+        pack_four_lines(to, width, from.at, from.dtype, from.ld, k);
+        return 4;
+    }
+    for (size_t i = 0; i < k; i++) to[i * width] = value_at(from.at, from.dtype, i);
+    return 1;
+}
+
 /* Some k at a time: that much of the panel stays in the first cache while one line after the other is written across
  * it. */
-enum { K_AT_ONCE = 64, ROWS_AT_ONCE = 32 };
+enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32 };
 
-static void pack_along_k(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t lines,
+static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                          size_t k) {
-    size_t bytes = dtype == LS_BF16 ? 2 : 4;
-    for (size_t i0 = 0; i0 < k; i0 += K_AT_ONCE) {
-        size_t n = k - i0 < K_AT_ONCE ? k - i0 : K_AT_ONCE, l = 0;
-        const char *from = (const char *)source + i0 * bytes;
-        float *to = panel + i0 * width;
-        for (; l + 4 <= lines; l += 4) pack_four_lines(to + l, width, from + l * ld * bytes, dtype, ld, n);
-        for (; l < lines; l++)
-            for (size_t i = 0; i < n; i++) to[i * width + l] = value_at(from, dtype, l * ld + i);
+    for (size_t i = 0; i < k; i += K_AT_ONCE) {
+        size_t n = k - i < K_AT_ONCE ? k - i : K_AT_ONCE;
+        for (size_t l = 0; l < lines;)
+            l += pack_some_lines(kernels, panel + i * width + l, width, ls_gemm_lines_from(from, l, i), lines - l, n);
     }
 }
 
-static inline void copy_line(float *to, const float *from, size_t n) {
-    size_t l = 0;
-    for (; l + 4 <= n; l += 4) store4(to + l, load4(from + l));
-    for (; l < n; l++) to[l] = from[l];
+/* ---- lines across k ---------------------------------------------------------------------------------------------- */
+
+/* `n` is a constant for whole panels of the widths that machines have: then a row is a few moves. */
+static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, size_t ld,
+                                                            size_t rows, size_t n) {
+    for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + i * ld, n * sizeof(float));
 }
 
-static inline void widen_line(float *to, const uint16_t *from, size_t n) {
-    for (size_t l = 0; l < n; l++) to[l] = ls_bf16_to_f32(from[l]);
+static void copy_panel(float *to, size_t width, const float *from, size_t ld, size_t rows, size_t n) {
+    switch (n) {
+    case 6: copy_rows(to, width, from, ld, rows, 6); break;
+    case 8: copy_rows(to, width, from, ld, rows, 8); break;
+    case 12: copy_rows(to, width, from, ld, rows, 12); break;
+    case 14: copy_rows(to, width, from, ld, rows, 14); break;
+    case 16: copy_rows(to, width, from, ld, rows, 16); break;
+    case 32: copy_rows(to, width, from, ld, rows, 32); break;
+    default: copy_rows(to, width, from, ld, rows, n); break;
+    }
+}
+
+static void widen_panel(float *to, size_t width, const uint16_t *from, size_t ld, size_t rows, size_t n) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t l = 0; l < n; l++) to[i * width + l] = ls_bf16_to_f32(from[i * ld + l]);
 }
 
 /* Some rows of k at a time: they stay in the first cache while one panel after the other takes its part of them. */
-static void pack_across(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t lines,
-                        size_t k) {
-    for (size_t i0 = 0; i0 < k; i0 += ROWS_AT_ONCE) {
-        size_t i1 = i0 + ROWS_AT_ONCE < k ? i0 + ROWS_AT_ONCE : k;
+static void pack_across(float *panel, size_t width, ls_gemm_lines from, size_t lines, size_t k) {
+    for (size_t i = 0; i < k; i += ROWS_AT_ONCE) {
+        size_t rows = k - i < ROWS_AT_ONCE ? k - i : ROWS_AT_ONCE;
         for (size_t l = 0; l < lines; l += width) {
             size_t n = lines - l < width ? lines - l : width;
-            float *to = panel + l * k;
-            for (size_t i = i0; i < i1; i++) {
-                if (dtype == LS_BF16)
-                    widen_line(to + i * width, (const uint16_t *)source + i * ld + l, n);
-                else
-                    copy_line(to + i * width, (const float *)source + i * ld + l, n);
-            }
+            float *to = panel + l * k + i * width;
+            const void *at = ls_gemm_lines_from(from, l, i).at;
+            if (from.dtype == LS_BF16)
+                widen_panel(to, width, at, from.ld, rows, n);
+            else
+                copy_panel(to, width, at, from.ld, rows, n);
         }
     }
 }
 
-void ls_gemm_pack(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, bool along_k, size_t lines,
+void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k) {
-    size_t bytes = dtype == LS_BF16 ? 2 : 4;
-    if (along_k)
+    if (from.along_k)
         for (size_t l = 0; l < lines; l += width)
-            pack_along_k(panel + l * k, width, (const char *)source + l * ld * bytes, dtype, ld,
+            pack_along_k(kernels, panel + l * k, width, ls_gemm_lines_from(from, l, 0),
                          lines - l < width ? lines - l : width, k);
     else
-        pack_across(panel, width, source, dtype, ld, lines, k);
+        pack_across(panel, width, from, lines, k);
     size_t rest = lines % width;
     float *last = panel + (lines - rest) * k;
     for (size_t i = 0; i < k && rest; i++) memset(last + i * width + rest, 0, (width - rest) * sizeof(float));

@@ -6,12 +6,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lockstep.h"
+#include "kernels/gemm.h"
 
-/* Packs `lines` lines of the operand, k values each, into panels one behind the other; lines that the last panel misses
- * become +0. Line l begins at source + l·ld where its values are neighbours (along_k), else at source + l, with its
- * values ld apart. */
-void ls_gemm_pack(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, bool along_k, size_t lines,
+/* Lines of an operand: line l begins at `at` + l·ld where its values are neighbours (along_k), else at `at` + l, with
+ * its values ld apart. */
+typedef struct ls_gemm_lines {
+    const void *at;
+    ls_dtype dtype;
+    size_t ld;
+    bool along_k;
+} ls_gemm_lines;
+
+/* The rows of A, the columns of B. */
+ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g);
+ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g);
+/* The same without the first `line` lines and the first `k` values of each. */
+ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k);
+
+/* Packs `lines` lines, k values each, into panels one behind the other; lines that the last panel misses become +0. */
+void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k);
 
 #endif

@@ -13,6 +13,7 @@ static void fill_portable(ls_kernels *t) {
     ls_norm_kernels_fill_portable(&t->norm);
     ls_act_kernels_fill_portable(&t->act);
     ls_rope_kernels_fill_portable(&t->rope);
+    ls_dropout_kernels_fill_portable(&t->dropout);
     ls_embed_kernels_fill_portable(&t->embed);
     ls_loss_kernels_fill_portable(&t->loss);
     ls_attention_kernels_fill_portable(&t->attention);
@@ -29,6 +30,7 @@ static void fill_neon(ls_kernels *t) {
     ls_norm_kernels_fill_neon(&t->norm);
     ls_act_kernels_fill_neon(&t->act);
     ls_rope_kernels_fill_neon(&t->rope);
+    ls_dropout_kernels_fill_neon(&t->dropout);
     ls_embed_kernels_fill_neon(&t->embed);
     ls_loss_kernels_fill_neon(&t->loss);
     ls_attention_kernels_fill_neon(&t->attention);
@@ -46,6 +48,7 @@ static void fill_avx2(ls_kernels *t) {
     ls_norm_kernels_fill_avx2(&t->norm);
     ls_act_kernels_fill_avx2(&t->act);
     ls_rope_kernels_fill_avx2(&t->rope);
+    ls_dropout_kernels_fill_avx2(&t->dropout);
     ls_embed_kernels_fill_avx2(&t->embed);
     ls_loss_kernels_fill_avx2(&t->loss);
     ls_attention_kernels_fill_avx2(&t->attention);
@@ -61,6 +64,7 @@ static void fill_avx512(ls_kernels *t) {
     ls_norm_kernels_fill_avx512(&t->norm);
     ls_act_kernels_fill_avx512(&t->act);
     ls_rope_kernels_fill_avx512(&t->rope);
+    ls_dropout_kernels_fill_avx512(&t->dropout);
     ls_embed_kernels_fill_avx512(&t->embed);
     ls_loss_kernels_fill_avx512(&t->loss);
     ls_attention_kernels_fill_avx512(&t->attention);

@@ -10,6 +10,7 @@
 #include "kernels/add.h"
 #include "kernels/attention.h"
 #include "kernels/convert.h"
+#include "kernels/dropout.h"
 #include "kernels/embed.h"
 #include "kernels/gemm.h"
 #include "kernels/loss.h"
@@ -26,6 +27,7 @@ typedef struct ls_kernels {
     ls_norm_kernels norm;
     ls_act_kernels act;
     ls_rope_kernels rope;
+    ls_dropout_kernels dropout;
     ls_embed_kernels embed;
     ls_loss_kernels loss;
     ls_attention_kernels attention;

@@ -11,18 +11,36 @@
 #ifndef LS_KERNELS_OPS_H
 #define LS_KERNELS_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/attention.h"
+#include "kernels/dropout.h"
 #include "kernels/embed.h"
 #include "kernels/gemm.h"
 #include "kernels/optim.h"
 #include "kernels/rope.h"
 #include "tensor/device.h"
 
+/* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
+ * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
+ * the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of the
+ * sequences; the slices are joined once a step, by tree_sum.
+ *
+ * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
+ * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
+ */
+typedef struct ls_token_groups {
+    size_t T;
+    int slices;
+    int groups;           /* 1 … LS_GROUPS_MAX */
+    const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
+    bool accumulate;
+} ls_token_groups;
+
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
- * writes dx; params reads dy, x, mean and rstd, goes on with dw and db. RMS norm has no b, db and mean. */
+ * writes dx; params reads dy, x, mean and rstd, writes dw and db. RMS norm has no b, db and mean. */
 typedef struct ls_norm_call {
     size_t rows, C;
     float eps;
@@ -36,7 +54,7 @@ typedef struct ls_norm_call {
     size_t dy_stride;
     float *dx;
     size_t dx_stride;
-    float *dw, *db;
+    float *dw, *db; /* [slices][C] */
 } ls_norm_call;
 
 /* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
@@ -86,10 +104,13 @@ typedef struct ls_loss_call {
     float g; /* the power of two with which backward starts */
 } ls_loss_call;
 
-/* B sequences of one length. From one to the next it is query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
+/* B sequences of one length. A row of a fused projection may be cut into slices, each with some of the heads: a part is
+ * one of them, with its own numbers of heads, pointers and strides; T, head_size and first_query are the same in all.
+ * From one sequence to the next it is, in every part, query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
  * and dv, and stat_elems numbers in m, l and dots. */
 typedef struct ls_attention_call {
-    ls_attention first; /* the tensors of sequence 0 */
+    const ls_attention *parts; /* host, nparts ≥ 1 of them: the tensors of sequence 0 */
+    int nparts;
     size_t B;
     size_t query_rows, key_rows, stat_elems;
 } ls_attention_call;
@@ -100,10 +121,10 @@ typedef struct ls_ops {
 
     ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*layer_norm_params)(ls_device *device, const ls_norm_call *call);
+    ls_status (*layer_norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
     ls_status (*rms_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*rms_norm_backward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*rms_norm_params)(ls_device *device, const ls_norm_call *call);
+    ls_status (*rms_norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
 
     ls_status (*gelu_forward)(ls_device *device, float *y, const float *x, size_t n);
     ls_status (*gelu_backward)(ls_device *device, float *dx, const float *dy, const float *x, size_t n);
@@ -112,9 +133,12 @@ typedef struct ls_ops {
     ls_status (*gated_forward)(ls_device *device, const ls_gated_call *call);
     ls_status (*gated_backward)(ls_device *device, const ls_gated_call *call);
     ls_status (*bias_gelu_forward)(ls_device *device, const ls_bias_gelu_call *call);
-    /* db goes on with the rows of dy, ascending. */
-    ls_status (*bias_grad)(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t rows,
-                           size_t columns);
+    /* db is [slices][columns]. */
+    ls_status (*bias_grad)(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t columns,
+                           const ls_token_groups *groups);
+
+    /* y = residual + dropout(x); backward is the same call without residual, from dy to dx (kernels/dropout.h). */
+    ls_status (*dropout_add)(ls_device *device, const ls_dropout_call *call);
 
     ls_status (*rope_forward)(ls_device *device, const ls_rope_call *call);
     ls_status (*rope_backward)(ls_device *device, const ls_rope_call *call);
@@ -122,10 +146,13 @@ typedef struct ls_ops {
     /* position NULL: a copy of the token row. The ids in `tokens` are memory of the device. */
     ls_status (*embed_forward)(ls_device *device, float *y, size_t y_stride, const float *token, const float *position,
                                size_t position0, size_t period, const ls_embed_tokens *tokens);
+    /* Of each id that is looked up: dtoken[id] = sum + dtoken[id], where dtoken holds −0 or the gradient of another use
+     * of the table; with accumulate the sum goes on from dtoken[id]. Slices do not matter. */
     ls_status (*embed_token_grad)(ls_device *device, float *dtoken, const float *dy, size_t dy_stride,
-                                  const ls_embed_tokens *tokens);
-    ls_status (*embed_position_grad)(ls_device *device, float *dposition, const float *dy, size_t dy_stride,
-                                     size_t position0, size_t period, size_t rows, size_t C);
+                                  const ls_embed_tokens *tokens, const ls_token_groups *groups);
+    /* dposition[t], t < T, is the sum over the sequences. Slices do not matter. */
+    ls_status (*embed_position_grad)(ls_device *device, float *dposition, const float *dy, size_t dy_stride, size_t C,
+                                     const ls_token_groups *groups);
 
     /* loss from z; also m and l, and dz, where they are not NULL. All targets lie in the columns. */
     ls_status (*loss_rows)(ls_device *device, const ls_loss_call *call);

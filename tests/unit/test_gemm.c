@@ -1,6 +1,6 @@
-/* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, slices, continued
- * chains, siblings, bias, bf16, threads 1, 2, 3 and 7, odd sizes and strides, guard areas. The reference is plain C
- * from docs/arithmetic.md; accuracy is held against double. */
+/* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
+ * continued chains, siblings (C among them), bias, bf16, threads 1, 2, 3 and 7, few rows or columns, odd sizes and
+ * strides, guard areas. The reference is plain C from docs/arithmetic.md; accuracy is held against double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +21,7 @@ typedef struct problem {
     ls_gemm g;
     size_t a_elems, b_elems, c_elems;
     float *a, *b, *c, *expected, *sibling, *bias;
+    int own; /* this sibling is C, −1: none */
     uint16_t *a16, *b16;
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
 } problem;
@@ -86,7 +87,10 @@ static float expected_at(const problem *p, size_t i, size_t j) {
         slice[s] = c;
     }
     float c = tree(slice, slices);
-    if (g->sibling) c = g->sibling[i * g->ldsibling + j] + c;
+    for (int s = 0; s < g->siblings; s++) {
+        const float *left = s == p->own ? p->c + GUARD : g->sibling[s];
+        c = left[i * g->ldsibling + j] + c;
+    }
     if (g->bias) c = c + g->bias[j];
     return c;
 }
@@ -106,7 +110,7 @@ static void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size
     p->a = floats(p->a_elems, wild);
     p->b = floats(p->b_elems, wild);
     p->c = floats(p->c_elems, 0);
-    p->sibling = floats(m * n, 0);
+    p->sibling = floats(LS_GEMM_SIBLINGS_MAX * m * g->ldc, 0);
     p->bias = floats(n, 0);
     if (options & 8) {
         p->a16 = halves(p->a, p->a_elems);
@@ -116,12 +120,18 @@ static void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size
     g->a = p->a16 ? (const void *)p->a16 : p->a;
     g->b = p->b16 ? (const void *)p->b16 : p->b;
     g->accumulate = slices <= 1 && options & 1;
+    p->own = -1;
     if (options & 2) {
-        g->sibling = p->sibling;
-        g->ldsibling = n;
+        g->siblings = 1 + (int)below(options & 64 ? LS_GEMM_SIBLINGS_MAX : 2);
+        g->ldsibling = g->ldc;
+        for (int s = 0; s < g->siblings; s++) g->sibling[s] = p->sibling + (size_t)s * m * g->ldc;
+        if (options & 32) p->own = (int)below((size_t)g->siblings);
     }
     if (options & 4) g->bias = p->bias;
     for (int s = 0; s <= slices; s++) p->bounds[s] = (size_t)s * k / (size_t)(slices ? slices : 1);
+    /* Slices of different lengths, some empty. */
+    for (int s = 1; s < slices && options & 64; s++)
+        p->bounds[s] = p->bounds[s - 1] + below(k - p->bounds[s - 1] + 1) / (size_t)(slices - s);
     g->bounds = slices > 1 ? p->bounds : NULL;
     p->expected = room(p->c_elems * sizeof(float));
     memcpy(p->expected, p->c, p->c_elems * sizeof(float));
@@ -151,6 +161,7 @@ static void run_with(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) 
     float *c = room(p->c_elems * sizeof(float));
     memcpy(c, p->c, p->c_elems * sizeof(float));
     p->g.c = c + GUARD;
+    if (p->own >= 0) p->g.sibling[p->own] = p->g.c;
     size_t bytes = ls_gemm_scratch_bytes(kernels, &p->g);
     char *scratch = aligned_alloc(64, (bytes / 64 + 2) * 64);
     assert_non_null(scratch);
@@ -158,8 +169,9 @@ static void run_with(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) 
     ls_gemm_run(kernels, &p->g, pool, scratch);
     for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (size_t)i], 0x5A);
     if (!same(c, p->expected, p->c_elems))
-        fail_msg("%s: form %d, %zu x %zu x %zu, %d slices, dtype %d differs", kernels->name, (int)p->g.form, p->g.m,
-                 p->g.n, p->g.k, p->g.slices, (int)p->g.dtype);
+        fail_msg("%s: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d, threads %d differs", kernels->name,
+                 (int)p->g.form, p->g.m, p->g.n, p->g.k, p->g.slices, p->g.siblings, (int)p->g.dtype,
+                 ls_pool_threads(pool));
     free(scratch);
     free(c);
 }
@@ -196,26 +208,57 @@ static void test_random_shapes(void **state) {
     open_pools(pools);
     for (int turn = 0; turn < 220; turn++) {
         size_t k = turn % 9 == 0 ? below(4) : turn % 7 == 0 ? 300 + below(2500) : sizes[below(N)];
-        int slices = turn % 3 == 0 ? 1 : 1 << below(5);
+        int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
         problem p;
-        open_problem(&p, (ls_gemm_form)below(3), sizes[below(N)], sizes[below(N)], k, slices, (unsigned)below(32));
+        open_problem(&p, (ls_gemm_form)below(3), sizes[below(N)], sizes[below(N)], k, slices, (unsigned)below(128));
         check_everywhere(&p, pools, 4);
         close_problem(&p);
     }
     for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
-/* Larger than one chunk in every direction; slices longer than a pass. */
+/* Every number of slices. */
+static void test_slices(void **state) {
+    (void)state;
+    ls_pool *pools[4];
+    open_pools(pools);
+    for (int slices = 1; slices <= LS_GEMM_SLICES_MAX; slices++)
+        for (size_t m = 3; m <= 15; m += 12) {
+            problem p;
+            open_problem(&p, LS_GEMM_NT, m, 17, 200, slices, (unsigned)below(128));
+            check_everywhere(&p, pools, 4);
+            close_problem(&p);
+        }
+    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
+}
+
+/* Few rows or columns, long enough for several stripes and blocks. */
+static void test_thin(void **state) {
+    (void)state;
+    ls_pool *pools[4];
+    open_pools(pools);
+    for (int turn = 0; turn < 60; turn++) {
+        size_t few = 1 + below(9), many = 100 + below(700), k = below(200);
+        problem p;
+        open_problem(&p, (ls_gemm_form)(turn % 3), turn % 2 ? few : many, turn % 2 ? many : few, k,
+                     1 + (int)below(turn % 4 ? 1 : 9), (unsigned)below(128));
+        check_everywhere(&p, pools, 4);
+        close_problem(&p);
+    }
+    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
+}
+
+/* Larger than one chunk in every direction; slices longer than a pass; chains apart from C that outlive a chunk. */
 static void test_chunks(void **state) {
     (void)state;
     ls_pool *pools[4];
     open_pools(pools);
-    static const size_t shapes[][3] = {{900, 33, 40}, {13, 1700, 30}, {9, 14, 5000}, {130, 200, 2100}};
+    static const size_t shapes[][3] = {{900, 33, 40}, {13, 1700, 30}, {9, 14, 5000}, {130, 200, 2100}, {780, 20, 2050}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int slices = 1; slices <= 8; slices *= 8) {
+        for (int slices = 1; slices <= 7; slices += 6) {
             problem p;
             open_problem(&p, (ls_gemm_form)below(3), shapes[i][0], shapes[i][1], shapes[i][2], slices,
-                         (unsigned)below(8));
+                         (unsigned)(i == 2 ? 32 | 2 | 1 : below(8)));
             check_everywhere(&p, pools, 4);
             close_problem(&p);
         }
@@ -310,6 +353,22 @@ static void test_accuracy(void **state) {
     close_problem(&p);
 }
 
+/* One slice with all that may come together: the chain goes on from C, which is a sibling too, behind a chunk of K. */
+static void test_all_together(void **state) {
+    (void)state;
+    ls_pool *pools[4];
+    open_pools(pools);
+    static const size_t shapes[][3] = {{20, 40, 30}, {20, 40, 2500}, {5, 40, 300}, {40, 5, 300}, {20, 40, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        problem p;
+        open_problem(&p, (ls_gemm_form)(i % 3), shapes[i][0], shapes[i][1], shapes[i][2], 1, 1 | 2 | 4 | 32 | 64);
+        assert_true(p.g.accumulate && p.g.siblings > 0 && p.own >= 0 && p.g.bias);
+        check_everywhere(&p, pools, 4);
+        close_problem(&p);
+    }
+    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
+}
+
 /* The same on ARM64 and x86-64. */
 static void test_golden(void **state) {
     (void)state;
@@ -345,7 +404,8 @@ static void test_golden(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
+        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
         cmocka_unit_test(test_finish),        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_golden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

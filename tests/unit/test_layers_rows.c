@@ -162,12 +162,28 @@ static void check_embed_grads(const ls_embed_kernels *k, size_t rows, size_t C, 
     grid_free(&position_expected);
 }
 
+/* Some rows, in any order and more than once. */
+static void check_row_sums(const ls_embed_kernels *k, size_t count, size_t C, kind of) {
+    size_t rows[MOST_ROWS];
+    grid dy = grid_make(5, C, 3, 1, of), got = grid_make(1, C, 0, 2, PLAIN), expected = grid_copy(&got);
+    for (size_t r = 0; r < count; r++) {
+        rows[r] = (size_t)ls_rng_below(ls_rng_key_make(C, 9, count), r, 5);
+        for (size_t i = 0; i < C; i++) expected.at[i] = expected.at[i] + row_of(&dy, rows[r])[i];
+    }
+    k->row_sums(got.at, dy.at, dy.stride, rows, count, C);
+    check_grid(&got, &expected, "sum of rows");
+    grid_free(&dy);
+    grid_free(&got);
+    grid_free(&expected);
+}
+
 static void check_embed(const ls_embed_kernels *k) {
     for (size_t i = 0; i < N_SIZES; i++)
         for (size_t j = 0; j < N_SIZES; j++) {
             size_t rows = sizes[i], C = sizes[j];
             kind of = (i + j) % 2 ? PLAIN : WILD;
             if (rows * C > 30000) continue;
+            check_row_sums(k, rows - 1, C, of);
             check_embed_forward(k, rows, C, 0, VOCABULARY, 7, of);
             check_embed_forward(k, rows, C, 0, VOCABULARY, 0, of);
             check_embed_forward(k, rows, C, 5, 11, 9, of);

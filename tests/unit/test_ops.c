@@ -124,10 +124,11 @@ static void check_gemm(size_t m, size_t k) {
                  .slices = 4,
                  .bounds = bounds,
                  .bias = bias.dev,
-                 .sibling = sibling.dev,
+                 .siblings = 1,
+                 .sibling = {sibling.dev},
                  .ldsibling = n};
     ok(ops->gemm(device, &g));
-    g.a = a.ref, g.b = b.ref, g.c = c.ref, g.bias = bias.ref, g.sibling = sibling.ref;
+    g.a = a.ref, g.b = b.ref, g.c = c.ref, g.bias = bias.ref, g.sibling[0] = sibling.ref;
     size_t bytes = ls_gemm_scratch_bytes(&portable.gemm, &g);
     void *scratch = aligned_alloc(64, bytes / 64 * 64 + 64);
     assert_non_null(scratch);
@@ -136,51 +137,84 @@ static void check_gemm(size_t m, size_t k) {
     check("gemm", m, k);
 }
 
-/* Queries apart from keys, as with a cache of keys, which has room for more rows than there are. */
-static void check_attention(size_t T, size_t first_query) {
-    enum { B = 3, HEADS = 4, KV_HEADS = 2, D = 6, C = HEADS * D, KV = KV_HEADS * D };
-    const ls_attention_kernels *k = &portable.attention;
-    size_t rows = T - first_query, room = T + 2, stats = HEADS * (T + 1);
-    twin q = make(B * rows * C), kv = make(B * room * 2 * KV), o = make(B * rows * C), m = make(B * stats);
-    twin l = make(B * stats), dots = make(B * stats), dout = make(B * rows * C), dq = make(B * rows * C);
-    twin dkv = make(B * room * 2 * KV);
-    ls_attention_call c = {.B = B, .query_rows = rows, .key_rows = room, .stat_elems = stats};
-    c.first = (ls_attention){.T = T,
-                             .heads = HEADS,
-                             .kv_heads = KV_HEADS,
-                             .head_size = D,
-                             .first_query = first_query,
-                             .scale = 0.4f,
-                             .q = {q.dev, C, D},
-                             .k = {kv.dev, 2 * KV, D},
-                             .v = {kv.dev + KV, 2 * KV, D},
-                             .o = {o.dev, C, D},
-                             .m = m.dev,
-                             .l = l.dev,
-                             .stat_stride = T + 1};
-    ok(ops->attention_forward(device, &c)); /* the rest is absent */
-    c.first.dots = dots.dev;
-    c.first.dout = (ls_attention_in){dout.dev, C, D};
-    c.first.dq = (ls_attention_out){dq.dev, C, D};
-    c.first.dk = (ls_attention_out){dkv.dev, 2 * KV, D};
-    c.first.dv = (ls_attention_out){dkv.dev + KV, 2 * KV, D};
-    if (first_query == 0) ok(ops->attention_backward(device, &c));
+/* The tensors of a call: numbers of a part follow those of the parts before it, in every row. */
+typedef struct attention_tensors {
+    float *q, *kv, *o, *m, *l, *dots, *dout, *dq, *dkv;
+} attention_tensors;
 
-    float *scratch = malloc(ls_attention_scratch_elems(T, D) * sizeof *scratch);
+enum { ATTENTION_B = 3, ATTENTION_D = 6, ATTENTION_PARTS = 3 };
+
+/* The tensors of one part of sequence 0; `heads` and `kv_heads` lie before it. Rows of kv: [k | v] of each part. */
+static ls_attention part_of(attention_tensors t, size_t T, size_t heads, size_t kv_heads, ls_attention shape) {
+    enum { D = ATTENTION_D };
+    size_t C = 8 * D, KV = 2 * 4 * D, q = heads * D, k = 2 * kv_heads * D, v = k + shape.kv_heads * D;
+    ls_attention a = shape;
+    a.stat_stride = T + 1;
+    size_t stats = heads * a.stat_stride;
+    a.q = (ls_attention_in){t.q + q, C, D};
+    a.k = (ls_attention_in){t.kv + k, KV, D};
+    a.v = (ls_attention_in){t.kv + v, KV, D};
+    a.o = (ls_attention_out){t.o + q, C, D};
+    a.m = t.m + stats;
+    a.l = t.l + stats;
+    if (t.dots == NULL) return a; /* the rest is absent */
+    a.dots = t.dots + stats;
+    a.dout = (ls_attention_in){t.dout + q, C, D};
+    a.dq = (ls_attention_out){t.dq + q, C, D};
+    a.dk = (ls_attention_out){t.dkv + k, KV, D};
+    a.dv = (ls_attention_out){t.dkv + v, KV, D};
+    return a;
+}
+
+/* One part in all sequences, by direct calls of the portable kernel. */
+static void reference_part(ls_attention a, const ls_attention_call *c, bool backward) {
+    const ls_attention_kernels *k = &portable.attention;
+    float *scratch = malloc(ls_attention_scratch_elems(a.T, a.head_size) * sizeof *scratch);
     assert_non_null(scratch);
-    for (size_t b = 0; b < B; b++) {
-        ls_attention a = c.first;
-        a.q.at = q.ref + b * rows * C, a.k.at = kv.ref + b * room * 2 * KV, a.v.at = a.k.at + KV;
-        a.o.at = o.ref + b * rows * C, a.m = m.ref + b * stats, a.l = l.ref + b * stats, a.dots = dots.ref + b * stats;
-        a.dout.at = dout.ref + b * rows * C, a.dq.at = dq.ref + b * rows * C;
-        a.dk.at = dkv.ref + b * room * 2 * KV, a.dv.at = a.dk.at + KV;
-        k->forward(&a, 0, HEADS, first_query, T, scratch);
-        if (first_query > 0) continue;
-        k->backward_dots(&a, 0, HEADS, 0, T);
-        k->backward_queries(&a, 0, HEADS, 0, T, scratch);
-        for (size_t h = 0; h < KV_HEADS; h++) k->backward_keys(&a, h, 0, T, scratch);
+    for (size_t b = 0; b < c->B; b++) {
+        k->forward(&a, 0, a.heads, a.first_query, a.T, scratch);
+        if (backward) {
+            k->backward_dots(&a, 0, a.heads, 0, a.T);
+            k->backward_queries(&a, 0, a.heads, 0, a.T, scratch);
+            for (size_t h = 0; h < a.kv_heads; h++) k->backward_keys(&a, h, 0, a.T, scratch);
+            a.dout.at += c->query_rows * a.dout.row_stride, a.dq.at += c->query_rows * a.dq.row_stride;
+            a.dk.at += c->key_rows * a.dk.row_stride, a.dv.at += c->key_rows * a.dv.row_stride;
+            a.dots += c->stat_elems;
+        }
+        a.q.at += c->query_rows * a.q.row_stride, a.o.at += c->query_rows * a.o.row_stride;
+        a.k.at += c->key_rows * a.k.row_stride, a.v.at += c->key_rows * a.v.row_stride;
+        a.m += c->stat_elems, a.l += c->stat_elems;
     }
     free(scratch);
+}
+
+/* Queries apart from keys, as with a cache of keys, which has room for more rows than there are. Eight heads in
+ * `nparts` parts of different sizes; the last parts of a call with fewer are left alone. */
+static void check_attention(size_t T, size_t first_query, int nparts) {
+    static const size_t kv_heads[ATTENTION_PARTS] = {1, 2, 1};
+    enum { B = ATTENTION_B, D = ATTENTION_D, C = 8 * D, KV = 2 * 4 * D };
+    size_t rows = T - first_query, room = T + 2, stats = 8 * (T + 1), heads = 0;
+    twin q = make(B * rows * C), kv = make(B * room * KV), o = make(B * rows * C), m = make(B * stats);
+    twin l = make(B * stats), dots = make(B * stats), dout = make(B * rows * C), dq = make(B * rows * C);
+    twin dkv = make(B * room * KV);
+    attention_tensors dev = {q.dev, kv.dev, o.dev, m.dev, l.dev, NULL, NULL, NULL, NULL};
+    attention_tensors ref = {q.ref, kv.ref, o.ref, m.ref, l.ref, dots.ref, dout.ref, dq.ref, dkv.ref};
+    ls_attention parts[ATTENTION_PARTS], full[ATTENTION_PARTS];
+    ls_attention_call c = {.parts = parts, .nparts = nparts, .B = B};
+    c.query_rows = rows, c.key_rows = room, c.stat_elems = stats;
+    for (int p = 0; p < nparts; p++) {
+        ls_attention shape = {.T = T, .heads = 2 * kv_heads[p], .kv_heads = kv_heads[p], .head_size = D, .scale = 0.4f};
+        shape.first_query = first_query;
+        parts[p] = part_of(dev, T, heads, heads / 2, shape);
+        attention_tensors all = dev;
+        all.dots = dots.dev, all.dout = dout.dev, all.dq = dq.dev, all.dkv = dkv.dev;
+        full[p] = part_of(all, T, heads, heads / 2, shape);
+        reference_part(part_of(ref, T, heads, heads / 2, shape), &c, first_query == 0);
+        heads += shape.heads;
+    }
+    ok(ops->attention_forward(device, &c));
+    c.parts = full;
+    if (first_query == 0) ok(ops->attention_backward(device, &c));
     check("attention", T, first_query);
 }
 
@@ -206,10 +240,11 @@ static void all_products(void) {
     check_gemm(1, 1);
     check_gemm(67, 211);
     check_gemm(7, 0);
-    check_attention(1, 0);
-    check_attention(131, 0);
-    check_attention(131, 130);
-    check_attention(211, 67);
+    check_attention(1, 0, 3);
+    check_attention(131, 0, 1);
+    check_attention(131, 130, 2);
+    check_attention(211, 67, 3);
+    check_attention(211, 0, 3);
 }
 
 static void test_flat(void **state) {
@@ -301,7 +336,10 @@ static void test_errors(void **state) {
     assert_int_equal(ops->tree_sum(device, &x, parts, LS_I64, 1, 1), LS_ERR_INPUT);
     assert_int_equal(ops->max(device, &x, inputs, 0, 1), LS_ERR_INPUT);
     /* Scratch that no machine has: refused before anything is read. */
-    ls_attention_call huge = {.first = {.T = SIZE_MAX / 2048, .heads = 1, .kv_heads = 1, .head_size = 1}, .B = 1};
+    ls_attention part = {.T = SIZE_MAX / 2048, .heads = 1, .kv_heads = 1, .head_size = 1, .scale = 1};
+    ls_attention_call huge = {.parts = &part, .nparts = 1, .B = 1};
+    assert_int_equal(ops->attention_forward(device, &huge), LS_ERR_RESOURCE);
+    part.T = (size_t)1 << 39;
     assert_int_equal(ops->attention_forward(device, &huge), LS_ERR_RESOURCE);
     ok(ops->tree_sum(device, &x, parts, LS_F32, 1, 1)); /* and the device goes on */
     assert_true(x == 1);

@@ -1,5 +1,6 @@
 /* test_ops_rows.c: operations on rows, with the bits of one direct call of the portable kernel, whatever the threads
- * and the ISA: norms, gates, embeddings, rotation, loss. All memory around the results is compared too. */
+ * and the ISA: norms, gates, embeddings, rotation, loss. All memory around the results is compared too. Sums over rows
+ * are in test_ops_groups.c. */
 #include "ops.h"
 
 /* ---- norms, gates, embeddings ------------------------------------------------------------------------------------ */
@@ -8,19 +9,17 @@ static void check_norms(size_t rows, size_t C) {
     const ls_norm_kernels *k = &portable.norm;
     size_t s = C + 3;
     twin x = make(rows * s), w = make(C), b = make(C), y = make(rows * s), mean = make(rows), rstd = make(rows);
-    twin dy = make(rows * C), dx = make(rows * s), dw = make(C), db = make(C);
-    ls_norm_call c = {rows,     C,        1e-5f,  x.dev, s,      w.dev, b.dev,  y.dev, s,
-                      mean.dev, rstd.dev, dy.dev, C,     dx.dev, s,     dw.dev, db.dev};
+    twin dy = make(rows * C), dx = make(rows * s);
+    ls_norm_call c = {rows,     C,        1e-5f,  x.dev, s,      w.dev, b.dev, y.dev, s,
+                      mean.dev, rstd.dev, dy.dev, C,     dx.dev, s,     NULL,  NULL};
     ok(ops->layer_norm_forward(device, &c));
     ok(ops->layer_norm_backward(device, &c));
-    ok(ops->layer_norm_params(device, &c));
     k->layer_forward(y.ref, s, mean.ref, rstd.ref, x.ref, s, w.ref, b.ref, 1e-5f, rows, C);
     k->layer_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, mean.ref, rstd.ref, rows, C);
-    k->layer_params(dw.ref, db.ref, dy.ref, C, x.ref, s, mean.ref, rstd.ref, rows, 0, C);
     check("layer norm", rows, C);
 
     x = make(rows * s), w = make(C), y = make(rows * s), rstd = make(rows);
-    dy = make(rows * C), dx = make(rows * s), dw = make(C);
+    dy = make(rows * C), dx = make(rows * s);
     c = (ls_norm_call){.rows = rows,
                        .C = C,
                        .eps = 1e-5f,
@@ -33,14 +32,11 @@ static void check_norms(size_t rows, size_t C) {
                        .dy = dy.dev,
                        .dy_stride = C,
                        .dx = dx.dev,
-                       .dx_stride = s,
-                       .dw = dw.dev};
+                       .dx_stride = s};
     ok(ops->rms_norm_forward(device, &c));
     ok(ops->rms_norm_backward(device, &c));
-    ok(ops->rms_norm_params(device, &c));
     k->rms_forward(y.ref, s, rstd.ref, x.ref, s, w.ref, 1e-5f, rows, C);
     k->rms_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, rstd.ref, rows, C);
-    k->rms_params(dw.ref, dy.ref, C, x.ref, s, rstd.ref, rows, 0, C);
     check("RMS norm", rows, C);
 }
 
@@ -48,7 +44,7 @@ static void check_gates(size_t rows, size_t C) {
     const ls_act_kernels *k = &portable.act;
     size_t s = 2 * C + 1;
     twin in = make(rows * s), y = make(rows * C), dy = make(rows * C), din = make(rows * s), bias = make(C);
-    twin pre = make(rows * s), z = make(rows * C), db = make(C);
+    twin pre = make(rows * s), z = make(rows * C);
     ok(ops->gated_forward(
         device,
         &(ls_gated_call){
@@ -64,11 +60,9 @@ static void check_gates(size_t rows, size_t C) {
                                                     .dup = din.dev + C,
                                                     .din_stride = s}));
     ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, in.dev, s, bias.dev, pre.dev, s, z.dev, C}));
-    ok(ops->bias_grad(device, db.dev, in.dev, s, rows, C));
     k->gated_forward(y.ref, C, in.ref, in.ref + C, s, rows, C);
     k->gated_backward(din.ref, din.ref + C, s, dy.ref, C, in.ref, in.ref + C, s, rows, C);
     k->bias_gelu_forward(z.ref, C, pre.ref, s, in.ref, s, bias.ref, rows, C);
-    k->bias_grad(db.ref, in.ref, s, rows, 0, C);
     check("gates", rows, C);
 }
 
@@ -76,17 +70,27 @@ static void check_embed(size_t rows, size_t C) {
     enum { V = 13, PERIOD = 11, BEGIN = 5 };
     const ls_embed_kernels *k = &portable.embed;
     twin ids = make_ids(rows, V, 1), token = make(V * C), position = make(PERIOD * C), y = make(rows * (C + 1));
-    twin copy = make(rows * C), dtoken = make(V * C), dposition = make(PERIOD * C);
+    twin copy = make(rows * C);
     ls_embed_tokens dev = {ids_of(ids.dev), 0, V, rows, C}, ref = {ids_of(ids.ref), 0, V, rows, C};
     ok(ops->embed_forward(device, y.dev, C + 1, token.dev, position.dev, BEGIN, PERIOD, &dev));
     ok(ops->embed_forward(device, copy.dev, C, token.dev, NULL, 0, 0, &dev));
-    ok(ops->embed_token_grad(device, dtoken.dev, y.dev, C + 1, &dev));
-    ok(ops->embed_position_grad(device, dposition.dev, y.dev, C + 1, BEGIN, PERIOD, rows, C));
     k->forward(y.ref, C + 1, token.ref, position.ref, BEGIN, PERIOD, &ref);
     k->forward(copy.ref, C, token.ref, NULL, 0, 0, &ref);
-    k->token_grad(dtoken.ref, y.ref, C + 1, &ref, 0, C);
-    k->position_grad(dposition.ref, y.ref, C + 1, BEGIN, PERIOD, rows, C, 0, C);
     check("embed", rows, C);
+}
+
+static void check_dropout(size_t rows, size_t C) {
+    twin x = make(rows * (C + 2)), residual = make(rows * C), y[3] = {make(rows * C), make(rows * C), make(rows * C)};
+    for (int i = 0; i < 3; i++) {
+        ls_dropout_call c = {.rows = rows, .columns = C, .key = ls_rng_key_make(5, 6, 7), .index0 = 1001};
+        ls_dropout_set_rate(&c, 0.3);
+        c.x_stride = i == 2 ? C : C + 2, c.y_stride = C, c.residual_stride = C;
+        c.x = x.dev, c.y = y[i].dev, c.residual = i == 0 ? residual.dev : NULL;
+        ok(ops->dropout_add(device, &c));
+        c.x = x.ref, c.y = y[i].ref, c.residual = i == 0 ? residual.ref : NULL;
+        portable.dropout.dropout_add(&c);
+    }
+    check("dropout", rows, C);
 }
 
 static void check_rope(size_t rows, size_t heads) {
@@ -192,6 +196,10 @@ static void all_embeddings(void) {
     for (size_t i = 0; i < N_SHAPES; i++) check_embed(shapes[i][0], shapes[i][1]);
 }
 
+static void all_dropouts(void) {
+    for (size_t i = 0; i < N_SHAPES; i++) check_dropout(shapes[i][0], shapes[i][1]);
+}
+
 static void all_rotations(void) {
     check_rope(1, 1);
     check_rope(7, 3);
@@ -219,6 +227,11 @@ static void test_embeddings(void **state) {
     on_every_device(all_embeddings);
 }
 
+static void test_dropouts(void **state) {
+    (void)state;
+    on_every_device(all_dropouts);
+}
+
 static void test_rotations(void **state) {
     (void)state;
     on_every_device(all_rotations);
@@ -231,8 +244,8 @@ static void test_losses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norms),     cmocka_unit_test(test_gates),  cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_rotations), cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_norms),    cmocka_unit_test(test_gates),     cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_dropouts), cmocka_unit_test(test_rotations), cmocka_unit_test(test_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,12 +37,13 @@ void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const 
 
 /* Rows of so many columns that a thread takes at a time. */
 size_t ls_cpu_row_grain(size_t columns);
-/* For chains down the rows: columns that a thread takes at a time, a multiple of a cache line. */
-size_t ls_cpu_column_grain(const ls_cpu_device *cpu, size_t rows, size_t columns);
 
 /* Each file of operations puts its own into the table. */
 void ls_cpu_ops_fill_act(ls_ops *ops);
+void ls_cpu_ops_fill_attention(ls_ops *ops);
+void ls_cpu_ops_fill_dropout(ls_ops *ops);
 void ls_cpu_ops_fill_embed(ls_ops *ops);
+void ls_cpu_ops_fill_embed_grad(ls_ops *ops);
 void ls_cpu_ops_fill_loss(ls_ops *ops);
 void ls_cpu_ops_fill_norm(ls_ops *ops);
 void ls_cpu_ops_fill_optim(ls_ops *ops);

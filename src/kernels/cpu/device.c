@@ -5,6 +5,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/peak.h"
 
 enum { ALIGN_BYTES = 64, COPY_GRAIN_BYTES = 256 * 1024 };
 
@@ -37,14 +38,6 @@ void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const 
 }
 
 size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU_GRAIN / (columns ? columns : 1) : 1; }
-
-size_t ls_cpu_column_grain(const ls_cpu_device *cpu, size_t rows, size_t columns) {
-    enum { LINE_FLOATS = 16, PIECES_PER_THREAD = 2 };
-    size_t worthwhile = ls_cpu_row_grain(rows);
-    size_t share = columns / (PIECES_PER_THREAD * (size_t)ls_pool_threads(cpu->pool));
-    size_t grain = worthwhile > share ? worthwhile : share;
-    return (grain + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-}
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -128,6 +121,8 @@ static ls_status finish_queue(ls_device *device) {
     return LS_OK;
 }
 
+static double peak_flops_s(ls_device *device) { return ls_cpu_peak(cpu_of(device)->pool, 0.05); }
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void destroy_cpu(ls_device *device) {
@@ -147,12 +142,16 @@ static const ls_device_calls cpu_calls = {
     .record = record_event,
     .wait = wait_for_event,
     .finish = finish_queue,
+    .peak_flops_s = peak_flops_s,
     .destroy = destroy_cpu,
 };
 
 static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_act(ops);
+    ls_cpu_ops_fill_attention(ops);
+    ls_cpu_ops_fill_dropout(ops);
     ls_cpu_ops_fill_embed(ops);
+    ls_cpu_ops_fill_embed_grad(ops);
     ls_cpu_ops_fill_loss(ops);
     ls_cpu_ops_fill_norm(ops);
     ls_cpu_ops_fill_optim(ops);

@@ -1,6 +1,7 @@
-/* ops_act.c: activations and bias. All but bias_grad are elementwise and split by elements or rows; bias_grad chains
- * down the rows and splits by columns. */
+/* ops_act.c: activations and bias. All but bias_grad are elementwise and split by elements or rows; bias_grad is a sum
+ * over tokens. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/token_sums.h"
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
@@ -92,25 +93,28 @@ static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c
     return LS_OK;
 }
 
-/* ---- columns ----------------------------------------------------------------------------------------------------- */
+/* ---- sums over tokens -------------------------------------------------------------------------------------------- */
 
 typedef struct bias_grad_args {
-    float *db;
     const float *dy;
-    size_t dy_stride, rows;
+    size_t dy_stride;
 } bias_grad_args;
 
-static void bias_grad_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+static void bias_chain(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
+                       size_t n) {
     const bias_grad_args *b = args;
-    kernels->act.bias_grad(b->db, b->dy, b->dy_stride, b->rows, begin, end);
+    kernels->act.bias_grad(to, b->dy + row * b->dy_stride + column, b->dy_stride, rows, 0, n);
 }
 
-static ls_status bias_grad(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t rows,
-                           size_t columns) {
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, columns, ls_cpu_column_grain(cpu, rows, columns), bias_grad_columns,
-               &(bias_grad_args){db, dy, dy_stride, rows});
-    return LS_OK;
+static ls_status bias_grad(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t columns,
+                           const ls_token_groups *groups) {
+    LS_TRY(ls_cpu_check_groups(groups));
+    return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = groups,
+                                                                    .columns = columns,
+                                                                    .sums = 1,
+                                                                    .out = {db},
+                                                                    .chain = bias_chain,
+                                                                    .args = &(bias_grad_args){dy, dy_stride}});
 }
 
 void ls_cpu_ops_fill_act(ls_ops *ops) {

@@ -1,5 +1,5 @@
-/* ops_embed.c: tokens and positions: embeddings and rotation. Forward and rotation split by rows; gradients of the
- * tables chain over the tokens and split by columns. */
+/* ops_embed.c: tokens and positions: embeddings and rotation, split by rows. The gradients of the tables are in
+ * ops_embed_grad.c. */
 #include <assert.h>
 
 #include "kernels/cpu/cpu.h"
@@ -26,46 +26,6 @@ static ls_status embed_forward(ls_device *device, float *y, size_t y_stride, con
     assert(!position || period > 0);
     ls_cpu_run(ls_cpu_enter(device), tokens->rows, ls_cpu_row_grain(tokens->C), embed_rows,
                &(embed_args){y, y_stride, token, position, position0, period, tokens});
-    return LS_OK;
-}
-
-typedef struct token_grad_args {
-    float *dtoken;
-    const float *dy;
-    size_t dy_stride;
-    const ls_embed_tokens *tokens;
-} token_grad_args;
-
-static void token_grad_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const token_grad_args *t = args;
-    kernels->embed.token_grad(t->dtoken, t->dy, t->dy_stride, t->tokens, begin, end);
-}
-
-static ls_status embed_token_grad(ls_device *device, float *dtoken, const float *dy, size_t dy_stride,
-                                  const ls_embed_tokens *tokens) {
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, tokens->C, ls_cpu_column_grain(cpu, tokens->rows, tokens->C), token_grad_columns,
-               &(token_grad_args){dtoken, dy, dy_stride, tokens});
-    return LS_OK;
-}
-
-typedef struct position_grad_args {
-    float *dposition;
-    const float *dy;
-    size_t dy_stride, position0, period, rows, C;
-} position_grad_args;
-
-static void position_grad_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const position_grad_args *p = args;
-    kernels->embed.position_grad(p->dposition, p->dy, p->dy_stride, p->position0, p->period, p->rows, p->C, begin, end);
-}
-
-static ls_status embed_position_grad(ls_device *device, float *dposition, const float *dy, size_t dy_stride,
-                                     size_t position0, size_t period, size_t rows, size_t C) {
-    assert(period > 0);
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, C, ls_cpu_column_grain(cpu, rows, C), position_grad_columns,
-               &(position_grad_args){dposition, dy, dy_stride, position0, period, rows, C});
     return LS_OK;
 }
 
@@ -106,8 +66,6 @@ static ls_status rope_backward(ls_device *device, const ls_rope_call *call) {
 
 void ls_cpu_ops_fill_embed(ls_ops *ops) {
     ops->embed_forward = embed_forward;
-    ops->embed_token_grad = embed_token_grad;
-    ops->embed_position_grad = embed_position_grad;
     ops->rope_forward = rope_forward;
     ops->rope_backward = rope_backward;
 }

@@ -1,16 +1,25 @@
-/* ops_norm.c: layer norm and RMS norm. Values and their gradients split by rows; parameter gradients chain down the
- * rows and split by columns. */
+/* ops_norm.c: layer norm and RMS norm. Values and their gradients split by rows; gradients of parameters are sums over
+ * tokens. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/token_sums.h"
 
 static ls_status run_rows(ls_device *device, const ls_norm_call *call, ls_cpu_fn fn) {
     ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->C), fn, call);
     return LS_OK;
 }
 
-static ls_status run_columns(ls_device *device, const ls_norm_call *call, ls_cpu_fn fn) {
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, call->C, ls_cpu_column_grain(cpu, call->rows, call->C), fn, call);
-    return LS_OK;
+typedef void (*chain_fn)(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
+                         size_t n);
+
+static ls_status run_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups, chain_fn chain,
+                            int sums) {
+    LS_TRY(ls_cpu_check_group_rows(groups, call->rows));
+    return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = groups,
+                                                                    .columns = call->C,
+                                                                    .sums = sums,
+                                                                    .out = {call->dw, call->db},
+                                                                    .chain = chain,
+                                                                    .args = call});
 }
 
 /* ---- layer norm -------------------------------------------------------------------------------------------------- */
@@ -36,14 +45,16 @@ static ls_status layer_norm_backward(ls_device *device, const ls_norm_call *call
     return run_rows(device, call, layer_backward_rows);
 }
 
-static void layer_params_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+static void layer_chain(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
+                        size_t n) {
     const ls_norm_call *c = args;
-    kernels->norm.layer_params(c->dw, c->db, c->dy, c->dy_stride, c->x, c->x_stride, c->mean, c->rstd, c->rows, begin,
-                               end);
+    kernels->norm.layer_params(to, to + n, c->dy + row * c->dy_stride + column, c->dy_stride,
+                               c->x + row * c->x_stride + column, c->x_stride, c->mean + row, c->rstd + row, rows, 0,
+                               n);
 }
 
-static ls_status layer_norm_params(ls_device *device, const ls_norm_call *call) {
-    return run_columns(device, call, layer_params_columns);
+static ls_status layer_norm_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups) {
+    return run_params(device, call, groups, layer_chain, 2);
 }
 
 /* ---- RMS norm ---------------------------------------------------------------------------------------------------- */
@@ -68,13 +79,15 @@ static ls_status rms_norm_backward(ls_device *device, const ls_norm_call *call) 
     return run_rows(device, call, rms_backward_rows);
 }
 
-static void rms_params_columns(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+static void rms_chain(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
+                      size_t n) {
     const ls_norm_call *c = args;
-    kernels->norm.rms_params(c->dw, c->dy, c->dy_stride, c->x, c->x_stride, c->rstd, c->rows, begin, end);
+    kernels->norm.rms_params(to, c->dy + row * c->dy_stride + column, c->dy_stride, c->x + row * c->x_stride + column,
+                             c->x_stride, c->rstd + row, rows, 0, n);
 }
 
-static ls_status rms_norm_params(ls_device *device, const ls_norm_call *call) {
-    return run_columns(device, call, rms_params_columns);
+static ls_status rms_norm_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups) {
+    return run_params(device, call, groups, rms_chain, 1);
 }
 
 void ls_cpu_ops_fill_norm(ls_ops *ops) {

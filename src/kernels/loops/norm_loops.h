@@ -1,199 +1,250 @@
 /* norm_loops.h: layer norm and RMS norm over a vector of 16 lanes, which are the lanes of sum16.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. */
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set, and FORWARD_ROWS, BACKWARD_ROWS and
+ * PARAM_ROWS: as many rows go through a loop together. Their sums are independent, so one waits for the unit while
+ * another adds, and what is there for each column is loaded once for all of them; but they are as many streams, and
+ * sums want registers. Short rows, or several together, do not look like a stream to the machine, so the rows behind
+ * them are fetched while the last loop over these runs. Long rows go one by one. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/norm.h"
 #include "kernels/loops/part_loops.h"
 
-/* As many rows go into the parameter gradients in one pass over the columns, to load and store these once for all. */
-enum { ROWS_AT_ONCE = 4 };
+enum { ROWS_MAX = 4, SHORT_ROW = 1024 };
 
-LSK_INLINE v16 add_part(v16 sum, const float *x, size_t n) { return v16_add(sum, load_part(x, n)); }
+/* Without a loop left, sums in an array stay in registers. */
+#define EACH_ROW(r, rows) _Pragma("GCC unroll 4") for (size_t r = 0; r < (rows); r++)
 
-LSK_INLINE v16 add_square_part(v16 sum, const float *x, v16 mean, size_t n) {
-    v16 d = keep_part(v16_sub(load_part(x, n), mean), n);
-    return v16_fma(d, d, sum);
+/* Rows at hand; their number is a constant at each place of use. Those to be fetched are `ahead` rows behind them. The
+ * numbers of the rows are copies, which no store of a result can change. */
+typedef struct norm_rows {
+    const float *x, *dy;
+    size_t x_stride, dy_stride, C, ahead;
+    float mean[ROWS_MAX], rstd[ROWS_MAX];
+} norm_rows;
+
+LSK_INLINE void fetch(const float *from, const norm_rows *in, size_t stride, int wanted) {
+    if (wanted) __builtin_prefetch(from + in->ahead * stride);
 }
 
-static float row_mean(const float *x, size_t C) {
-    v16 sum = v16_set1(0.0f);
-    size_t i = 0;
-    for (; i + LANES <= C; i += LANES) sum = add_part(sum, x + i, LANES);
-    if (i < C) sum = add_part(sum, x + i, C - i);
-    return v16_sum(sum) / (float)C;
+/* Whether `most` rows go together: of the `left` rows of the call there are as many, and they are short. */
+LSK_INLINE int go_together(norm_rows *in, size_t left, size_t most) {
+    in->ahead = left >= 2 * most ? most : 0;
+    return left >= most && in->C <= SHORT_ROW;
 }
 
-/* For RMS norm the mean is +0: x − (+0) is x, also for −0. */
-static float row_rstd(const float *x, float mean, float eps, size_t C) {
-    v16 sum = v16_set1(0.0f), center = v16_set1(mean);
-    size_t i = 0;
-    for (; i + LANES <= C; i += LANES) sum = add_square_part(sum, x + i, center, LANES);
-    if (i < C) sum = add_square_part(sum, x + i, center, C - i);
-    float variance = v16_sum(sum) / (float)C;
-    return 1.0f / sqrtf(variance + eps);
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+LSK_INLINE void add_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n) {
+    EACH_ROW(r, rows) sums[r] = v16_add(sums[r], load_part(in->x + r * in->x_stride + c, n));
 }
 
-LSK_INLINE void layer_part(float *y, const float *x, const float *w, const float *b, v16 mean, v16 rstd, size_t n) {
-    v16 h = v16_mul(v16_sub(load_part(x, n), mean), rstd);
-    store_part(y, v16_fma(h, load_part(w, n), load_part(b, n)), n);
+LSK_INLINE void find_means(norm_rows *in, size_t rows) {
+    v16 sums[ROWS_MAX];
+    size_t c = 0;
+    EACH_ROW(r, rows) sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= in->C; c += LANES) add_parts(sums, in, rows, c, LANES);
+    if (c < in->C) add_parts(sums, in, rows, c, in->C - c);
+    EACH_ROW(r, rows) in->mean[r] = v16_sum(sums[r]) / (float)in->C;
+}
+
+LSK_INLINE void add_square_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
+    EACH_ROW(r, rows) {
+        v16 d = load_part(in->x + r * in->x_stride + c, n);
+        if (!rms) d = keep_part(v16_sub(d, v16_set1(in->mean[r])), n);
+        sums[r] = v16_fma(d, d, sums[r]);
+    }
+}
+
+LSK_INLINE void find_rstds(norm_rows *in, float eps, size_t rows, int rms) {
+    v16 sums[ROWS_MAX];
+    size_t c = 0;
+    EACH_ROW(r, rows) sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= in->C; c += LANES) add_square_parts(sums, in, rows, c, LANES, rms);
+    if (c < in->C) add_square_parts(sums, in, rows, c, in->C - c, rms);
+    EACH_ROW(r, rows) in->rstd[r] = 1.0f / sqrtf(v16_sum(sums[r]) / (float)in->C + eps);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* b is loaded for each row: an addend in a register would first be copied, by the units that calculate. */
+LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, const float *w_at, const float *b,
+                              size_t rows, size_t c, size_t n, int rms, int ahead) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        const float *x_at = in->x + r * in->x_stride + c;
+        v16 x = load_part(x_at, n), k = v16_set1(in->rstd[r]);
+        fetch(x_at, in, in->x_stride, ahead);
+        v16 result = rms ? v16_mul(v16_mul(x, k), w)
+                         : v16_fma(v16_mul(v16_sub(x, v16_set1(in->mean[r])), k), w, load_part(b + c, n));
+        store_part(y + r * y_stride + c, result, n);
+    }
+}
+
+LSK_INLINE void forward_rows(float *y, size_t y_stride, norm_rows *in, const float *w, const float *b, float eps,
+                             size_t rows, int rms, int ahead) {
+    size_t c = 0;
+    if (!rms) find_means(in, rows);
+    find_rstds(in, eps, rows, rms);
+    for (; c + LANES <= in->C; c += LANES) forward_parts(y, y_stride, in, w, b, rows, c, LANES, rms, ahead);
+    if (c < in->C) forward_parts(y, y_stride, in, w, b, rows, c, in->C - c, rms, ahead);
 }
 
 static void LSK_NAME(lsk_layer_forward)(float *y, size_t y_stride, float *mean, float *rstd, const float *x,
                                         size_t x_stride, const float *w, const float *b, float eps, size_t rows,
                                         size_t C) {
-    for (size_t r = 0; r < rows; r++, x += x_stride, y += y_stride) {
-        float row_m = row_mean(x, C), row_r = row_rstd(x, row_m, eps, C);
-        v16 m = v16_set1(row_m), s = v16_set1(row_r);
-        size_t i = 0;
-        for (; i + LANES <= C; i += LANES) layer_part(y + i, x + i, w + i, b + i, m, s, LANES);
-        if (i < C) layer_part(y + i, x + i, w + i, b + i, m, s, C - i);
-        mean[r] = row_m;
-        rstd[r] = row_r;
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
+        int together = go_together(&in, rows - r, FORWARD_ROWS);
+        n = together ? FORWARD_ROWS : 1;
+        if (together)
+            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, FORWARD_ROWS, 0, 1);
+        else
+            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, 1, 0, 0);
+        memcpy(mean + r, in.mean, n * sizeof *mean);
+        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
     }
-}
-
-LSK_INLINE void rms_part(float *y, const float *x, const float *w, v16 rstd, size_t n) {
-    store_part(y, v16_mul(v16_mul(load_part(x, n), rstd), load_part(w, n)), n);
 }
 
 static void LSK_NAME(lsk_rms_forward)(float *y, size_t y_stride, float *rstd, const float *x, size_t x_stride,
                                       const float *w, float eps, size_t rows, size_t C) {
-    for (size_t r = 0; r < rows; r++, x += x_stride, y += y_stride) {
-        float row_r = row_rstd(x, 0.0f, eps, C);
-        v16 s = v16_set1(row_r);
-        size_t i = 0;
-        for (; i + LANES <= C; i += LANES) rms_part(y + i, x + i, w + i, s, LANES);
-        if (i < C) rms_part(y + i, x + i, w + i, s, C - i);
-        rstd[r] = row_r;
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
+        int together = go_together(&in, rows - r, FORWARD_ROWS);
+        n = together ? FORWARD_ROWS : 1;
+        if (together)
+            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, FORWARD_ROWS, 1, 1);
+        else
+            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, 1, 1, 0);
+        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
     }
 }
 
-/* The sums of a row's backward pass: of g and of g·h. */
-typedef struct row_sums {
-    v16 g, gh;
-} row_sums;
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-LSK_INLINE row_sums sums_part(row_sums sums, const float *dy, const float *x, const float *w, v16 mean, v16 rstd,
-                              size_t n) {
-    v16 g = v16_mul(load_part(dy, n), load_part(w, n));
-    v16 h = keep_part(v16_mul(v16_sub(load_part(x, n), mean), rstd), n);
-    return (row_sums){v16_add(sums.g, g), v16_fma(g, h, sums.gh)};
+LSK_INLINE void copy_numbers(norm_rows *in, const float *mean, const float *rstd, size_t n) {
+    if (mean) memcpy(in->mean, mean, n * sizeof *mean);
+    memcpy(in->rstd, rstd, n * sizeof *rstd);
 }
 
-LSK_INLINE row_sums backward_sums(const float *dy, const float *x, const float *w, v16 mean, v16 rstd, size_t C) {
-    row_sums sums = {v16_set1(0.0f), v16_set1(0.0f)};
-    size_t i = 0;
-    for (; i + LANES <= C; i += LANES) sums = sums_part(sums, dy + i, x + i, w + i, mean, rstd, LANES);
-    if (i < C) sums = sums_part(sums, dy + i, x + i, w + i, mean, rstd, C - i);
-    return sums;
+LSK_INLINE v16 hat_part(const norm_rows *in, size_t r, size_t c, size_t n, int rms) {
+    v16 x = load_part(in->x + r * in->x_stride + c, n);
+    return v16_mul(rms ? x : v16_sub(x, v16_set1(in->mean[r])), v16_set1(in->rstd[r]));
 }
 
-LSK_INLINE void layer_dx_part(float *dx, const float *dy, const float *x, const float *w, v16 mean, v16 rstd, v16 s,
-                              v16 t, size_t n) {
-    v16 g = v16_mul(load_part(dy, n), load_part(w, n));
-    v16 h = v16_mul(v16_sub(load_part(x, n), mean), rstd);
-    store_part(dx, v16_mul(rstd, v16_fnma(h, t, v16_sub(g, s))), n);
+/* The sums of g, which RMS norm does not need, and of g·h. */
+LSK_INLINE void backward_sums_parts(v16 *g_sums, v16 *gh_sums, const norm_rows *in, const float *w_at, size_t rows,
+                                    size_t c, size_t n, int rms) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        v16 g = v16_mul(load_part(in->dy + r * in->dy_stride + c, n), w);
+        gh_sums[r] = v16_fma(g, keep_part(hat_part(in, r, c, n, rms), n), gh_sums[r]);
+        if (!rms) g_sums[r] = v16_add(g_sums[r], g);
+    }
+}
+
+LSK_INLINE void dx_parts(float *dx, size_t dx_stride, const norm_rows *in, const float *w_at, const float *s,
+                         const float *t, size_t rows, size_t c, size_t n, int rms, int ahead) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        const float *dy = in->dy + r * in->dy_stride + c;
+        v16 g = v16_mul(load_part(dy, n), w), h = hat_part(in, r, c, n, rms);
+        fetch(dy, in, in->dy_stride, ahead);
+        fetch(in->x + r * in->x_stride + c, in, in->x_stride, ahead);
+        v16 start = rms ? g : v16_sub(g, v16_set1(s[r]));
+        store_part(dx + r * dx_stride + c, v16_mul(v16_set1(in->rstd[r]), v16_fnma(h, v16_set1(t[r]), start)), n);
+    }
+}
+
+LSK_INLINE void backward_rows(float *dx, size_t dx_stride, const norm_rows *in, const float *w, size_t rows, int rms,
+                              int ahead) {
+    v16 g_sums[ROWS_MAX], gh_sums[ROWS_MAX];
+    float s[ROWS_MAX] = {0}, t[ROWS_MAX] = {0};
+    size_t c = 0, C = in->C;
+    EACH_ROW(r, rows) g_sums[r] = gh_sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= C; c += LANES) backward_sums_parts(g_sums, gh_sums, in, w, rows, c, LANES, rms);
+    if (c < C) backward_sums_parts(g_sums, gh_sums, in, w, rows, c, C - c, rms);
+    EACH_ROW(r, rows) {
+        s[r] = v16_sum(g_sums[r]) / (float)C;
+        t[r] = v16_sum(gh_sums[r]) / (float)C;
+    }
+    for (c = 0; c + LANES <= C; c += LANES) dx_parts(dx, dx_stride, in, w, s, t, rows, c, LANES, rms, ahead);
+    if (c < C) dx_parts(dx, dx_stride, in, w, s, t, rows, c, C - c, rms, ahead);
 }
 
 static void LSK_NAME(lsk_layer_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
                                          size_t x_stride, const float *w, const float *mean, const float *rstd,
                                          size_t rows, size_t C) {
-    for (size_t r = 0; r < rows; r++, dx += dx_stride, dy += dy_stride, x += x_stride) {
-        v16 m = v16_set1(mean[r]), k = v16_set1(rstd[r]);
-        row_sums sums = backward_sums(dy, x, w, m, k, C);
-        v16 s = v16_set1(v16_sum(sums.g) / (float)C), t = v16_set1(v16_sum(sums.gh) / (float)C);
-        size_t i = 0;
-        for (; i + LANES <= C; i += LANES) layer_dx_part(dx + i, dy + i, x + i, w + i, m, k, s, t, LANES);
-        if (i < C) layer_dx_part(dx + i, dy + i, x + i, w + i, m, k, s, t, C - i);
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
+        int together = go_together(&in, rows - r, BACKWARD_ROWS);
+        n = together ? BACKWARD_ROWS : 1;
+        copy_numbers(&in, mean + r, rstd + r, n);
+        if (together)
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 0, 1);
+        else
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 0, 0);
     }
-}
-
-LSK_INLINE void rms_dx_part(float *dx, const float *dy, const float *x, const float *w, v16 rstd, v16 t, size_t n) {
-    v16 g = v16_mul(load_part(dy, n), load_part(w, n));
-    v16 h = v16_mul(load_part(x, n), rstd);
-    store_part(dx, v16_mul(rstd, v16_fnma(h, t, g)), n);
 }
 
 static void LSK_NAME(lsk_rms_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
                                        size_t x_stride, const float *w, const float *rstd, size_t rows, size_t C) {
-    for (size_t r = 0; r < rows; r++, dx += dx_stride, dy += dy_stride, x += x_stride) {
-        v16 k = v16_set1(rstd[r]);
-        row_sums sums = backward_sums(dy, x, w, v16_set1(0.0f), k, C);
-        v16 t = v16_set1(v16_sum(sums.gh) / (float)C);
-        size_t i = 0;
-        for (; i + LANES <= C; i += LANES) rms_dx_part(dx + i, dy + i, x + i, w + i, k, t, LANES);
-        if (i < C) rms_dx_part(dx + i, dy + i, x + i, w + i, k, t, C - i);
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
+        int together = go_together(&in, rows - r, BACKWARD_ROWS);
+        n = together ? BACKWARD_ROWS : 1;
+        copy_numbers(&in, NULL, rstd + r, n);
+        if (together)
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 1, 1);
+        else
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 1, 0);
     }
 }
 
-/* What the parameter gradients read, from the first of the rows at hand. */
-typedef struct param_rows {
-    const float *dy, *x, *mean, *rstd;
-    size_t dy_stride, x_stride;
-} param_rows;
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-LSK_INLINE void layer_params_part(float *restrict dw, float *restrict db, const param_rows *from, size_t rows, size_t c,
-                                  size_t n) {
-    v16 w = load_part(dw + c, n), b = load_part(db + c, n);
-    for (size_t r = 0; r < rows; r++) {
-        v16 g = load_part(from->dy + r * from->dy_stride + c, n);
-        v16 d = v16_sub(load_part(from->x + r * from->x_stride + c, n), v16_set1(from->mean[r]));
-        w = v16_fma(g, v16_mul(d, v16_set1(from->rstd[r])), w);
-        b = v16_add(b, g);
+LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
+    v16 w = load_part(dw + c, n), b = rms ? v16_set1(0.0f) : load_part(db + c, n);
+    EACH_ROW(r, rows) {
+        v16 g = load_part(in->dy + r * in->dy_stride + c, n);
+        w = v16_fma(g, hat_part(in, r, c, n, rms), w);
+        if (!rms) b = v16_add(b, g);
     }
     store_part(dw + c, w, n);
-    store_part(db + c, b, n);
+    if (!rms) store_part(db + c, b, n);
 }
 
-LSK_INLINE void layer_params_rows(float *restrict dw, float *restrict db, const param_rows *from, size_t rows,
-                                  size_t begin, size_t end) {
+LSK_INLINE void params_rows(float *dw, float *db, const norm_rows *in, size_t rows, size_t begin, size_t end, int rms) {
     size_t c = begin;
-    for (; c + LANES <= end; c += LANES) layer_params_part(dw, db, from, rows, c, LANES);
-    if (c < end) layer_params_part(dw, db, from, rows, c, end - c);
+    for (; c + LANES <= end; c += LANES) params_part(dw, db, in, rows, c, LANES, rms);
+    if (c < end) params_part(dw, db, in, rows, c, end - c, rms);
 }
 
 static void LSK_NAME(lsk_layer_params)(float *dw, float *db, const float *dy, size_t dy_stride, const float *x,
                                        size_t x_stride, const float *mean, const float *rstd, size_t rows,
                                        size_t column_begin, size_t column_end) {
-    for (size_t r = 0; r < rows;) {
-        const param_rows from = {dy + r * dy_stride, x + r * x_stride, mean + r, rstd + r, dy_stride, x_stride};
-        if (rows - r >= ROWS_AT_ONCE) {
-            layer_params_rows(dw, db, &from, ROWS_AT_ONCE, column_begin, column_end);
-            r += ROWS_AT_ONCE;
-        } else {
-            layer_params_rows(dw, db, &from, 1, column_begin, column_end);
-            r++;
-        }
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
+        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
+        copy_numbers(&in, mean + r, rstd + r, n);
+        if (n == PARAM_ROWS)
+            params_rows(dw, db, &in, PARAM_ROWS, column_begin, column_end, 0);
+        else
+            params_rows(dw, db, &in, 1, column_begin, column_end, 0);
     }
-}
-
-LSK_INLINE void rms_params_part(float *restrict dw, const param_rows *from, size_t rows, size_t c, size_t n) {
-    v16 w = load_part(dw + c, n);
-    for (size_t r = 0; r < rows; r++) {
-        v16 h = v16_mul(load_part(from->x + r * from->x_stride + c, n), v16_set1(from->rstd[r]));
-        w = v16_fma(load_part(from->dy + r * from->dy_stride + c, n), h, w);
-    }
-    store_part(dw + c, w, n);
-}
-
-LSK_INLINE void rms_params_rows(float *restrict dw, const param_rows *from, size_t rows, size_t begin, size_t end) {
-    size_t c = begin;
-    for (; c + LANES <= end; c += LANES) rms_params_part(dw, from, rows, c, LANES);
-    if (c < end) rms_params_part(dw, from, rows, c, end - c);
 }
 
 static void LSK_NAME(lsk_rms_params)(float *dw, const float *dy, size_t dy_stride, const float *x, size_t x_stride,
                                      const float *rstd, size_t rows, size_t column_begin, size_t column_end) {
-    for (size_t r = 0; r < rows;) {
-        const param_rows from = {dy + r * dy_stride, x + r * x_stride, NULL, rstd + r, dy_stride, x_stride};
-        if (rows - r >= ROWS_AT_ONCE) {
-            rms_params_rows(dw, &from, ROWS_AT_ONCE, column_begin, column_end);
-            r += ROWS_AT_ONCE;
-        } else {
-            rms_params_rows(dw, &from, 1, column_begin, column_end);
-            r++;
-        }
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
+        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
+        copy_numbers(&in, NULL, rstd + r, n);
+        if (n == PARAM_ROWS)
+            params_rows(dw, NULL, &in, PARAM_ROWS, column_begin, column_end, 1);
+        else
+            params_rows(dw, NULL, &in, 1, column_begin, column_end, 1);
     }
 }
 

@@ -3,9 +3,10 @@
  * Accumulators are v8 … v31, row i in v(8+3i) … v(10+3i); v0, v1 hold eight values of A, v2 … v4 and v5 … v7
  * twelve of B for this k and the next. Written in
  * assembly because gcc 12 spills the same code in intrinsics to half its speed. */
-#include <stddef.h>
+#include "kernels/simd/neon.h"
 
-#include "kernels/gemm.h"
+#define LSK_NAME(stem) stem##_neon
+#include "kernels/loops/gemm_thin_loops.h"
 
 /* One statement holds the whole kernel, so that the accumulators need no names; C11 promises less for a string. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
@@ -108,9 +109,79 @@ static void lsk_gemm_f32_8x12_neon(size_t k, const float *a, const float *b, con
 
 _Static_assert(sizeof(ls_gemm_addend) == 16 && offsetof(ls_gemm_addend, ld) == 8, "as the assembly reads it");
 
+/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+
+/* One register holds the chains of four rows with one line, whether there are so many rows or not: a value of the line
+ * is then taken from its lane, and nothing is transposed but the result. */
+enum { THIN_LINES = 8 };
+
+#ifdef __clang__
+#    define LINES_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define LINES_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+LSK_INLINE float32x4_t four_of(const char *from, bool is_bf16) {
+    if (!is_bf16) return vld1q_f32((const float *)(const void *)from);
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)(const void *)from), 16));
+}
+
+LSK_INLINE float32x4_t one_of(const char *from, bool is_bf16) {
+    if (!is_bf16) return vdupq_n_f32(*(const float *)(const void *)from);
+    return vreinterpretq_f32_u32(vshll_n_u16(vdup_n_u16(*(const uint16_t *)(const void *)from), 16));
+}
+
+/* `is_bf16` is a constant. */
+LSK_INLINE void thin_chains(float32x4_t sums[THIN_LINES], size_t k, const float *a, const char *b, size_t line,
+                            bool is_bf16) {
+    size_t bytes = is_bf16 ? 2 : 4, i = 0;
+    for (; i + 4 <= k; i += 4, a += 4 * LS_GEMM_THIN_ROWS, b += 4 * bytes) {
+        float32x4_t a0 = vld1q_f32(a), a1 = vld1q_f32(a + 4), a2 = vld1q_f32(a + 8), a3 = vld1q_f32(a + 12);
+        LINES_UNROLL
+        for (size_t l = 0; l < THIN_LINES; l++) {
+            float32x4_t x = four_of(b + l * line, is_bf16);
+            sums[l] = vfmaq_laneq_f32(sums[l], a0, x, 0);
+            sums[l] = vfmaq_laneq_f32(sums[l], a1, x, 1);
+            sums[l] = vfmaq_laneq_f32(sums[l], a2, x, 2);
+            sums[l] = vfmaq_laneq_f32(sums[l], a3, x, 3);
+        }
+    }
+    for (; i < k; i++, a += LS_GEMM_THIN_ROWS, b += bytes) {
+        LINES_UNROLL
+        for (size_t l = 0; l < THIN_LINES; l++)
+            sums[l] = vfmaq_f32(sums[l], vld1q_f32(a), one_of(b + l * line, is_bf16));
+    }
+}
+
+static void lsk_gemm_thin_along_neon(size_t k, size_t rows, const float *a, const void *b, ls_dtype dtype, size_t ldb,
+                                     float *c, size_t ldc) {
+    float32x4_t sums[THIN_LINES];
+    float turned[THIN_LINES][LS_GEMM_THIN_ROWS] = {{0}};
+    for (size_t l = 0; l < THIN_LINES; l++)
+        for (size_t r = 0; r < rows; r++) turned[l][r] = c[r * ldc + l];
+    LINES_UNROLL
+    for (size_t l = 0; l < THIN_LINES; l++) sums[l] = vld1q_f32(turned[l]);
+    if (dtype == LS_BF16)
+        thin_chains(sums, k, a, b, 2 * ldb, true);
+    else
+        thin_chains(sums, k, a, b, 4 * ldb, false);
+    LINES_UNROLL
+    for (size_t l = 0; l < THIN_LINES; l++) vst1q_f32(turned[l], sums[l]);
+    for (size_t l = 0; l < THIN_LINES; l++)
+        for (size_t r = 0; r < rows; r++) c[r * ldc + l] = turned[l][r];
+}
+
 /* The panels of a block (64 × 2048 × 4 bytes of A, as much of B) stay in a second cache of 1 MiB; from there the kernel
  * runs as fast as from the first, so the passes are long and C is touched seldom. */
 void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table) {
-    *table = (ls_gemm_kernels){
-        .name = "8x12 neon", .micro = lsk_gemm_f32_8x12_neon, .mr = MR, .nr = NR, .kc = 2048, .mb = 64, .nb = 96};
+    *table = (ls_gemm_kernels){.name = "8x12 neon",
+                               .micro = lsk_gemm_f32_8x12_neon,
+                               .thin = lsk_gemm_thin_f32_neon,
+                               .thin_along = lsk_gemm_thin_along_neon,
+                               .thin_lines = THIN_LINES,
+                               .mr = MR,
+                               .nr = NR,
+                               .kc = 2048,
+                               .mb = 64,
+                               .nb = 96};
 }

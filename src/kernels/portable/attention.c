@@ -2,7 +2,7 @@
 #include "kernels/simd/portable.h"
 
 #define LSK_NAME(stem) stem##_portable
-#define LSK_ATTENTION_ROWS 4
+#define LSK_GEMM_FILL ls_gemm_kernels_fill_portable
 #include "kernels/loops/attention_loops.h"
 
 void ls_attention_kernels_fill_portable(ls_attention_kernels *t) { fill_attention_portable(t); }

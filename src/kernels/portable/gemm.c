@@ -1,7 +1,10 @@
 /* gemm.c: a 4 × 4 micro-kernel in plain C, for any CPU. */
 #include <math.h>
 
-#include "kernels/gemm.h"
+#include "kernels/simd/portable.h"
+
+#define LSK_NAME(stem) stem##_portable
+#include "kernels/loops/gemm_thin_loops.h"
 
 enum { MR = 4, NR = 4 };
 
@@ -22,6 +25,12 @@ static void lsk_gemm_f32_4x4_portable(size_t k, const float *a, const float *b, 
 }
 
 void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table) {
-    *table = (ls_gemm_kernels){
-        .name = "4x4 portable", .micro = lsk_gemm_f32_4x4_portable, .mr = MR, .nr = NR, .kc = 256, .mb = 64, .nb = 128};
+    *table = (ls_gemm_kernels){.name = "4x4 portable",
+                               .micro = lsk_gemm_f32_4x4_portable,
+                               .thin = lsk_gemm_thin_f32_portable,
+                               .mr = MR,
+                               .nr = NR,
+                               .kc = 256,
+                               .mb = 64,
+                               .nb = 128};
 }

@@ -140,6 +140,35 @@ LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { return LSK_MAP3(v16i, L
 LSK_INLINE v16i v16_to_i32(v16 a) { return LSK_MAP1(v16i, _mm256_cvtps_epi32, a); }
 LSK_INLINE v16 v16_from_i32(v16i a) { return LSK_MAP1(v16, _mm256_cvtepi32_ps, a); }
 
+LSK_INLINE __m256i lsk_load_bits(const uint32_t *from) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)from);
+}
+LSK_INLINE v16i v16i_load(const uint32_t *from) { return (v16i){lsk_load_bits(from), lsk_load_bits(from + 8)}; }
+LSK_INLINE __m256i lsk_mul_wide(__m256i a, __m256i b, __m256i *low) {
+    __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
+    return (v16i){lsk_mul_wide(a.lo, b.lo, &low->lo), lsk_mul_wide(a.hi, b.hi, &low->hi)};
+}
+LSK_INLINE void lsk_store_mixed(uint32_t *to, __m256i a, __m256i b, __m256i c, __m256i d) {
+    __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+    __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+    /* Lanes 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
+    __m256i q0 = _mm256_unpacklo_epi64(ab_low, cd_low), q1 = _mm256_unpackhi_epi64(ab_low, cd_low);
+    __m256i q2 = _mm256_unpacklo_epi64(ab_high, cd_high), q3 = _mm256_unpackhi_epi64(ab_high, cd_high);
+    __m256i *out = (__m256i *)(void *)to;
+    _mm256_storeu_si256(out, _mm256_permute2x128_si256(q0, q1, 0x20));
+    _mm256_storeu_si256(out + 1, _mm256_permute2x128_si256(q2, q3, 0x20));
+    _mm256_storeu_si256(out + 2, _mm256_permute2x128_si256(q0, q1, 0x31));
+    _mm256_storeu_si256(out + 3, _mm256_permute2x128_si256(q2, q3, 0x31));
+}
+LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
+    lsk_store_mixed(to, a.lo, b.lo, c.lo, d.lo);
+    lsk_store_mixed(to + 32, a.hi, b.hi, c.hi, d.hi);
+}
+
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16i lsk_load_u16(const uint16_t *from) {

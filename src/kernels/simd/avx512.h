@@ -97,6 +97,27 @@ LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { return _mm512_mask_blen
 LSK_INLINE v16i v16_to_i32(v16 a) { return _mm512_cvtps_epi32(a); }
 LSK_INLINE v16 v16_from_i32(v16i a) { return _mm512_cvtepi32_ps(a); }
 
+LSK_INLINE v16i v16i_load(const uint32_t *from) { return _mm512_loadu_si512(from); }
+LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
+    v16i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+    return _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+}
+LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
+    v16i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
+    v16i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
+    /* Lanes 0, 4, 8, 12; then 1, 5, 9, 13; and so on. */
+    v16i q0 = _mm512_unpacklo_epi64(ab_low, cd_low), q1 = _mm512_unpackhi_epi64(ab_low, cd_low);
+    v16i q2 = _mm512_unpacklo_epi64(ab_high, cd_high), q3 = _mm512_unpackhi_epi64(ab_high, cd_high);
+    /* Lanes 0, 4, 1, 5; 2, 6, 3, 7; and those 8 further on. */
+    v16i t0 = _mm512_shuffle_i32x4(q0, q1, 0x44), t1 = _mm512_shuffle_i32x4(q2, q3, 0x44);
+    v16i t2 = _mm512_shuffle_i32x4(q0, q1, 0xEE), t3 = _mm512_shuffle_i32x4(q2, q3, 0xEE);
+    _mm512_storeu_si512(to, _mm512_shuffle_i32x4(t0, t1, 0x88));
+    _mm512_storeu_si512(to + 16, _mm512_shuffle_i32x4(t0, t1, 0xDD));
+    _mm512_storeu_si512(to + 32, _mm512_shuffle_i32x4(t2, t3, 0x88));
+    _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(t2, t3, 0xDD));
+}
+
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16 lsk_one_nan(v16 x) { return _mm512_mask_mov_ps(x, v16_isnan(x), lsk_nan()); }

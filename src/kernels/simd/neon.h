@@ -138,43 +138,75 @@ LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { return LSK_MAP3(v16i, v
 LSK_INLINE v16i v16_to_i32(v16 a) { return LSK_MAP1(v16i, vcvtnq_s32_f32, a); }
 LSK_INLINE v16 v16_from_i32(v16i a) { return LSK_MAP1(v16, vcvtq_f32_s32, a); }
 
+LSK_INLINE int32x4_t lsk_load_bits(const uint32_t *from) { return vreinterpretq_s32_u32(vld1q_u32(from)); }
+LSK_INLINE v16i v16i_load(const uint32_t *from) {
+    return (v16i){lsk_load_bits(from), lsk_load_bits(from + 4), lsk_load_bits(from + 8), lsk_load_bits(from + 12)};
+}
+LSK_INLINE int32x4_t lsk_mul_wide(int32x4_t a, int32x4_t b, int32x4_t *low) {
+    uint32x4_t x = vreinterpretq_u32_s32(a), y = vreinterpretq_u32_s32(b);
+    uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(x), vget_low_u32(y)));
+    uint32x4_t last = vreinterpretq_u32_u64(vmull_high_u32(x, y));
+    *low = vreinterpretq_s32_u32(vuzp1q_u32(first, last));
+    return vreinterpretq_s32_u32(vuzp2q_u32(first, last));
+}
+LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
+    return (v16i){lsk_mul_wide(a.q0, b.q0, &low->q0), lsk_mul_wide(a.q1, b.q1, &low->q1),
+                  lsk_mul_wide(a.q2, b.q2, &low->q2), lsk_mul_wide(a.q3, b.q3, &low->q3)};
+}
+LSK_INLINE void lsk_store_mixed(uint32_t *to, int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
+    uint32x4x4_t four = {
+        {vreinterpretq_u32_s32(a), vreinterpretq_u32_s32(b), vreinterpretq_u32_s32(c), vreinterpretq_u32_s32(d)}};
+    vst4q_u32(to, four);
+}
+LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
+    lsk_store_mixed(to, a.q0, b.q0, c.q0, d.q0);
+    lsk_store_mixed(to + 16, a.q1, b.q1, c.q1, d.q1);
+    lsk_store_mixed(to + 32, a.q2, b.q2, c.q2, d.q2);
+    lsk_store_mixed(to + 48, a.q3, b.q3, c.q3, d.q3);
+}
+
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
-LSK_INLINE float32x4_t lsk_one_nan(float32x4_t a) {
-    return vbslq_f32(vceqq_f32(a, a), a, vreinterpretq_f32_u32(vdupq_n_u32(0x7FC00000u)));
+/* Eight numbers at a time. NaN is made one while the numbers have 16 bits: half as many registers. */
+LSK_INLINE uint16x8_t lsk_one_nan(uint16x8_t half, uint16_t infinity, uint16_t nan) {
+    uint16x8_t rest = vandq_u16(half, vdupq_n_u16(0x7FFF));
+    return vbslq_u16(vcgtq_u16(rest, vdupq_n_u16(infinity)), vdupq_n_u16(nan), half);
 }
-LSK_INLINE float32x4_t lsk_bf16_to_f32(uint16x4_t half) {
-    return lsk_one_nan(vreinterpretq_f32_u32(vshll_n_u16(half, 16)));
-}
-LSK_INLINE uint16x4_t lsk_bf16_from_f32(float32x4_t a) {
-    uint32x4_t bits = vreinterpretq_u32_f32(a);
-    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-    uint16x4_t rounded = vshrn_n_u32(vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7FFF)), odd), 16);
-    return vbsl_u16(vmovn_u32(vceqq_f32(a, a)), rounded, vdup_n_u16(0x7FC0));
+/* Upper halves of the numbers, after the rounding. A NaN may have lost its last bits, so it is looked for before. */
+LSK_INLINE uint16x8_t lsk_bf16_from_f32(float32x4_t a, float32x4_t b) {
+    uint32x4_t x = vreinterpretq_u32_f32(a), y = vreinterpretq_u32_f32(b), half_ulp = vdupq_n_u32(0x7FFF);
+    uint32x4_t x_up = vsraq_n_u32(vaddq_u32(x, half_ulp), vshlq_n_u32(x, 15), 31);
+    uint32x4_t y_up = vsraq_n_u32(vaddq_u32(y, half_ulp), vshlq_n_u32(y, 15), 31);
+    uint16x8_t rounded = vuzp2q_u16(vreinterpretq_u16_u32(x_up), vreinterpretq_u16_u32(y_up));
+    uint16x8_t number = vuzp1q_u16(vreinterpretq_u16_u32(vceqq_f32(a, a)), vreinterpretq_u16_u32(vceqq_f32(b, b)));
+    return vbslq_u16(number, rounded, vdupq_n_u16(0x7FC0));
 }
 /* The conversion instructions are IEEE, with subnormals and infinities; only their NaN needs mending. */
-LSK_INLINE float32x4_t lsk_f16_to_f32(uint16x4_t half) { return lsk_one_nan(vcvt_f32_f16(vreinterpret_f16_u16(half))); }
-LSK_INLINE uint16x4_t lsk_f16_from_f32(float32x4_t a) {
-    return vbsl_u16(vmovn_u32(vceqq_f32(a, a)), vreinterpret_u16_f16(vcvt_f16_f32(a)), vdup_n_u16(0x7E00));
+LSK_INLINE uint16x8_t lsk_f16_from_f32(float32x4_t a, float32x4_t b) {
+    float16x8_t half = vcvt_high_f16_f32(vcvt_f16_f32(a), b);
+    return lsk_one_nan(vreinterpretq_u16_f16(half), 0x7C00, 0x7E00);
 }
 
-#    define LSK_LOAD_HALVES(convert)                                                                                   \
-        (v16) {                                                                                                        \
-            convert(vld1_u16(from)), convert(vld1_u16(from + 4)), convert(vld1_u16(from + 8)),                         \
-                convert(vld1_u16(from + 12))                                                                           \
-        }
-#    define LSK_STORE_HALVES(convert)                                                                                  \
-        do {                                                                                                           \
-            vst1_u16(to, convert(x.q0));                                                                               \
-            vst1_u16(to + 4, convert(x.q1));                                                                           \
-            vst1_u16(to + 8, convert(x.q2));                                                                           \
-            vst1_u16(to + 12, convert(x.q3));                                                                          \
-        } while (0)
-
-LSK_INLINE v16 v16_load_bf16(const uint16_t *from) { return LSK_LOAD_HALVES(lsk_bf16_to_f32); }
-LSK_INLINE v16 v16_load_f16(const uint16_t *from) { return LSK_LOAD_HALVES(lsk_f16_to_f32); }
-LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) { LSK_STORE_HALVES(lsk_bf16_from_f32); }
-LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) { LSK_STORE_HALVES(lsk_f16_from_f32); }
+LSK_INLINE v16 v16_load_bf16(const uint16_t *from) {
+    uint16x8_t low = lsk_one_nan(vld1q_u16(from), 0x7F80, 0x7FC0), zero = vdupq_n_u16(0);
+    uint16x8_t high = lsk_one_nan(vld1q_u16(from + 8), 0x7F80, 0x7FC0);
+    return (v16){vreinterpretq_f32_u16(vzip1q_u16(zero, low)), vreinterpretq_f32_u16(vzip2q_u16(zero, low)),
+                 vreinterpretq_f32_u16(vzip1q_u16(zero, high)), vreinterpretq_f32_u16(vzip2q_u16(zero, high))};
+}
+LSK_INLINE v16 v16_load_f16(const uint16_t *from) {
+    float16x8_t low = vreinterpretq_f16_u16(lsk_one_nan(vld1q_u16(from), 0x7C00, 0x7E00));
+    float16x8_t high = vreinterpretq_f16_u16(lsk_one_nan(vld1q_u16(from + 8), 0x7C00, 0x7E00));
+    return (v16){vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low), vcvt_f32_f16(vget_low_f16(high)),
+                 vcvt_high_f32_f16(high)};
+}
+LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) {
+    vst1q_u16(to, lsk_bf16_from_f32(x.q0, x.q1));
+    vst1q_u16(to + 8, lsk_bf16_from_f32(x.q2, x.q3));
+}
+LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) {
+    vst1q_u16(to, lsk_f16_from_f32(x.q0, x.q1));
+    vst1q_u16(to + 8, lsk_f16_from_f32(x.q2, x.q3));
+}
 LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
     uint16_t part[16] = {0};
     for (size_t i = 0; i < n; i++) part[i] = from[i];

@@ -10,6 +10,8 @@
  * - The _n forms touch n elements only, 0 <= n <= 16; lanes behind them are `fill` (bf16 and f16: +0).
  * - v16_sum folds as sum16: lane j += lane j+8, then +4, +2, +1.
  * - v16_to_i32 rounds to nearest even; its input must fit.
+ * - v16i_mul_wide multiplies unsigned numbers: the upper 32 bits come back, the lower go to *low. v16i_store_mixed
+ *   writes 64 numbers: a0 b0 c0 d0 a1 b1 c1 d1 …
  * - Integer arithmetic wraps. Shift counts are constants from 0 to 31; shr brings zeros in, sar the sign. */
 #ifndef LS_KERNELS_SIMD_PORTABLE_H
 #define LS_KERNELS_SIMD_PORTABLE_H
@@ -28,6 +30,13 @@
 #    define LSK_INLINE static __attribute__((noinline, unused))
 #else
 #    define LSK_INLINE static inline
+#endif
+/* Where the CPU has no instruction for it, fma is sixteen calls. A file of long functions defines LSK_FMA_ONCE to have
+ * them in one place. */
+#if defined(LSK_FMA_ONCE) && !defined(FP_FAST_FMAF)
+#    define LSK_FMA static __attribute__((noinline, unused))
+#else
+#    define LSK_FMA LSK_INLINE
 #endif
 
 typedef struct v16 {
@@ -68,8 +77,8 @@ LSK_INLINE v16 v16_add(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] + b.lane[i]); }
 LSK_INLINE v16 v16_sub(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] - b.lane[i]); }
 LSK_INLINE v16 v16_mul(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16 v16_div(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] / b.lane[i]); }
-LSK_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
-LSK_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
+LSK_FMA v16 v16_fma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+LSK_FMA v16 v16_fnma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
 LSK_INLINE v16 v16_sqrt(v16 a) { LSK_LANES(v16, sqrtf(a.lane[i])); }
 LSK_INLINE v16 v16_neg(v16 a) { LSK_LANES(v16, -a.lane[i]); }
 LSK_INLINE v16 v16_abs(v16 a) { LSK_LANES(v16, fabsf(a.lane[i])); }
@@ -134,6 +143,23 @@ LSK_INLINE v16i v16i_select(v16m m, v16i yes, v16i no) { LSK_LANES(v16i, m.lane[
 LSK_INLINE v16i v16_to_i32(v16 a) { LSK_LANES(v16i, (int32_t)rintf(a.lane[i])); }
 LSK_INLINE v16 v16_from_i32(v16i a) { LSK_LANES(v16, (float)a.lane[i]); }
 
+LSK_INLINE v16i v16i_load(const uint32_t *from) { LSK_LANES(v16i, lsk_i32(from[i])); }
+LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
+    v16i high;
+    for (int i = 0; i < 16; i++) {
+        uint64_t product = (uint64_t)(uint32_t)a.lane[i] * (uint32_t)b.lane[i];
+        low->lane[i] = lsk_i32((uint32_t)product);
+        high.lane[i] = lsk_i32((uint32_t)(product >> 32));
+    }
+    return high;
+}
+LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
+    for (int i = 0; i < 16; i++) {
+        const uint32_t four[4] = {(uint32_t)a.lane[i], (uint32_t)b.lane[i], (uint32_t)c.lane[i], (uint32_t)d.lane[i]};
+        memcpy(to + 4 * i, four, sizeof four);
+    }
+}
+
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
 static inline float lsk_f16_to_f32(uint16_t half) {
@@ -180,7 +206,7 @@ LSK_INLINE v16d v16d_add(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] + b.lane[i]
 LSK_INLINE v16d v16d_sub(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] - b.lane[i]); }
 LSK_INLINE v16d v16d_mul(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] / b.lane[i]); }
-LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
+LSK_FMA v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
 LSK_INLINE void v16d_store(double *to, v16d x) { memcpy(to, x.lane, sizeof x.lane); }
 LSK_INLINE double v16d_sum(v16d x) {
     for (int half = 8; half > 0; half /= 2)

@@ -1,0 +1,140 @@
+/* token_sums.c: trees over groups, and the chains of one-dimensional parameters below them.
+ *
+ * A thread takes one token slice and a piece of the columns, and goes through all sequences: so slices, not columns,
+ * are what is mainly divided, and a thread reads long stretches of whole rows. Its partial sums lie in its scratch:
+ *
+ *     | sum | chain | right operands of the tree, one for each level |      each of sums × piece numbers */
+#include "kernels/cpu/token_sums.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "numerics/tree.h"
+
+enum { LINE_FLOATS = 16, PIECE_MAX = 2048, PIECE_MIN = 64 };
+
+ls_status ls_cpu_check_groups(const ls_token_groups *groups) {
+    if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: between 1 and %d are possible", groups->groups,
+                       LS_GROUPS_MAX);
+    if (groups->T < 1 || groups->slices < 1)
+        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
+                       groups->T, groups->slices);
+    if (groups->accumulate && groups->groups > 1)
+        return ls_fail(LS_ERR_INPUT, "a sum cannot go on from the last call over %d groups; cut the call at the groups",
+                       groups->groups);
+    for (int g = 0; g < groups->groups; g++)
+        if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
+            return ls_fail(LS_ERR_INPUT, "group %d is sequences %zu to %zu; bounds must begin at 0 and ascend", g,
+                           groups->bounds[g], groups->bounds[g + 1]);
+    return LS_OK;
+}
+
+ls_status ls_cpu_check_group_rows(const ls_token_groups *groups, size_t rows) {
+    LS_TRY(ls_cpu_check_groups(groups));
+    size_t sequences = groups->bounds[groups->groups];
+    if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
+        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens are not the %zu rows of the call", sequences,
+                       groups->T, rows);
+    return LS_OK;
+}
+
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
+
+size_t ls_cpu_sum_levels(int count) {
+    size_t levels = 0;
+    for (; (1 << levels) < count; levels++) continue;
+    return levels;
+}
+
+void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch) {
+    if (count == 1) {
+        leaves->leaf(leaves->ctx, first, out);
+        return;
+    }
+    int left = ls_tree_left(count);
+    ls_cpu_sum_groups(leaves, first, left, out, scratch);
+    ls_cpu_sum_groups(leaves, first + left, count - left, scratch, scratch + leaves->elems);
+    leaves->kernels->add.add_f32(out, out, scratch, leaves->elems);
+}
+
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
+
+typedef struct chain_job {
+    const ls_cpu_chains *chains;
+    const ls_kernels *kernels;
+    size_t piece, pieces; /* columns of one, their number */
+    float *scratch;
+    size_t scratch_elems; /* of each thread */
+} chain_job;
+
+/* What one thread adds up at a time: tokens begin … end−1 of every sequence, n columns. */
+typedef struct chain_task {
+    const chain_job *job;
+    size_t token_begin, token_end, column, n;
+    float *chain;
+} chain_task;
+
+static void fill_negative_zero(float *to, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = -0.0f;
+}
+
+static void chain_leaf(const void *ctx, int group, float *out) {
+    const chain_task *t = ctx;
+    const ls_cpu_chains *c = t->job->chains;
+    const ls_token_groups *g = c->groups;
+    size_t elems = t->n * (size_t)c->sums, begin = g->bounds[group], end = g->bounds[group + 1];
+    bool going_on = g->accumulate;
+    if (begin == end && !going_on) fill_negative_zero(out, elems);
+    for (size_t sequence = begin; sequence < end; sequence++) {
+        float *to = going_on ? t->chain : out;
+        memset(to, 0, elems * sizeof *to);
+        c->chain(t->job->kernels, c->args, to, sequence * g->T + t->token_begin, t->token_end - t->token_begin,
+                 t->column, t->n);
+        if (going_on) t->job->kernels->add.add_f32(out, out, to, elems);
+        going_on = true;
+    }
+}
+
+static void chain_run(void *ctx, size_t task, int thread) {
+    const chain_job *job = ctx;
+    const ls_cpu_chains *c = job->chains;
+    const ls_token_groups *g = c->groups;
+    size_t slice = task / job->pieces, slices = (size_t)g->slices, column = task % job->pieces * job->piece;
+    size_t left = c->columns - column, n = left < job->piece ? left : job->piece, at = slice * c->columns + column;
+    float *sum = job->scratch + (size_t)thread * job->scratch_elems, *chain = sum + n * (size_t)c->sums;
+    chain_task t = {job, slice * g->T / slices, (slice + 1) * g->T / slices, column, n, chain};
+    if (t.token_begin == t.token_end) {
+        for (int i = 0; i < c->sums && !g->accumulate; i++) fill_negative_zero(c->out[i] + at, n);
+        return;
+    }
+    for (int i = 0; i < c->sums && g->accumulate; i++) memcpy(sum + (size_t)i * n, c->out[i] + at, n * sizeof *sum);
+    ls_cpu_leaves leaves = {job->kernels, chain_leaf, &t, n * (size_t)c->sums};
+    ls_cpu_sum_groups(&leaves, 0, g->groups, sum, chain + leaves.elems);
+    for (int i = 0; i < c->sums; i++) memcpy(c->out[i] + at, sum + (size_t)i * n, n * sizeof *sum);
+}
+
+/* Whole rows where there are slices enough for the threads, else pieces as wide as can be: narrow ones are no stream.
+ */
+static size_t piece_of(size_t columns, size_t slices, size_t threads) {
+    size_t pieces = (threads + slices - 1) / slices;
+    size_t piece = (columns + pieces - 1) / pieces;
+    if (threads == 1 || piece > PIECE_MAX) piece = PIECE_MAX;
+    if (piece < PIECE_MIN) piece = PIECE_MIN;
+    return (piece + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+}
+
+ls_status ls_cpu_run_chains(ls_cpu_device *cpu, const ls_cpu_chains *chains) {
+    assert(chains->sums >= 1 && chains->sums <= 2);
+    const ls_token_groups *g = chains->groups;
+    size_t threads = (size_t)ls_pool_threads(cpu->pool), slices = (size_t)g->slices;
+    chain_job job = {.chains = chains, .kernels = cpu->kernels};
+    job.piece = piece_of(chains->columns, slices, threads);
+    job.pieces = (chains->columns + job.piece - 1) / job.piece;
+    job.scratch_elems = job.piece * (size_t)chains->sums * (2 + ls_cpu_sum_levels(g->groups));
+    void *scratch;
+    LS_TRY(ls_cpu_scratch(cpu, job.scratch_elems * threads * sizeof(float), &scratch));
+    job.scratch = scratch;
+    ls_pool_run(cpu->pool, slices * job.pieces, chain_run, &job);
+    return LS_OK;
+}

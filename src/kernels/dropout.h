@@ -1,0 +1,45 @@
+/* dropout.h: dropout and the residual behind it; the formula is in docs/arithmetic.md, "Dropout".
+ *
+ * Whether an element is kept is a function of (seed, purpose, step, global index) alone: backward makes the same choice
+ * again instead of storing it, and any worker may hold any rows. Threads may split rows anywhere. */
+#ifndef LS_KERNELS_DROPOUT_H
+#define LS_KERNELS_DROPOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+
+/* Element (row, column) has the global index (index0 + row)·columns + column, which is below LS_RNG_INDEX_LIMIT.
+ * Strides count elements. y may be exactly x or residual. */
+typedef struct ls_dropout_call {
+    size_t rows, columns;
+    ls_rng_key key;
+    uint64_t index0;    /* of the first row, in the whole batch */
+    uint32_t threshold; /* elements whose number is below are dropped */
+    float scale;        /* of those that are kept */
+    const float *x;
+    size_t x_stride;
+    const float *residual; /* NULL: none */
+    size_t residual_stride;
+    float *y;
+    size_t y_stride;
+} ls_dropout_call;
+
+/* threshold and scale of the probability 0 ≤ p < 1 to be dropped. */
+static inline void ls_dropout_set_rate(ls_dropout_call *call, double p) {
+    call->threshold = (uint32_t)(p * 0x1p32);
+    call->scale = (float)(1.0 / (1.0 - p));
+}
+
+typedef struct ls_dropout_kernels {
+    /* y = residual + (kept ? x·scale : +0). Without residual it is backward too: x is then dy and y is dx. */
+    void (*dropout_add)(const ls_dropout_call *call);
+} ls_dropout_kernels;
+
+void ls_dropout_kernels_fill_portable(ls_dropout_kernels *table);
+void ls_dropout_kernels_fill_neon(ls_dropout_kernels *table);
+void ls_dropout_kernels_fill_avx2(ls_dropout_kernels *table);
+void ls_dropout_kernels_fill_avx512(ls_dropout_kernels *table);
+
+#endif

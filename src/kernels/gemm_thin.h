@@ -1,0 +1,11 @@
+/* gemm_thin.h: products with few rows or few columns, for gemm.c. */
+#ifndef LS_KERNELS_GEMM_THIN_H
+#define LS_KERNELS_GEMM_THIN_H
+
+#include "kernels/gemm.h"
+
+bool ls_gemm_is_thin(const ls_gemm *g);
+/* Needs no scratch. */
+void ls_gemm_thin_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool);
+
+#endif

@@ -1,0 +1,110 @@
+/* gemm_tile.c: the segments of a tile. The last one of K adds the subtrees that are left, the siblings and the bias
+ * while the tile is in registers.
+ *
+ * Slices of a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one bit of s and
+ * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
+ * that is the tree of docs/arithmetic.md for any number of slices. */
+#include "kernels/gemm_tile.h"
+
+#include <string.h>
+
+void ls_gemm_pass_cut(ls_gemm_pass *pass, int slices, const size_t *bounds, size_t base, size_t k0, size_t k1,
+                      bool is_last) {
+    pass->slices = slices;
+    pass->segments = 0;
+    for (int s = 0; s < slices; s++) {
+        size_t begin = bounds[s], end = bounds[s + 1];
+        bool empty_here = begin == end && begin >= k0 && (begin < k1 || (is_last && begin == k1));
+        if (!empty_here && (end <= k0 || begin >= k1)) continue;
+        size_t from = begin > k0 ? begin : k0, to = end < k1 ? end : k1;
+        pass->segment[pass->segments++] = (ls_gemm_segment){from - base, to - from, s, from == begin, to == end};
+    }
+}
+
+int ls_gemm_slots_of(int slices) {
+    int levels = 0;
+    while (1 << levels < slices) levels++;
+    return levels + 1;
+}
+
+/* Edges: the micro-kernel always does whole tiles, so a part of one goes through a buffer. */
+typedef struct edge {
+    float start[LS_GEMM_TILE_ELEMS_MAX], out[LS_GEMM_TILE_ELEMS_MAX], bias[LS_GEMM_TILE_ELEMS_MAX];
+    float sibling[LS_GEMM_SIBLINGS_MAX][LS_GEMM_TILE_ELEMS_MAX];
+} edge;
+
+static void copy_tile(float *to, size_t ldto, const float *from, size_t ldfrom, size_t rows, size_t columns) {
+    for (size_t i = 0; i < rows; i++) memcpy(to + i * ldto, from + i * ldfrom, columns * sizeof(float));
+}
+
+/* The part of `from` that belongs to this tile, whole: in place, or copied to `buffer`. */
+static ls_gemm_addend view(const ls_gemm_place *p, bool whole, const float *from, size_t ld, float *buffer, size_t nr) {
+    const float *at = from + p->row * ld + p->column;
+    if (whole) return (ls_gemm_addend){at, ld};
+    copy_tile(buffer, nr, at, ld, p->rows, p->columns);
+    return (ls_gemm_addend){buffer, nr};
+}
+
+/* The segment that ends K, after its chains. */
+static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_t nr, ls_gemm_addend *addend,
+                     ls_gemm_tile *tile, edge *e) {
+    for (int i = 0; i < g->siblings; i++)
+        addend[tile->addends++] = view(p, whole, g->sibling[i], g->ldsibling, e->sibling[i], nr);
+    if (!g->bias) return;
+    tile->bias = g->bias + p->column;
+    if (whole) return;
+    memcpy(e->bias, tile->bias, p->columns * sizeof(float));
+    tile->bias = e->bias;
+}
+
+/* A segment that begins or ends in C. */
+static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const ls_gemm_segment *s,
+                        bool is_last) {
+    size_t mr = t->mr, nr = t->nr, elems = mr * nr;
+    bool whole = p->rows == mr && p->columns == nr, to_c = is_last || !p->slots;
+    float *c = g->c + p->row * g->ldc + p->column;
+    ls_gemm_addend addend[LS_GEMM_LEVELS_MAX + LS_GEMM_SIBLINGS_MAX];
+    ls_gemm_tile tile = {.addend = addend};
+    edge e; /* not cleared: this runs once for every tile */
+    if (!s->begins && p->slots) {
+        tile.start = p->slots;
+        tile.ldstart = nr;
+    } else if (!s->begins || g->accumulate) {
+        ls_gemm_addend start = view(p, whole, g->c, g->ldc, e.start, nr);
+        tile.start = start.at;
+        tile.ldstart = start.ld;
+    }
+    for (int level = 0; is_last && s->slice >> level; level++)
+        if (s->slice >> level & 1)
+            addend[tile.addends++] = (ls_gemm_addend){p->slots + elems * (size_t)(level + 1), nr};
+    if (is_last) add_rest(g, p, whole, nr, addend, &tile, &e);
+    tile.out = !to_c ? p->slots : whole ? c : e.out;
+    tile.ldout = to_c && whole ? g->ldc : nr;
+    t->micro(s->k, p->a + s->at * mr, p->b + s->at * nr, &tile);
+    if (to_c && !whole) copy_tile(c, g->ldc, e.out, nr, p->rows, p->columns);
+}
+
+void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls_gemm_pass *pass,
+                      const ls_gemm_place *place) {
+    size_t mr = kernels->mr, nr = kernels->nr, elems = mr * nr;
+    ls_gemm_addend subtree[LS_GEMM_LEVELS_MAX];
+    for (int i = 0; pass->slices > 1 && i < LS_GEMM_LEVELS_MAX; i++)
+        subtree[i] = (ls_gemm_addend){place->slots + elems * (size_t)(i + 1), nr};
+    for (int i = 0; i < pass->segments; i++) {
+        const ls_gemm_segment *s = &pass->segment[i];
+        bool is_last = s->ends && s->slice + 1 == pass->slices;
+        if (is_last || pass->slices == 1) {
+            run_segment(kernels, g, place, s, is_last);
+            continue;
+        }
+        /* All in slots; with several slices no chain begins in C. */
+        int ones = s->ends ? __builtin_ctz(~(unsigned)s->slice) : 0;
+        ls_gemm_tile tile = {.start = s->begins ? NULL : place->slots,
+                             .ldstart = nr,
+                             .out = place->slots + (s->ends ? elems * (size_t)(ones + 1) : 0),
+                             .ldout = nr,
+                             .addends = ones,
+                             .addend = subtree};
+        kernels->micro(s->k, place->a + s->at * mr, place->b + s->at * nr, &tile);
+    }
+}

@@ -1,0 +1,314 @@
+/* attention_backward_loops.h: dots, dq, dk and dv.
+ *
+ * Included by attention_loops.h. A block of keys meets a block of queries of one head. Keys are the columns of panels
+ * of nr, queries run down their rows:
+ *
+ *     weights[query][nr] = Q·Kᵀ, then P      gradients[query][nr] = dO·Vᵀ, then dS
+ *     dk and dv, as [d][nr], go on with Qᵀ·dS and dOᵀ·P     chains over the queries that see all keys of the panel
+ *     dq, as [query][d], goes on with dS·K                  chains over the keys that all queries of a tile see
+ *
+ * and what is left on the diagonal, a triangle for each panel or tile, is done in chains row by row: for dk and dv
+ * before the product, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
+ * query; dq of a query waits in its place until the next block of keys. */
+
+typedef struct backward_room {
+    size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
+    float *key_columns, *value_columns;    /* [panel][d][nr] */
+    float *key_elements;                   /* [panel of d][key][nr] */
+    float *query_columns, *dout_columns;   /* [tile][d][mr] */
+    float *query_elements, *dout_elements; /* [tile of d][query][mr] */
+    float *weights, *gradients;            /* [panel][query up to mr][nr] */
+    float *turned;                         /* gradients of a tile of queries as [key][mr] */
+    float *dk, *dv;                        /* [panel][d up to mr][nr] */
+    float *dq;                             /* [query up to mr][d up to whole panels and v16] */
+    float *m, *l, *dots;                   /* [query up to mr][nr]: the same number in every column */
+    float *rows;                           /* [nr][d up to 16] */
+} backward_room;
+
+static float *take(float **scratch, size_t elems) {
+    float *at = *scratch;
+    *scratch += up(elems, LANES);
+    return at;
+}
+
+static size_t dq_stride(const engine *e, size_t d) { return up(up(d, e->nr), LANES); }
+
+static backward_room carve_backward(const engine *e, size_t d, float *scratch) {
+    size_t columns = up(LS_ATTENTION_KEYS, e->nr), rows = up(LS_ATTENTION_BLOCK, e->mr), tiled = up(d, e->mr);
+    return (backward_room){.key_columns = take(&scratch, columns * d),
+                           .value_columns = take(&scratch, columns * d),
+                           .key_elements = take(&scratch, LS_ATTENTION_KEYS * up(d, e->nr)),
+                           .query_columns = take(&scratch, rows * d),
+                           .dout_columns = take(&scratch, rows * d),
+                           .query_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
+                           .dout_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
+                           .weights = take(&scratch, columns * rows),
+                           .gradients = take(&scratch, columns * rows),
+                           .turned = take(&scratch, columns * e->mr),
+                           .dk = take(&scratch, columns * tiled),
+                           .dv = take(&scratch, columns * tiled),
+                           .dq = take(&scratch, rows * dq_stride(e, d)),
+                           .m = take(&scratch, rows * e->nr),
+                           .l = take(&scratch, rows * e->nr),
+                           .dots = take(&scratch, rows * e->nr),
+                           .rows = take(&scratch, e->nr * up(d, LANES))};
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, size_t keys, int for_dq,
+                      backward_room *room) {
+    size_t d = a->head_size;
+    room->key = key;
+    room->keys = keys;
+    pack_rows(e, room->key_columns, e->nr, row_in(a->k, key, kv), a->k.row_stride, keys, d);
+    pack_rows(e, room->value_columns, e->nr, row_in(a->v, key, kv), a->v.row_stride, keys, d);
+    if (for_dq) pack_elements(e, room->key_elements, e->nr, row_in(a->k, key, kv), a->k.row_stride, keys, d);
+}
+
+static void spread(float *to, const float *from, size_t rows, size_t nr) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < nr; j++) to[r * nr + j] = from[r];
+}
+
+static void open_queries(const ls_attention *a, const engine *e, size_t head, size_t query, size_t queries,
+                         int for_keys, backward_room *room) {
+    size_t d = a->head_size, stat = head * a->stat_stride + query;
+    const float *q = row_in(a->q, query, head), *dout = row_in(a->dout, query, head);
+    room->query = query;
+    room->queries = queries;
+    pack_rows(e, room->query_columns, e->mr, q, a->q.row_stride, queries, d);
+    pack_rows(e, room->dout_columns, e->mr, dout, a->dout.row_stride, queries, d);
+    spread(room->m, a->m + stat, queries, e->nr);
+    spread(room->l, a->l + stat, queries, e->nr);
+    spread(room->dots, a->dots + stat, queries, e->nr);
+    if (!for_keys) return;
+    pack_elements(e, room->query_elements, e->mr, q, a->q.row_stride, queries, d);
+    pack_elements(e, room->dout_elements, e->mr, dout, a->dout.row_stride, queries, d);
+}
+
+/* ---- weights and their gradients --------------------------------------------------------------------------------- */
+
+/* P = exp(s − m) / l and dS = P·(dP − D), in place. */
+static void weigh(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
+    float *weights = room->weights + at, *gradients = room->gradients + at;
+    const float *m = room->m + stats, *l = room->l + stats, *dots = room->dots + stats;
+    for (size_t i = 0; i < elems; i += LANES) {
+        v16 s = v16_mul(v16_set1(scale), v16_load(weights + i));
+        v16 p = v16_div(v16_exp(v16_sub(s, v16_load(m + i))), v16_load(l + i));
+        v16_store(weights + i, p);
+        v16_store(gradients + i, v16_mul(p, v16_sub(v16_load(gradients + i), v16_load(dots + i))));
+    }
+}
+
+/* Weights and gradients of the pairs of the two blocks, from the first tile of queries that sees a key of the panel. */
+static void weigh_blocks(const ls_attention *a, engine *e, const backward_room *room) {
+    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
+    for (size_t j = 0; j < room->keys; j += nr) {
+        size_t first = room->key + j > room->query ? (room->key + j - room->query) / mr * mr : 0, at = j * rows;
+        for (size_t r = first; r < rows; r += mr) {
+            product(e, d, room->query_columns + r * d, room->key_columns + j * d, 0, room->weights + at + r * nr, nr);
+            product(e, d, room->dout_columns + r * d, room->value_columns + j * d, 0, room->gradients + at + r * nr,
+                    nr);
+        }
+        if (first < rows) weigh(room, at + first * nr, first * nr, (rows - first) * nr, a->scale);
+    }
+}
+
+/* ---- dk and dv --------------------------------------------------------------------------------------------------- */
+
+/* sums[d][nr] of the keys of a panel go on with the queries first … last−1 of the block, that see some of its keys:
+ * key j is seen from row j + offset on. */
+static void key_triangle(const engine *e, float *sums, const float *weights, const float *x, size_t x_stride,
+                         size_t first, size_t last, ptrdiff_t offset, size_t count, size_t d, float *rows) {
+    size_t nr = e->nr, stride = up(d, LANES);
+    transpose(e, rows, stride, sums, nr, d, nr);
+    for (size_t j = 0; j < count; j++) {
+        ptrdiff_t seen = (ptrdiff_t)j + offset;
+        size_t from = seen > (ptrdiff_t)first ? (size_t)seen : first;
+        if (from < last)
+            chain_row(rows + j * stride, weights + from * nr + j, nr, x + from * x_stride, x_stride, last - from, d);
+    }
+    transpose(e, sums, nr, rows, stride, nr, d);
+}
+
+/* dk and dv of the block of keys go on with the block of queries. */
+static void add_to_keys(const ls_attention *a, engine *e, size_t head, const backward_room *room) {
+    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
+    const float *q = row_in(a->q, room->query, head), *dout = row_in(a->dout, room->query, head);
+    for (size_t j = 0; j < room->keys; j += nr) {
+        size_t count = min_size(nr, room->keys - j), at = j * rows, sums = j * up(d, mr);
+        ptrdiff_t offset = (ptrdiff_t)(room->key + j) - (ptrdiff_t)room->query, all = offset + (ptrdiff_t)count - 1;
+        if (offset >= (ptrdiff_t)room->queries) continue;
+        size_t first = offset > 0 ? (size_t)offset : 0, full = all > 0 ? min_size((size_t)all, room->queries) : 0;
+        if (first < full) {
+            key_triangle(e, room->dv + sums, room->weights + at, dout, a->dout.row_stride, first, full, offset, count,
+                         d, room->rows);
+            key_triangle(e, room->dk + sums, room->gradients + at, q, a->q.row_stride, first, full, offset, count, d,
+                         room->rows);
+        }
+        size_t left = room->queries - full;
+        if (left == 0) continue;
+        for (size_t i = 0; i < d; i += mr) {
+            size_t from = i * room->queries + full * mr;
+            product(e, left, room->dout_elements + from, room->weights + at + full * nr, 1, room->dv + sums + i * nr,
+                    nr);
+            product(e, left, room->query_elements + from, room->gradients + at + full * nr, 1, room->dk + sums + i * nr,
+                    nr);
+        }
+    }
+}
+
+static void zero(float *x, size_t elems) {
+    for (size_t i = 0; i < elems; i++) x[i] = 0;
+}
+
+static void start_keys(const ls_attention *a, const engine *e, backward_room *room) {
+    size_t elems = up(room->keys, e->nr) * up(a->head_size, e->mr);
+    zero(room->dk, elems);
+    zero(room->dv, elems);
+}
+
+static void store_keys(const ls_attention *a, const engine *e, size_t kv, const float *sums, ls_attention_out to,
+                       float scale, const backward_room *room) {
+    size_t d = a->head_size, stride = up(d, LANES), nr = e->nr;
+    for (size_t j = 0; j < room->keys; j += nr) {
+        transpose(e, room->rows, stride, sums + j * up(d, e->mr), nr, d, nr);
+        for (size_t r = 0; r < min_size(nr, room->keys - j); r++)
+            scaled_row(row_out(to, room->key + j + r, kv), room->rows + r * stride, scale, d);
+    }
+}
+
+static void finish_keys(const ls_attention *a, const engine *e, size_t kv, const backward_room *room) {
+    store_keys(a, e, kv, room->dv, a->dv, 1, room);
+    store_keys(a, e, kv, room->dk, a->dk, a->scale, room);
+}
+
+/* ---- dq ---------------------------------------------------------------------------------------------------------- */
+
+/* Gradients of the tile of queries from row r on, as [key][mr], `keys` of them. */
+static void turn_gradients(const engine *e, const backward_room *room, float *turned, size_t r, size_t keys) {
+    size_t rows = up(room->queries, e->mr), nr = e->nr;
+    for (size_t j = 0; j < keys; j += nr)
+        transpose(e, turned + j * e->mr, e->mr, room->gradients + j * rows + r * nr, nr, e->mr, min_size(nr, keys - j));
+}
+
+/* The keys begin … of the block that row r of the queries sees, but not the first row of its tile. */
+static void query_triangle(const ls_attention *a, const engine *e, size_t kv, const backward_room *room, size_t r,
+                           size_t begin, size_t end, float *dq) {
+    size_t rows = up(room->queries, e->mr), nr = e->nr, d = a->head_size;
+    for (size_t k = begin; k < end;) {
+        size_t panel_end = min_size(end, (k / nr + 1) * nr);
+        chain_row(dq, room->gradients + k / nr * nr * rows + r * nr + k % nr, 1, row_in(a->k, room->key + k, kv),
+                  a->k.row_stride, panel_end - k, d);
+        k = panel_end;
+    }
+}
+
+/* dq of the block of queries goes on with the block of keys; it lies in `room`. */
+static void add_to_queries(const ls_attention *a, engine *e, size_t kv, int goes_on, const backward_room *room) {
+    size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
+    for (size_t r = 0; r < room->queries; r += mr) {
+        size_t query = room->query + r;
+        size_t full = query < room->key ? 0 : min_size(query - room->key + 1, room->keys);
+        turn_gradients(e, room, room->turned, r, full);
+        for (size_t i = 0; i < d; i += nr)
+            product(e, full, room->turned, room->key_elements + i * room->keys, goes_on, room->dq + r * stride + i,
+                    stride);
+        for (size_t j = query < room->key ? room->key - query : 1; j < min_size(mr, room->queries - r); j++) {
+            size_t end = min_size(query + j - room->key + 1, room->keys);
+            if (full < end) query_triangle(a, e, kv, room, r + j, full, end, room->dq + (r + j) * stride);
+        }
+    }
+}
+
+static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+    size_t stride = dq_stride(e, a->head_size);
+    for (size_t r = 0; r < room->queries; r++)
+        scaled_row(room->dq + r * stride, row_out(a->dq, room->query + r, head), 1, a->head_size);
+}
+
+static void store_queries(const ls_attention *a, const engine *e, size_t head, float scale, const backward_room *room) {
+    size_t stride = dq_stride(e, a->head_size);
+    for (size_t r = 0; r < room->queries; r++)
+        scaled_row(row_out(a->dq, room->query + r, head), room->dq + r * stride, scale, a->head_size);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end,
+                                                  size_t query_begin, size_t query_end) {
+    for (size_t head = head_begin; head < head_end; head++)
+        for (size_t query = query_begin; query < query_end; query++) {
+            const float *dout = row_in(a->dout, query, head), *o = row_out(a->o, query, head);
+            v16 sum = v16_set1(0);
+            size_t i = 0;
+            for (; i + LANES <= a->head_size; i += LANES) sum = v16_fma(v16_load(dout + i), v16_load(o + i), sum);
+            if (i < a->head_size) {
+                size_t rest = a->head_size - i;
+                sum = v16_fma(v16_load_n(dout + i, rest, 0), v16_load_n(o + i, rest, 0), sum);
+            }
+            a->dots[head * a->stat_stride + query] = v16_sum(sum);
+        }
+}
+
+static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, float *scratch) {
+    size_t T = a->T, group = a->heads / a->kv_heads;
+    engine e = engine_make();
+    backward_room room = carve_backward(&e, a->head_size, scratch);
+    for (size_t key = 0; key < T; key += LS_ATTENTION_KEYS) {
+        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, T - key), 1, &room);
+        start_keys(a, &e, &room);
+        for (size_t head = kv * group; head < (kv + 1) * group; head++)
+            for (size_t query = key; query < T; query += LS_ATTENTION_BLOCK) {
+                open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &room);
+                weigh_blocks(a, &e, &room);
+                add_to_keys(a, &e, head, &room);
+                if (key > 0) load_queries(a, &e, head, &room);
+                add_to_queries(a, &e, kv, key > 0, &room);
+                store_queries(a, &e, head, query + room.queries <= key + room.keys ? a->scale : 1, &room);
+            }
+        finish_keys(a, &e, kv, &room);
+    }
+}
+
+static void backward_queries_block(const ls_attention *a, size_t head, size_t query, size_t queries, float *scratch) {
+    size_t kv = head / (a->heads / a->kv_heads), end = query + queries;
+    engine e = engine_make();
+    backward_room room = carve_backward(&e, a->head_size, scratch);
+    open_queries(a, &e, head, query, queries, 0, &room);
+    for (size_t key = 0; key < end; key += LS_ATTENTION_KEYS) {
+        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &room);
+        weigh_blocks(a, &e, &room);
+        add_to_queries(a, &e, kv, key > 0, &room);
+    }
+    store_queries(a, &e, head, a->scale, &room);
+}
+
+static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end,
+                                                     size_t query_begin, size_t query_end, float *scratch) {
+    for (size_t head = head_begin; head < head_end; head++)
+        for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
+            backward_queries_block(a, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query), scratch);
+}
+
+static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, size_t keys, float *scratch) {
+    size_t group = a->heads / a->kv_heads;
+    engine e = engine_make();
+    backward_room room = carve_backward(&e, a->head_size, scratch);
+    open_keys(a, &e, kv, key, keys, 0, &room);
+    start_keys(a, &e, &room);
+    for (size_t head = kv * group; head < (kv + 1) * group; head++)
+        for (size_t query = key; query < a->T; query += LS_ATTENTION_BLOCK) {
+            open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &room);
+            weigh_blocks(a, &e, &room);
+            add_to_keys(a, &e, head, &room);
+        }
+    finish_keys(a, &e, kv, &room);
+}
+
+static void LSK_NAME(lsk_attention_backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin,
+                                                  size_t key_end, float *scratch) {
+    for (size_t key = key_begin; key < key_end; key += LS_ATTENTION_KEYS)
+        backward_keys_block(a, kv_head, key, min_size(LS_ATTENTION_KEYS, key_end - key), scratch);
+}

@@ -1,0 +1,252 @@
+/* attention_forward_loops.h: o, m and l of a block of queries.
+ *
+ * Included by attention_loops.h. A panel is nr queries, one in each column; keys run down its rows:
+ *
+ *     scores[key][nr]  = K·Qᵀ     tiles of mr keys; a chunk of keys at a time serves all panels
+ *     m, p = exp(s − m), l        along the rows, flat: sixteen rows of keys are nr v16
+ *     outputs[d][nr]   = Vᵀ·p     chains over the keys that every query of the panel sees
+ *
+ * Then each query takes the keys of the triangle, those that some queries of its panel do not see, in a chain of its
+ * own. Masked scores are −inf: they raise no maximum, and their weight is +0, which adds nothing to l. */
+
+/* Scores of one panel: columns are queries base … base+count−1. */
+typedef struct panel {
+    size_t base, count;
+    float *scores;  /* [key][nr] */
+    float *outputs; /* [d up to mr][nr] */
+    float *highest; /* [STEP_MAX·16]: maxima of the scores so far, by place in a step */
+} panel;
+
+/* Flat loops over scores take `step` v16 at a time, whole rows of keys: then each of these v16 meets the same queries
+ * every time. Panels are as small as four queries. */
+enum { STEP_MAX = 4, PANELS_MAX = LS_ATTENTION_BLOCK / 4 };
+
+static size_t step_of(const engine *e) { return e->nr % 3 == 0 ? 3 : 4; }
+
+/* Keys of a chunk: whole tiles, and a multiple of sixteen. */
+static size_t chunk_keys(const engine *e) {
+    size_t unit = e->mr;
+    while (unit % LANES != 0) unit += e->mr;
+    assert(unit <= LS_ATTENTION_CHUNK);
+    return LS_ATTENTION_CHUNK / unit * unit;
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* Scores with the keys key … key+rows−1 that a query of the panel does not see become −inf. */
+static void mask_scores(const panel *p, size_t key, size_t rows, size_t nr) {
+    for (size_t r = key > p->base ? 0 : p->base + 1 - key; r < rows; r++) {
+        size_t hidden = min_size(nr, key + r - p->base);
+        for (size_t j = 0; j < hidden; j++) p->scores[(key + r) * nr + j] = -INFINITY;
+    }
+}
+
+LSK_INLINE void raise_highest(float *highest, const float *scores, size_t elems, const size_t step) {
+    v16 best[STEP_MAX];
+    UNROLL_ALL
+    for (size_t j = 0; j < step; j++) best[j] = v16_load(highest + j * LANES);
+    for (size_t i = 0; i < elems; i += step * LANES) {
+        UNROLL_ALL
+        for (size_t j = 0; j < step; j++) best[j] = v16_max(best[j], v16_load(scores + i + j * LANES));
+    }
+    UNROLL_ALL
+    for (size_t j = 0; j < step; j++) v16_store(highest + j * LANES, best[j]);
+}
+
+/* Products of a panel with packed keys key … end−1, not scaled yet, and their maxima. */
+static void score_panel(engine *e, const panel *p, const float *queries, const float *keys, size_t key, size_t end,
+                        size_t d) {
+    size_t nr = e->nr, seen = min_size(end, p->base + p->count), rows = up(seen - key, LANES);
+    float *scores = p->scores + key * nr;
+    for (size_t r = 0; r < seen - key; r += e->mr) product(e, d, keys + r * d, queries, 0, scores + r * nr, nr);
+    mask_scores(p, key, rows, nr);
+    if (step_of(e) == 3)
+        raise_highest(p->highest, scores, rows * nr, 3);
+    else
+        raise_highest(p->highest, scores, rows * nr, 4);
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* m of the queries of a panel, from the maxima by place. A product with a positive scale keeps the order of numbers, so
+ * it may come after the maximum. */
+static void find_maxima(float *m, const engine *e, const panel *p, float scale) {
+    size_t nr = e->nr, rows = step_of(e) * LANES / nr;
+    for (size_t j = 0; j < nr; j += LANES) {
+        v16 best = v16_load(p->highest + j);
+        for (size_t r = 1; r < rows; r++) best = v16_max(best, v16_load(p->highest + r * nr + j));
+        v16_store(m + j, v16_mul(v16_set1(scale), best));
+    }
+}
+
+/* Scores become exp(scale·score − m); sums[16][nr] are the lanes of l. */
+static void exponentials(float *scores, size_t rows, size_t nr, float scale, const float *m_by_place, size_t step,
+                         float *sums) {
+    for (size_t i = 0; i < LANES * nr; i++) sums[i] = 0;
+    for (size_t r = 0; r < rows; r += LANES, scores += LANES * nr)
+        for (size_t v = 0; v < nr; v += step)
+            for (size_t j = 0; j < step; j++) {
+                size_t at = (v + j) * LANES;
+                v16 s = v16_mul(v16_set1(scale), v16_load(scores + at));
+                v16 p = v16_exp(v16_sub(s, v16_load(m_by_place + j * LANES)));
+                v16_store(scores + at, p);
+                v16_store(sums + at, v16_add(v16_load(sums + at), p));
+            }
+}
+
+/* Scores become weights; m and l have room for whole v16. */
+static void weigh_panel(const engine *e, const panel *p, float scale, float *m, float *l) {
+    float m_by_place[STEP_MAX * LANES], sums[LANES * LS_ATTENTION_TILE];
+    size_t nr = e->nr, step = step_of(e);
+    find_maxima(m, e, p, scale);
+    for (size_t i = 0; i < step * LANES; i++) m_by_place[i] = m[i % nr];
+    exponentials(p->scores, up(p->base + p->count, LANES), nr, scale, m_by_place, step, sums);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half * nr; i++) sums[i] = sums[i] + sums[half * nr + i];
+    for (size_t j = 0; j < nr; j++) l[j] = sums[j];
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+/* Outputs go on with packed values key … end−1, as far as every query of the panel sees the key. */
+static void output_panel(engine *e, const panel *p, const float *values, size_t key, size_t end, size_t d) {
+    size_t seen = min_size(end, p->base + 1) - key;
+    for (size_t i = 0; i < d; i += e->mr)
+        product(e, seen, values + i * (end - key), p->scores + key * e->nr, key > 0, p->outputs + i * e->nr, e->nr);
+}
+
+/* The triangle, and the division by l. */
+static void finish_panel(const ls_attention *a, size_t head, size_t kv, const engine *e, const panel *p, const float *l,
+                         float *rows) {
+    size_t d = a->head_size, stride = up(d, LANES);
+    transpose(e, rows, stride, p->outputs, e->nr, d, e->nr);
+    for (size_t j = 0; j < p->count; j++) {
+        float *row = rows + j * stride, *o = row_out(a->o, p->base - a->first_query + j, head);
+        if (j > 0)
+            chain_row(row, p->scores + (p->base + 1) * e->nr + j, e->nr, row_in(a->v, p->base + 1, kv), a->v.row_stride,
+                      j, d);
+        for (size_t i = 0; i < d; i++) o[i] = row[i] / l[j];
+    }
+}
+
+/* ---- a block of queries ------------------------------------------------------------------------------------------ */
+
+typedef struct forward_room {
+    size_t keys;        /* that the queries of this call see */
+    int kept;           /* all keys and values are packed, else a chunk of them at a time */
+    float *key_tiles;   /* [tile][d][mr] */
+    float *value_tiles; /* [chunk][tile of d][key][mr] */
+    float *queries;     /* [panel][d][nr] */
+    float *rows;        /* [nr][d up to 16] */
+    float *rest;        /* outputs and scores of the panels */
+    panel panels[PANELS_MAX];
+    float highest[PANELS_MAX][STEP_MAX * LANES + LS_ATTENTION_TILE]; /* a row may be read beyond a step */
+    size_t count;
+} forward_room;
+
+static void carve_forward(forward_room *room, const ls_attention *a, const engine *e, size_t keys, float *scratch) {
+    size_t d = a->head_size, chunk = chunk_keys(e);
+    room->keys = keys;
+    room->kept = a->T <= LS_ATTENTION_KEPT / d;
+    size_t kept = room->kept ? up(keys, chunk) : chunk;
+    room->key_tiles = scratch;
+    room->value_tiles = room->key_tiles + kept * d;
+    room->queries = room->value_tiles + kept * up(d, e->mr);
+    room->rows = room->queries + up(LS_ATTENTION_BLOCK, e->nr) * d;
+    room->rest = room->rows + e->nr * up(d, LANES);
+}
+
+static void cut_panels(forward_room *room, const engine *e, size_t query, size_t count, size_t d) {
+    size_t nr = e->nr, panels = (count + nr - 1) / nr;
+    float *outputs = room->rest, *scores = outputs + panels * nr * up(d, e->mr);
+    /* A tile may end behind the last key, and sixteen rows of keys are whole. */
+    size_t rows = query + count + LANES + e->mr;
+    room->count = panels;
+    for (size_t i = 0; i < panels; i++) {
+        room->panels[i] = (panel){.base = query + i * nr,
+                                  .count = min_size(nr, count - i * nr),
+                                  .scores = scores + i * rows * nr,
+                                  .outputs = outputs + i * nr * up(d, e->mr),
+                                  .highest = room->highest[i]};
+        for (size_t j = 0; j < STEP_MAX * LANES + LS_ATTENTION_TILE; j++) room->highest[i][j] = -INFINITY;
+    }
+}
+
+static size_t chunk_end(const forward_room *room, const engine *e, size_t key) {
+    return min_size(key + chunk_keys(e), room->keys);
+}
+
+static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
+    float *to = room->key_tiles + (room->kept ? key * a->head_size : 0);
+    pack_rows(e, to, e->mr, row_in(a->k, key, kv), a->k.row_stride, chunk_end(room, e, key) - key, a->head_size);
+    return to;
+}
+
+static float *pack_values(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
+    float *to = room->value_tiles + (room->kept ? key * up(a->head_size, e->mr) : 0);
+    pack_elements(e, to, e->mr, row_in(a->v, key, kv), a->v.row_stride, chunk_end(room, e, key) - key, a->head_size);
+    return to;
+}
+
+static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_room *room) {
+    size_t d = a->head_size;
+    for (size_t key = 0; key < keys; key += chunk_keys(e)) {
+        const float *tiles = room->kept ? room->key_tiles + key * d : pack_keys(a, e, kv, key, room);
+        for (size_t i = 0; i < room->count; i++)
+            if (key < room->panels[i].base + room->panels[i].count)
+                score_panel(e, &room->panels[i], room->queries + i * e->nr * d, tiles, key, chunk_end(room, e, key), d);
+    }
+}
+
+static void output_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_room *room) {
+    size_t d = a->head_size;
+    for (size_t key = 0; key < keys; key += chunk_keys(e)) {
+        const float *tiles = room->kept ? room->value_tiles + key * up(d, e->mr) : pack_values(a, e, kv, key, room);
+        for (size_t i = 0; i < room->count; i++)
+            if (key <= room->panels[i].base) output_panel(e, &room->panels[i], tiles, key, chunk_end(room, e, key), d);
+    }
+}
+
+static void forward_block(const ls_attention *a, engine *e, size_t head, size_t query, size_t count,
+                          forward_room *room) {
+    size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
+    float m[LS_ATTENTION_TILE], l[PANELS_MAX][LS_ATTENTION_TILE];
+    cut_panels(room, e, query, count, d);
+    pack_rows(e, room->queries, e->nr, row_in(a->q, row, head), a->q.row_stride, count, d);
+    score_block(a, e, kv, query + count, room);
+    for (size_t i = 0; i < room->count; i++) {
+        const panel *p = &room->panels[i];
+        weigh_panel(e, p, a->scale, m, l[i]);
+        size_t stat = head * a->stat_stride + p->base - a->first_query;
+        for (size_t j = 0; j < p->count; j++) a->m[stat + j] = m[j];
+        for (size_t j = 0; j < p->count; j++) a->l[stat + j] = l[i][j];
+    }
+    output_block(a, e, kv, query + count, room);
+    for (size_t i = 0; i < room->count; i++) finish_panel(a, head, kv, e, &room->panels[i], l[i], room->rows);
+}
+
+static void forward_panels(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                           size_t query_end, float *scratch) {
+    engine e = engine_make();
+    forward_room room;
+    carve_forward(&room, a, &e, query_end, scratch);
+    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `room` */
+    for (size_t head = head_begin; head < head_end; head++) {
+        size_t kv = head / (a->heads / a->kv_heads);
+        for (size_t key = 0; room.kept && kv != packed && key < query_end; key = chunk_end(&room, &e, key)) {
+            pack_keys(a, &e, kv, key, &room);
+            pack_values(a, &e, kv, key, &room);
+        }
+        packed = kv;
+        for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
+            forward_block(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query), &room);
+    }
+}
+
+static void LSK_NAME(lsk_attention_forward)(const ls_attention *a, size_t head_begin, size_t head_end,
+                                            size_t query_begin, size_t query_end, float *scratch) {
+    if (query_end - query_begin == 1)
+        forward_rows(a, head_begin, head_end, query_begin, scratch);
+    else if (query_begin < query_end)
+        forward_panels(a, head_begin, head_end, query_begin, query_end, scratch);
+}
