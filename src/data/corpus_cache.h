@@ -1,0 +1,13 @@
+/* corpus_cache.h: text that has been tokenized once. */
+#ifndef LS_DATA_CORPUS_CACHE_H
+#define LS_DATA_CORPUS_CACHE_H
+
+#include "data/corpus.h"
+
+enum { LS_CACHE_PREFIX_ROOM = 4096 };
+
+/* Sees to it that the shards of the text file are in the cache: `prefix` is theirs (ls_token_shard_path), and they end
+ * with the first number that is not there. */
+ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_ROOM]);
+
+#endif

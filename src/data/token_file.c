@@ -1,0 +1,134 @@
+/* token_file.c: reading token files. */
+#include "data/token_file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "data/map.h"
+#include "data/paths.h"
+#include "data/token_layout.h"
+
+enum { PATH_ROOM = 4096, SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
+
+struct ls_token_file {
+    char *path;
+    ls_map data, index;
+    ls_token_layout layout;
+};
+
+/* `path`, whose ending .bin or .idx may be there or not, with this ending; false: too long. */
+static bool with_ending(const char *path, const char *ending, char out[PATH_ROOM]) {
+    size_t length = strlen(path);
+    if (ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx")) length -= 4;
+    return snprintf(out, PATH_ROOM, "%.*s%s", (int)length, path, ending) < PATH_ROOM;
+}
+
+static ls_status open_parts(ls_token_file *file) {
+    char data[PATH_ROOM], index[PATH_ROOM];
+    if (!with_ending(file->path, ".idx", index) || !with_ending(file->path, ".bin", data))
+        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, file->path);
+    /* Any file may be a token file by its first bytes; one with an index is the .bin of its pair. */
+    bool has_index = ls_file_exists(index) && ls_file_exists(data);
+    LS_TRY(ls_map_open(has_index ? data : file->path, &file->data));
+    if (has_index) LS_TRY(ls_map_open(index, &file->index));
+    if (has_index && !file->index.bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty", SHOWN, index);
+    return ls_token_layout_parse(file->path, file->data.data, file->data.bytes, file->index.data, file->index.bytes,
+                                 &file->layout);
+}
+
+ls_status ls_token_file_open(const char *path, ls_token_file **out) {
+    ls_token_file *file = *out = calloc(1, sizeof *file);
+    if (file) file->path = strdup(path);
+    ls_status status = file && file->path ? open_parts(file) : ls_fail(LS_ERR_RESOURCE, "no memory to open %s", path);
+    if (status == LS_OK) return LS_OK;
+    ls_token_file_close(file);
+    *out = NULL;
+    return status;
+}
+
+void ls_token_file_close(ls_token_file *file) {
+    if (!file) return;
+    ls_map_close(&file->data);
+    ls_map_close(&file->index);
+    free(file->path);
+    free(file);
+}
+
+ls_status ls_token_file_detect(const char *path, bool *is_tokens) {
+    char index[PATH_ROOM], head[4];
+    *is_tokens = ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx") ||
+                 (!ls_file_exists(path) && with_ending(path, ".idx", index) && ls_file_exists(index));
+    if (*is_tokens) return LS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    /* pread fails for a pipe, whose bytes must not be taken away: a pipe is text. */
+    ssize_t got = pread(fd, head, sizeof head, 0);
+    *is_tokens = got == (ssize_t)sizeof head && ls_token_layout_is_llmc(head, sizeof head);
+    (void)close(fd);
+    return LS_OK;
+}
+
+uint64_t ls_token_file_count(const ls_token_file *file) { return file->layout.count; }
+
+const char *ls_token_file_path(const ls_token_file *file) { return file->path; }
+
+const char *ls_token_file_format(const ls_token_file *file) { return file->layout.format; }
+
+ls_token_origin ls_token_file_origin(const ls_token_file *file) { return file->layout.origin; }
+
+static const uint8_t *token_at(const ls_token_file *file, uint64_t at) {
+    return file->layout.tokens + at * ls_token_width(file->layout.type);
+}
+
+/* The first of `ids` outside 0 … limit−1, or `count`. */
+static size_t find_outside(const int64_t *ids, size_t count, uint64_t limit) {
+    uint64_t outside = 0;
+    for (size_t i = 0; i < count; i++) outside |= (uint64_t)((uint64_t)ids[i] >= limit);
+    if (!outside) return count;
+    size_t i = 0;
+    while ((uint64_t)ids[i] < limit) i++;
+    return i;
+}
+
+ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx) {
+    int64_t ids[BLOCK];
+    uint64_t total = file->layout.count, blocks = 0;
+    for (uint64_t at = 0; at < total; at += BLOCK, blocks++) {
+        size_t count = total - at < BLOCK ? (size_t)(total - at) : BLOCK;
+        ls_token_load(file->layout.type, token_at(file, at), count, ids);
+        size_t wrong = find_outside(ids, count, vocab);
+        if (wrong < count)
+            return ls_fail(LS_ERR_INPUT,
+                           "%.*s: token %" PRIu64 " has id %" PRId64
+                           ", but the vocabulary has %u (ids 0 … %u): the file was "
+                           "made with another tokenizer, or is no token file (read as %s's)",
+                           SHOWN, file->path, at + wrong, ids[wrong], vocab, vocab - 1, file->layout.format);
+        if (progress && blocks % PROGRESS_BLOCKS == 0) progress(ctx, at, total);
+    }
+    if (progress) progress(ctx, total, total);
+    return LS_OK;
+}
+
+ls_status ls_token_file_read(const ls_token_file *file, uint64_t begin, size_t count, int32_t *out) {
+    int64_t ids[BLOCK];
+    uint64_t total = file->layout.count;
+    if (begin > total || count > total - begin)
+        return ls_fail(LS_ERR_INPUT, "%.*s has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there", SHOWN,
+                       file->path, total, count, begin);
+    for (size_t done = 0; done < count;) {
+        size_t part = count - done < BLOCK ? count - done : BLOCK;
+        ls_token_load(file->layout.type, token_at(file, begin + done), part, ids);
+        size_t wrong = find_outside(ids, part, (uint64_t)INT32_MAX + 1);
+        if (wrong < part)
+            return ls_fail(LS_ERR_INPUT, "%.*s: token %" PRIu64 " has the impossible id %" PRId64, SHOWN, file->path,
+                           begin + done + wrong, ids[wrong]);
+        for (size_t i = 0; i < part; i++) out[done + i] = (int32_t)ids[i];
+        done += part;
+    }
+    return LS_OK;
+}
