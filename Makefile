@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long bench-comm bench-gemm clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-parity bench-comm bench-gemm bench-train fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -31,6 +31,10 @@ LIBS := jansson libxxhash
 ifeq ($(call have,yaml-0.1),yes)
 LIBS += yaml-0.1
 DEFS += -DLS_HAVE_YAML
+endif
+ifeq ($(call have,libpcre2-8),yes)
+LIBS += libpcre2-8
+DEFS += -DLS_HAVE_PCRE2
 endif
 ifeq ($(call have,hwloc),yes)
 LIBS += hwloc
@@ -79,10 +83,10 @@ BIN     := $(BUILD)/lockstep
 
 # Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
-PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c)))
+PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run bench-comm bench-comm-run bench-gemm bench-gemm-run install uninstall clean help \
-        format check-format check-layers ci
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
+        bench-train bench-train-run fuzz fuzz-run install uninstall clean help format check-format check-layers ci
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -129,8 +133,13 @@ demo:
 	@tools/setup build
 	@$(MAKE) demo-run
 
+# A byte model learns this project's own sources and documents, so nothing has to be downloaded.
+DEMO := $(BUILD)/demo
+DEMO_TEXT := README.md $(wildcard docs/*.md include/*.h src/*/*.[ch] src/*/*/*.[ch])
 demo-run: all
-	./lockstep demo
+	@mkdir -p $(DEMO) && rm -rf $(DEMO)/run && cat $(DEMO_TEXT) > $(DEMO)/text.txt
+	./lockstep train --preset tiny --data $(DEMO)/text.txt --out $(DEMO)/run --seq 128 --global-batch 8 --steps 600 --lr 3e-3 \
+	    --eval-every 150 --eval-batches 20 --sample-every 600 --max-tokens 300
 
 programs: all $(UNIT_BIN) $(PROG_BIN)
 
@@ -147,6 +156,31 @@ test-long:
 
 test-long-run: programs
 	@BUILD=$(BUILD) tests/run long
+
+# Comparisons with PyTorch, transformers, tokenizers and tiktoken, which a virtual environment in the build folder holds.
+PYTHON := $(BUILD)/venv/bin/python
+test-parity:
+	@tools/setup parity
+	@$(MAKE) test-parity-run
+
+test-parity-run: programs
+	@tools/venv $(BUILD)/venv
+	@BUILD=$(BUILD) PYTHON=$(PYTHON) tests/parity/run
+
+# Every parser, with libFuzzer and the sanitizers of clang, for FUZZ_SECONDS each.
+FUZZ_SECONDS ?= 20
+FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+fuzz:
+	@tools/setup ci
+	@$(MAKE) BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g' fuzz-run
+
+fuzz-run: $(FUZZ_BIN)
+	@for target in $(FUZZ_BIN); do tools/fuzz $$target $(FUZZ_SECONDS) || exit 1; done
+
+$(FUZZ_BIN): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
 check-layers:
 	@tools/check-layers
@@ -193,6 +227,15 @@ bench-gemm-run: all $(BUILD)/bench/gemm_openblas
 bench-comm-run: all $(BUILD)/bench/comm_openmpi
 	./lockstep bench comm --peer $(BUILD)/bench/comm_openmpi $(BENCH_ARGS)
 
+# PyTorch in a virtual environment of the build folder is what training is compared with.
+bench-train:
+	@tools/setup parity
+	@$(MAKE) bench-train-run
+
+bench-train-run: all
+	@tools/venv $(BUILD)/venv
+	$(PYTHON) bench/train.py $(BENCH_ARGS)
+
 # ---- install -----------------------------------------------------------------------------------------------------------
 
 install: all
@@ -212,11 +255,14 @@ clean:
 
 help:
 	@echo 'make              build ./lockstep and $(LIB)'
-	@echo 'make demo         set up, build, and show the same bits from 1, 2, 3, 4, 5 and 8 workers'
+	@echo 'make demo         set up, build, and train a small model on this text for about a minute'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: a hundred kills at random moments'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
+	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
+	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'
+	@echo 'make fuzz         every parser with libFuzzer; FUZZ_SECONDS=20 each'
 	@echo 'make setup        install the compiler and the libraries the build needs'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "cli/bench_kernels.h"
+#include "kernels/cpu/cpu.h"
 
 enum { FORWARD, BACKWARD, DIRECTIONS, HEAD_SIZE = 64 };
 
@@ -35,17 +36,16 @@ ls_status ls_kbench_attention_list(ls_kbench_rows *rows, int threads, bool quick
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-    ls_attention a;
-    const ls_attention_kernels *kernels;
-    ls_pool *pool;
-    float *memory, *scratch;
-    size_t scratch_elems; /* of one thread */
-    size_t blocks;        /* of queries or keys, for each head */
+    ls_cpu_device device; /* the operations of training, on the threads of the measurement */
+    ls_attention part;
+    ls_attention_call call;
+    float *memory;
+    ls_status status;
 } job;
 
 static void job_close(job *j) {
+    free(j->device.scratch);
     free(j->memory);
-    free(j->scratch);
 }
 
 /* memory: qkv, o, dout of T rows each, then dqkv, and three numbers for each query and head. The caller closes the job,
@@ -55,17 +55,14 @@ static ls_status job_open(job *j, const ls_kbench_env *env) {
     size_t C = s.heads * HEAD_SIZE, row = 3 * C, stats = s.T * s.heads;
     size_t elems = s.T * (2 * row + 2 * C) + 3 * stats;
     void *memory = NULL;
-    *j = (job){.kernels = &env->kernels->attention, .pool = env->pool};
+    *j = (job){.device = {.kernels = env->kernels, .pool = env->pool}};
+    ls_cpu_ops_fill_attention(&j->device.ops);
     LS_TRY(ls_kbench_alloc(elems * sizeof(float), &memory));
     j->memory = memory;
-    j->scratch_elems = (ls_attention_scratch_elems(s.T, HEAD_SIZE) + 15) / 16 * 16;
-    LS_TRY(ls_kbench_alloc(j->scratch_elems * (size_t)env->threads * sizeof(float), &memory));
-    j->scratch = memory;
-    j->blocks = (s.T + LS_ATTENTION_BLOCK - 1) / LS_ATTENTION_BLOCK;
     for (size_t i = 0; i < elems; i++) j->memory[i] = ls_kbench_value(i);
     float *qkv = j->memory, *o = qkv + s.T * row, *dout = o + s.T * C, *dqkv = dout + s.T * C;
     float *m = dqkv + s.T * row;
-    j->a = (ls_attention){
+    j->part = (ls_attention){
         .T = s.T,
         .heads = s.heads,
         .kv_heads = s.heads,
@@ -84,57 +81,18 @@ static ls_status job_open(job *j, const ls_kbench_env *env) {
         .dk = {dqkv + C, row, HEAD_SIZE},
         .dv = {dqkv + 2 * C, row, HEAD_SIZE},
     };
+    j->call = (ls_attention_call){.parts = &j->part, .nparts = 1, .B = 1};
     return LS_OK;
-}
-
-/* A task is a head and a block, the longest first: late queries see many keys, early keys are seen by many queries. */
-typedef struct block {
-    size_t head, begin, end;
-} block;
-
-static block block_of(const job *j, size_t task, bool last_first) {
-    size_t number = task / j->a.heads, at = last_first ? j->blocks - 1 - number : number;
-    size_t begin = at * LS_ATTENTION_BLOCK, end = begin + LS_ATTENTION_BLOCK;
-    return (block){task % j->a.heads, begin, end < j->a.T ? end : j->a.T};
-}
-
-static void forward_task(void *ctx, size_t task, int thread) {
-    const job *j = ctx;
-    block b = block_of(j, task, true);
-    j->kernels->forward(&j->a, b.head, b.head + 1, b.begin, b.end, j->scratch + (size_t)thread * j->scratch_elems);
-}
-
-static void dots_task(void *ctx, size_t task, int thread) {
-    (void)thread;
-    const job *j = ctx;
-    block b = block_of(j, task, true);
-    j->kernels->backward_dots(&j->a, b.head, b.head + 1, b.begin, b.end);
-}
-
-static void queries_task(void *ctx, size_t task, int thread) {
-    const job *j = ctx;
-    block b = block_of(j, task, true);
-    j->kernels->backward_queries(&j->a, b.head, b.head + 1, b.begin, b.end,
-                                 j->scratch + (size_t)thread * j->scratch_elems);
-}
-
-static void keys_task(void *ctx, size_t task, int thread) {
-    const job *j = ctx;
-    block b = block_of(j, task, false);
-    j->kernels->backward_keys(&j->a, b.head, b.begin, b.end, j->scratch + (size_t)thread * j->scratch_elems);
 }
 
 static void run_forward(void *ctx) {
     job *j = ctx;
-    ls_pool_run(j->pool, j->a.heads * j->blocks, forward_task, j);
+    if (j->status == LS_OK) j->status = j->device.ops.attention_forward(&j->device.base, &j->call);
 }
 
 static void run_backward(void *ctx) {
     job *j = ctx;
-    size_t tasks = j->a.heads * j->blocks;
-    ls_pool_run(j->pool, tasks, dots_task, j);
-    ls_pool_run(j->pool, tasks, queries_task, j);
-    ls_pool_run(j->pool, tasks, keys_task, j);
+    if (j->status == LS_OK) j->status = j->device.ops.attention_backward(&j->device.base, &j->call);
 }
 
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row) {
@@ -145,6 +103,7 @@ ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *r
     LS_TRY_OUT(job_open(&j, env));
     run_forward(&j); /* backward needs what it leaves */
     row->seconds[env->round] = ls_kbench_time(env, row->item == FORWARD ? run_forward : run_backward, &j);
+    LS_TRY_OUT(j.status);
     LS_TRY_OUT(ls_kbench_gemm_rate(env, s.T, C, C, &row->yard_rate[env->round]));
 out:
     job_close(&j);

@@ -165,7 +165,7 @@ static const ls_kbench_data *prepare(const ls_kbench_env *env, const ls_kbench_c
         size_t elems = stream_elems(c, s, env->quick);
         d->stream[s] = at;
         for (size_t i = 0; i < elems; i += TEMPLATE_ELEMS)
-            memcpy(at + i, env->memory->fresh[c->positive >> s & 1],
+            memcpy(at + i, env->memory->fresh[c->traits >> s & 1],
                    min_size(TEMPLATE_ELEMS, elems - i) * sizeof(float));
         at += elems;
     }
@@ -209,6 +209,21 @@ static void loop_task(void *ctx, size_t task, int thread) {
     ls_kbench_loop_run(&j->loop, begin, min_size(begin + j->step, j->units));
 }
 
+/* Rows of the table in the order of the ids, as the kernel reads them. */
+static void gather_task(void *ctx, size_t task, int thread) {
+    (void)thread;
+    const job *j = ctx;
+    size_t columns = j->data->columns, begin = task * j->step, end = min_size(begin + j->step, j->units);
+    for (size_t row = begin; row < end; row++) {
+        ls_kbench_loop loop = j->loop;
+        size_t table_row = (size_t)j->data->ids[row] * columns;
+        loop.in[0] += table_row;
+        for (int r = 1; r < loop.reads; r++) loop.in[r] += row * columns;
+        for (int w = 0; w < loop.writes; w++) loop.out[w] += w < j->c->in_place ? table_row : row * columns;
+        ls_kbench_loop_run(&loop, 0, columns);
+    }
+}
+
 static void run_kernel(void *ctx) {
     job *j = ctx;
     ls_pool_run(j->pool, job_tasks(j), kernel_task, j);
@@ -217,6 +232,11 @@ static void run_kernel(void *ctx) {
 static void run_loop(void *ctx) {
     job *j = ctx;
     ls_pool_run(j->pool, job_tasks(j), loop_task, j);
+}
+
+static void run_gather(void *ctx) {
+    job *j = ctx;
+    ls_pool_run(j->pool, job_tasks(j), gather_task, j);
 }
 
 static double time_kernel(const ls_kbench_env *env, job *j) {
@@ -236,6 +256,10 @@ static double time_loop(const ls_kbench_env *env, job *j) {
     j->loop = (ls_kbench_loop){.reads = c->reads, .writes = c->writes};
     for (int r = 0; r < c->reads; r++) j->loop.in[r] = d->stream[r];
     for (int w = 0; w < c->writes; w++) j->loop.out[w] = d->stream[w < c->in_place ? w : c->reads + w - c->in_place];
+    if (c->traits & LS_KBENCH_BY_IDS) {
+        job_divide(j, d->rows, 1);
+        return ls_kbench_time(env, run_gather, j);
+    }
     job_divide(j, loop_elems(c, env->quick), GRAIN);
     return ls_kbench_time(env, run_loop, j);
 }

@@ -34,6 +34,9 @@ typedef struct ls_kbench_data {
     size_t bounds[LS_KBENCH_VOCABULARY_SLICES + 1]; /* of a row of logits */
 } ls_kbench_data;
 
+/* Stream 0 is a table whose rows come in the order of the ids, in the loop too. */
+enum { LS_KBENCH_BY_IDS = 1 << LS_KBENCH_STREAMS };
+
 typedef struct ls_kbench_case {
     ls_kbench_family family;
     const char *name;
@@ -42,7 +45,7 @@ typedef struct ls_kbench_case {
     int reads, writes, in_place; /* streams of a plain loop like it; the first writes go back to the first reads */
     double bytes;                /* for each element; 0: those of the streams */
     void (*run)(const ls_kbench_data *d, size_t begin, size_t end);
-    unsigned positive; /* bit s: stream s has no negative numbers */
+    unsigned traits; /* bit s: stream s has no negative numbers; LS_KBENCH_BY_IDS */
 } ls_kbench_case;
 
 extern const ls_kbench_case ls_kbench_cases[];

@@ -7,6 +7,10 @@
 #ifdef LS_HAVE_YAML
 #    include <yaml.h>
 #endif
+#ifdef LS_HAVE_PCRE2
+#    define PCRE2_CODE_UNIT_WIDTH 8
+#    include <pcre2.h>
+#endif
 #ifdef LS_HAVE_HWLOC
 #    include <hwloc.h>
 #endif
@@ -29,6 +33,14 @@ static void write_yaml(FILE *out) {
     fprintf(out, "libyaml    %s\n", yaml_get_version_string());
 #else
     fprintf(out, "libyaml    no (config files in JSON only)\n");
+#endif
+}
+
+static void write_pcre2(FILE *out) {
+#ifdef LS_HAVE_PCRE2
+    fprintf(out, "PCRE2      %d.%d\n", PCRE2_MAJOR, PCRE2_MINOR);
+#else
+    fprintf(out, "PCRE2      no (tokenizers with the patterns of GPT-2 and Llama 3 only)\n");
 #endif
 }
 
@@ -67,6 +79,7 @@ void ls_cli_write_version(FILE *out) {
     fprintf(out, "jansson    %s\n", JANSSON_VERSION);
     fprintf(out, "xxhash     %d.%d.%d\n", XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
     write_yaml(out);
+    write_pcre2(out);
     write_hwloc(out);
     write_mpi(out);
     write_machine(out);

@@ -114,16 +114,21 @@ static void store(ls_options *options, const ls_option_info *info, const char *t
 
 /* ---- all values -------------------------------------------------------------------------------------------------- */
 
-void ls_options_defaults(ls_options *options) {
-    memset(options, 0, sizeof *options);
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        value given = {0};
-        if (!table[id].value) continue;
+void ls_options_reset(ls_options *options, ls_option_id id) {
+    value given = {0};
+    free(options->source[id].text);
+    options->source[id] = (ls_option_source){0};
+    if (table[id].value) {
         ls_status status = parse_value(&table[id], table[id].value, &given);
         assert(status == LS_OK);
         (void)status;
-        store(options, &table[id], table[id].value, &given);
     }
+    store(options, &table[id], table[id].value, &given);
+}
+
+void ls_options_defaults(ls_options *options) {
+    memset(options, 0, sizeof *options);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) ls_options_reset(options, id);
 }
 
 void ls_options_fini(ls_options *options) {

@@ -27,7 +27,11 @@ enum {
 #define LS_COMMAND(id, function, name, summary, examples) LS_CMD_##id = 1 << LS_COMMAND_##id,
 #include "config/commands.def"
 #undef LS_COMMAND
-    LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1
+    LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1,
+    /* those that only read and write files; those that compute; those that start workers */
+    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT,
+    LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
+    LS_CMD_WORKERS = LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN
 };
 
 typedef struct ls_command_info {
@@ -119,6 +123,8 @@ void ls_options_fini(ls_options *options);
 /* Warns of variables in the environment whose names are nearly those of options. */
 void ls_options_warn_env(ls_command command);
 
+/* Back to the value of the table. */
+void ls_options_reset(ls_options *options, ls_option_id id);
 /* Reads `text` into one option and remembers where it came from. */
 ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
 /* Reads a config file into `options`; its path is options->config. */

@@ -130,11 +130,13 @@ ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out) 
     LS_TRY_OUT(join(dir->metrics, path, "metrics.jsonl"));
     snprintf(dir->path, sizeof dir->path, "%s", path);
     if (ls_file_exists(path)) LS_TRY_OUT(check_folder(path));
+    /* That a run is at work here says more than that there is one. */
+    if (ls_run_dir_holds_run(path) && has(path, "lock")) LS_TRY_OUT(take_lock(dir));
     /* Before the lock, so that a refusal leaves a foreign folder untouched; and after it, since a run may have begun
      * meanwhile. */
     LS_TRY_OUT(check_mode(path, mode));
     LS_TRY_OUT(ls_dir_make(path));
-    LS_TRY_OUT(take_lock(dir));
+    if (dir->lock_fd < 0) LS_TRY_OUT(take_lock(dir));
     LS_TRY_OUT(check_mode(path, mode));
     *out = dir;
     dir = NULL;

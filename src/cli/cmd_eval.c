@@ -1,0 +1,144 @@
+/* cmd_eval.c: `lockstep eval`: how well a model predicts data: loss, perplexity, bits per byte.
+ *
+ * Windows follow each other without overlap (data/sampler.h), so each token but the first is predicted once, less a
+ * rest shorter than a window. The loss is exact: it does not depend on micro-batch or threads. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fpenv.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/one_worker.h"
+#include "data/corpus.h"
+#include "data/sampler.h"
+#include "numerics/elementary.h"
+#include "train/stop.h"
+
+enum { MICRO_TOKENS = 4096 };
+
+typedef struct result {
+    ls_loss_sum sum;
+    double loss, perplexity, bits_per_byte, seconds; /* bits 0: the text is not known */
+    uint64_t tokens;
+} result;
+
+static void say(void *ctx, const char *message) {
+    (void)ctx;
+    fprintf(stderr, "%s\n", message);
+}
+
+static ls_status open_data(const ls_options *o, const ls_one_worker *one, ls_corpus **corpus) {
+    char cache[512];
+    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    ls_corpus_options options = {.tokenizer = one->tokenizer,
+                                 .vocab = (uint32_t)one->start.shape.V,
+                                 .cache_dir = cache,
+                                 .text_field = o->text_field,
+                                 .split = LS_SPLIT_ALL,
+                                 .say = say};
+    return ls_corpus_open(o->data, &options, corpus);
+}
+
+static void show_progress(uint64_t done, uint64_t all, double *shown) {
+    double now = ls_clock_seconds();
+    if (!isatty(STDERR_FILENO) || (now - *shown < 0.2 && done < all)) return;
+    *shown = now;
+    fprintf(stderr, "\r%3.0f %% of %llu sequences%s", 100 * (double)done / (double)all, (unsigned long long)all,
+            done < all ? "" : "\r\033[K");
+}
+
+static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, const ls_sampler *sampler, result *r) {
+    ls_status status = LS_OK;
+    size_t T = one->T, rows = one->micro * T;
+    int32_t *ids = malloc(rows * sizeof *ids), *targets = malloc(rows * sizeof *targets);
+    double shown = 0;
+    if (!ids || !targets) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the tokens of a micro-batch");
+        goto out;
+    }
+    for (uint64_t begin = 0; begin < sampler->windows; begin += one->micro) {
+        size_t count = sampler->windows - begin < one->micro ? (size_t)(sampler->windows - begin) : one->micro;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t start = ls_sampler_start(sampler, begin + i);
+            LS_TRY_OUT(ls_corpus_read(corpus, start, T, ids + i * T));
+            LS_TRY_OUT(ls_corpus_read(corpus, start + 1, T, targets + i * T));
+        }
+        LS_TRY_OUT(ls_stage_evaluate(one->stage, count, T, ids, targets, &r->sum));
+        show_progress(begin + count, sampler->windows, &shown);
+        LS_TRY_OUT(ls_stop_status());
+    }
+out:
+    free(ids);
+    free(targets);
+    return status;
+}
+
+static void finish(result *r, const ls_corpus *corpus) {
+    double bytes = (double)ls_corpus_text_bytes(corpus), all = (double)ls_corpus_count(corpus);
+    r->loss = r->sum.bad ? (double)NAN : ls_loss_sum_mean(&r->sum);
+    r->tokens = (uint64_t)(r->sum.count + r->sum.bad);
+    r->perplexity = ls_exp_f64(r->loss);
+    /* Bytes of the tokens that were predicted, from the mean length of a token. */
+    r->bits_per_byte = bytes > 0 ? r->loss / 0x1.62e42fefa39efp-1 * all / bytes : 0;
+}
+
+static ls_status print(const ls_options *o, const result *r) {
+    if (!o->json) {
+        printf("loss        %.6f (%a)\n", r->loss, r->loss);
+        printf("perplexity  %.4f\n", r->perplexity);
+        if (r->bits_per_byte > 0)
+            printf("bits/byte   %.4f\n", r->bits_per_byte);
+        else
+            printf("bits/byte   not known: the data are token files\n");
+        printf("tokens      %llu in %.1f s (%.0f tok/s)\n", (unsigned long long)r->tokens, r->seconds,
+               (double)r->tokens / r->seconds);
+        return LS_OK;
+    }
+    char hex[64];
+    snprintf(hex, sizeof hex, "%a", r->loss);
+    json_t *object = json_pack("{s:o, s:s, s:o, s:o, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex,
+                               "perplexity", json_real(r->perplexity), "bits_per_byte",
+                               r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "tokens",
+                               (json_int_t)r->tokens, "seconds", r->seconds);
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!line) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
+    puts(line);
+    free(line);
+    return LS_OK;
+}
+
+static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
+    ls_corpus *corpus = NULL;
+    ls_sampler sampler;
+    result r = {0};
+    LS_TRY(open_data(o, one, &corpus));
+    ls_status status = ls_sampler_init(&sampler, 0, ls_corpus_count(corpus), one->T, false);
+    double start = ls_clock_seconds();
+    if (status == LS_OK) status = measure(one, corpus, &sampler, &r);
+    r.seconds = ls_clock_seconds() - start;
+    if (status == LS_OK) {
+        finish(&r, corpus);
+        status = print(o, &r);
+    }
+    ls_corpus_close(corpus);
+    return status;
+}
+
+ls_status ls_cmd_eval(const ls_options *opts) {
+    ls_one_worker one;
+    size_t T = (size_t)opts->seq, per = MICRO_TOKENS / (T > 0 ? T : 1024);
+    size_t micro = opts->micro_batch > 0 ? (size_t)opts->micro_batch : per > 0 ? per : 1;
+    ls_fpenv_set();
+    if (!opts->data) return ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
+    LS_TRY(ls_stop_install());
+    ls_status status = ls_one_worker_open(opts, T, micro, &one);
+    if (status == LS_OK) {
+        status = evaluate(opts, &one);
+        ls_one_worker_close(&one);
+    }
+    ls_stop_restore();
+    return status;
+}

@@ -1,0 +1,79 @@
+/* cmd_export.c: lockstep export: a checkpoint as a Hugging Face folder or a model file of llm.c. */
+#include <string.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "cli/cli.h"
+#include "data/tokenizer.h"
+#include "exchange/hf.h"
+#include "exchange/llmc.h"
+#include "exchange/weights.h"
+
+static ls_dtype dtype_of(const char *text) {
+    return strcmp(text, "bf16") == 0 ? LS_BF16 : strcmp(text, "fp16") == 0 ? LS_F16 : LS_F32;
+}
+
+/* The ids that transformers wants to know, from the tokenizer, where no config.json told them. A tokenizer that cannot
+ * be opened is copied all the same. */
+static json_t *ids_from_tokenizer(const char *path) {
+    ls_tokenizer *tokenizer = NULL;
+    if (!path || !ls_file_exists(path)) return NULL;
+    if (ls_tokenizer_open(path, &tokenizer) != LS_OK) {
+        ls_log_warn("the tokenizer is copied as it is: %s", ls_status_message());
+        return NULL;
+    }
+    int32_t bos = ls_tokenizer_bos(tokenizer), eos = ls_tokenizer_eot(tokenizer);
+    ls_tokenizer_close(tokenizer);
+    if (bos < 0) bos = eos;
+    return json_pack("{s:o, s:o}", "bos_token_id", bos >= 0 ? json_integer(bos) : json_null(), "eos_token_id",
+                     eos >= 0 ? json_integer(eos) : json_null());
+}
+
+static ls_status export_hf(const ls_options *options, ls_weights *weights) {
+    const char *tokenizer = options->tokenizer;
+    const json_t *known = tokenizer ? NULL : ls_weights_token_ids(weights);
+    json_t *found = known ? NULL : ids_from_tokenizer(tokenizer ? tokenizer : ls_weights_tokenizer(weights));
+    ls_hf_export_options how = {.dtype = dtype_of(options->dtype),
+                                .shard_bytes = options->shard_size,
+                                .tokenizer = tokenizer ? tokenizer : ls_weights_companions(weights),
+                                .token_ids = known ? known : found};
+    ls_status status = ls_hf_export(options->out, ls_weights_model(weights), &how, ls_weights_read, weights);
+    json_decref(found);
+    return status;
+}
+
+static void report(const ls_options *options, const ls_weights *weights) {
+    size_t elems = ls_model_elems(ls_weights_model(weights));
+    const char *name = ls_weights_shape(weights)->name;
+    if (!options->json) {
+        printf("exported %s (%zu parameters, %s) to %s\n", name, elems, options->dtype, options->out);
+        return;
+    }
+    json_t *json = json_pack("{s:s, s:I, s:s, s:s, s:s}", "name", name, "parameters", (json_int_t)elems, "format",
+                             options->format, "dtype", options->dtype, "out", options->out);
+    if (json) json_dumpf(json, stdout, JSON_COMPACT);
+    printf("\n");
+    json_decref(json);
+}
+
+ls_status ls_cmd_export(const ls_options *options) {
+    ls_weights *weights = NULL;
+    ls_status status;
+    bool llmc = strcmp(options->format, "llmc") == 0;
+    if (!options->model) return ls_fail(LS_ERR_INPUT, "--model is missing: name a checkpoint or a run directory");
+    if (!options->out) return ls_fail(LS_ERR_INPUT, "--out is missing: name the %s to make", llmc ? "file" : "folder");
+    const char *tokenizer = options->tokenizer;
+    if (tokenizer && strcmp(tokenizer, "bytes") != 0 && !ls_file_exists(tokenizer))
+        return ls_options_fail(options, LS_OPT_tokenizer, "no such file or folder");
+    LS_TRY(ls_weights_open(options->model, &weights));
+    if (llmc)
+        status =
+            ls_llmc_export(options->out, ls_weights_model(weights), dtype_of(options->dtype), ls_weights_read, weights);
+    else
+        status = export_hf(options, weights);
+    if (status == LS_OK) report(options, weights);
+    ls_weights_close(weights);
+    return status;
+}

@@ -1,0 +1,268 @@
+/* weights.c: the weights of a model from wherever they are. */
+#include "exchange/weights.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "exchange/elems.h"
+#include "exchange/hf.h"
+#include "exchange/weights_file.h"
+#include "model/model.h"
+#include "model/shape_file.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_path_join(const char *folder, const char *name, char **out) {
+    if (asprintf(out, "%s/%s", folder, name) >= 0) return LS_OK;
+    *out = NULL;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
+}
+
+bool ls_path_has(const char *folder, const char *name) {
+    char *path;
+    if (ls_path_join(folder, name, &path) != LS_OK) return false;
+    bool is_there = ls_file_exists(path);
+    free(path);
+    return is_there;
+}
+
+bool ls_path_is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count) {
+    LS_TRY(ls_model_create(shape, 1, &weights->model));
+    if (count == 0) count = ls_model_params(weights->model);
+    weights->list = calloc((size_t)count + 1, sizeof *weights->list);
+    return weights->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
+}
+
+static ls_status read_safetensor(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes) {
+    return ls_safetensor_read(stored->file, byte_offset, host, bytes);
+}
+
+ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *tensor, ls_stored stored) {
+    if (!tensor->is_readable || !ls_elems_can(tensor->dtype))
+        return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is %s; weights must be F32, BF16 or F16",
+                       ls_safetensors_path(tensor->file), tensor->name, tensor->type);
+    stored.dtype = tensor->dtype;
+    stored.read = read_safetensor;
+    stored.file = tensor;
+    weights->list[weights->count++] = stored;
+    return LS_OK;
+}
+
+/* Fills `first`; every row of every parameter must be there, and in order. */
+static ls_status index_list(ls_weights *weights) {
+    int params = ls_model_params(weights->model), at = 0;
+    weights->first = calloc((size_t)params + 1, sizeof *weights->first);
+    if (!weights->first) return ls_fail(LS_ERR_RESOURCE, "out of memory for an index of %d tensors", params);
+    for (int p = 0; p < params; p++) {
+        size_t row = 0;
+        weights->first[p] = at;
+        for (; at < weights->count && weights->list[at].param == p; at++) {
+            assert(weights->list[at].first_row == row);
+            row += weights->list[at].rows;
+        }
+        assert(row == ls_model_param(weights->model, p)->rows);
+    }
+    assert(at == weights->count);
+    weights->first[params] = at;
+    return LS_OK;
+}
+
+void ls_weights_close(ls_weights *weights) {
+    if (!weights) return;
+    ls_stored_cache_fini(&weights->cache);
+    ls_safetensors_set_close(weights->set);
+    ls_safetensors_close(weights->file);
+    if (weights->fd >= 0) (void)close(weights->fd);
+    ls_model_destroy(weights->model);
+    free(weights->list);
+    free(weights->first);
+    free(weights->tokenizer);
+    json_decref(weights->token_ids);
+    free(weights->path);
+    free(weights);
+}
+
+typedef ls_status (*open_fn)(ls_weights *weights, const char *path);
+
+static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
+    ls_weights *weights = calloc(1, sizeof *weights);
+    if (!weights) return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    weights->fd = -1;
+    weights->path = strdup(path);
+    ls_status status = weights->path ? open(weights, path) : ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    if (status == LS_OK) status = index_list(weights);
+    if (status == LS_OK)
+        *out = weights;
+    else
+        ls_weights_close(weights);
+    return status;
+}
+
+/* ---- telling what it is ------------------------------------------------------------------------------------------ */
+
+static ls_status open_run(const char *dir, ls_weights **out) {
+    ls_store *store = NULL;
+    int64_t step = -1;
+    char *skipped = NULL, *folder = NULL;
+    ls_status status;
+    LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
+    LS_TRY_OUT(ls_store_newest_sound(store, NULL, NULL, &step, &skipped));
+    if (skipped && *skipped) ls_log_warn("%s: passed over a damaged checkpoint: %s", dir, skipped);
+    LS_TRY_OUT(ls_store_folder(store, step, &folder));
+    LS_TRY_OUT(open_with(ls_weights_from_checkpoint, folder, out));
+out:
+    free(folder);
+    free(skipped);
+    ls_store_close(store);
+    return status;
+}
+
+static ls_status open_checkpoint(const char *folder, ls_weights **out) {
+    ls_checkpoint *checkpoint = NULL;
+    LS_TRY(ls_checkpoint_open(folder, &checkpoint));
+    ls_status status = ls_checkpoint_verify(checkpoint, NULL, NULL);
+    ls_checkpoint_close(checkpoint);
+    return status == LS_OK ? open_with(ls_weights_from_checkpoint, folder, out) : status;
+}
+
+static bool is_run(const char *path) { return ls_path_has(path, "checkpoints") || ls_path_has(path, "identity.json"); }
+
+static bool is_checkpoint(const char *path) {
+    return ls_path_has(path, LS_CHECKPOINT_MARKER) || ls_path_has(path, LS_CHECKPOINT_WEIGHTS);
+}
+
+ls_status ls_weights_open(const char *path, ls_weights **out) {
+    struct stat about;
+    *out = NULL;
+    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (!S_ISDIR(about.st_mode)) {
+        if (ls_llmc_is_model(path)) return open_with(ls_weights_from_llmc, path, out);
+        return ls_fail(LS_ERR_INPUT, "%s is no model file of llm.c; of other models name the folder", path);
+    }
+    if (is_checkpoint(path)) return open_checkpoint(path, out);
+    if (is_run(path)) return open_run(path, out);
+    if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s holds no model: neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face model "
+                   "(config.json)",
+                   path, LS_CHECKPOINT_MARKER);
+}
+
+/* A folder or a config.json that says a shape and no more. */
+static ls_status resolve_shape(const char *path, ls_shape *shape) {
+    char *config = NULL;
+    if (!ls_path_is_folder(path)) return ls_shape_read(path, shape);
+    LS_TRY(ls_path_join(path, "config.json", &config));
+    ls_status status = ls_shape_read(config, shape);
+    free(config);
+    return status;
+}
+
+ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights) {
+    *weights = NULL;
+    if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
+    if (!ls_file_exists(model)) {
+        bool is_path = strpbrk(model, "/.") != NULL;
+        if (is_path) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", model);
+        ls_status status = ls_shape_preset(model, shape);
+        return ls_fail_at(status, "no file or folder '%.64s', and ", model);
+    }
+    bool folder = ls_path_is_folder(model);
+    bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_path_has(model, "config.json") &&
+                                   !ls_hf_has_weights(model)
+                             : !ls_llmc_is_model(model);
+    if (shape_only) return resolve_shape(model, shape);
+    LS_TRY(ls_weights_open(model, weights));
+    *shape = (*weights)->model->shape;
+    return LS_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+ls_weights_kind ls_weights_kind_of(const ls_weights *weights) { return weights->kind; }
+const char *ls_weights_path(const ls_weights *weights) { return weights->path; }
+const ls_shape *ls_weights_shape(const ls_weights *weights) { return &weights->model->shape; }
+const ls_model *ls_weights_model(const ls_weights *weights) { return weights->model; }
+const char *ls_weights_tokenizer(const ls_weights *weights) { return weights->tokenizer; }
+const char *ls_weights_companions(const ls_weights *weights) {
+    if (weights->tokenizer) return weights->tokenizer;
+    return weights->kind == LS_WEIGHTS_LLMC ? NULL : weights->path;
+}
+const json_t *ls_weights_token_ids(const ls_weights *weights) { return weights->token_ids; }
+int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
+
+static ls_status check_param(const ls_weights *weights, const ls_param *param) {
+    const ls_param *own = ls_model_param(weights->model, (int)param->number);
+    if (!own || strcmp(own->name, param->name) != 0)
+        return ls_fail(LS_ERR_INPUT, "%s has no parameter '%s' in the place of this model's; the shapes differ",
+                       weights->path, param->name);
+    if (own->rows != param->rows || own->columns != param->columns)
+        return ls_fail(LS_ERR_INPUT, "%s: '%s' is %zu×%zu there and %zu×%zu in this model; the shapes differ",
+                       weights->path, own->name, own->rows, own->columns, param->rows, param->columns);
+    return LS_OK;
+}
+
+ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data) {
+    ls_weights *weights = ctx;
+    LS_TRY(check_param(weights, param));
+    if (first_row > param->rows || rows > param->rows - first_row)
+        return ls_fail(LS_ERR_INPUT, "'%s' has %zu rows; %zu from row %zu on were asked for", param->name, param->rows,
+                       rows, first_row);
+    size_t end = first_row + rows;
+    for (int i = weights->first[param->number]; i < weights->first[param->number + 1]; i++) {
+        const ls_stored *stored = &weights->list[i];
+        size_t begin = first_row > stored->first_row ? first_row : stored->first_row;
+        size_t stop = stored->first_row + stored->rows < end ? stored->first_row + stored->rows : end;
+        if (begin >= stop) continue;
+        LS_TRY(
+            ls_stored_read(stored, &weights->cache, begin, stop - begin, data + (begin - first_row) * param->columns));
+    }
+    return LS_OK;
+}
+
+static ls_status load_param(ls_weights *weights, const ls_param *param, float **piece, size_t *room,
+                            ls_tensor_sink sink, void *ctx) {
+    size_t step = ls_stored_piece_rows(param->columns);
+    if (step > param->rows) step = param->rows;
+    if (*room < step * param->columns) {
+        free(*piece);
+        *room = step * param->columns;
+        *piece = malloc(*room * sizeof **piece);
+        if (!*piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", weights->path);
+    }
+    for (size_t row = 0; row < param->rows; row += step) {
+        size_t rows = param->rows - row < step ? param->rows - row : step;
+        LS_TRY(ls_weights_read(weights, param, row, rows, *piece));
+        LS_TRY(sink(ctx, param, row, rows, *piece));
+    }
+    return LS_OK;
+}
+
+ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx) {
+    int params = ls_model_params(model);
+    ls_status status = LS_OK;
+    float *piece = NULL;
+    size_t room = 0;
+    if (params != ls_model_params(weights->model))
+        return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path,
+                       ls_model_params(weights->model), params);
+    for (int p = 0; p < params && status == LS_OK; p++)
+        status = load_param(weights, ls_model_param(model, p), &piece, &room, sink, ctx);
+    free(piece);
+    return status;
+}

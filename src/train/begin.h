@@ -1,0 +1,27 @@
+/* begin.h: where a run begins: at the seed, at given weights, at its own last checkpoint, or at another run's.
+ *
+ * Fields of the identity say where, so that a run that was stopped goes on under the same one:
+ *   start           hash of the weights it began with; absent: made from the seed
+ *   start-step      of a fork: steps that the parent had done
+ *   start-samples   of a fork: the parent's position in the data; 0 where the data is another */
+#ifndef LS_TRAIN_BEGIN_H
+#define LS_TRAIN_BEGIN_H
+
+#include "exchange/weights.h"
+#include "train/run_dir.h"
+#include "train/save.h"
+#include "train/trainer.h"
+
+/* Each fills the trainer's weights, and adds its fields to the identity. */
+ls_status ls_begin_seed(ls_trainer *trainer);
+ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity);
+/* Goes on from the newest sound checkpoint of the store; damaged ones that were passed over are told in the log. A run
+ * that was stopped before its first checkpoint begins anew, at `weights` (NULL: at the seed), which its identity must
+ * allow: `*anew`. */
+ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
+                          ls_identity *identity, bool *anew);
+/* `weights` come from a checkpoint; moments, step and, with the same data, position are taken over. `*parent` gets the
+ * identity of the parent, the caller's to destroy. --steps must be more than the parent has done. */
+ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent);
+
+#endif

@@ -1,0 +1,170 @@
+/* loop.c: what happens after each step. */
+#include "train/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "numerics/elementary.h"
+#include "train/stop.h"
+
+enum { NOTE_MAX = 256 };
+
+typedef struct run {
+    ls_loop *loop;
+    ls_trainer *trainer;
+    const ls_settings *settings;
+    ls_progress progress;
+    double flops; /* of a step */
+    int64_t saved_step;
+} run;
+
+static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
+
+static ls_status evaluate(run *r) {
+    double loss, start = ls_clock_seconds();
+    char note[NOTE_MAX];
+    LS_TRY(ls_trainer_evaluate(r->trainer, r->settings->eval_batches, &loss));
+    ls_metrics_begin(r->loop->metrics);
+    ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
+    ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
+    LS_TRY(ls_metrics_end(r->loop->metrics));
+    r->loop->last_val_loss = loss;
+    snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
+             (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
+    return ls_progress_note(&r->progress, note);
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+typedef struct sample {
+    int32_t *ids;
+    size_t count;
+} sample;
+
+static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
+    sample *s = ctx;
+    (void)stop;
+    s->ids[s->count++] = id;
+    return LS_OK;
+}
+
+/* A terminal must not be moved about by what a model makes up. */
+static void make_printable(char *text, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) text[i] = '?';
+    }
+}
+
+static ls_status print_sample(run *r) {
+    const ls_loop *loop = r->loop;
+    ls_status status = LS_OK;
+    char *text = NULL;
+    size_t bytes;
+    sample s = {.count = loop->prompt_tokens};
+    s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
+    if (!s.ids) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens",
+                               (long long)loop->sample.max_tokens);
+    for (size_t i = 0; i < loop->prompt_tokens; i++) s.ids[i] = loop->prompt[i];
+    LS_TRY_OUT(ls_generate(r->trainer->stage, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
+                           keep_token, &s));
+    LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
+    make_printable(text, bytes);
+    LS_TRY_OUT(ls_progress_note(&r->progress, text));
+out:
+    free(text);
+    free(s.ids);
+    return status;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static ls_status save(run *r) {
+    ls_loop *loop = r->loop;
+    char note[NOTE_MAX];
+    double start = ls_clock_seconds();
+    if (!loop->store || r->saved_step == r->trainer->step) return LS_OK;
+    LS_TRY(ls_metrics_sync(loop->metrics));
+    LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
+    r->saved_step = r->trainer->step;
+    snprintf(note, sizeof note, "step %lld | saved in %.1f s", (long long)r->trainer->step,
+             ls_clock_seconds() - start);
+    return ls_progress_note(&r->progress, note);
+}
+
+static ls_status record(run *r, const ls_step_result *result, double seconds) {
+    ls_metrics *m = r->loop->metrics;
+    double tokens = (double)(r->settings->B * r->settings->T);
+    double mfu = r->loop->peak_flops_s > 0 ? r->flops / seconds / r->loop->peak_flops_s : 0;
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", r->trainer->step);
+    ls_metrics_add_hex(m, "loss", result->loss);
+    ls_metrics_add_f64(m, "norm", result->norm);
+    ls_metrics_add_f64(m, "lr", result->lr);
+    ls_metrics_add_f64(m, "ms", seconds * 1e3);
+    ls_metrics_add_f64(m, "tokens_per_s", tokens / seconds);
+    if (mfu > 0) ls_metrics_add_f64(m, "mfu", mfu);
+    LS_TRY(ls_metrics_end(m));
+    r->loop->last_loss = result->loss;
+    ls_progress_step line = {.step = r->trainer->step,
+                             .steps = r->settings->steps,
+                             .loss = result->loss,
+                             .norm = result->norm,
+                             .lr = result->lr,
+                             .seconds = seconds,
+                             .tokens = tokens,
+                             .mfu = mfu};
+    return ls_progress_step_done(&r->progress, &line);
+}
+
+static ls_status step(run *r) {
+    ls_step_result result;
+    double start = ls_clock_seconds();
+    LS_TRY(ls_trainer_step(r->trainer, &result));
+    LS_TRY(record(r, &result, ls_clock_seconds() - start));
+    if (!result.finite)
+        return ls_fail(LS_ERR_FAILED,
+                       "step %lld: loss or gradient is not finite (loss %g, norm %g), the weights were left as they "
+                       "were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
+                       (long long)r->trainer->step, result.loss, result.norm);
+    return LS_OK;
+}
+
+static ls_status after_step(run *r) {
+    const ls_settings *s = r->settings;
+    int64_t done = r->trainer->step;
+    bool last = done == s->steps;
+    if (r->trainer->has_val && s->eval_every > 0 && (last || is_due(done, s->eval_every))) LS_TRY(evaluate(r));
+    if (r->loop->tokenizer && s->sample_every > 0 && (last || is_due(done, s->sample_every))) LS_TRY(print_sample(r));
+    if (last || is_due(done, s->save_every)) LS_TRY(save(r));
+    return LS_OK;
+}
+
+ls_status ls_loop_run(ls_loop *loop) {
+    ls_status status = LS_OK;
+    ls_trainer *t = loop->trainer;
+    run r = {.loop = loop, .trainer = t, .settings = &t->settings, .saved_step = t->step > 0 ? t->step : -1};
+    r.flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
+    loop->last_val_loss = (double)NAN;
+    ls_progress_init(&r.progress, loop->out);
+    LS_TRY(ls_stop_install());
+    while (t->step < t->settings.steps && ls_stop_signal() == 0) {
+        LS_TRY_OUT(step(&r));
+        LS_TRY_OUT(after_step(&r));
+    }
+    LS_TRY_OUT(save(&r));
+    LS_TRY_OUT(ls_progress_end(&r.progress));
+    status = ls_stop_status();
+out:
+    if (status != LS_OK && ferror(loop->out) == 0) {
+        char message[LS_MESSAGE_MAX];
+        snprintf(message, sizeof message, "%s", ls_status_message());
+        if (ls_progress_end(&r.progress) != LS_OK) clearerr(loop->out);
+        ls_fail(status, "%s", message);
+    }
+    ls_stop_restore();
+    return status;
+}

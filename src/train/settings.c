@@ -1,0 +1,140 @@
+/* settings.c: from options to a run. */
+#include "train/settings.h"
+
+#include <string.h>
+
+#include "model/model.h"
+
+enum { DEFAULT_BATCH_TOKENS = 8192, DEFAULT_T_MAX = 1024, DEFAULT_GROUPS = 8, ARITHMETIC_VERSION = 1 };
+
+static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
+
+static int default_groups(size_t B) {
+    int groups = 1;
+    while (groups < DEFAULT_GROUPS && (size_t)(2 * groups) <= B) groups *= 2;
+    return groups;
+}
+
+static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
+    const ls_shape *shape = &s->shape;
+    s->T = o->seq > 0 ? (size_t)o->seq : shape->T < DEFAULT_T_MAX ? shape->T : DEFAULT_T_MAX;
+    if (s->T > shape->T)
+        return ls_options_fail(o, LS_OPT_seq, "%s has %zu positions: use at most --seq %zu", shape->name, shape->T,
+                               shape->T);
+    size_t per_batch = DEFAULT_BATCH_TOKENS / s->T;
+    s->B = o->global_batch > 0 ? (size_t)o->global_batch : per_batch > 0 ? per_batch : 1;
+    s->groups = o->groups > 0 ? (int)o->groups : default_groups(s->B);
+    if ((size_t)s->groups > s->B)
+        return ls_options_fail(o, LS_OPT_groups, "a batch of %zu sequences has at most %zu groups", s->B, s->B);
+    s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(shape);
+    s->micro = o->micro_batch > 0 ? (size_t)o->micro_batch : 0;
+    if (s->micro > s->B)
+        return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences; use at most as many",
+                               s->B);
+    return LS_OK;
+}
+
+static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
+    bool adamw = strcmp(o->optimizer, "adamw") == 0;
+    s->optimizer = (ls_optimizer){
+        .kind = adamw ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+        .adamw = {.beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->eps},
+        .sgd = {.momentum = o->momentum, .nesterov = o->nesterov},
+        .weight_decay = o->weight_decay,
+    };
+    s->lr = (ls_lr_schedule){.peak = o->lr,
+                             .min_fraction = o->lr_min,
+                             .decay_fraction = o->lr_decay,
+                             .warmup_steps = is_given(o, LS_OPT_warmup) ? o->warmup : s->steps / 10 < 100 ? s->steps / 10 : 100,
+                             .total_steps = s->steps};
+    LS_TRY(ls_lr_kind_parse(o->lr_schedule, &s->lr.kind));
+    LS_TRY(ls_adamw_options_check(&s->optimizer.adamw));
+    LS_TRY(ls_sgd_options_check(&s->optimizer.sgd));
+    return ls_lr_schedule_check(&s->lr);
+}
+
+ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
+    *out = (ls_settings){.shape = *shape,
+                         .steps = o->steps,
+                         .seed = (uint64_t)o->seed,
+                         .clip = o->clip,
+                         .dropout = o->dropout,
+                         .val_fraction = o->val_data ? 0 : o->val_fraction,
+                         .eval_every = is_given(o, LS_OPT_eval_every) ? o->eval_every : o->steps / 10,
+                         .eval_batches = o->eval_batches,
+                         .sample_every = o->sample_every,
+                         .sample_tokens = (int)o->max_tokens,
+                         .save_every = o->save_every,
+                         .keep = (int)o->keep};
+    LS_TRY(resolve_batch(o, out));
+    return resolve_optimizer(o, out);
+}
+
+/* ---- identity ---------------------------------------------------------------------------------------------------- */
+
+static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_is_llama(shape) ? "llama" : "gpt2", F));
+    LS_TRY(ls_identity_add_i64(id, "model.vocab", (int64_t)shape->V, F));
+    LS_TRY(ls_identity_add_i64(id, "model.width", (int64_t)shape->C, F));
+    LS_TRY(ls_identity_add_i64(id, "model.layers", (int64_t)shape->L, F));
+    LS_TRY(ls_identity_add_i64(id, "model.heads", (int64_t)shape->H, F));
+    LS_TRY(ls_identity_add_i64(id, "model.kv-heads", (int64_t)shape->kv_heads, F));
+    LS_TRY(ls_identity_add_i64(id, "model.head-size", (int64_t)shape->head_size, F));
+    LS_TRY(ls_identity_add_i64(id, "model.hidden", (int64_t)shape->hidden, F));
+    LS_TRY(ls_identity_add_i64(id, "model.positions", (int64_t)shape->T, F));
+    LS_TRY(ls_identity_add_i64(id, "model.tied", shape->tied, F));
+    LS_TRY(ls_identity_add_i64(id, "model.attention-bias", shape->attention_bias, F));
+    LS_TRY(ls_identity_add_i64(id, "model.mlp-bias", shape->mlp_bias, F));
+    LS_TRY(ls_identity_add_f64(id, "model.eps", shape->eps, F));
+    LS_TRY(ls_identity_add_f64(id, "model.init-std", shape->init_std, F));
+    if (!ls_shape_is_llama(shape)) return LS_OK;
+    LS_TRY(ls_identity_add_f64(id, "model.rope-base", shape->rope.base, F));
+    if (!shape->rope.scaled) return LS_OK;
+    LS_TRY(ls_identity_add_f64(id, "model.rope-factor", shape->rope.factor, F));
+    LS_TRY(ls_identity_add_f64(id, "model.rope-low", shape->rope.low_factor, F));
+    LS_TRY(ls_identity_add_f64(id, "model.rope-high", shape->rope.high_factor, F));
+    return ls_identity_add_i64(id, "model.rope-original", (int64_t)shape->rope.original_T, F);
+}
+
+static ls_status add_optimizer(const ls_settings *s, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    const ls_optimizer *opt = &s->optimizer;
+    bool adamw = opt->kind == LS_OPTIMIZER_ADAMW;
+    LS_TRY(ls_identity_add_text(id, "optimizer", adamw ? "adamw" : "sgd", F));
+    if (adamw) {
+        LS_TRY(ls_identity_add_f64(id, "beta1", opt->adamw.beta1, F));
+        LS_TRY(ls_identity_add_f64(id, "beta2", opt->adamw.beta2, F));
+        LS_TRY(ls_identity_add_f64(id, "eps", opt->adamw.epsilon, F));
+    } else {
+        LS_TRY(ls_identity_add_f64(id, "momentum", opt->sgd.momentum, F));
+        LS_TRY(ls_identity_add_i64(id, "nesterov", opt->sgd.nesterov, F));
+    }
+    LS_TRY(ls_identity_add_f64(id, "weight-decay", opt->weight_decay, F));
+    return ls_identity_add_f64(id, "clip", s->clip, F);
+}
+
+static ls_status add_schedule(const ls_settings *s, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    ls_identity_rule steps = ls_lr_depends_on_total(s->lr.kind) ? F : LS_IDENTITY_FREE;
+    LS_TRY(ls_identity_add_text(id, "lr-schedule", ls_lr_kind_name(s->lr.kind), F));
+    LS_TRY(ls_identity_add_f64(id, "lr", s->lr.peak, F));
+    LS_TRY(ls_identity_add_f64(id, "lr-min", s->lr.min_fraction, F));
+    LS_TRY(ls_identity_add_f64(id, "lr-decay", s->lr.decay_fraction, F));
+    LS_TRY(ls_identity_add_i64(id, "warmup", s->lr.warmup_steps, F));
+    return ls_identity_add_i64(id, "steps", s->steps, steps);
+}
+
+ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, F));
+    LS_TRY(add_shape(&s->shape, id));
+    LS_TRY(ls_identity_add_i64(id, "seed", (int64_t)s->seed, F));
+    LS_TRY(ls_identity_add_i64(id, "global-batch", (int64_t)s->B, F));
+    LS_TRY(ls_identity_add_i64(id, "seq", (int64_t)s->T, F));
+    LS_TRY(ls_identity_add_i64(id, "groups", s->groups, F));
+    LS_TRY(ls_identity_add_i64(id, "slices", s->slices, F));
+    LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
+    LS_TRY(add_optimizer(s, id));
+    return add_schedule(s, id);
+}

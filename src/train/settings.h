@@ -1,0 +1,37 @@
+/* settings.h: a training run, resolved: every value that was left open has got its default, every value was checked.
+ *
+ * Defaults of identity fields come from identity fields alone, never from this machine (docs/arithmetic.md): else two
+ * machines would run two experiments. Defaults of layout, like the micro-batch, may look at memory. */
+#ifndef LS_TRAIN_SETTINGS_H
+#define LS_TRAIN_SETTINGS_H
+
+#include "config/options.h"
+#include "nn/shape.h"
+#include "optim/optimizer.h"
+#include "train/identity.h"
+
+typedef struct ls_settings {
+    /* identity */
+    ls_shape shape;
+    int slices, groups;
+    size_t B, T;
+    int64_t steps;
+    uint64_t seed;
+    ls_lr_schedule lr;
+    ls_optimizer optimizer;
+    double clip, dropout;
+    double val_fraction; /* of the data, held out at its end where there is no validation data of its own */
+    /* layout and what is done beside */
+    size_t micro; /* 0: as memory allows */
+    int64_t eval_every, eval_batches, sample_every, save_every;
+    int sample_tokens;
+    int keep;
+} ls_settings;
+
+/* `shape` is that of --model. Errors name the option. */
+ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, ls_settings *out);
+
+/* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer. */
+ls_status ls_settings_identity(const ls_settings *settings, ls_identity *identity);
+
+#endif
