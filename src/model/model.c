@@ -1,0 +1,59 @@
+/* model.c: building the list of blocks. */
+#include "model/model.h"
+
+#include <stdlib.h>
+
+#include "model/shape_file.h"
+
+static ls_status check_slices(const ls_shape *shape, int slices) {
+    if (slices >= 1 && slices <= LS_SLICES_MAX && (slices & (slices - 1)) == 0 && (size_t)slices <= shape->kv_heads)
+        return LS_OK;
+    int most = 1;
+    while (2 * most <= LS_SLICES_MAX && (size_t)(2 * most) <= shape->kv_heads) most *= 2;
+    return ls_fail(LS_ERR_INPUT,
+                   "--slices %d: %s has %zu key/value heads, so it can be cut into 1, 2, 4 … %d slices; use one of these",
+                   slices, shape->name, shape->kv_heads, most);
+}
+
+static void fill_blocks(ls_model *model) {
+    uint32_t number = 0;
+    for (int b = 0; b < model->nblocks; b++) {
+        ls_block *block = &model->blocks[b];
+        bool first = b == 0, last = b == model->nblocks - 1;
+        block->kind = first ? &ls_block_embed : last ? &ls_block_head : &ls_block_transformer;
+        block->layer = b - 1;
+        block->kind->declare(block, &model->shape);
+        for (int i = 0; i < block->nparams; i++) block->param[i].number = number++;
+    }
+    if (model->shape.tied) model->blocks[model->nblocks - 1].table = &model->blocks[0].param[0];
+}
+
+ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {
+    *out = NULL;
+    LS_TRY(ls_shape_check(shape));
+    LS_TRY(check_slices(shape, slices));
+    ls_model *model = calloc(1, sizeof *model);
+    if (model) model->blocks = calloc(shape->L + 2, sizeof *model->blocks);
+    if (!model || !model->blocks) {
+        free(model);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu blocks of %s", shape->L + 2, shape->name);
+    }
+    model->shape = *shape;
+    model->S = slices;
+    model->nblocks = (int)shape->L + 2;
+    fill_blocks(model);
+    *out = model;
+    return LS_OK;
+}
+
+void ls_model_destroy(ls_model *model) {
+    if (!model) return;
+    free(model->blocks);
+    free(model);
+}
+
+int ls_model_default_slices(const ls_shape *shape) {
+    int slices = 1;
+    while (slices < 8 && (size_t)(2 * slices) <= shape->kv_heads) slices *= 2;
+    return slices;
+}

@@ -1,0 +1,113 @@
+/* presets.c: well-known shapes by name. Each row holds what the published config of the model holds. */
+#include <string.h>
+
+#include "config/suggest.h"
+#include "model/shape_file.h"
+
+#define GPT2(NAME, VOCAB, WIDTH, LAYERS, HEADS, POSITIONS)                                                             \
+    {                                                                                                                  \
+        .name = NAME, .arch = LS_ARCH_GPT2, .V = VOCAB, .C = WIDTH, .L = LAYERS, .H = HEADS, .T = POSITIONS,           \
+        .kv_heads = HEADS, .head_size = (WIDTH) / (HEADS), .hidden = 4 * (WIDTH), .tied = true,                        \
+        .attention_bias = true, .mlp_bias = true, .eps = 1e-5, .init_std = 0.02                                        \
+    }
+
+/* Llama 3.1 and 3.2; they differ in the factor. */
+#define LLAMA3_ROPE(FACTOR)                                                                                            \
+    { .base = 500000, .scaled = true, .factor = FACTOR, .low_factor = 1, .high_factor = 4, .original_T = 8192 }
+
+static const ls_shape presets[] = {
+    GPT2("tiny", 256, 128, 6, 8, 256),
+    GPT2("gpt2-124m", 50257, 768, 12, 12, 1024),
+    GPT2("gpt2-355m", 50257, 1024, 24, 16, 1024),
+    GPT2("gpt2-774m", 50257, 1280, 36, 20, 1024),
+    GPT2("gpt2-1558m", 50257, 1600, 48, 25, 1024),
+    {
+        .name = "llama-160m",
+        .arch = LS_ARCH_LLAMA,
+        .V = 32000,
+        .C = 768,
+        .L = 12,
+        .H = 12,
+        .T = 2048,
+        .kv_heads = 12,
+        .head_size = 64,
+        .hidden = 3072,
+        .eps = 1e-6,
+        .init_std = 0.02,
+        .rope = {.base = 10000},
+    },
+    {
+        .name = "llama-1b",
+        .arch = LS_ARCH_LLAMA,
+        .V = 128256,
+        .C = 2048,
+        .L = 16,
+        .H = 32,
+        .T = 131072,
+        .kv_heads = 8,
+        .head_size = 64,
+        .hidden = 8192,
+        .tied = true,
+        .eps = 1e-5,
+        .init_std = 0.02,
+        .rope = LLAMA3_ROPE(32),
+    },
+    {
+        .name = "llama-8b",
+        .arch = LS_ARCH_LLAMA,
+        .V = 128256,
+        .C = 4096,
+        .L = 32,
+        .H = 32,
+        .T = 131072,
+        .kv_heads = 8,
+        .head_size = 128,
+        .hidden = 14336,
+        .eps = 1e-5,
+        .init_std = 0.02,
+        .rope = LLAMA3_ROPE(8),
+    },
+    {
+        .name = "llama-70b",
+        .arch = LS_ARCH_LLAMA,
+        .V = 128256,
+        .C = 8192,
+        .L = 80,
+        .H = 64,
+        .T = 131072,
+        .kv_heads = 8,
+        .head_size = 128,
+        .hidden = 28672,
+        .eps = 1e-5,
+        .init_std = 0.02,
+        .rope = LLAMA3_ROPE(8),
+    },
+};
+enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 160 };
+
+const char *ls_shape_preset_name(int i) { return i >= 0 && i < PRESET_COUNT ? presets[i].name : NULL; }
+
+static void list_names(char list[LIST_BYTES]) {
+    size_t used = 0;
+    list[0] = '\0';
+    for (int i = 0; i < PRESET_COUNT; i++) {
+        int length = snprintf(list + used, LIST_BYTES - used, "%s%s", i ? ", " : "", presets[i].name);
+        if (length > 0 && (size_t)length < LIST_BYTES - used) used += (size_t)length;
+    }
+}
+
+ls_status ls_shape_preset(const char *name, ls_shape *out) {
+    ls_suggest suggest;
+    ls_suggest_init(&suggest, name);
+    for (int i = 0; i < PRESET_COUNT; i++) {
+        if (strcmp(presets[i].name, name) == 0) {
+            *out = presets[i];
+            return LS_OK;
+        }
+        ls_suggest_offer(&suggest, presets[i].name);
+    }
+    if (suggest.best) return ls_fail(LS_ERR_INPUT, "no preset is called '%.64s'; did you mean %s?", name, suggest.best);
+    char list[LIST_BYTES];
+    list_names(list);
+    return ls_fail(LS_ERR_INPUT, "no preset is called '%.64s'; there are %s", name, list);
+}

@@ -1,0 +1,27 @@
+/* shape_json.h: fields that a file of a shape may have or not; for this folder only.
+ *
+ * An absent field, and one that is null, leaves *out as it is. One of another type or range is LS_ERR_INPUT, and the
+ * message names the field. */
+#ifndef LS_MODEL_SHAPE_JSON_H
+#define LS_MODEL_SHAPE_JSON_H
+
+#include "base/json.h"
+#include "nn/shape.h"
+
+/* Whether the field is there and not null. */
+bool ls_shape_json_has(const json_t *object, const char *key);
+
+ls_status ls_shape_json_size(const json_t *object, const char *key, size_t *out);
+ls_status ls_shape_json_number(const json_t *object, const char *key, double *out);
+ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out);
+/* Borrowed from the object. */
+ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out);
+
+/* YAML text as JSON values: mappings and scalars, no lists, anchors or second documents. `source` names the text.
+ * LS_ERR_INPUT where the program was built without libyaml. */
+ls_status ls_shape_yaml_load(const char *source, const char *text, size_t bytes, json_t **out);
+
+/* Hugging Face's form, of which "model_type" is known to be there. Not checked. */
+ls_status ls_shape_from_hf(const json_t *json, ls_shape *out);
+
+#endif

@@ -1,0 +1,29 @@
+/* blocks.h: a model: its shape and its list of blocks with their parameters.
+ *
+ * It knows shapes, names and order, nothing of memory: pointers in its parameters are set by whoever lays them out
+ * (parallel/stage.h). The order of parameters is that of the blocks, and is part of the arithmetic: initial values,
+ * hashes and the sum of squares go by it. model/ builds it. */
+#ifndef LS_NN_BLOCKS_H
+#define LS_NN_BLOCKS_H
+
+#include "nn/block.h"
+
+typedef struct ls_model {
+    ls_shape shape;
+    int S;
+    int nblocks;
+    ls_block *blocks;
+} ls_model;
+
+/* Parameters 0 … count−1 in model order; NULL beyond. */
+int ls_model_params(const ls_model *model);
+ls_param *ls_model_param(const ls_model *model, int i);
+ls_param *ls_model_find(const ls_model *model, const char *name);
+
+/* Elements of all parameters; a tied table counts once. */
+size_t ls_model_elems(const ls_model *model);
+/* Of one forward and backward pass over B sequences of T tokens: three times the forward products, causal attention
+ * counted once (keys that are not seen are not counted). */
+double ls_model_step_flops(const ls_model *model, size_t B, size_t T);
+
+#endif

@@ -1,0 +1,56 @@
+/* grad_plan.h: how the weight gradients of a micro-batch join the tree over groups.
+ *
+ * A batch of B sequences has G groups; group g is sequences ⌊gB/G⌋ … ⌊(g+1)B/G⌋−1 (rule 3). Micro-batches come in
+ * ascending order and may end anywhere. Subtrees that are finished but not yet joined lie on a stack; slot i of every
+ * parameter holds entry i:
+ *
+ *     G = 8, a micro-batch for each group, after group 6:      slot 0: 0–3     slot 1: 4–5     slot 2: 6
+ *     group 7 then joins all of them, and slot 0 has the sum of all groups.
+ *
+ * A step is one product over the tokens of a part of a group, or over those of a whole subtree of groups, which the
+ * product adds up by itself: a micro-batch that holds the batch is one step and needs one slot.
+ *
+ * Whoever runs a step, with `at` and `joins`:
+ *   new group(s)     value v; then v = slot[at−1] + v, …, v = slot[at−joins] + v; stored in slot[at−joins]
+ *   accumulate       slot[at] goes on; when `joins` > 0 then joined as above */
+#ifndef LS_NN_GRAD_PLAN_H
+#define LS_NN_GRAD_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lockstep.h"
+
+/* Groups of one step at most: as many slices as a product takes. */
+enum { LS_GRAD_GROUPS_MAX = 64, LS_GRAD_DEPTH_MAX = 16 };
+
+typedef struct ls_grad_step {
+    size_t first, end;                     /* sequences, counted in the micro-batch */
+    int groups;                            /* whole groups, or 1 for a part of one */
+    size_t bounds[LS_GRAD_GROUPS_MAX + 1]; /* ends of the groups, counted from `first` */
+    bool accumulate;
+    int at, joins;
+} ls_grad_step;
+
+typedef struct ls_grad_plan {
+    size_t B;
+    int G;
+    int depth;
+    ls_tree_node stack[LS_GRAD_DEPTH_MAX];
+} ls_grad_plan;
+
+/* 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. */
+void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G);
+/* The step at sequence `at` (counted in the batch) of a micro-batch that is sequences begin … end−1. Returns where the
+ * next step begins: `end` after the last. Sequences must come in order. */
+size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
+
+/* Slots needed when every micro-batch has `micro` sequences, the last possibly fewer: `product` for gradients that a
+ * product writes with its joins, `sum` for those that are joined afterwards. */
+typedef struct ls_grad_slots {
+    int product, sum;
+} ls_grad_slots;
+
+ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t micro);
+
+#endif

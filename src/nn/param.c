@@ -1,0 +1,51 @@
+/* param.c: where the rows of a parameter are. */
+#include "nn/param.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "nn/shape.h"
+
+static size_t unit_rows(const ls_param *param) {
+    size_t rows = 0;
+    for (int p = 0; p < param->parts; p++) rows += param->part[p].unit_rows;
+    return rows;
+}
+
+size_t ls_param_slice_row(const ls_param *param, int slices, int i) {
+    return ls_slice_begin(param->units, ls_param_slices(param, slices), i) * unit_rows(param);
+}
+
+bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run) {
+    int count = ls_param_slices(param, slices), slice = i / param->parts, part = i % param->parts;
+    if (slice >= count) return false;
+    size_t begin = ls_slice_begin(param->units, count, slice), end = ls_slice_begin(param->units, count, slice + 1);
+    *run = (ls_param_run){.memory_row = begin * unit_rows(param),
+                          .canonical_row = param->part[part].first_row + begin * param->part[part].unit_rows,
+                          .rows = (end - begin) * param->part[part].unit_rows};
+    for (int p = 0; p < part; p++) run->memory_row += (end - begin) * param->part[p].unit_rows;
+    return true;
+}
+
+static ls_param plain(const char *name, ls_param_kind kind, size_t rows, size_t columns) {
+    ls_param param = {.kind = kind, .rows = rows, .columns = columns, .units = rows, .parts = 1};
+    param.part[0].unit_rows = 1;
+    int length = snprintf(param.name, sizeof param.name, "%s", name);
+    assert(length > 0 && length < (int)sizeof param.name);
+    (void)length;
+    return param;
+}
+
+ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std) {
+    ls_param param = plain(name, LS_PARAM_MATRIX, rows, columns);
+    param.decay = true;
+    param.init = LS_INIT_NORMAL;
+    param.init_std = init_std;
+    return param;
+}
+
+ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init) {
+    ls_param param = plain(name, LS_PARAM_VECTOR, elems, 1);
+    param.init = init;
+    return param;
+}

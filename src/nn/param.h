@@ -1,0 +1,80 @@
+/* param.h: a parameter: what it is, how slices cut it, where it lies.
+ *
+ * A parameter is a matrix of rows × columns, stored so that a slice is a range of its rows: a weight whose outputs are
+ * cut has a row for each output, one whose inputs are cut has a row for each input. Rows are made of *units* (a key
+ * head with its query heads, one column of the MLP, one id), and slices hold whole units. A fused weight has several
+ * parts; in memory each slice holds its own rows of all parts, so that a slice stays one piece:
+ *
+ *     canonical    q0 q1 q2 q3 │ k0 k1 │ v0 v1          as files have it, whatever the number of slices
+ *     in memory    q0 q1 k0 v0 │ q2 q3 k1 v1            two slices
+ *
+ * Random initial values and files go by the canonical order. */
+#ifndef LS_NN_PARAM_H
+#define LS_NN_PARAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef enum ls_param_kind {
+    LS_PARAM_MATRIX,   /* gradient: a product over tokens */
+    LS_PARAM_VECTOR,   /* one dimension; gradient: sums over tokens (rule 4) */
+    LS_PARAM_TOKENS,   /* rows looked up by id */
+    LS_PARAM_POSITIONS /* rows looked up by position */
+} ls_param_kind;
+
+typedef enum ls_param_init { LS_INIT_NORMAL, LS_INIT_ZEROS, LS_INIT_ONES } ls_param_init;
+
+enum { LS_PARAM_PARTS_MAX = 3, LS_PARAM_NAME_MAX = 64, LS_GRAD_SLOTS_MAX = 16 };
+
+typedef struct ls_param_part {
+    size_t first_row; /* canonical */
+    size_t unit_rows; /* rows of one unit */
+} ls_param_part;
+
+/* Gradients of one use of a parameter. Slot 0 is where the finished one is; the others hold subtrees (grad_plan.h).
+ * A vector's slot has S rows, one for each token slice, which are joined into the first at the end of the step. */
+typedef struct ls_grad {
+    float *slot[LS_GRAD_SLOTS_MAX];
+} ls_grad;
+
+typedef struct ls_param {
+    char name[LS_PARAM_NAME_MAX];
+    ls_param_kind kind;
+    size_t rows, columns;
+    size_t units;
+    int parts;
+    ls_param_part part[LS_PARAM_PARTS_MAX];
+    bool split; /* cut into slices; otherwise one slice has it all */
+    bool decay; /* weight decay applies */
+    ls_param_init init;
+    double init_std;
+    uint32_t number; /* in the model */
+
+    float *w;      /* memory of the device from here on */
+    ls_grad grad;
+    ls_grad lookup; /* of a tied table: the use as embedding; `grad` is then that of the head, and in the end the sum */
+    float *moment[2]; /* of the optimizer; NULL where it has none */
+} ls_param;
+
+static inline size_t ls_param_elems(const ls_param *param) { return param->rows * param->columns; }
+/* Slices that this parameter is cut into when layers are cut into `slices`. */
+static inline int ls_param_slices(const ls_param *param, int slices) { return param->split ? slices : 1; }
+/* First row in memory of slice i. */
+size_t ls_param_slice_row(const ls_param *param, int slices, int i);
+
+/* A run of rows that are neighbours both in memory and in canonical order. */
+typedef struct ls_param_run {
+    size_t memory_row, canonical_row, rows;
+} ls_param_run;
+
+/* Run number i, ascending in memory; false when there is no such run. */
+bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run);
+
+/* Whole parameters of one part. */
+ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std);
+ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
+
+#endif

@@ -1,0 +1,59 @@
+/* shape.h: the numbers that make a transformer: what is trained, apart from the values of its weights.
+ *
+ * GPT-2 has learned positions, layer norms, biases and GELU; Llama has rotary positions, RMS norms and a gated MLP.
+ * Everything else, like tied tables or grouped heads, is free in both. ls_shape_check() (model/shape_check.c) says what
+ * is wrong with a shape; all other code may rely on a checked one. */
+#ifndef LS_NN_SHAPE_H
+#define LS_NN_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum ls_arch { LS_ARCH_GPT2, LS_ARCH_LLAMA, LS_ARCH_COUNT } ls_arch;
+
+/* Rotary frequencies 1 / base^(2i/d); scaled: those whose wave is longer than the original context are divided by
+ * `factor`, with a smooth passage between the two wave lengths that low and high name (Llama 3.1). */
+typedef struct ls_rope_shape {
+    double base;
+    bool scaled;
+    double factor, low_factor, high_factor;
+    size_t original_T;
+} ls_rope_shape;
+
+enum { LS_SHAPE_NAME_MAX = 64 };
+
+typedef struct ls_shape {
+    char name[LS_SHAPE_NAME_MAX];
+    ls_arch arch;
+    size_t V, C, L, H;
+    size_t T; /* positions: the longest sequence */
+    size_t kv_heads, head_size;
+    size_t hidden;             /* of the MLP */
+    bool tied;                 /* the head uses the token table */
+    bool attention_bias;       /* in the projections to q, k, v and from the heads */
+    bool mlp_bias;             /* in the projections of the MLP */
+    double eps;                /* of the norms */
+    double init_std;           /* of the initial weights */
+    ls_rope_shape rope;        /* Llama alone */
+} ls_shape;
+
+static inline bool ls_shape_is_llama(const ls_shape *shape) { return shape->arch == LS_ARCH_LLAMA; }
+
+/* Columns of the q heads, and of the k heads (as many as of the v heads). */
+static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }
+static inline size_t ls_shape_key_width(const ls_shape *shape) { return shape->kv_heads * shape->head_size; }
+static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
+    return ls_shape_query_width(shape) + 2 * ls_shape_key_width(shape);
+}
+/* Columns of the first projection of the MLP: gate and up, or up alone. */
+static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
+    return ls_shape_is_llama(shape) ? 2 * shape->hidden : shape->hidden;
+}
+
+/* First of the units of slice i, of n units in `slices` slices; slice i ends where slice i + 1 begins (rule 2). */
+static inline size_t ls_slice_begin(size_t units, int slices, int i) {
+    size_t count = (size_t)slices, k = (size_t)i; /* ⌊k·units / count⌋ without a product that could overflow */
+    return units / count * k + units % count * k / count;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* transformer.c: a transformer block: attention, then the MLP. */
+#include "nn/transformer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "numerics/elementary.h"
+
+ls_param *ls_block_add(ls_block *block, ls_param param) {
+    char local[LS_PARAM_NAME_MAX];
+    assert(block->nparams < LS_BLOCK_PARAMS_MAX);
+    if (block->kind == &ls_block_transformer) {
+        memcpy(local, param.name, sizeof local);
+        int length = snprintf(param.name, sizeof param.name, "blocks.%d.%.40s", block->layer, local);
+        assert(length > 0 && length < (int)sizeof param.name);
+        (void)length;
+    }
+    block->param[block->nparams] = param;
+    return &block->param[block->nparams++];
+}
+
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_rows) {
+    size_t row = 0;
+    param.split = true;
+    param.units = units;
+    param.parts = parts;
+    for (int p = 0; p < parts; p++) {
+        param.part[p] = (ls_param_part){row, unit_rows[p]};
+        row += units * unit_rows[p];
+    }
+    assert(row == param.rows);
+    return param;
+}
+
+static void add_norm(ls_block *block, const ls_shape *shape, const char *weight, const char *bias) {
+    ls_block_add(block, ls_param_vector(weight, shape->C, LS_INIT_ONES));
+    if (!ls_shape_is_llama(shape)) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
+}
+
+static void declare_attention(ls_block *block, const ls_shape *shape, double out_std) {
+    size_t group = shape->H / shape->kv_heads * shape->head_size, d = shape->head_size, units = shape->kv_heads;
+    size_t rows = ls_shape_qkv_width(shape);
+    add_norm(block, shape, "attn.norm.weight", "attn.norm.bias");
+    ls_block_add(block, cut(ls_param_matrix("attn.qkv.weight", rows, shape->C, shape->init_std), units, 3,
+                            (size_t[]){group, d, d}));
+    if (shape->attention_bias)
+        ls_block_add(block,
+                     cut(ls_param_vector("attn.qkv.bias", rows, LS_INIT_ZEROS), units, 3, (size_t[]){group, d, d}));
+    ls_block_add(block, cut(ls_param_matrix("attn.out.weight", ls_shape_query_width(shape), shape->C, out_std), units,
+                            1, (size_t[]){group}));
+    if (shape->attention_bias) ls_block_add(block, ls_param_vector("attn.out.bias", shape->C, LS_INIT_ZEROS));
+}
+
+static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) {
+    size_t rows = ls_shape_mlp_width(shape);
+    int parts = ls_shape_is_llama(shape) ? 2 : 1;
+    add_norm(block, shape, "mlp.norm.weight", "mlp.norm.bias");
+    ls_block_add(block, cut(ls_param_matrix("mlp.in.weight", rows, shape->C, shape->init_std), shape->hidden, parts,
+                            (size_t[]){1, 1}));
+    if (shape->mlp_bias)
+        ls_block_add(
+            block, cut(ls_param_vector("mlp.in.bias", rows, LS_INIT_ZEROS), shape->hidden, parts, (size_t[]){1, 1}));
+    ls_block_add(block, cut(ls_param_matrix("mlp.out.weight", shape->hidden, shape->C, out_std), shape->hidden, 1,
+                            (size_t[]){1}));
+    if (shape->mlp_bias) ls_block_add(block, ls_param_vector("mlp.out.bias", shape->C, LS_INIT_ZEROS));
+}
+
+/* GPT-2 makes what enters the residual stream smaller by 1/√(number of additions to it). */
+static double out_std(const ls_shape *shape) {
+    if (ls_shape_is_llama(shape)) return shape->init_std;
+    return shape->init_std * ls_pow_f64(2.0 * (double)shape->L, -0.5);
+}
+
+static void declare(ls_block *block, const ls_shape *shape) {
+    declare_attention(block, shape, out_std(shape));
+    declare_mlp(block, shape, out_std(shape));
+}
+
+/* The half that begins with parameter *at. */
+static ls_half half_from(ls_block *block, const ls_shape *shape, int *at, bool bias) {
+    ls_half half = {0};
+    half.norm_w = &block->param[(*at)++];
+    if (!ls_shape_is_llama(shape)) half.norm_b = &block->param[(*at)++];
+    half.in_w = &block->param[(*at)++];
+    if (bias) half.in_b = &block->param[(*at)++];
+    half.out_w = &block->param[(*at)++];
+    if (bias) half.out_b = &block->param[(*at)++];
+    return half;
+}
+
+ls_half ls_attention_params(ls_block *block, const ls_shape *shape) {
+    int at = 0;
+    return half_from(block, shape, &at, shape->attention_bias);
+}
+
+ls_half ls_mlp_params(ls_block *block, const ls_shape *shape) {
+    int at = 0;
+    half_from(block, shape, &at, shape->attention_bias);
+    return half_from(block, shape, &at, shape->mlp_bias);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
+}
+
+static void carve_saved(ls_saved *saved, const ls_nn *nn, ls_arena *arena) {
+    const ls_shape *shape = nn->shape;
+    size_t rows = ls_nn_rows(nn);
+    saved->norm1 = take(arena, "activations", rows, 2);
+    saved->qkv = take(arena, "activations", rows, ls_shape_qkv_width(shape));
+    saved->heads = take(arena, "activations", rows, ls_shape_query_width(shape));
+    saved->m = take(arena, "activations", rows, shape->H);
+    saved->l = take(arena, "activations", rows, shape->H);
+    saved->middle = take(arena, "activations", rows, shape->C);
+    saved->norm2 = take(arena, "activations", rows, 2);
+    saved->wide = take(arena, "activations", rows, ls_shape_mlp_width(shape));
+}
+
+static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
+    const ls_shape *shape = nn->shape;
+    size_t rows = ls_nn_rows(nn);
+    scratch->norm = take(arena, "scratch", rows, shape->C);
+    scratch->branch = take(arena, "scratch", rows, shape->C);
+    if (!for_backward) {
+        scratch->wide = take(arena, "scratch", rows, shape->hidden);
+        return;
+    }
+    scratch->dnorm = take(arena, "scratch", rows, shape->C);
+    /* The two halves do not run at the same time. */
+    ls_arena_phase_begin(arena);
+    scratch->wide = take(arena, "scratch", rows, shape->hidden);
+    scratch->dwide = take(arena, "scratch", rows, ls_shape_mlp_width(shape));
+    if (ls_shape_is_llama(shape)) scratch->dact = take(arena, "scratch", rows, shape->hidden);
+    ls_arena_phase_end(arena);
+    ls_arena_phase_begin(arena);
+    scratch->dheads = take(arena, "scratch", rows, ls_shape_query_width(shape));
+    scratch->dqkv = take(arena, "scratch", rows, ls_shape_qkv_width(shape));
+    scratch->dots = take(arena, "scratch", rows, shape->H);
+    ls_arena_phase_end(arena);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    LS_TRY(ls_attention_half_forward(block, nn, x, block->saved.middle));
+    return ls_mlp_half_forward(block, nn, block->saved.middle, y);
+}
+
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
+    LS_TRY(ls_mlp_half_backward(block, nn, block->saved.middle, d));
+    return ls_attention_half_backward(block, nn, x, d);
+}
+
+static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
+    double rows = (double)B * (double)T, weights = 0;
+    for (int i = 0; i < block->nparams; i++)
+        if (block->param[i].kind == LS_PARAM_MATRIX) weights += (double)ls_param_elems(&block->param[i]);
+    double seen = (double)B * (double)T * ((double)T + 1) / 2;
+    return (ls_block_cost){.product_flops = 2 * rows * weights,
+                           .attention_flops = 4 * seen * (double)ls_shape_query_width(shape)};
+}
+
+const ls_block_kind ls_block_transformer = {
+    .name = "transformer",
+    .declare = declare,
+    .carve_saved = carve_saved,
+    .carve_scratch = carve_scratch,
+    .forward = forward,
+    .backward = backward,
+    .cost = cost,
+};

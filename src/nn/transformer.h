@@ -1,0 +1,28 @@
+/* transformer.h: the two halves of a transformer block, each with its norm and its way back to the residual stream. */
+#ifndef LS_NN_TRANSFORMER_H
+#define LS_NN_TRANSFORMER_H
+
+#include "nn/block.h"
+
+/* The parameters of a half; biases are NULL where the shape has none. */
+typedef struct ls_half {
+    ls_param *norm_w, *norm_b;
+    ls_param *in_w, *in_b;
+    ls_param *out_w, *out_b;
+} ls_half;
+
+ls_half ls_attention_params(ls_block *block, const ls_shape *shape);
+ls_half ls_mlp_params(ls_block *block, const ls_shape *shape);
+
+/* y = x + half(norm(x)); backward turns d, the gradient of y, into that of x. */
+ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
+ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d);
+ls_status ls_mlp_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
+ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d);
+
+/* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
+ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const float *branch, uint32_t place);
+/* The gradient of the branch: *out is d itself, or scratch where something was dropped. */
+ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, uint32_t place, const float **out);
+
+#endif

@@ -1,0 +1,26 @@
+/* optimizer.h: one step of an optimizer over the parameters of a model: AdamW, or SGD with or without momentum.
+ *
+ * Weight decay applies to parameters that ask for it (matrices and tables, not norms and biases). Two moments of AdamW,
+ * one of SGD with momentum, none without. */
+#ifndef LS_OPTIM_OPTIMIZER_H
+#define LS_OPTIM_OPTIMIZER_H
+
+#include "nn/blocks.h"
+#include "optim/schedule.h"
+
+typedef enum ls_optimizer_kind { LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_kind;
+
+typedef struct ls_optimizer {
+    ls_optimizer_kind kind;
+    ls_adamw_options adamw;
+    ls_sgd_options sgd;
+    double weight_decay;
+} ls_optimizer;
+
+int ls_optimizer_moments(const ls_optimizer *optimizer);
+
+/* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */
+ls_status ls_optimizer_step(const ls_optimizer *optimizer, ls_device *device, ls_model *model,
+                            const ls_adamw_powers *powers, double lr, float factor);
+
+#endif

@@ -1,0 +1,151 @@
+/* Plans of weight gradients: run on symbols instead of numbers. Every slot holds the text of the sum it stands for, and in
+ * the end slot 0 must hold the tree over groups, written by a recursion of its own, however the batch was cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nn/grad_plan.h"
+#include "nn/param.h"
+
+enum { TEXT = 4096 };
+
+/* (0..3) is a chain over sequences 0, 1, 2, 3 of one group. */
+static void leaf(char *out, size_t first, size_t end) { snprintf(out, TEXT, "(%zu..%zu)", first, end - 1); }
+
+static void join(char *left, const char *right) {
+    char sum[TEXT];
+    int bytes = snprintf(sum, sizeof sum, "[%.1900s+%.1900s]", left, right);
+    assert_true(bytes < TEXT);
+    memcpy(left, sum, sizeof sum);
+}
+
+static void tree(char *out, size_t B, int G, int first, int count) {
+    if (count == 1) {
+        leaf(out, B * (size_t)first / (size_t)G, B * (size_t)(first + 1) / (size_t)G);
+        return;
+    }
+    int left = 1;
+    while (2 * left < count) left *= 2;
+    char right[TEXT];
+    tree(out, B, G, first, left);
+    tree(right, B, G, first + left, count - left);
+    join(out, right);
+}
+
+typedef struct machine {
+    char slot[LS_GRAD_SLOTS_MAX][TEXT];
+    size_t chain_first, chain_end; /* of the group that is not finished */
+    int most_product, most_sum;
+} machine;
+
+/* The value of a step's groups: its own small tree over the bounds. */
+static void step_tree(char *out, const ls_grad_step *step, size_t at, int first, int count) {
+    if (count == 1) {
+        leaf(out, at + step->bounds[first], at + step->bounds[first + 1]);
+        return;
+    }
+    int left = 1;
+    while (2 * left < count) left *= 2;
+    char right[TEXT];
+    step_tree(out, step, at, first, left);
+    step_tree(right, step, at, first + left, count - left);
+    join(out, right);
+}
+
+static void run_step(machine *m, const ls_grad_step *step, size_t begin) {
+    size_t at = begin + step->first;
+    char value[TEXT];
+    assert_int_equal(step->bounds[0], 0);
+    assert_int_equal(step->bounds[step->groups], step->end - step->first);
+    if (step->accumulate) {
+        assert_int_equal(m->chain_end, at);
+        assert_int_equal(step->groups, 1);
+    } else {
+        m->chain_first = at;
+    }
+    m->chain_end = begin + step->end;
+    if (step->groups == 1)
+        leaf(value, m->chain_first, m->chain_end);
+    else
+        step_tree(value, step, at, 0, step->groups);
+    for (int i = 1; i <= step->joins; i++) {
+        char sum[TEXT];
+        memcpy(sum, m->slot[step->at - i], sizeof sum);
+        join(sum, value);
+        memcpy(value, sum, sizeof value);
+    }
+    int into = step->at - step->joins;
+    memcpy(m->slot[into], value, sizeof value);
+    int product = step->joins > 0 && !step->accumulate ? into : step->at;
+    if (product + 1 > m->most_product) m->most_product = product + 1;
+    if (step->at + 1 > m->most_sum) m->most_sum = step->at + 1;
+}
+
+static void check(size_t B, int G, size_t micro) {
+    static machine m;
+    ls_grad_plan plan;
+    char want[TEXT];
+    memset(&m, 0, sizeof m);
+    ls_grad_plan_begin(&plan, B, G);
+    for (size_t begin = 0; begin < B; begin += micro) {
+        size_t end = B - begin < micro ? B : begin + micro;
+        for (size_t at = begin; at < end;) {
+            ls_grad_step step;
+            size_t next = ls_grad_plan_next(&plan, begin, end, at, &step);
+            assert_int_equal(step.first, at - begin);
+            assert_int_equal(step.end, next - begin);
+            run_step(&m, &step, begin);
+            at = next;
+        }
+    }
+    tree(want, B, G, 0, G);
+    assert_string_equal(m.slot[0], want);
+    assert_int_equal(plan.depth, 1);
+    ls_grad_slots slots = ls_grad_slots_count(B, G, micro);
+    assert_int_equal(slots.product, m.most_product);
+    assert_int_equal(slots.sum, m.most_sum);
+}
+
+static void test_any_cut(void **state) {
+    (void)state;
+    for (size_t B = 1; B <= 17; B++)
+        for (int G = 1; G <= (int)B; G++)
+            for (size_t micro = 1; micro <= B; micro++) check(B, G, micro);
+}
+
+static void test_whole_batch_is_one_step(void **state) {
+    (void)state;
+    for (int G = 1; G <= LS_GRAD_GROUPS_MAX; G++) {
+        ls_grad_plan plan;
+        ls_grad_step step;
+        ls_grad_plan_begin(&plan, 64, G);
+        assert_int_equal(ls_grad_plan_next(&plan, 0, 64, 0, &step), 64);
+        assert_int_equal(step.groups, G);
+        assert_int_equal(ls_grad_slots_count(64, G, 64).product, 1);
+    }
+}
+
+/* Slots are memory of the size of the model: few even for the most groups. */
+static void test_slots_are_few(void **state) {
+    (void)state;
+    assert_int_equal(ls_grad_slots_count(8, 8, 1).product, 3);
+    assert_int_equal(ls_grad_slots_count(16, 8, 1).product, 4);
+    assert_true(ls_grad_slots_count(4096, 4096, 1).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(4096, 4096, 1000).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(8192, 4095, 3).sum <= LS_GRAD_SLOTS_MAX);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_cut),
+        cmocka_unit_test(test_whole_batch_is_one_step),
+        cmocka_unit_test(test_slots_are_few),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* Rows of parameters in memory and in canonical order, against a plain list made unit by unit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nn/param.h"
+#include "nn/shape.h"
+
+enum { ROWS_MAX = 512 };
+
+/* Canonical row of each row in memory: slices, in each the parts, in each the units. */
+static size_t list_rows(const ls_param *p, int slices, size_t *canonical) {
+    size_t count = 0;
+    for (int s = 0; s < slices; s++) {
+        size_t begin = p->units * (size_t)s / (size_t)slices, end = p->units * (size_t)(s + 1) / (size_t)slices;
+        for (int part = 0; part < p->parts; part++)
+            for (size_t unit = begin; unit < end; unit++)
+                for (size_t r = 0; r < p->part[part].unit_rows; r++)
+                    canonical[count++] = p->part[part].first_row + unit * p->part[part].unit_rows + r;
+    }
+    return count;
+}
+
+static ls_param fused(size_t units, int parts, const size_t *unit_rows) {
+    size_t rows = 0;
+    for (int i = 0; i < parts; i++) rows += units * unit_rows[i];
+    ls_param p = ls_param_matrix("w", rows, 3, 0.02);
+    p.split = true;
+    p.units = units;
+    p.parts = parts;
+    size_t row = 0;
+    for (int i = 0; i < parts; i++) {
+        p.part[i] = (ls_param_part){row, unit_rows[i]};
+        row += units * unit_rows[i];
+    }
+    return p;
+}
+
+static void check(const ls_param *p, int slices) {
+    size_t canonical[ROWS_MAX], seen = 0;
+    size_t count = list_rows(p, ls_param_slices(p, slices), canonical);
+    ls_param_run run;
+    assert_int_equal(count, p->rows);
+    for (int i = 0; ls_param_run_get(p, slices, i, &run); i++) {
+        assert_int_equal(run.memory_row, seen);
+        for (size_t r = 0; r < run.rows; r++) assert_int_equal(canonical[seen + r], run.canonical_row + r);
+        seen += run.rows;
+    }
+    assert_int_equal(seen, p->rows);
+    assert_int_equal(ls_param_slice_row(p, slices, ls_param_slices(p, slices)), p->rows);
+}
+
+static void test_runs(void **state) {
+    (void)state;
+    for (size_t units = 1; units <= 25; units++)
+        for (int slices = 1; slices <= 8; slices *= 2) {
+            ls_param qkv = fused(units, 3, (size_t[]){6, 2, 2}), gated = fused(units, 2, (size_t[]){1, 1});
+            ls_param plain = fused(units, 1, (size_t[]){4});
+            check(&qkv, slices);
+            check(&gated, slices);
+            check(&plain, slices);
+            plain.split = false;
+            check(&plain, slices);
+            assert_int_equal(ls_param_slices(&plain, slices), 1);
+        }
+}
+
+static void test_slice_begin_is_exact_for_large_numbers(void **state) {
+    (void)state;
+    size_t huge = SIZE_MAX - 5;
+    for (int S = 1; S <= 64; S *= 2) {
+        assert_int_equal(ls_slice_begin(huge, S, 0), 0);
+        assert_int_equal(ls_slice_begin(huge, S, S), huge);
+        if (S > 1) assert_int_equal(ls_slice_begin(huge, S, S / 2), huge / 2);
+    }
+    for (size_t n = 0; n < 300; n++)
+        for (int S = 1; S <= 64; S++)
+            for (int i = 0; i <= S; i++) assert_int_equal(ls_slice_begin(n, S, i), n * (size_t)i / (size_t)S);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_slice_begin_is_exact_for_large_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
