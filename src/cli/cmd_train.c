@@ -244,6 +244,8 @@ static ls_status set_up(session *s, ls_options *pinned) {
     const ls_options *o = s->opts;
     LS_TRY(check_options(o));
     LS_TRY(ls_start_open(model_name(o), &s->start));
+    if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
+        return ls_options_fail(o, LS_OPT_fork, "this is no run and no checkpoint; begin from other weights with --model");
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     LS_TRY(pin_open_values(pinned, &s->settings));
     LS_TRY(choose_out(s));

@@ -284,6 +284,7 @@ static void run_chunk(job *j, ls_pool *pool, bool *b_is_packed) {
 }
 
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch) {
+    if (g->m == 0 || g->n == 0) return;
     if (ls_gemm_is_thin(g)) {
         ls_gemm_thin_run(kernels, g, pool);
         return;

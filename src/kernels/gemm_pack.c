@@ -82,7 +82,7 @@ static size_t pack_some_lines(const ls_gemm_kernels *kernels, float *to, size_t 
 
 /* Some k at a time: that much of the panel stays in the first cache while one line after the other is written across
  * it. */
-enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32 };
+enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32, ROWS_AHEAD = 16 };
 
 static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                          size_t k) {
@@ -98,7 +98,12 @@ static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t wi
 /* `n` is a constant for whole panels of the widths that machines have: then a row is a few moves. */
 static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, size_t ld,
                                                             size_t rows, size_t n) {
-    for (size_t i = 0; i < rows; i++) memcpy(to + i * width, from + i * ld, n * sizeof(float));
+    for (size_t i = 0; i < rows; i++) {
+        /* Rows are too far apart for the machine to foresee the next ones. */
+        __builtin_prefetch(from + (i + ROWS_AHEAD) * ld);
+        __builtin_prefetch(from + (i + ROWS_AHEAD) * ld + n - 1);
+        memcpy(to + i * width, from + i * ld, n * sizeof(float));
+    }
 }
 
 static void copy_panel(float *to, size_t width, const float *from, size_t ld, size_t rows, size_t n) {

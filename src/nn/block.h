@@ -26,10 +26,12 @@ typedef struct ls_saved {
 
 typedef struct ls_block ls_block;
 
-/* Work of one forward pass over B sequences of T tokens. */
+/* Of one forward pass over B sequences of T tokens. */
 typedef struct ls_block_cost {
     double product_flops;   /* of products with weights */
     double attention_flops; /* causal: only keys that are seen count */
+    double weight_bytes;    /* of all parameters; a table that the head shares with the embedding counts in both */
+    double saved_bytes;     /* that backward needs, the block's input in the residual stream among them */
 } ls_block_cost;
 
 typedef struct ls_block_kind {

@@ -1,6 +1,7 @@
 /* run_dir.c: the folder of a run, its lock and its small files. */
 #include "train/run_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -118,6 +119,21 @@ static ls_status take_lock(ls_run_dir *dir) {
     return LS_OK;
 }
 
+/* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
+static ls_status clean_up(const char *path) {
+    static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-"};
+    DIR *folder = opendir(path);
+    if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
+    ls_status status = LS_OK;
+    for (struct dirent *entry; status == LS_OK && (entry = readdir(folder)) != NULL;)
+        for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+            if (strncmp(entry->d_name, written[i], strlen(written[i])) == 0 &&
+                unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+                status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %.*s/%s", SHOWN, path, entry->d_name);
+    (void)closedir(folder);
+    return status;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out) {
@@ -138,6 +154,7 @@ ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out) 
     LS_TRY_OUT(ls_dir_make(path));
     if (dir->lock_fd < 0) LS_TRY_OUT(take_lock(dir));
     LS_TRY_OUT(check_mode(path, mode));
+    LS_TRY_OUT(clean_up(path));
     *out = dir;
     dir = NULL;
 out:

@@ -15,6 +15,13 @@ static int default_groups(size_t B) {
     return groups;
 }
 
+static ls_status resolve_slices(const ls_options *o, ls_settings *s) {
+    s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&s->shape);
+    if ((s->slices & (s->slices - 1)) == 0 && (size_t)s->slices <= s->shape.kv_heads) return LS_OK;
+    return ls_options_fail(o, LS_OPT_slices, "must be a power of two, at most the %zu key/value heads of %s",
+                           s->shape.kv_heads, s->shape.name);
+}
+
 static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     const ls_shape *shape = &s->shape;
     s->T = o->seq > 0 ? (size_t)o->seq : shape->T < DEFAULT_T_MAX ? shape->T : DEFAULT_T_MAX;
@@ -26,7 +33,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     s->groups = o->groups > 0 ? (int)o->groups : default_groups(s->B);
     if ((size_t)s->groups > s->B)
         return ls_options_fail(o, LS_OPT_groups, "a batch of %zu sequences has at most %zu groups", s->B, s->B);
-    s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(shape);
+    LS_TRY(resolve_slices(o, s));
     s->micro = o->micro_batch > 0 ? (size_t)o->micro_batch : 0;
     if (s->micro > s->B)
         return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences; use at most as many",

@@ -15,140 +15,11 @@
 #include "base/rng.h"
 #include "kernels/gemm.h"
 
-enum { GUARD = 32, KERNELS = 4 };
+#include "gemm_problem.h"
 
-typedef struct problem {
-    ls_gemm g;
-    size_t a_elems, b_elems, c_elems;
-    float *a, *b, *c, *expected, *sibling, *bias;
-    int own; /* this sibling is C, −1: none */
-    uint16_t *a16, *b16;
-    size_t bounds[LS_GEMM_SLICES_MAX + 1];
-} problem;
+enum { KERNELS = 4, POOLS = 4 };
 
-static uint64_t draws;
-static uint64_t draw(void) { return ls_rng_u64(ls_rng_key_make(11, 1, 0), draws++); }
-static size_t below(size_t n) { return (size_t)(draw() % n); }
-
-static void *room(size_t bytes) {
-    void *memory = malloc(bytes ? bytes : 1);
-    assert_non_null(memory);
-    return memory;
-}
-
-/* Mixed magnitudes; now and then a zero, a subnormal or an infinity. */
-static float value(int wild) {
-    uint64_t bits = draw();
-    float x = (float)(int32_t)(bits & 0xFFFFFF) * 0x1p-23f - 1.0f;
-    if (wild && (bits >> 32 & 1023) == 1) return INFINITY;
-    if (wild && (bits >> 32 & 63) == 2) return -0.0f;
-    if (wild && (bits >> 32 & 63) == 3) return x * 0x1p-130f;
-    return x;
-}
-
-static float *floats(size_t n, int wild) {
-    float *f = room(n * sizeof *f);
-    for (size_t i = 0; i < n; i++) f[i] = value(wild);
-    return f;
-}
-
-/* Rounds both copies, so that the reference sees what the kernel sees. */
-static uint16_t *halves(float *f, size_t n) {
-    uint16_t *h = room(n * sizeof *h);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &f[i], 4);
-        h[i] = (uint16_t)(bits >> 16);
-        bits &= 0xFFFF0000u;
-        memcpy(&f[i], &bits, 4);
-    }
-    return h;
-}
-
-static float tree(const float *leaves, int n) {
-    if (n == 1) return leaves[0];
-    int left = 1;
-    while (2 * left < n) left *= 2;
-    return tree(leaves, left) + tree(leaves + left, n - left);
-}
-
-static float expected_at(const problem *p, size_t i, size_t j) {
-    const ls_gemm *g = &p->g;
-    float slice[LS_GEMM_SLICES_MAX];
-    int slices = g->slices > 1 ? g->slices : 1;
-    for (int s = 0; s < slices; s++) {
-        float c = g->accumulate ? p->expected[GUARD + i * g->ldc + j] : 0.0f;
-        size_t from = slices > 1 ? p->bounds[s] : 0, to = slices > 1 ? p->bounds[s + 1] : g->k;
-        for (size_t k = from; k < to; k++) {
-            float a = g->form == LS_GEMM_TN ? p->a[k * g->lda + i] : p->a[i * g->lda + k];
-            float b = g->form == LS_GEMM_NT ? p->b[j * g->ldb + k] : p->b[k * g->ldb + j];
-            c = fmaf(a, b, c);
-        }
-        slice[s] = c;
-    }
-    float c = tree(slice, slices);
-    for (int s = 0; s < g->siblings; s++) {
-        const float *left = s == p->own ? p->c + GUARD : g->sibling[s];
-        c = left[i * g->ldsibling + j] + c;
-    }
-    if (g->bias) c = c + g->bias[j];
-    return c;
-}
-
-static void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices, unsigned options) {
-    memset(p, 0, sizeof *p);
-    ls_gemm *g = &p->g;
-    size_t rows_a = form == LS_GEMM_TN ? k : m, rows_b = form == LS_GEMM_NT ? n : k;
-    *g = (ls_gemm){.form = form, .m = m, .n = n, .k = k, .slices = slices};
-    g->lda = (form == LS_GEMM_TN ? m : k) + below(4);
-    g->ldb = (form == LS_GEMM_NT ? k : n) + below(4);
-    g->ldc = n + below(5);
-    int wild = options & 16 ? 1 : 0;
-    p->a_elems = rows_a * g->lda;
-    p->b_elems = rows_b * g->ldb;
-    p->c_elems = m * g->ldc + 2 * GUARD;
-    p->a = floats(p->a_elems, wild);
-    p->b = floats(p->b_elems, wild);
-    p->c = floats(p->c_elems, 0);
-    p->sibling = floats(LS_GEMM_SIBLINGS_MAX * m * g->ldc, 0);
-    p->bias = floats(n, 0);
-    if (options & 8) {
-        p->a16 = halves(p->a, p->a_elems);
-        p->b16 = halves(p->b, p->b_elems);
-        g->dtype = LS_BF16;
-    }
-    g->a = p->a16 ? (const void *)p->a16 : p->a;
-    g->b = p->b16 ? (const void *)p->b16 : p->b;
-    g->accumulate = slices <= 1 && options & 1;
-    p->own = -1;
-    if (options & 2) {
-        g->siblings = 1 + (int)below(options & 64 ? LS_GEMM_SIBLINGS_MAX : 2);
-        g->ldsibling = g->ldc;
-        for (int s = 0; s < g->siblings; s++) g->sibling[s] = p->sibling + (size_t)s * m * g->ldc;
-        if (options & 32) p->own = (int)below((size_t)g->siblings);
-    }
-    if (options & 4) g->bias = p->bias;
-    for (int s = 0; s <= slices; s++) p->bounds[s] = (size_t)s * k / (size_t)(slices ? slices : 1);
-    /* Slices of different lengths, some empty. */
-    for (int s = 1; s < slices && options & 64; s++)
-        p->bounds[s] = p->bounds[s - 1] + below(k - p->bounds[s - 1] + 1) / (size_t)(slices - s);
-    g->bounds = slices > 1 ? p->bounds : NULL;
-    p->expected = room(p->c_elems * sizeof(float));
-    memcpy(p->expected, p->c, p->c_elems * sizeof(float));
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) p->expected[GUARD + i * g->ldc + j] = expected_at(p, i, j);
-}
-
-static void close_problem(problem *p) {
-    free(p->a);
-    free(p->b);
-    free(p->c);
-    free(p->expected);
-    free(p->sibling);
-    free(p->bias);
-    free(p->a16);
-    free(p->b16);
-}
+static ls_pool *pools[POOLS];
 
 /* Equal bits, any NaN for any NaN. */
 static int same(const float *a, const float *b, size_t n) {
@@ -189,80 +60,78 @@ static int list_kernels(ls_gemm_kernels *list) {
     return n;
 }
 
-static void check_everywhere(problem *p, ls_pool *const *pools, int n_pools) {
+static void check_everywhere(problem *p) {
     ls_gemm_kernels list[KERNELS];
     int n = list_kernels(list);
-    for (int i = 0; i < n; i++) run_with(&list[i], p, pools[below((size_t)n_pools)]);
+    for (int i = 0; i < n; i++) run_with(&list[i], p, pools[below(POOLS)]);
 }
 
-static void open_pools(ls_pool *pools[4]) {
-    static const int threads[4] = {1, 2, 3, 7};
-    for (int i = 0; i < 4; i++) assert_int_equal(ls_pool_create(threads[i], NULL, &pools[i]), LS_OK);
+static int open_pools(void **state) {
+    (void)state;
+    static const int threads[POOLS] = {1, 2, 3, 7};
+    for (int i = 0; i < POOLS; i++)
+        if (ls_pool_create(threads[i], NULL, &pools[i]) != LS_OK) return -1;
+    return 0;
+}
+
+static int close_pools(void **state) {
+    (void)state;
+    for (int i = 0; i < POOLS; i++) ls_pool_destroy(pools[i]);
+    return 0;
 }
 
 static void test_random_shapes(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33, 64, 65, 97, 113, 193};
     enum { N = sizeof sizes / sizeof *sizes };
-    ls_pool *pools[4];
-    open_pools(pools);
     for (int turn = 0; turn < 220; turn++) {
         size_t k = turn % 9 == 0 ? below(4) : turn % 7 == 0 ? 300 + below(2500) : sizes[below(N)];
         int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
         problem p;
         open_problem(&p, (ls_gemm_form)below(3), sizes[below(N)], sizes[below(N)], k, slices, (unsigned)below(128));
-        check_everywhere(&p, pools, 4);
+        check_everywhere(&p);
         close_problem(&p);
     }
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
 /* Every number of slices. */
 static void test_slices(void **state) {
     (void)state;
-    ls_pool *pools[4];
-    open_pools(pools);
     for (int slices = 1; slices <= LS_GEMM_SLICES_MAX; slices++)
         for (size_t m = 3; m <= 15; m += 12) {
             problem p;
             open_problem(&p, LS_GEMM_NT, m, 17, 200, slices, (unsigned)below(128));
-            check_everywhere(&p, pools, 4);
+            check_everywhere(&p);
             close_problem(&p);
         }
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
 /* Few rows or columns, long enough for several stripes and blocks. */
 static void test_thin(void **state) {
     (void)state;
-    ls_pool *pools[4];
-    open_pools(pools);
     for (int turn = 0; turn < 60; turn++) {
         size_t few = 1 + below(9), many = 100 + below(700), k = below(200);
         problem p;
         open_problem(&p, (ls_gemm_form)(turn % 3), turn % 2 ? few : many, turn % 2 ? many : few, k,
                      1 + (int)below(turn % 4 ? 1 : 9), (unsigned)below(128));
-        check_everywhere(&p, pools, 4);
+        check_everywhere(&p);
         close_problem(&p);
     }
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
 /* Larger than one chunk in every direction; slices longer than a pass; chains apart from C that outlive a chunk. */
 static void test_chunks(void **state) {
     (void)state;
-    ls_pool *pools[4];
-    open_pools(pools);
-    static const size_t shapes[][3] = {{900, 33, 40}, {13, 1700, 30}, {9, 14, 5000}, {130, 200, 2100}, {780, 20, 2050}};
+    static const size_t shapes[][3] = {{900, 33, 40},    {13, 1700, 30}, {9, 14, 5000},
+                                       {130, 200, 2100}, {800, 9, 4096}, {9, 1600, 4096}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int slices = 1; slices <= 7; slices += 6) {
             problem p;
             open_problem(&p, (ls_gemm_form)below(3), shapes[i][0], shapes[i][1], shapes[i][2], slices,
                          (unsigned)(i == 2 ? 32 | 2 | 1 : below(8)));
-            check_everywhere(&p, pools, 4);
+            check_everywhere(&p);
             close_problem(&p);
         }
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
 /* A chain cut into calls is the chain: any cut of K gives the bits of one call. */
@@ -310,8 +179,6 @@ static void note_row(void *ctx, float *c, size_t row, size_t column, size_t colu
 
 static void test_finish(void **state) {
     (void)state;
-    ls_pool *pools[4];
-    open_pools(pools);
     problem p;
     open_problem(&p, LS_GEMM_NT, 70, 215, 100, 4, 6);
     float *c = room(p.c_elems * sizeof(float));
@@ -332,7 +199,6 @@ static void test_finish(void **state) {
     free(scratch);
     free(c);
     close_problem(&p);
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
 }
 
 /* Against double: the error of a chain of n roundings grows like √n; 4·√k·2^−24 relative to Σ|a·b|, generously. */
@@ -356,17 +222,28 @@ static void test_accuracy(void **state) {
 /* One slice with all that may come together: the chain goes on from C, which is a sibling too, behind a chunk of K. */
 static void test_all_together(void **state) {
     (void)state;
-    ls_pool *pools[4];
-    open_pools(pools);
     static const size_t shapes[][3] = {{20, 40, 30}, {20, 40, 2500}, {5, 40, 300}, {40, 5, 300}, {20, 40, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         problem p;
         open_problem(&p, (ls_gemm_form)(i % 3), shapes[i][0], shapes[i][1], shapes[i][2], 1, 1 | 2 | 4 | 32 | 64);
         assert_true(p.g.accumulate && p.g.siblings > 0 && p.own >= 0 && p.g.bias);
-        check_everywhere(&p, pools, 4);
+        check_everywhere(&p);
         close_problem(&p);
     }
-    for (int i = 0; i < 4; i++) ls_pool_destroy(pools[i]);
+}
+
+/* No rows or no columns: nothing is touched. */
+static void test_nothing(void **state) {
+    (void)state;
+    ls_gemm_kernels list[KERNELS];
+    int n = list_kernels(list);
+    float c = 5.0f;
+    for (int i = 0; i < n; i++) {
+        ls_gemm no_rows = {.m = 0, .n = 9, .k = 3, .c = &c}, no_columns = {.m = 9, .n = 0, .k = 3, .c = &c};
+        ls_gemm_run(&list[i], &no_rows, NULL, NULL);
+        ls_gemm_run(&list[i], &no_columns, NULL, NULL);
+    }
+    assert_true(c == 5.0f);
 }
 
 /* The same on ARM64 and x86-64. */
@@ -406,7 +283,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
         cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
-        cmocka_unit_test(test_finish),        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_finish),        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_golden),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "model/model.h"
 #include "model/shape_file.h"
+#include "shapes.h"
 
 /* ---- presets ----------------------------------------------------------------------------------------------------- */
 
@@ -142,23 +143,6 @@ static void test_an_odd_head_size_is_fine_without_rotation(void **state) {
 
 /* ---- own files --------------------------------------------------------------------------------------------------- */
 
-static ls_shape read_text(const char *source, const char *text) {
-    ls_shape shape;
-    ls_status status = ls_shape_parse(source, text, strlen(text), &shape);
-    if (status != LS_OK) fail_msg("%s gave '%s'", text, ls_status_message());
-    return shape;
-}
-
-static void refuse_text(const char *source, const char *text, const char *part) {
-    ls_shape shape = {.V = 77};
-    ls_status status = ls_shape_parse(source, text, strlen(text), &shape);
-    if (status != LS_ERR_INPUT || !strstr(ls_status_message(), part))
-        fail_msg("%s\n%s: wanted '%s', got '%s'", text, ls_status_name(status), part, ls_status_message());
-    if (strncmp(ls_status_message(), source, strlen(source)) != 0)
-        fail_msg("'%s' does not name the file", ls_status_message());
-    assert_int_equal(shape.V, 77);
-}
-
 static void test_a_file_alone_needs_the_sizes_and_no_more(void **state) {
     (void)state;
     ls_shape gpt = read_text(
@@ -229,17 +213,6 @@ static void test_bad_shape_files_are_refused(void **state) {
 #undef SIZES
 }
 
-static void assert_same(const ls_shape *a, const ls_shape *b) {
-    assert_string_equal(a->name, b->name);
-    assert_true(a->arch == b->arch && a->V == b->V && a->C == b->C && a->L == b->L && a->H == b->H && a->T == b->T);
-    assert_true(a->kv_heads == b->kv_heads && a->head_size == b->head_size && a->hidden == b->hidden);
-    assert_true(a->tied == b->tied && a->attention_bias == b->attention_bias && a->mlp_bias == b->mlp_bias);
-    assert_true(a->eps == b->eps && a->init_std == b->init_std && a->rope.base == b->rope.base);
-    assert_true(a->rope.scaled == b->rope.scaled && a->rope.factor == b->rope.factor);
-    assert_true(a->rope.low_factor == b->rope.low_factor && a->rope.high_factor == b->rope.high_factor);
-    assert_int_equal(a->rope.original_T, b->rope.original_T);
-}
-
 static void test_our_own_form_reads_back(void **state) {
     (void)state;
     for (int i = 0; ls_shape_preset_name(i); i++) {
@@ -293,98 +266,6 @@ static void test_bad_yaml_is_refused(void **state) {
 }
 #endif
 
-/* ---- Hugging Face ------------------------------------------------------------------------------------------------ */
-
-#define GPT2_SIZES                                                                                                     \
-    "\"model_type\":\"gpt2\",\"vocab_size\":300,\"n_embd\":60,\"n_layer\":2,\"n_head\":3,\"n_positions\":17"
-#define LLAMA_SIZES                                                                                                    \
-    "\"model_type\":\"llama\",\"vocab_size\":300,\"hidden_size\":64,\"intermediate_size\":172,\"num_hidden_layers\":"  \
-    "2,"                                                                                                               \
-    "\"num_attention_heads\":4,\"max_position_embeddings\":128"
-
-static void test_hugging_face_gpt2(void **state) {
-    (void)state;
-    ls_shape a = read_text("models/little/config.json", "{" GPT2_SIZES "}");
-    assert_string_equal(a.name, "little");
-    assert_true(a.arch == LS_ARCH_GPT2 && a.V == 300 && a.C == 60 && a.L == 2 && a.H == 3 && a.T == 17);
-    assert_true(a.hidden == 240 && a.head_size == 20 && a.kv_heads == 3 && a.tied && a.attention_bias && a.mlp_bias);
-    ls_shape b = read_text("config.json", "{" GPT2_SIZES ",\"n_inner\":77,\"layer_norm_epsilon\":1e-6,"
-                                          "\"tie_word_embeddings\":false,\"activation_function\":\"gelu_pytorch_tanh\","
-                                          "\"initializer_range\":0.01,\"resid_pdrop\":0.1,\"whatever\":[1,{}]}");
-    assert_true(b.hidden == 77 && b.eps == 1e-6 && !b.tied && b.init_std == 0.01);
-}
-
-static void test_hugging_face_llama(void **state) {
-    (void)state;
-    ls_shape a = read_text("config.json", "{" LLAMA_SIZES "}");
-    assert_true(a.arch == LS_ARCH_LLAMA && a.V == 300 && a.C == 64 && a.L == 2 && a.H == 4 && a.T == 128);
-    assert_true(a.hidden == 172 && a.head_size == 16 && a.kv_heads == 4 && !a.tied && !a.attention_bias);
-    assert_true(a.eps == 1e-6 && a.rope.base == 10000 && !a.rope.scaled);
-    ls_shape b =
-        read_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":2,\"head_dim\":32,\"rms_norm_eps\":1e-5,"
-                                 "\"tie_word_embeddings\":true,\"attention_bias\":true,\"mlp_bias\":true,"
-                                 "\"rope_theta\":500000,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":32.0,"
-                                 "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
-                                 "\"original_max_position_embeddings\":64}}");
-    assert_true(b.kv_heads == 2 && b.head_size == 32 && b.eps == 1e-5 && b.tied && b.attention_bias && b.mlp_bias);
-    assert_true(b.rope.base == 500000 && b.rope.scaled && b.rope.factor == 32 && b.rope.original_T == 64);
-    ls_shape c = read_text("config.json", "{" LLAMA_SIZES ",\"rope_parameters\":{\"rope_type\":\"llama3\","
-                                          "\"rope_theta\":2000.0,\"factor\":2,\"low_freq_factor\":1,"
-                                          "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}");
-    assert_true(c.rope.base == 2000 && c.rope.scaled && c.rope.factor == 2);
-    ls_shape d = read_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":null,\"head_dim\":null,"
-                                          "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":123}}");
-    assert_true(d.rope.base == 123 && !d.rope.scaled && d.head_size == 16);
-}
-
-static void test_what_hugging_face_has_and_we_have_not(void **state) {
-    (void)state;
-    refuse_text("config.json", "{\"model_type\":\"bert\"}",
-                "the model type \"bert\" is not supported; \"gpt2\" and \"llama\" are");
-    refuse_text("config.json", "{\"architectures\":[\"X\"]}", "field \"model_type\" is missing");
-    refuse_text("config.json", "{\"model_type\":\"gpt2\"}", "field \"vocab_size\" is missing");
-    refuse_text("config.json", "{\"model_type\":7}", "\"model_type\" is a whole number");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"activation_function\":\"relu\"}",
-                "\"activation_function\" is \"relu\"");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"activation_function\":\"gelu\"}", "supported are \"gelu_new\"");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"scale_attn_weights\":false}", "\"scale_attn_weights\" is false");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "only false is supported");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"reorder_and_upcast_attn\":true}", "\"reorder_and_upcast_attn\"");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"add_cross_attention\":true}", "\"add_cross_attention\"");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"quantization_config\":{}}", "quantized weights are not supported");
-    refuse_text("config.json",
-                "{\"model_type\":\"gpt2\",\"vocab_size\":3,\"n_embd\":61,\"n_layer\":1,\"n_head\":3,\"n_positions\":1}",
-                "\"n_head\" (3) must divide \"n_embd\" (61)");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\"");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":3}", "4 heads cannot share 3 kv-heads");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":0}", "kv-heads is 0");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"head_dim\":15}", "head-size is 15");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"sliding_window\":64}", "windows of attention are not supported");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"partial_rotary_factor\":0.5}", "only 1 is supported");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
-                "\"rope_scaling\": the type \"linear\" is not supported");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_parameters\":{\"rope_type\":\"yarn\"}}",
-                "\"rope_parameters\": the type \"yarn\" is not supported");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":{\"rope_type\":\"llama3\"}}",
-                "\"factor\" is missing");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":[]}", "must be null or an object");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_theta\":0}", "rope-base is 0");
-}
-
-static void test_hugging_face_form_reads_back(void **state) {
-    (void)state;
-    for (int i = 0; ls_shape_preset_name(i); i++) {
-        ls_shape shape, back;
-        assert_int_equal(ls_shape_preset(ls_shape_preset_name(i), &shape), LS_OK);
-        json_t *json = ls_shape_to_hf(&shape);
-        char source[96];
-        snprintf(source, sizeof source, "x/%s/config.json", shape.name);
-        assert_int_equal(ls_shape_from_json(json, source, &back), LS_OK);
-        assert_same(&shape, &back);
-        json_decref(json);
-    }
-}
-
 static void test_files(void **state) {
     (void)state;
     char path[] = "/tmp/test_shape-XXXXXX.json";
@@ -416,10 +297,6 @@ int main(void) {
         cmocka_unit_test(test_yaml_says_the_same_as_json),
         cmocka_unit_test(test_bad_yaml_is_refused),
 #endif
-        cmocka_unit_test(test_hugging_face_gpt2),
-        cmocka_unit_test(test_hugging_face_llama),
-        cmocka_unit_test(test_what_hugging_face_has_and_we_have_not),
-        cmocka_unit_test(test_hugging_face_form_reads_back),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

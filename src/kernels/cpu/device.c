@@ -1,13 +1,14 @@
 /* device.c: the CPU as a device: plain memory, and a queue that is always empty because every call runs to its end. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/peak.h"
 
-enum { ALIGN_BYTES = 64, COPY_GRAIN_BYTES = 256 * 1024 };
+enum { ALIGN_BYTES = 64, COPY_GRAIN_BYTES = 256 * 1024, HUGE_BYTES = 2 << 20, HUGE_FROM_BYTES = 8 << 20 };
 
 static ls_cpu_device *cpu_of(ls_device *device) { return (ls_cpu_device *)(void *)device; }
 
@@ -41,10 +42,15 @@ size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* NULL when there is no such amount. */
+/* NULL when there is no such amount. Large blocks are in large pages where the system has them: rows far apart then need
+ * far fewer translations of addresses. It is only advice. */
 static void *aligned_memory(size_t bytes) {
-    if (bytes > SIZE_MAX - ALIGN_BYTES || ls_memory_check(bytes) != LS_OK) return NULL;
-    return aligned_alloc(ALIGN_BYTES, bytes / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES);
+    size_t align = bytes >= HUGE_FROM_BYTES ? HUGE_BYTES : ALIGN_BYTES;
+    if (bytes > SIZE_MAX - align || ls_memory_check(bytes) != LS_OK) return NULL;
+    size_t whole = bytes / align * align + align;
+    void *memory = aligned_alloc(align, whole);
+    if (memory && align == HUGE_BYTES) (void)madvise(memory, whole, MADV_HUGEPAGE);
+    return memory;
 }
 
 ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out) {
