@@ -11,8 +11,6 @@
 #include "kernels/gemm.h"
 
 #include <assert.h>
-#include <stdint.h>
-#include <string.h>
 
 #include "kernels/gemm_pack.h"
 #include "kernels/gemm_thin.h"
@@ -58,9 +56,7 @@ static size_t tile_slots_elems(const job *j) {
 
 static void open_job(job *j, const ls_gemm_kernels *kernels, const ls_gemm *g) {
     *j = (job){.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1};
-    assert(j->slices <= LS_GEMM_SLICES_MAX && kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
-    assert(j->slices == 1 || (g->bounds && !g->accumulate));
-    assert(g->siblings >= 0 && g->siblings <= LS_GEMM_SIBLINGS_MAX);
+    assert(kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
     j->plain_bounds[1] = g->k;
     j->kc = equal_part(g->k ? g->k : 1, CHUNK_K, 1);
     j->mc = equal_part(g->m, down(CHUNK_A / j->kc, kernels->mr), kernels->mr);
@@ -284,6 +280,8 @@ static void run_chunk(job *j, ls_pool *pool, bool *b_is_packed) {
 }
 
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch) {
+    assert(g->slices <= LS_GEMM_SLICES_MAX && (g->slices <= 1 || (g->bounds && !g->accumulate)));
+    assert(g->siblings >= 0 && g->siblings <= LS_GEMM_SIBLINGS_MAX);
     if (g->m == 0 || g->n == 0) return;
     if (ls_gemm_is_thin(g)) {
         ls_gemm_thin_run(kernels, g, pool);

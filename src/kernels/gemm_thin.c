@@ -96,8 +96,7 @@ static void run_some(const thin *t, stripe *s, size_t k0, size_t k) {
         for (size_t column = direct; column < s->columns; column += BLOCK_COLUMNS) run_block(t, s, k0, k, i, column);
 }
 
-/* ---- the tree, siblings, bias --------------------------------------------------------------------------------------
- */
+/* ---- the tree, siblings, bias ------------------------------------------------------------------------------------ */
 
 static void add_left(float *to, const float *left, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = left[i] + to[i];

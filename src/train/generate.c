@@ -34,6 +34,7 @@ int32_t ls_generate_draw(const ls_generate_options *options, const float *logits
     for (size_t i = 0; i < V; i++) scratch[i] = (ls_choice){logits[i], (int32_t)i};
     qsort(scratch, V, sizeof *scratch, before);
     size_t count = options->top_k > 0 && (size_t)options->top_k < V ? (size_t)options->top_k : V;
+    while (count > 1 && scratch[count - 1].logit != scratch[count - 1].logit) count--; /* NaN stands last */
     double total = 0, kept = 0;
     for (size_t i = 0; i < count; i++)
         total += ls_exp_f64(((double)scratch[i].logit - (double)scratch[0].logit) / options->temperature);
