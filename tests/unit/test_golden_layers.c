@@ -21,7 +21,7 @@
 /* PLAIN: −4 … 4. WILD: any bits, with zeros, subnormals, infinities and NaN among them. */
 typedef enum kind { PLAIN, WILD } kind;
 
-enum { MEMORY = 1 << 19, HASHES = 128, GAP = 3 };
+enum { MEMORY = 1 << 22, HASHES = 128, GAP = 3 };
 
 typedef struct golden {
     const ls_kernels *k;
