@@ -165,8 +165,7 @@ static const ls_kbench_data *prepare(const ls_kbench_env *env, const ls_kbench_c
         size_t elems = stream_elems(c, s, env->quick);
         d->stream[s] = at;
         for (size_t i = 0; i < elems; i += TEMPLATE_ELEMS)
-            memcpy(at + i, env->memory->fresh[c->traits >> s & 1],
-                   min_size(TEMPLATE_ELEMS, elems - i) * sizeof(float));
+            memcpy(at + i, env->memory->fresh[c->traits >> s & 1], min_size(TEMPLATE_ELEMS, elems - i) * sizeof(float));
         at += elems;
     }
     for (uint32_t i = 0; i < d->rows; i++) d->ids[i] = (int32_t)((i * 2654435761u >> 4) % (uint32_t)d->vocabulary);

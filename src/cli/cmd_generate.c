@@ -91,8 +91,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
 
 static ls_status encode(writer *w, ls_tokens *prompt) {
     const char *text = w->opts->prompt;
-    if (!w->tokenizer)
-        return ls_fail(LS_ERR_INPUT, "the model comes without a tokenizer: name one with --tokenizer");
+    if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "the model comes without a tokenizer: name one with --tokenizer");
     if (text) {
         LS_TRY(ls_tokenizer_encode(w->tokenizer, text, strlen(text), LS_ENCODE_SPECIAL, prompt));
         LS_TRY(append(w, text, strlen(text)));
@@ -132,8 +131,8 @@ static json_t *json_text(const writer *w) {
 }
 
 static ls_status print_json(const writer *w, double seconds) {
-    json_t *object = json_pack("{s:o, s:I, s:f}", "text", json_text(w), "tokens", (json_int_t)w->tokens,
-                               "tokens_per_s", (double)w->tokens / seconds);
+    json_t *object = json_pack("{s:o, s:I, s:f}", "text", json_text(w), "tokens", (json_int_t)w->tokens, "tokens_per_s",
+                               (double)w->tokens / seconds);
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the text");

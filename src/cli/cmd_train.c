@@ -115,7 +115,8 @@ static ls_status open_device(session *s) {
     return ls_device_open_cpu(s->placement.threads, ls_placement_cpus(&s->placement, 0), NULL, &s->device);
 }
 
-/* ---- where the run begins ------------------------------------------------------------------------------------------ */
+/* ---- where the run begins ------------------------------------------------------------------------------------------
+ */
 
 static ls_status begin(session *s) {
     if (s->opts->resume) {
@@ -146,16 +147,16 @@ static ls_status open_run(session *s) {
     return ls_run_dir_open_metrics(s->dir, s->trainer->step, &s->metrics);
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------------- */
+/* ---- telling -------------------------------------------------------------------------------------------------------
+ */
 
 static void print_header(const session *s) {
     const ls_settings *set = &s->settings;
     const ls_arena *arena = ls_stage_arena(s->trainer->stage);
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(s->trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
-    printf("data      %.3f M tokens in an epoch of %llu sequences%s\n",
-           (double)s->trainer->sampler.tokens / 1e6, (unsigned long long)s->trainer->sampler.windows,
-           s->trainer->has_val ? "" : "; none for evaluation");
+    printf("data      %.3f M tokens in an epoch of %llu sequences%s\n", (double)s->trainer->sampler.tokens / 1e6,
+           (unsigned long long)s->trainer->sampler.windows, s->trainer->has_val ? "" : "; none for evaluation");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
            s->trainer->settings.micro, set->groups, set->slices);
     printf("memory    %.1f MiB: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
@@ -229,8 +230,9 @@ static ls_status pin_open_values(ls_options *o, const ls_settings *set) {
     const struct {
         ls_option_id id;
         int64_t value;
-    } open[] = {{LS_OPT_seq, (int64_t)set->T},     {LS_OPT_global_batch, (int64_t)set->B}, {LS_OPT_groups, set->groups},
-                {LS_OPT_slices, set->slices},      {LS_OPT_warmup, set->lr.warmup_steps},  {LS_OPT_eval_every, set->eval_every}};
+    } open[] = {{LS_OPT_seq, (int64_t)set->T},         {LS_OPT_global_batch, (int64_t)set->B},
+                {LS_OPT_groups, set->groups},          {LS_OPT_slices, set->slices},
+                {LS_OPT_warmup, set->lr.warmup_steps}, {LS_OPT_eval_every, set->eval_every}};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         char text[32];
         if (o->source[open[i].id].origin != LS_ORIGIN_DEFAULT) continue;
@@ -245,7 +247,8 @@ static ls_status set_up(session *s, ls_options *pinned) {
     LS_TRY(check_options(o));
     LS_TRY(ls_start_open(model_name(o), &s->start));
     if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
-        return ls_options_fail(o, LS_OPT_fork, "this is no run and no checkpoint; begin from other weights with --model");
+        return ls_options_fail(o, LS_OPT_fork,
+                               "this is no run and no checkpoint; begin from other weights with --model");
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     LS_TRY(pin_open_values(pinned, &s->settings));
     LS_TRY(choose_out(s));

@@ -10,7 +10,8 @@ static ls_status check_options(const ls_options *o) {
     if (o->workers > 1 || ls_cli_place_get().size > 1)
         return ls_fail(LS_ERR_INPUT, "this runs as one worker on all cores: leave --workers and mpirun out");
     if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command has no timeline: leave it out");
-    if (!o->model) return ls_fail(LS_ERR_INPUT, "name a model with weights: --model RUN, CHECKPOINT or Hugging Face folder");
+    if (!o->model)
+        return ls_fail(LS_ERR_INPUT, "name a model with weights: --model RUN, CHECKPOINT or Hugging Face folder");
     return LS_OK;
 }
 
@@ -29,15 +30,15 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     LS_TRY(check_options(o));
     LS_TRY(ls_start_open(o->model, &out->start));
     if (!out->start.weights) {
-        status = ls_options_fail(o, LS_OPT_model, "this is a shape without weights; name a run, a checkpoint or a "
-                                                  "Hugging Face folder");
+        status = ls_options_fail(o, LS_OPT_model,
+                                 "this is a shape without weights; name a run, a checkpoint or a "
+                                 "Hugging Face folder");
         goto out;
     }
     LS_TRY_OUT(choose_T(o, T, out));
     LS_TRY_OUT(ls_start_tokenizer(&out->start, o->tokenizer, &out->tokenizer));
     LS_TRY_OUT(ls_placement_make(1, (int)o->threads, o->pin, &out->placement));
-    LS_TRY_OUT(
-        ls_device_open_cpu(out->placement.threads, ls_placement_cpus(&out->placement, 0), NULL, &out->device));
+    LS_TRY_OUT(ls_device_open_cpu(out->placement.threads, ls_placement_cpus(&out->placement, 0), NULL, &out->device));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&out->start.shape);
     LS_TRY_OUT(ls_model_create(&out->start.shape, slices, &out->model));
     ls_stage_setup setup = {.B = micro, .T = out->T, .micro = micro, .G = 1};

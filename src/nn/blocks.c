@@ -34,7 +34,8 @@ size_t ls_model_elems(const ls_model *model) {
 ls_block_cost ls_model_block_cost(const ls_model *model, int b, size_t B, size_t T) {
     const ls_block *block = &model->blocks[b];
     ls_block_cost cost = block->kind->cost(block, &model->shape, B, T);
-    for (int i = 0; i < block->nparams; i++) cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
+    for (int i = 0; i < block->nparams; i++)
+        cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
     if (block->table && block->table != &block->param[block->nparams - 1])
         cost.weight_bytes += (double)ls_param_elems(block->table) * sizeof(float);
     ls_nn nn = {.shape = &model->shape, .S = model->S, .B = B, .T = T};

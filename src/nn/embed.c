@@ -33,14 +33,15 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     size_t period = nn->first > 0 ? nn->shape->T : nn->T;
-    LS_TRY(nn->ops->embed_forward(nn->device, y, nn->shape->C, block->param[0].w, positions, nn->first, period,
-                                  &tokens));
+    LS_TRY(
+        nn->ops->embed_forward(nn->device, y, nn->shape->C, block->param[0].w, positions, nn->first, period, &tokens));
     return ls_nn_residual(nn, y, NULL, y, 0);
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* The sums of a step are added to the rows that its tokens name; other rows are absent, which −0 stands for (rule 9). */
+/* The sums of a step are added to the rows that its tokens name; other rows are absent, which −0 stands for (rule 9).
+ */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
     size_t row = step->first * nn->T, elems = ls_param_elems(table), C = nn->shape->C;

@@ -13,9 +13,7 @@ void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G) {
     plan->depth = 0;
 }
 
-static size_t group_begin(const ls_grad_plan *plan, int g) {
-    return ls_slice_begin(plan->B, plan->G, g);
-}
+static size_t group_begin(const ls_grad_plan *plan, int g) { return ls_slice_begin(plan->B, plan->G, g); }
 
 static int group_of(const ls_grad_plan *plan, size_t sequence) {
     int low = 0, high = plan->G - 1;

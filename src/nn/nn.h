@@ -27,17 +27,17 @@ typedef struct ls_dropout {
 
 /* Memory that a block needs only while it runs; pieces of different phases share their place. */
 typedef struct ls_scratch {
-    float *norm;        /* [rows][C] what a norm gives */
-    float *dnorm;       /* [rows][C] its gradient */
-    float *branch;      /* [rows][C] what goes to the residual stream, and its gradient */
-    float *wide;        /* [rows][hidden] output of the activation */
-    float *dact;        /* [rows][hidden] its gradient, where dwide cannot hold it */
-    float *dwide;       /* [rows][width of the MLP] */
-    float *dheads;      /* [rows][query width] */
-    float *dqkv;        /* [rows][qkv width] */
-    float *dots;        /* [B][H][T] */
-    float *logits;      /* [rows][V] */
-    float *loss;        /* [rows] */
+    float *norm;   /* [rows][C] what a norm gives */
+    float *dnorm;  /* [rows][C] its gradient */
+    float *branch; /* [rows][C] what goes to the residual stream, and its gradient */
+    float *wide;   /* [rows][hidden] output of the activation */
+    float *dact;   /* [rows][hidden] its gradient, where dwide cannot hold it */
+    float *dwide;  /* [rows][width of the MLP] */
+    float *dheads; /* [rows][query width] */
+    float *dqkv;   /* [rows][qkv width] */
+    float *dots;   /* [B][H][T] */
+    float *logits; /* [rows][V] */
+    float *loss;   /* [rows] */
 } ls_scratch;
 
 typedef struct ls_nn {
@@ -79,7 +79,8 @@ ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int join
 
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const float *dy);
 
-/* ---- norms, of the kind of the shape; stats are [2][rows] ---------------------------------------------------------- */
+/* ---- norms, of the kind of the shape; stats are [2][rows] ----------------------------------------------------------
+ */
 
 ls_status ls_nn_norm(const ls_nn *nn, float *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
 /* dx from dy, and the gradients of w and b. dx is neither dy nor x. */

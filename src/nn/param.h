@@ -53,7 +53,7 @@ typedef struct ls_param {
     double init_std;
     uint32_t number; /* in the model */
 
-    float *w;      /* memory of the device from here on */
+    float *w; /* memory of the device from here on */
     ls_grad grad;
     ls_grad lookup; /* of a tied table: the use as embedding; `grad` is then that of the head, and in the end the sum */
     float *moment[2]; /* of the optimizer; NULL where it has none */

@@ -78,11 +78,8 @@ ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_grad *grad, const float *a
 }
 
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
-    return (ls_token_groups){.T = nn->T,
-                             .slices = nn->S,
-                             .groups = step->groups,
-                             .bounds = step->bounds,
-                             .accumulate = step->accumulate};
+    return (ls_token_groups){
+        .T = nn->T, .slices = nn->S, .groups = step->groups, .bounds = step->bounds, .accumulate = step->accumulate};
 }
 
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const float *dy) {

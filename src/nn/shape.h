@@ -28,13 +28,13 @@ typedef struct ls_shape {
     size_t V, C, L, H;
     size_t T; /* positions: the longest sequence */
     size_t kv_heads, head_size;
-    size_t hidden;             /* of the MLP */
-    bool tied;                 /* the head uses the token table */
-    bool attention_bias;       /* in the projections to q, k, v and from the heads */
-    bool mlp_bias;             /* in the projections of the MLP */
-    double eps;                /* of the norms */
-    double init_std;           /* of the initial weights */
-    ls_rope_shape rope;        /* Llama alone */
+    size_t hidden;       /* of the MLP */
+    bool tied;           /* the head uses the token table */
+    bool attention_bias; /* in the projections to q, k, v and from the heads */
+    bool mlp_bias;       /* in the projections of the MLP */
+    double eps;          /* of the norms */
+    double init_std;     /* of the initial weights */
+    ls_rope_shape rope;  /* Llama alone */
 } ls_shape;
 
 static inline bool ls_shape_is_llama(const ls_shape *shape) { return shape->arch == LS_ARCH_LLAMA; }

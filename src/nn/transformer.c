@@ -61,8 +61,8 @@ static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) 
     ls_block_add(block, cut(ls_param_matrix("mlp.in.weight", rows, shape->C, shape->init_std), shape->hidden, parts,
                             (size_t[]){1, 1}));
     if (shape->mlp_bias)
-        ls_block_add(
-            block, cut(ls_param_vector("mlp.in.bias", rows, LS_INIT_ZEROS), shape->hidden, parts, (size_t[]){1, 1}));
+        ls_block_add(block,
+                     cut(ls_param_vector("mlp.in.bias", rows, LS_INIT_ZEROS), shape->hidden, parts, (size_t[]){1, 1}));
     ls_block_add(block, cut(ls_param_matrix("mlp.out.weight", shape->hidden, shape->C, out_std), shape->hidden, 1,
                             (size_t[]){1}));
     if (shape->mlp_bias) ls_block_add(block, ls_param_vector("mlp.out.bias", shape->C, LS_INIT_ZEROS));

@@ -8,9 +8,11 @@
  *
  * A training step is
  *
- *     ls_stage_step_begin → ls_stage_micro_batch, ascending, until all sequences of the batch are in → ls_stage_step_end
+ *     ls_stage_step_begin → ls_stage_micro_batch, ascending, until all sequences of the batch are in →
+ * ls_stage_step_end
  *
- * after which slot 0 of every parameter holds its gradient, not yet scaled (rule 11). Steady state allocates nothing. */
+ * after which slot 0 of every parameter holds its gradient, not yet scaled (rule 11). Steady state allocates nothing.
+ */
 #ifndef LS_PARALLEL_STAGE_H
 #define LS_PARALLEL_STAGE_H
 
@@ -70,7 +72,8 @@ ls_status ls_stage_evaluate(ls_stage *stage, size_t B, size_t T, const int32_t *
  * the last position to the host, V of them. first + rows ≤ setup's T. */
 ls_status ls_stage_extend(ls_stage *stage, size_t first, size_t rows, const int32_t *ids, float *logits);
 
-/* XXH3-128 of the weights: the hash of the hashes of blocks of 1024 elements, slice by slice, in model order (rule 8). */
+/* XXH3-128 of the weights: the hash of the hashes of blocks of 1024 elements, slice by slice, in model order (rule 8).
+ */
 ls_status ls_stage_hash(ls_stage *stage, char text[33]);
 
 ls_model *ls_stage_model(const ls_stage *stage);

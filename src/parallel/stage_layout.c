@@ -28,7 +28,8 @@ static void lay_params(ls_stage *stage, ls_arena *arena) {
         ls_param *param = ls_model_param(stage->model, i);
         param->w = take(arena, "parameters", param->rows, param->columns);
     }
-    for (int i = 0; stage->setup.train && i < count; i++) lay_param_grads(stage, arena, ls_model_param(stage->model, i));
+    for (int i = 0; stage->setup.train && i < count; i++)
+        lay_param_grads(stage, arena, ls_model_param(stage->model, i));
     for (int i = 0; i < count; i++) {
         ls_param *param = ls_model_param(stage->model, i);
         for (int m = 0; m < 2; m++)

@@ -70,7 +70,8 @@ ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed) {
     return LS_OK;
 }
 
-/* ---- blocks of 1024 elements, slice by slice ----------------------------------------------------------------------- */
+/* ---- blocks of 1024 elements, slice by slice -----------------------------------------------------------------------
+ */
 
 static size_t blocks_of(size_t elems) { return (elems + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK; }
 
@@ -80,8 +81,8 @@ static ls_status square_param(ls_stage *stage, const ls_param *param, ls_exact_s
     for (int i = 0; i < slices; i++) {
         size_t begin = ls_param_slice_row(param, stage->model->S, i) * param->columns;
         size_t end = ls_param_slice_row(param, stage->model->S, i + 1) * param->columns;
-        LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares + done, param->grad.slot[0] + begin,
-                                          end - begin));
+        LS_TRY(
+            stage->nn.ops->square_sums(stage->device, stage->squares + done, param->grad.slot[0] + begin, end - begin));
         done += blocks_of(end - begin);
     }
     LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, done * sizeof(double)));

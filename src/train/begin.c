@@ -10,9 +10,7 @@ enum { CHANGES_MAX = 16 };
 
 static const char *const start_fields[] = {"start", "start-step", "start-samples"};
 
-ls_status ls_begin_seed(ls_trainer *trainer) {
-    return ls_stage_init_weights(trainer->stage, trainer->settings.seed);
-}
+ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trainer->stage, trainer->settings.seed); }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
@@ -89,8 +87,7 @@ ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir
     int64_t step;
     char *skipped = NULL;
     ls_status status = ls_store_newest_sound(store, NULL, NULL, &step, &skipped);
-    if (status == LS_OK && skipped && *skipped)
-        ls_log_warn("%s; going on from step %lld", skipped, (long long)step);
+    if (status == LS_OK && skipped && *skipped) ls_log_warn("%s; going on from step %lld", skipped, (long long)step);
     free(skipped);
     if (status != LS_OK) return status;
     return resume_at(trainer, store, step, identity);
@@ -99,8 +96,7 @@ ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 /* The position in the data goes on where it is the same data, cut the same way. */
-static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent,
-                               int64_t samples) {
+static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent, int64_t samples) {
     static const char *const data_fields[] = {"data", "val-fraction", "seq", "seed"};
     ls_identity_change changes[CHANGES_MAX];
     size_t count = ls_identity_diff(identity, parent, changes, CHANGES_MAX);
@@ -125,8 +121,9 @@ ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *i
     LS_TRY_OUT(ls_saved_identity(checkpoint, parent));
     LS_TRY_OUT(ls_load(trainer, checkpoint));
     if (trainer->step >= trainer->settings.steps) {
-        status = ls_fail(LS_ERR_INPUT, "%s has %lld steps already, and --steps, which counts them, is %lld: ask for more",
-                         ls_weights_path(weights), (long long)trainer->step, (long long)trainer->settings.steps);
+        status =
+            ls_fail(LS_ERR_INPUT, "%s has %lld steps already, and --steps, which counts them, is %lld: ask for more",
+                    ls_weights_path(weights), (long long)trainer->step, (long long)trainer->settings.steps);
         goto out;
     }
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));

@@ -66,8 +66,9 @@ static ls_status print_sample(run *r) {
     size_t bytes;
     sample s = {.count = loop->prompt_tokens};
     s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
-    if (!s.ids) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens",
-                               (long long)loop->sample.max_tokens);
+    if (!s.ids)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens",
+                       (long long)loop->sample.max_tokens);
     for (size_t i = 0; i < loop->prompt_tokens; i++) s.ids[i] = loop->prompt[i];
     LS_TRY_OUT(ls_generate(r->trainer->stage, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
                            keep_token, &s));
@@ -90,8 +91,7 @@ static ls_status save(run *r) {
     LS_TRY(ls_metrics_sync(loop->metrics));
     LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
     r->saved_step = r->trainer->step;
-    snprintf(note, sizeof note, "step %lld | saved in %.1f s", (long long)r->trainer->step,
-             ls_clock_seconds() - start);
+    snprintf(note, sizeof note, "step %lld | saved in %.1f s", (long long)r->trainer->step, ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }
 

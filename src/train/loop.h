@@ -1,7 +1,7 @@
 /* loop.h: a training run around a trainer: progress, evaluations, samples, metrics, checkpoints, an orderly stop.
  *
- * Writes to the stream it is given. A step's line comes after its metrics, a checkpoint after the lines of its steps, so
- * what a run directory says was done was done. Ends with LS_OK, or as ls_stop_status() says after a signal: then the
+ * Writes to the stream it is given. A step's line comes after its metrics, a checkpoint after the lines of its steps,
+ * so what a run directory says was done was done. Ends with LS_OK, or as ls_stop_status() says after a signal: then the
  * step was finished and saved. */
 #ifndef LS_TRAIN_LOOP_H
 #define LS_TRAIN_LOOP_H
@@ -25,7 +25,7 @@ typedef struct ls_loop {
     size_t prompt_tokens;
     double peak_flops_s; /* of this machine; 0: MFU is not known */
     FILE *out;
-    double last_loss; /* of the last step: a result */
+    double last_loss;     /* of the last step: a result */
     double last_val_loss; /* NaN before the first evaluation */
 } ls_loop;
 

@@ -126,9 +126,8 @@ static ls_status put_state(ls_store_save *save, ls_trainer *trainer, const ls_id
     LS_TRY(ls_identity_to_json(identity, &fields));
     json_t *state = json_pack("{s:i, s:I, s:I, s:I, s:s, s:s?, s:o, s:o}", "format", 1, "step",
                               (json_int_t)trainer->step, "updates", (json_int_t)trainer->updates, "samples",
-                              (json_int_t)ls_trainer_samples(trainer), "weights_xxh128", hash,
-                              "tokenizer", tokenizer, "shape", ls_shape_to_json(&trainer->settings.shape), "identity",
-                              fields);
+                              (json_int_t)ls_trainer_samples(trainer), "weights_xxh128", hash, "tokenizer", tokenizer,
+                              "shape", ls_shape_to_json(&trainer->settings.shape), "identity", fields);
     char *text = state ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the state of the run");
@@ -221,8 +220,7 @@ ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint) {
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
         return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; begin from its weights with --model",
                        ls_checkpoint_path(checkpoint));
-    if (moments > 0)
-        LS_TRY(load_file(trainer->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
+    if (moments > 0) LS_TRY(load_file(trainer->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
     ls_status status = ls_json_get_i64(state, "step", &trainer->step);
     if (status == LS_OK) status = ls_json_get_i64(state, "updates", &trainer->updates);

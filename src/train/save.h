@@ -2,7 +2,8 @@
  *
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
- *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight hash */
+ *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
+ * hash */
 #ifndef LS_TRAIN_SAVE_H
 #define LS_TRAIN_SAVE_H
 

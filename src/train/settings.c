@@ -52,7 +52,9 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     s->lr = (ls_lr_schedule){.peak = o->lr,
                              .min_fraction = o->lr_min,
                              .decay_fraction = o->lr_decay,
-                             .warmup_steps = is_given(o, LS_OPT_warmup) ? o->warmup : s->steps / 10 < 100 ? s->steps / 10 : 100,
+                             .warmup_steps = is_given(o, LS_OPT_warmup) ? o->warmup
+                                             : s->steps / 10 < 100      ? s->steps / 10
+                                                                        : 100,
                              .total_steps = s->steps};
     LS_TRY(ls_lr_kind_parse(o->lr_schedule, &s->lr.kind));
     LS_TRY(ls_adamw_options_check(&s->optimizer.adamw));

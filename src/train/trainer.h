@@ -21,10 +21,10 @@ typedef struct ls_trainer {
     ls_sampler sampler, val_sampler;
     uint64_t val_first; /* token of the corpus with which validation begins */
     bool has_val;
-    int64_t step;    /* done */
-    int64_t base_step; /* of a fork: where it began, */
+    int64_t step;          /* done */
+    int64_t base_step;     /* of a fork: where it began, */
     uint64_t base_samples; /* and the position in the data there */
-    int64_t updates; /* of the optimizer */
+    int64_t updates;       /* of the optimizer */
     ls_adamw_powers powers;
     int32_t *ids, *targets; /* of a micro-batch, host */
     int32_t *window;

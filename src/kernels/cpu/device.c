@@ -42,8 +42,8 @@ size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* NULL when there is no such amount. Large blocks are in large pages where the system has them: rows far apart then need
- * far fewer translations of addresses. It is only advice. */
+/* NULL when there is no such amount. Large blocks are in large pages where the system has them: rows far apart then
+ * need far fewer translations of addresses. It is only advice. */
 static void *aligned_memory(size_t bytes) {
     size_t align = bytes >= HUGE_FROM_BYTES ? HUGE_BYTES : ALIGN_BYTES;
     if (bytes > SIZE_MAX - align || ls_memory_check(bytes) != LS_OK) return NULL;
