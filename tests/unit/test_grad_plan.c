@@ -1,5 +1,5 @@
-/* Plans of weight gradients: run on symbols instead of numbers. Every slot holds the text of the sum it stands for, and in
- * the end slot 0 must hold the tree over groups, written by a recursion of its own, however the batch was cut. */
+/* Plans of weight gradients: run on symbols instead of numbers. Every slot holds the text of the sum it stands for, and
+ * in the end slot 0 must hold the tree over groups, written by a recursion of its own, however the batch was cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Initial values: pieces of any size give the same numbers, the numbers are normal, rotary tables are right, and the bits
- * are those of docs/arithmetic.md, computed here once more in plain code. */
+/* Initial values: pieces of any size give the same numbers, the numbers are normal, rotary tables are right, and the
+ * bits are those of docs/arithmetic.md, computed here once more in plain code. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,9 +127,9 @@ static void test_rope(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_formula),
+        cmocka_unit_test(test_pieces),       cmocka_unit_test(test_formula),
         cmocka_unit_test(test_distribution), cmocka_unit_test(test_seeds_and_numbers_differ),
-        cmocka_unit_test(test_constants),  cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_constants),    cmocka_unit_test(test_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
