@@ -1,0 +1,41 @@
+/* fuzz_config.c: any bytes as a config file, in JSON or YAML, for every command. Values that are accepted are accepted
+ * again in the words in which they were kept, and give the same value. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void check(const ls_options *options) {
+    ls_options again;
+    ls_options_defaults(&again);
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        const ls_option_source *source = &options->source[i];
+        const ls_option_info *info = ls_option_info_get((ls_option_id)i);
+        if (source->origin == LS_ORIGIN_DEFAULT) continue;
+        if (ls_options_set(&again, (ls_option_id)i, source->text, LS_ORIGIN_FLAG, 0) != LS_OK) abort();
+        if (info->kind == LS_OPTION_STRING || info->kind == LS_OPTION_ENUM) continue;
+        size_t width = info->kind == LS_OPTION_BOOL ? sizeof(bool) : sizeof(int64_t);
+        if (memcmp((const char *)&again + info->offset, (const char *)options + info->offset, width) != 0) abort();
+    }
+    ls_options_fini(&again);
+}
+
+/* The first byte chooses format and command. A file is read with a NUL behind it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    ls_options options;
+    if (bytes == 0) return 0;
+    char *text = malloc(bytes);
+    if (!text) return 0;
+    memcpy(text, data + 1, bytes - 1);
+    text[bytes - 1] = 0;
+    ls_options_defaults(&options);
+    ls_config_reader reader = {.path = "fuzz", .text = text, .bytes = bytes - 1, .options = &options};
+    reader.command = (ls_command)(data[0] / 2 % LS_COMMAND_COUNT);
+    if ((data[0] % 2 ? ls_config_read_yaml(&reader) : ls_config_read_json(&reader)) == LS_OK) check(&options);
+    ls_options_fini(&options);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,153 @@
+# common.bash: what the tests of training share; sourced by them, with bash.
+#
+# A test makes its own text and its own tiny models, trains in a folder of its own, and compares what a user would compare: the
+# last line of the output, the exit status, what was said, and what is in the run directory.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+
+BUILD=${BUILD:-build}
+TIER=${TIER:-short}
+LOCKSTEP=${LOCKSTEP:-$BUILD/lockstep}
+[ -x "$LOCKSTEP" ] || { echo "$LOCKSTEP is missing: run \`make\`"; exit 1; }
+LOCKSTEP=$(cd "$(dirname "$LOCKSTEP")" && pwd)/$(basename "$LOCKSTEP")
+
+# Options in the environment of whoever runs the tests are not part of them.
+for name in $(env | sed -n 's/^\(LS_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+unset NO_COLOR
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-train.XXXXXX") || exit 1
+export XDG_CACHE_HOME=$scratch/cache
+failures=0
+cases=0
+what=
+child=
+
+# Running: there, and not a zombie.
+is_alive() {
+    local stat
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+    case "${stat##*) }" in Z* | X*) return 1 ;; esac
+}
+
+stop_child() {
+    if [ -n "$child" ] && is_alive "$child"; then kill -KILL "$child" 2>/dev/null; fi
+    child=
+}
+trap 'stop_child; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM HUP
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL $what: $*"
+    sed 's/^/    stdout: /' "$scratch/out" 2>/dev/null | tail -n 5
+    sed 's/^/    stderr: /' "$scratch/err" 2>/dev/null | tail -n 5
+}
+
+case_begin() {
+    what=$1
+    cases=$((cases + 1))
+}
+
+finished() {
+    if [ "$failures" -gt 0 ]; then
+        echo "$failures failures in $cases cases"
+        exit 1
+    fi
+    echo "$cases cases"
+    exit 0
+}
+
+# ---- input -------------------------------------------------------------------------------------------------------------
+
+# $1 lines of text, the same everywhere.
+make_text() {
+    local i
+    for ((i = 1; i <= $1; i++)); do
+        echo "line $i: $((i * i)) quick brown foxes jump over $((i * 7 % 31)) lazy dogs"
+    done
+}
+
+text=$scratch/text.txt
+make_text 150 >"$text"
+
+# Odd sizes on purpose: nothing is a multiple of a vector or of a tile.
+gpt2=$scratch/gpt2.json
+llama=$scratch/llama.json
+echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 2, "heads": 3, "hidden": 50, "positions": 24}' >"$gpt2"
+echo '{"arch": "llama", "vocab": 256, "width": 40, "layers": 2, "heads": 6, "kv-heads": 3, "head-size": 8, "hidden": 44,
+       "positions": 20}' >"$llama"
+
+# ---- running -----------------------------------------------------------------------------------------------------------
+
+status=0
+# train ARGS…: runs it to its end; `status`, $scratch/out and $scratch/err tell what came of it.
+train() {
+    "$LOCKSTEP" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+}
+
+# start ARGS…: in the background, as `child`. A background process of a shell ignores SIGINT unless told otherwise.
+start() {
+    env --default-signal=INT "$LOCKSTEP" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    child=$!
+}
+
+# Waits for the child and gives its status; its end is not news to the shell.
+reap() {
+    wait "$child" 2>/dev/null
+    status=$?
+    child=
+}
+
+# await_steps DIR COUNT: until that many steps are in the metrics of the child's run.
+await_steps() {
+    local count end=$(($(now_ms) + 60000))
+    while
+        count=$(grep -c '"loss"' "$1/metrics.jsonl" 2>/dev/null)
+        [ "${count:-0}" -lt "$2" ]
+    do
+        if [ "$(now_ms)" -gt $end ] || ! is_alive "$child"; then
+            fail "it did not come to step $2"
+            return 1
+        fi
+        sleep 0.01
+    done
+}
+
+expect_status() { [ "$status" -eq "$1" ] || fail "exit status $status, not $1"; }
+expect_said() { grep -Eq -- "$1" "$scratch/err" || fail "it did not say '$1'"; }
+
+# The hash of the weights in the last line of the output; empty where the run did not end as it should.
+weights() { tail -n 1 "$scratch/out" | sed -n 's/^done: steps=[0-9]* loss=[^ ]* weights=xxh128:\([0-9a-f]\{32\}\) identity=[0-9a-f]\{32\}$/\1/p'; }
+
+expect_weights() {
+    local found
+    expect_status 0
+    found=$(weights)
+    [ "$found" = "$1" ] || fail "the weights are ${found:-not there}, not $1"
+}
+
+# ---- run directories ---------------------------------------------------------------------------------------------------
+
+# The steps of a run with their losses, to the bit.
+losses() { sed -n 's/^{"step":\([0-9]*\),"loss":.*"loss_hex":"\([^"]*\)".*/\1 \2/p' "$1/metrics.jsonl"; }
+
+# expect_losses DIR FILE: the metrics have each step once, in order, with the losses of FILE.
+expect_losses() {
+    losses "$1" >"$scratch/losses"
+    cmp -s "$scratch/losses" "$2" || fail "$1/metrics.jsonl differs: $(diff "$scratch/losses" "$2" | head -n 3 | tr '\n' ' ')"
+}
+
+steps_of() { find "$1/checkpoints" -maxdepth 1 -name 'step-*[0-9]' -printf '%f\n' 2>/dev/null | sort; }
+
+# expect_no_leftovers DIR: nothing half-written under a name that a reader would take, and no temporary file.
+expect_no_leftovers() {
+    local folder
+    for folder in "$1"/checkpoints/step-*[0-9]; do
+        [ -e "$folder" ] || continue
+        [ -e "$folder/complete.json" ] || fail "$folder has no marker"
+    done
+    if find "$1" -name '*.tmp*' | grep -q .; then fail "temporary files are left: $(find "$1" -name '*.tmp*' | tr '\n' ' ')"; fi
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# memory.sh: a whole small run, its resume, an evaluation and a text under valgrind: no read of what was not written, no write beyond
+# a block, nothing lost. Long tier.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+if [ "$TIER" != long ]; then
+    echo "valgrind is for the long tier"
+    exit 77
+fi
+command -v valgrind >/dev/null || { echo "valgrind is not installed"; exit 77; }
+if nm "$LOCKSTEP" 2>/dev/null | grep -q __asan_init; then
+    echo "the address sanitizer is in the program: valgrind cannot run it"
+    exit 77
+fi
+
+# checked ARGS…: one command under valgrind.
+checked() {
+    case_begin "valgrind lockstep $1 …"
+    valgrind -q --error-exitcode=97 --leak-check=full --errors-for-leak-kinds=definite --log-file="$scratch/valgrind" \
+        "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+    expect_status 0
+    if [ -s "$scratch/valgrind" ]; then
+        fail "valgrind tells of errors"
+        head -n 40 "$scratch/valgrind"
+    fi
+}
+
+for model in "$gpt2" "$llama"; do
+    for threads in 1 2; do
+        out=$scratch/$(basename "$model" .json)-$threads
+        checked train --model "$model" --data "$text" --steps 3 --seq 11 --global-batch 5 --micro-batch 2 --dropout 0.1 --eval-every 2 \
+            --sample-every 3 --max-tokens 15 --save-every 1 --keep 2 --threads $threads --out "$out" --lr-schedule constant
+        checked train --resume --out "$out" --steps 4
+    done
+    checked eval --model "$out" --data "$text" --seq 20
+    checked generate --model "$out" --prompt 'line 1' --max-tokens 30
+done
+checked train --fork "$out" --out "$scratch/fork" --steps 5 --lr 0.1
+finished

@@ -1,0 +1,198 @@
+/* Settings: defaults that follow from identity fields alone, errors that name the option, and which options make
+ * another experiment. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/shape_file.h"
+#include "train/settings.h"
+
+static ls_shape shape_of(const char *preset) {
+    ls_shape shape;
+    assert_int_equal(ls_shape_preset(preset, &shape), LS_OK);
+    return shape;
+}
+
+/* Names and values in turn, NULL at the end. */
+static ls_status resolve(const ls_shape *shape, const char *const *given, ls_settings *out) {
+    ls_options options;
+    ls_options_defaults(&options);
+    for (; *given; given += 2) {
+        ls_option_id id = ls_option_find(given[0]);
+        assert_in_range(id, 0, LS_OPTION_COUNT - 1);
+        assert_int_equal(ls_options_set(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
+    }
+    ls_status status = ls_settings_resolve(&options, shape, out);
+    ls_options_fini(&options);
+    return status;
+}
+
+#define RESOLVE(shape, out, ...) resolve(shape, (const char *const[]){__VA_ARGS__, NULL}, out)
+
+static void defaults(void **state) {
+    (void)state;
+    ls_settings s;
+    ls_shape tiny = shape_of("tiny"), gpt2 = shape_of("gpt2-124m"), llama = shape_of("llama-8b");
+    const char *const nothing[] = {NULL};
+    assert_int_equal(resolve(&tiny, nothing, &s), LS_OK);
+    assert_int_equal(s.T, 256);
+    assert_int_equal(s.B, 32);
+    assert_int_equal(s.groups, 8);
+    assert_int_equal(s.slices, 8);
+    assert_int_equal(s.steps, 1000);
+    assert_int_equal(s.lr.warmup_steps, 100);
+    assert_int_equal(s.eval_every, 100);
+    assert_int_equal(s.micro, 0);
+    assert_int_equal(resolve(&gpt2, nothing, &s), LS_OK);
+    assert_int_equal(s.T, 1024);
+    assert_int_equal(s.B, 8);
+    /* 131072 positions, of which a sequence takes 1024 unless told otherwise. */
+    assert_int_equal(resolve(&llama, nothing, &s), LS_OK);
+    assert_int_equal(s.T, 1024);
+    assert_int_equal(RESOLVE(&llama, &s, "seq", "100000"), LS_OK);
+    assert_int_equal(s.B, 1);
+    assert_int_equal(s.groups, 1);
+}
+
+static void defaults_follow_other_options(void **state) {
+    (void)state;
+    ls_settings s;
+    ls_shape tiny = shape_of("tiny");
+    const struct {
+        const char *batch;
+        int groups;
+    } cases[] = {{"1", 1}, {"2", 2}, {"3", 2}, {"4", 4}, {"7", 4}, {"8", 8}, {"100", 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(RESOLVE(&tiny, &s, "global-batch", cases[i].batch), LS_OK);
+        assert_int_equal(s.groups, cases[i].groups);
+    }
+    assert_int_equal(RESOLVE(&tiny, &s, "steps", "50"), LS_OK);
+    assert_int_equal(s.lr.warmup_steps, 5);
+    assert_int_equal(s.eval_every, 5);
+    assert_int_equal(RESOLVE(&tiny, &s, "steps", "0"), LS_OK);
+    assert_int_equal(s.lr.warmup_steps, 0);
+    assert_int_equal(RESOLVE(&tiny, &s, "warmup", "0", "eval-every", "0", "steps", "5000"), LS_OK);
+    assert_int_equal(s.lr.warmup_steps, 0);
+    assert_int_equal(s.eval_every, 0);
+    assert_int_equal(RESOLVE(&tiny, &s, "val-data", "x", "val-fraction", "0.3"), LS_OK);
+    assert_true(s.val_fraction == 0);
+    tiny.kv_heads = 3;
+    tiny.H = 6;
+    assert_int_equal(RESOLVE(&tiny, &s, "steps", "1"), LS_OK);
+    assert_int_equal(s.slices, 2);
+}
+
+#define REFUSED(shape, message, ...)                                                                                   \
+    do {                                                                                                               \
+        ls_settings refused_;                                                                                          \
+        assert_int_equal(RESOLVE(shape, &refused_, __VA_ARGS__), LS_ERR_INPUT);                                        \
+        assert_string_equal(ls_status_message(), message);                                                             \
+    } while (0)
+
+static void errors_name_the_option(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    REFUSED(&tiny, "--seq 257: tiny has 256 positions: use at most --seq 256", "seq", "257");
+    REFUSED(&tiny, "--groups 5: a batch of 4 sequences has at most 4 groups", "groups", "5", "global-batch", "4");
+    REFUSED(&tiny, "--micro-batch 5: the whole batch has only 4 sequences; use at most as many", "micro-batch", "5",
+            "global-batch", "4");
+    REFUSED(&tiny, "--slices 3: must be a power of two, at most the 8 key/value heads of tiny", "slices", "3");
+    REFUSED(&tiny, "--slices 16: must be a power of two, at most the 8 key/value heads of tiny", "slices", "16");
+}
+
+/* ---- identity ---------------------------------------------------------------------------------------------------- */
+
+static ls_identity *identity_of(const ls_shape *shape, const char *const *given) {
+    ls_settings s;
+    ls_identity *identity = NULL;
+    assert_int_equal(resolve(shape, given, &s), LS_OK);
+    assert_int_equal(ls_identity_create(&identity), LS_OK);
+    assert_int_equal(ls_settings_identity(&s, identity), LS_OK);
+    return identity;
+}
+
+/* Whether the option makes another experiment of the base, and then that it is the one field that differs. */
+static bool makes_another(const ls_shape *shape, const char *const base[5], const char *name, const char *value) {
+    const char *const changed[] = {base[0], base[1], base[2], base[3], name, value, NULL};
+    ls_identity *a = identity_of(shape, base), *b = identity_of(shape, changed);
+    ls_identity_change change;
+    ls_hash128 of_a, of_b;
+    size_t count = ls_identity_diff(a, b, &change, 1);
+    assert_int_equal(ls_identity_hash(a, &of_a), LS_OK);
+    assert_int_equal(ls_identity_hash(b, &of_b), LS_OK);
+    assert_int_equal(count > 0, !ls_hash_equal(of_a, of_b));
+    if (count > 0) {
+        assert_int_equal(count, 1);
+        assert_string_equal(change.name, name);
+    }
+    ls_identity_destroy(a);
+    ls_identity_destroy(b);
+    return count > 0;
+}
+
+static void which_options_make_another_experiment(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    const char *const adamw[] = {"warmup", "3", "global-batch", "8", NULL};
+    const char *const sgd[] = {"warmup", "3", "optimizer", "sgd", NULL};
+    const char *const constant[] = {"warmup", "3", "lr-schedule", "constant", NULL};
+    const char *const another[][2] = {{"seed", "1"},          {"seq", "10"},       {"groups", "2"},
+                                      {"slices", "2"},        {"lr", "0.1"},       {"lr-schedule", "linear"},
+                                      {"lr-min", "0.2"},      {"lr-decay", "0.3"}, {"steps", "999"},
+                                      {"weight-decay", "0"},  {"beta1", "0.8"},    {"beta2", "0.9"},
+                                      {"eps", "1e-7"},        {"clip", "2"},       {"dropout", "0.1"},
+                                      {"global-batch", "16"}, {"warmup", "4"}};
+    const char *const same[][2] = {{"micro-batch", "2"},  {"threads", "3"},      {"isa", "portable"},
+                                   {"eval-every", "7"},   {"keep", "9"},         {"save-every", "4"},
+                                   {"pin", "false"},      {"sample-every", "2"}, {"max-tokens", "5"},
+                                   {"eval-batches", "3"}, {"momentum", "0.5"},   {"out", "x"}};
+    for (size_t i = 0; i < sizeof another / sizeof *another; i++)
+        if (!makes_another(&tiny, adamw, another[i][0], another[i][1]))
+            fail_msg("%s makes no difference", another[i][0]);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (makes_another(&tiny, adamw, same[i][0], same[i][1])) fail_msg("%s makes a difference", same[i][0]);
+    assert_true(makes_another(&tiny, sgd, "momentum", "0.5"));
+    assert_true(makes_another(&tiny, sgd, "nesterov", "true"));
+    assert_false(makes_another(&tiny, sgd, "beta1", "0.5"));
+    assert_false(makes_another(&tiny, constant, "steps", "999"));
+}
+
+/* Every number of a shape is in the identity, but not its name. */
+static void shapes_make_another_experiment(void **state) {
+    (void)state;
+    const char *const nothing[] = {"slices", "1", NULL};
+    const ls_shape base = shape_of("llama-8b");
+    ls_identity *a = identity_of(&base, nothing);
+    ls_shape other[17];
+    for (int i = 0; i < 17; i++) other[i] = base;
+    other[0].V++, other[1].C++, other[2].L++, other[3].H = 16, other[4].T++, other[5].kv_heads = 4;
+    other[6].head_size = 64, other[7].hidden++, other[8].tied = true, other[9].attention_bias = true;
+    other[10].mlp_bias = true, other[11].eps = 1e-6, other[12].init_std = 0.03, other[13].rope.base = 7;
+    other[14].rope.factor = 3, other[15].rope.high_factor = 5, other[16].rope.original_T = 5;
+    for (int i = 0; i < 17; i++) {
+        ls_identity *b = identity_of(&other[i], nothing);
+        assert_int_equal(ls_identity_diff(a, b, NULL, 0), 1);
+        ls_identity_destroy(b);
+    }
+    ls_shape renamed = base;
+    strcpy(renamed.name, "mine");
+    ls_identity *b = identity_of(&renamed, nothing);
+    assert_int_equal(ls_identity_diff(a, b, NULL, 0), 0);
+    ls_identity_destroy(b);
+    ls_identity_destroy(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(defaults_follow_other_options),
+        cmocka_unit_test(errors_name_the_option),
+        cmocka_unit_test(which_options_make_another_experiment),
+        cmocka_unit_test(shapes_make_another_experiment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,346 @@
+/* Stages: the bytes that were measured are those that are used; steady state allocates nothing; the forward pass for
+ * text is that of training, to the bit; gradients with dropout are those of finite differences under the same mask. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "optim/clip.h"
+#include "optim/optimizer.h"
+#include "parallel/stage_state.h"
+#include "tiny_stage.h"
+
+/* ---- counting allocations ---------------------------------------------------------------------------------------- */
+
+/* Blocks from malloc's family since the program began, of all threads: a definition here stands before the C library's.
+ * Where the address sanitizer has these names, or the library is another one, nothing is counted. */
+#if defined(__SANITIZE_ADDRESS__)
+#    define HAS_ASAN 1
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer)
+#        define HAS_ASAN 1
+#    endif
+#endif
+
+#if defined(HAS_ASAN) || !defined(__GLIBC__)
+#    define CAN_COUNT 0
+static size_t allocations(void) { return 0; }
+#else
+#    define CAN_COUNT 1
+#    include <stdatomic.h>
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+static atomic_size_t counted;
+static size_t allocations(void) { return atomic_load(&counted); }
+
+void *malloc(size_t bytes) {
+    atomic_fetch_add(&counted, 1);
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes) {
+    atomic_fetch_add(&counted, 1);
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *old, size_t bytes) {
+    atomic_fetch_add(&counted, 1);
+    return __libc_realloc(old, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes) {
+    atomic_fetch_add(&counted, 1);
+    return __libc_memalign(alignment, bytes);
+}
+#endif
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+enum { T = 10, B_MAX = 8 };
+
+typedef struct batch {
+    int32_t ids[B_MAX * T], targets[B_MAX * T];
+} batch;
+
+static batch batch_of(size_t V, uint64_t seed) {
+    batch b;
+    tiny_ids(b.ids, B_MAX * T, V, seed);
+    tiny_ids(b.targets, B_MAX * T, V, seed + 1000);
+    return b;
+}
+
+/* One step of the given number; the mean loss. */
+static double step(tiny *t, const ls_stage_setup *setup, uint64_t number, const batch *b) {
+    ls_loss_sum loss = {0};
+    assert_int_equal(ls_stage_step_begin(t->stage, number, ls_clip_backward_start((int64_t)(setup->B * T), 0)), LS_OK);
+    for (size_t begin = 0; begin < setup->B; begin += setup->micro) {
+        size_t end = begin + setup->micro < setup->B ? begin + setup->micro : setup->B;
+        assert_int_equal(ls_stage_micro_batch(t->stage, begin, end, b->ids + begin * T, b->targets + begin * T, &loss),
+                         LS_OK);
+    }
+    assert_int_equal(ls_stage_step_end(t->stage), LS_OK);
+    return ls_loss_sum_mean(&loss);
+}
+
+static ls_stage_setup training(size_t B, size_t micro, int G) {
+    return (ls_stage_setup){.train = true, .B = B, .T = T, .micro = micro, .G = G, .moments = 2, .seed = 5};
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void measured_bytes_are_used_bytes(void **state) {
+    (void)state;
+    const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};
+    ls_stage_setup setups[] = {training(8, 8, 8),
+                               training(7, 3, 4),
+                               training(1, 1, 1),
+                               training(8, 1, 8),
+                               {.B = 3, .T = 5, .micro = 3, .G = 1}};
+    setups[1].dropout = 0.1;
+    setups[2].moments = 0;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
+            for (int slices = 1; slices <= 2; slices++) {
+                tiny t;
+                ls_arena measured;
+                tiny_open(&t, &shapes[s], slices, 1, &setups[i]);
+                const ls_arena *used = ls_stage_arena(t.stage);
+                assert_int_equal(ls_stage_measure(t.model, &setups[i], &measured), LS_OK);
+                assert_int_equal(measured.peak, used->peak);
+                assert_int_equal(used->peak, used->capacity);
+                assert_int_equal(measured.kinds, used->kinds);
+                size_t sum = 0;
+                for (int k = 0; k < used->kinds; k++) {
+                    assert_string_equal(measured.kind[k].name, used->kind[k].name);
+                    assert_int_equal(measured.kind[k].bytes, used->kind[k].bytes);
+                    sum += used->kind[k].bytes;
+                }
+                assert_int_equal(sum, used->peak);
+                tiny_close(&t);
+            }
+}
+
+static size_t padded(size_t bytes) {
+    return (bytes + LS_ARENA_ALIGN_BYTES - 1) / LS_ARENA_ALIGN_BYTES * LS_ARENA_ALIGN_BYTES;
+}
+
+static size_t gradient_bytes(const ls_shape *shape, const ls_stage_setup *setup) {
+    ls_model *model = NULL;
+    ls_arena arena;
+    assert_int_equal(ls_model_create(shape, 1, &model), LS_OK);
+    assert_int_equal(ls_stage_measure(model, setup, &arena), LS_OK);
+    size_t bytes = ls_arena_kind_bytes(&arena, "gradients");
+    ls_model_destroy(model);
+    return bytes;
+}
+
+/* Where the batch is one micro-batch, matrices and tables have one gradient each, however many groups there are. */
+static void one_micro_batch_needs_no_group_slots(void **state) {
+    (void)state;
+    const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};
+    for (size_t s = 0; s < 2; s++) {
+        ls_model *model = NULL;
+        size_t matrices = 0, vectors = 0;
+        assert_int_equal(ls_model_create(&shapes[s], 1, &model), LS_OK);
+        for (int i = 0; i < ls_model_params(model); i++) {
+            const ls_param *param = ls_model_param(model, i);
+            bool summed = param->kind == LS_PARAM_VECTOR || param->kind == LS_PARAM_POSITIONS;
+            *(summed ? &vectors : &matrices) += padded(ls_param_elems(param) * sizeof(float));
+        }
+        ls_model_destroy(model);
+        ls_stage_setup whole = training(8, 8, 8), one_group = training(8, 8, 1), cut = training(8, 1, 8);
+        assert_int_equal(gradient_bytes(&shapes[s], &one_group), matrices + vectors);
+        size_t bytes = gradient_bytes(&shapes[s], &whole);
+        assert_in_range(bytes, matrices + vectors, matrices + 2 * vectors);
+        assert_true(gradient_bytes(&shapes[s], &cut) >= 3 * matrices);
+    }
+}
+
+static void steady_state_allocates_nothing(void **state) {
+    (void)state;
+    const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};
+    ls_optimizer adamw = {.kind = LS_OPTIMIZER_ADAMW, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}};
+    for (size_t s = 0; s < 2; s++)
+        for (int threads = 1; threads <= 2; threads++) {
+            tiny t;
+            ls_stage_setup setup = training(7, 3, 4);
+            setup.dropout = 0.2;
+            tiny_open(&t, &shapes[s], 2, threads, &setup);
+            batch b = batch_of(shapes[s].V, 1);
+            ls_adamw_powers powers = {0};
+            float logits[64];
+            size_t before = 0;
+            for (int i = 1; i <= 6; i++) {
+                ls_exact_sum squares = {0};
+                ls_loss_sum loss = {0};
+                (void)step(&t, &setup, (uint64_t)i, &b);
+                assert_int_equal(ls_stage_square_norm(t.stage, &squares), LS_OK);
+                ls_adamw_powers_move(&powers, &adamw.adamw, i);
+                assert_int_equal(ls_optimizer_step(&adamw, t.device, t.model, &powers, 1e-3, 1), LS_OK);
+                assert_int_equal(ls_stage_evaluate(t.stage, 2, T, b.ids, b.targets, &loss), LS_OK);
+                assert_int_equal(ls_stage_extend(t.stage, 0, 3, b.ids, logits), LS_OK);
+                if (i == 3) before = allocations();
+            }
+            if (CAN_COUNT) {
+                assert_true(before > 0);
+                assert_int_equal(allocations(), before);
+            }
+            tiny_close(&t);
+        }
+}
+
+/* ---- the same forward pass --------------------------------------------------------------------------------------- */
+
+/* Logits of every position: in one call for each length, in random cuts, and as evaluation has them. */
+static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int threads, bool train) {
+    tiny t;
+    size_t V = shape->V;
+    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .micro = 2, .G = 1};
+    tiny_open(&t, shape, slices, threads, &setup);
+    batch b = batch_of(V, 9);
+    ls_loss_sum loss = {0};
+    float whole[T][64], cut[64];
+    assert_in_range(V, 1, 64);
+    for (size_t n = 1; n <= T; n++) assert_int_equal(ls_stage_extend(t.stage, 0, n, b.ids, whole[n - 1]), LS_OK);
+    for (uint64_t turn = 0; turn < 40; turn++) {
+        size_t first = 0;
+        while (first < T) {
+            size_t rows = 1 + ls_rng_below(ls_rng_key_make(3, turn, 0), first, T - first);
+            assert_int_equal(ls_stage_extend(t.stage, first, rows, b.ids + first, cut), LS_OK);
+            first += rows;
+            assert_memory_equal(cut, whole[first - 1], V * sizeof(float));
+        }
+    }
+    /* The sequence stands second in its micro-batch, beside another one. */
+    batch turned = b;
+    memcpy(turned.ids + T, b.ids, T * sizeof *b.ids);
+    memcpy(turned.ids, b.ids + T, T * sizeof *b.ids);
+    assert_int_equal(ls_stage_evaluate(t.stage, 2, T, turned.ids, turned.targets, &loss), LS_OK);
+    assert_memory_equal(t.stage->nn.scratch.logits + T * V, whole[0], V * sizeof(float));
+    for (size_t n = 0; n < T; n++)
+        assert_memory_equal(t.stage->nn.scratch.logits + (T + n) * V, whole[n], V * sizeof(float));
+    tiny_close(&t);
+}
+
+static void text_has_the_bits_of_training(void **state) {
+    (void)state;
+    ls_shape gpt2 = tiny_gpt2(), llama = tiny_llama();
+    for (int slices = 1; slices <= 2; slices++)
+        for (int threads = 1; threads <= 2; threads++)
+            for (int train = 0; train <= 1; train++) {
+                extend_and_evaluate_agree(&gpt2, slices, threads, train);
+                extend_and_evaluate_agree(&llama, slices, threads, train);
+            }
+}
+
+/* The loss that training reports is that of evaluation where nothing is dropped, for any micro-batch. */
+static void training_loss_is_that_of_evaluation(void **state) {
+    (void)state;
+    ls_shape shape = tiny_llama();
+    batch b = batch_of(shape.V, 2);
+    double first = 0;
+    for (size_t micro = 1; micro <= 8; micro++) {
+        tiny t;
+        ls_stage_setup setup = training(8, micro, 4);
+        ls_loss_sum loss = {0};
+        tiny_open(&t, &shape, 2, 1, &setup);
+        double trained = step(&t, &setup, 0, &b);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(ls_stage_evaluate(t.stage, 1, T, b.ids + i * T, b.targets + i * T, &loss), LS_OK);
+        assert_true(trained == ls_loss_sum_mean(&loss));
+        if (micro == 1) first = trained;
+        assert_true(trained == first);
+        tiny_close(&t);
+    }
+}
+
+/* ---- gradients with dropout -------------------------------------------------------------------------------------- */
+
+static double loss_at(tiny *t, const ls_stage_setup *setup, const batch *b, const ls_param *param, size_t elem,
+                      float value) {
+    assert_int_equal(ls_stage_write(t->stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+    return step(t, setup, 4, b);
+}
+
+/* Central differences of the mean loss, some elements of every parameter. The masks belong to seed, step and place, so
+ * they are the same at both sides. */
+static void check_gradients(const ls_shape *shape, double dropout) {
+    tiny t;
+    ls_stage_setup setup = training(4, 3, 2);
+    setup.dropout = dropout;
+    tiny_open(&t, shape, 2, 1, &setup);
+    batch b = batch_of(shape->V, 3);
+    double scale = ls_clip_token_scale((int64_t)(setup.B * T), 0), error = 0, size = 0;
+    for (int i = 0; i < ls_model_params(t.model); i++) {
+        const ls_param *param = ls_model_param(t.model, i);
+        size_t elems = ls_param_elems(param);
+        for (size_t elem = 0; elem < elems; elem += elems / 6 + 1) {
+            const float h = 0x1p-6F;
+            float value, gradient;
+            (void)step(&t, &setup, 4, &b);
+            assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+            assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_GRAD, elem, 1, &gradient), LS_OK);
+            double above = loss_at(&t, &setup, &b, param, elem, value + h);
+            double below = loss_at(&t, &setup, &b, param, elem, value - h);
+            double difference = (above - below) / (2 * (double)h), found = scale * (double)gradient;
+            assert_int_equal(ls_stage_write(t.stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+            error += (found - difference) * (found - difference);
+            size += difference * difference;
+            if (fabs(found - difference) > 2e-3 + 0.05 * fabs(difference))
+                fail_msg("%s[%zu]: gradient %g, difference %g", param->name, elem, found, difference);
+        }
+    }
+    assert_true(size > 0);
+    assert_true(sqrt(error / size) < 5e-3);
+    tiny_close(&t);
+}
+
+static void gradients_are_finite_differences(void **state) {
+    (void)state;
+    ls_shape gpt2 = tiny_gpt2(), llama = tiny_llama();
+    gpt2.init_std = llama.init_std = 0.1;
+    check_gradients(&gpt2, 0);
+    check_gradients(&gpt2, 0.3);
+    check_gradients(&llama, 0.3);
+}
+
+/* Another step or seed drops other elements; the same one the same. */
+static void masks_belong_to_seed_and_step(void **state) {
+    (void)state;
+    ls_shape shape = tiny_gpt2();
+    batch b = batch_of(shape.V, 8);
+    double losses[3][2];
+    for (int i = 0; i < 3; i++) {
+        tiny t;
+        ls_stage_setup setup = training(4, i == 1 ? 1 : 4, 2);
+        setup.dropout = 0.5;
+        setup.seed = i == 2 ? 6 : 5;
+        tiny_open(&t, &shape, 1, 1, &setup);
+        for (uint64_t n = 0; n < 2; n++) losses[i][n] = step(&t, &setup, n, &b);
+        tiny_close(&t);
+    }
+    for (int n = 0; n < 2; n++) {
+        assert_true(losses[0][n] == losses[1][n]);
+        assert_true(losses[0][n] != losses[2][n]);
+    }
+    assert_true(losses[0][0] != losses[0][1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(measured_bytes_are_used_bytes),       cmocka_unit_test(one_micro_batch_needs_no_group_slots),
+        cmocka_unit_test(steady_state_allocates_nothing),      cmocka_unit_test(text_has_the_bits_of_training),
+        cmocka_unit_test(training_loss_is_that_of_evaluation), cmocka_unit_test(gradients_are_finite_differences),
+        cmocka_unit_test(masks_belong_to_seed_and_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
