@@ -257,7 +257,7 @@ help:
 	@echo 'make              build ./lockstep and $(LIB)'
 	@echo 'make demo         set up, build, and train a small model on this text for about a minute'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
-	@echo 'make test-long    the tests that take longer: a hundred kills at random moments'
+	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'

@@ -217,11 +217,10 @@ static ls_status run(session *s) {
                     .prompt = s->prompt.ids,
                     .prompt_tokens = s->prompt.count,
                     .peak_flops_s = ls_device_peak_flops_s(s->device),
-                    .out = o->json ? stderr : stdout,
-                    .last_loss = (double)NAN};
+                    .out = o->json ? stderr : stdout};
     if (!o->json) print_header(s);
     LS_TRY(ls_loop_run(&loop));
-    return print_done(s, loop.last_loss);
+    return print_done(s, s->trainer->last_loss);
 }
 
 /* Values that were left open are written into the options, so that the run directory tells what the run was, and going

@@ -23,11 +23,17 @@ static void note_broken_pipe(int signal_number) {
     reader_is_gone = 1;
 }
 
-/* A handler, not SIG_IGN: programs that a command starts shall find the signal as it was. */
-static ls_status catch_broken_pipes(void) {
-    struct sigaction action = {.sa_handler = note_broken_pipe, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    if (sigaction(SIGPIPE, &action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGPIPE");
+static void let_the_write_fail(int signal_number) { (void)signal_number; }
+
+/* A write beyond what a pipe or a limit on file sizes takes shall fail like any other. Handlers, not SIG_IGN: programs
+ * that a command starts shall find the signals as they were. */
+static ls_status catch_failed_writes(void) {
+    struct sigaction pipe_action = {.sa_handler = note_broken_pipe, .sa_flags = SA_RESTART};
+    struct sigaction size_action = {.sa_handler = let_the_write_fail, .sa_flags = SA_RESTART};
+    sigemptyset(&pipe_action.sa_mask);
+    sigemptyset(&size_action.sa_mask);
+    if (sigaction(SIGPIPE, &pipe_action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGPIPE");
+    if (sigaction(SIGXFSZ, &size_action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGXFSZ");
     return LS_OK;
 }
 
@@ -119,7 +125,7 @@ int main(int argc, char **argv) {
     bool is_quiet = false;
     ls_status status;
     LS_TRY_OUT(fill_standard_streams());
-    LS_TRY_OUT(catch_broken_pipes());
+    LS_TRY_OUT(catch_failed_writes());
     LS_TRY_OUT(ls_cli_request_read(&request, argc > 0 ? argc - 1 : 0, argv + 1));
     if (request.task == LS_CLI_USAGE) {
         ls_cli_answer(&request, stderr);

@@ -10,10 +10,8 @@ static ls_status check_slices(const ls_shape *shape, int slices) {
         return LS_OK;
     int most = 1;
     while (2 * most <= LS_SLICES_MAX && (size_t)(2 * most) <= shape->kv_heads) most *= 2;
-    return ls_fail(
-        LS_ERR_INPUT,
-        "--slices %d: %s has %zu key/value heads, so it can be cut into 1, 2, 4 … %d slices; use one of these", slices,
-        shape->name, shape->kv_heads, most);
+    return ls_fail(LS_ERR_INPUT, "--slices %d: %s has %zu key/value heads; use a power of two of at most %d", slices,
+                   shape->name, shape->kv_heads, most);
 }
 
 static void fill_blocks(ls_model *model) {

@@ -108,7 +108,6 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
     ls_metrics_add_f64(m, "tokens_per_s", tokens / seconds);
     if (mfu > 0) ls_metrics_add_f64(m, "mfu", mfu);
     LS_TRY(ls_metrics_end(m));
-    r->loop->last_loss = result->loss;
     ls_progress_step line = {.step = r->trainer->step,
                              .steps = r->settings->steps,
                              .loss = result->loss,

@@ -25,7 +25,6 @@ typedef struct ls_loop {
     size_t prompt_tokens;
     double peak_flops_s; /* of this machine; 0: MFU is not known */
     FILE *out;
-    double last_loss;     /* of the last step: a result */
     double last_val_loss; /* NaN before the first evaluation */
 } ls_loop;
 

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "model/shape_file.h"
 
-enum { PIECE_ELEMS = 1 << 20, SUFFIX_MAX = 8, TOKENIZER_BYTES_MAX = 1 << 28 };
+enum { PIECE_ELEMS = 1 << 20, SUFFIX_MAX = 8, TOKENIZER_BYTES_MAX = 1 << 28, LOSS_TEXT_MAX = 64 };
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -120,14 +120,16 @@ static ls_status put_tokenizer(ls_store_save *save, const ls_tokenizer *tokenize
 
 static ls_status put_state(ls_store_save *save, ls_trainer *trainer, const ls_identity *identity,
                            const char *tokenizer) {
-    char hash[33];
+    char hash[33], loss[LOSS_TEXT_MAX];
     json_t *fields = NULL;
+    snprintf(loss, sizeof loss, "%a", trainer->last_loss);
     LS_TRY(ls_stage_hash(trainer->stage, hash));
     LS_TRY(ls_identity_to_json(identity, &fields));
-    json_t *state = json_pack("{s:i, s:I, s:I, s:I, s:s, s:s?, s:o, s:o}", "format", 1, "step",
-                              (json_int_t)trainer->step, "updates", (json_int_t)trainer->updates, "samples",
-                              (json_int_t)ls_trainer_samples(trainer), "weights_xxh128", hash, "tokenizer", tokenizer,
-                              "shape", ls_shape_to_json(&trainer->settings.shape), "identity", fields);
+    json_t *state =
+        json_pack("{s:i, s:I, s:I, s:I, s:s, s:s, s:s?, s:o, s:o}", "format", 1, "step", (json_int_t)trainer->step,
+                  "updates", (json_int_t)trainer->updates, "samples", (json_int_t)ls_trainer_samples(trainer),
+                  "loss_hex", loss, "weights_xxh128", hash, "tokenizer", tokenizer, "shape",
+                  ls_shape_to_json(&trainer->settings.shape), "identity", fields);
     char *text = state ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the state of the run");
@@ -224,6 +226,8 @@ ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint) {
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
     ls_status status = ls_json_get_i64(state, "step", &trainer->step);
     if (status == LS_OK) status = ls_json_get_i64(state, "updates", &trainer->updates);
+    const char *loss = json_string_value(json_object_get(state, "loss_hex"));
+    if (loss) trainer->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
     json_decref(state);
     if (status == LS_OK && (trainer->step < 0 || trainer->updates < 0 || trainer->updates > trainer->step))
         status = ls_fail(LS_ERR_INPUT, "%s/%s: step %lld and updates %lld do not fit together",

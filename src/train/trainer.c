@@ -82,6 +82,7 @@ ls_status ls_trainer_create(const ls_settings *settings, ls_device *device, cons
     t->device = device;
     t->corpus = corpus;
     t->val_corpus = val_corpus;
+    t->last_loss = (double)NAN;
     LS_TRY_OUT(open_samplers(t));
     LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &t->model));
     LS_TRY_OUT(choose_micro(t));
@@ -143,6 +144,7 @@ ls_status ls_trainer_step(ls_trainer *t, ls_step_result *result) {
         ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
         LS_TRY(ls_optimizer_step(&s->optimizer, t->device, t->model, &t->powers, result->lr, clip.factor));
     }
+    t->last_loss = result->loss;
     t->step++;
     return LS_OK;
 }
