@@ -25,6 +25,7 @@ typedef struct ls_trainer {
     int64_t base_step;     /* of a fork: where it began, */
     uint64_t base_samples; /* and the position in the data there */
     int64_t updates;       /* of the optimizer */
+    double last_loss;      /* of the last step; NaN before the first */
     ls_adamw_powers powers;
     int32_t *ids, *targets; /* of a micro-batch, host */
     int32_t *window;
