@@ -55,7 +55,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(loss(nn, nn->nsteps > 0));
     if (nn->nsteps == 0) return LS_OK;
     LS_TRY(ls_nn_grad_matrix(nn, &table->grad, scratch->logits, nn->shape->V, scratch->norm, nn->shape->C));
-    LS_TRY(ls_nn_project_sliced(nn, scratch->dnorm, scratch->logits, table, NULL));
+    LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, table));
     return ls_nn_norm_backward(nn, y, scratch->dnorm, stats, x, &block->param[0], norm_b);
 }
 

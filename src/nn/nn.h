@@ -67,6 +67,11 @@ void ls_nn_bounds(const ls_nn *nn, size_t units, size_t unit, size_t bounds[LS_S
 ls_status ls_nn_project(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias);
 /* y[rows][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W */
 ls_status ls_nn_project_sliced(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias);
+/* The same for a table of the vocabulary, whose slices are cut further, in halves, while a piece has more rows than
+ * this: the one large term of a row, that of its target, would cost the many small ones behind it in a long chain their
+ * last bits. Pieces of a slice are a subtree. */
+enum { LS_NN_VOCABULARY_PIECE = 512 };
+ls_status ls_nn_project_vocabulary(const ls_nn *nn, float *y, const float *x, const ls_param *table);
 /* grad of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_grad *grad, const float *a, size_t m, const float *b, size_t n);
 

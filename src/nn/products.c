@@ -19,21 +19,32 @@ ls_status ls_nn_project(const ls_nn *nn, float *y, const float *x, const ls_para
     return nn->ops->gemm(nn->device, &call);
 }
 
-ls_status ls_nn_project_sliced(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias) {
-    size_t bounds[LS_SLICES_MAX + 1];
+static ls_status project_pieces(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias,
+                                int pieces) {
+    size_t bounds[LS_GEMM_SLICES_MAX + 1], unit = w->rows / w->units;
     ls_gemm call = {.form = LS_GEMM_NN, .dtype = LS_F32, .m = ls_nn_rows(nn), .n = w->columns, .k = w->rows};
-    assert(w->split);
-    ls_nn_bounds(nn, w->units, w->rows / w->units, bounds);
+    assert(w->split && pieces <= LS_GEMM_SLICES_MAX);
+    for (int i = 0; i <= pieces; i++) bounds[i] = ls_slice_begin(w->units, pieces, i) * unit;
     call.a = x;
     call.lda = w->rows;
     call.b = w->w;
     call.ldb = w->columns;
     call.c = y;
     call.ldc = w->columns;
-    call.slices = nn->S;
+    call.slices = pieces;
     call.bounds = bounds;
     call.bias = bias ? bias->w : NULL;
     return nn->ops->gemm(nn->device, &call);
+}
+
+ls_status ls_nn_project_sliced(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias) {
+    return project_pieces(nn, y, x, w, bias, nn->S);
+}
+
+ls_status ls_nn_project_vocabulary(const ls_nn *nn, float *y, const float *x, const ls_param *table) {
+    int pieces = nn->S;
+    while (2 * pieces <= LS_GEMM_SLICES_MAX && table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE) pieces *= 2;
+    return project_pieces(nn, y, x, table, NULL, pieces);
 }
 
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems) {

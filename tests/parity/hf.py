@@ -1,0 +1,101 @@
+"""hf.py: the models of transformers for our shapes and weights, and the way between their names and ours."""
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging
+
+import plain
+
+logging.disable_progress_bar()
+
+# Ours, theirs (the parts of a fused weight in order), and whether theirs is turned.
+GPT2_NAMES = [("attn.norm", ["ln_1"], False), ("attn.qkv", ["attn.c_attn"], True), ("attn.out", ["attn.c_proj"], False),
+              ("mlp.norm", ["ln_2"], False), ("mlp.in", ["mlp.c_fc"], True), ("mlp.out", ["mlp.c_proj"], False)]
+LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
+               ("attn.qkv", ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], False),
+               ("attn.out", ["self_attn.o_proj"], True), ("mlp.norm", ["post_attention_layernorm"], False),
+               ("mlp.in", ["mlp.gate_proj", "mlp.up_proj"], False), ("mlp.out", ["mlp.down_proj"], True)]
+
+
+def rope(shape):
+    out = {"rope_type": "default", "rope_theta": shape["rope-base"]}
+    scaling = shape.get("rope-scaling")
+    if scaling:
+        out.update(rope_type="llama3", factor=float(scaling["factor"]), low_freq_factor=float(scaling["low"]),
+                   high_freq_factor=float(scaling["high"]), original_max_position_embeddings=scaling["original"])
+    return out
+
+
+def config(shape):
+    if shape["arch"] == "gpt2":
+        return GPT2Config(vocab_size=shape["vocab"], n_embd=shape["width"], n_layer=shape["layers"],
+                          n_head=shape["heads"], n_positions=shape["positions"], n_inner=shape["hidden"],
+                          layer_norm_epsilon=shape["eps"], tie_word_embeddings=shape["tied"], resid_pdrop=0,
+                          embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0)
+    sizes = dict(vocab_size=shape["vocab"], hidden_size=shape["width"], num_hidden_layers=shape["layers"],
+                 num_attention_heads=shape["heads"], num_key_value_heads=shape["kv-heads"],
+                 head_dim=shape["head-size"], intermediate_size=shape["hidden"],
+                 max_position_embeddings=shape["positions"], tie_word_embeddings=shape["tied"],
+                 attention_bias=shape["attention-bias"], mlp_bias=shape["mlp-bias"], rms_norm_eps=shape["eps"],
+                 bos_token_id=0, eos_token_id=0)
+    if hasattr(LlamaConfig(), "rope_parameters"):
+        return LlamaConfig(**sizes, rope_parameters=rope(shape))
+    old = rope(shape)
+    base = old.pop("rope_theta")
+    return LlamaConfig(**sizes, rope_theta=base, rope_scaling=old if "rope-scaling" in shape else None)
+
+
+def names(shape):
+    """(our name, their names, turned) of all parameters in model order."""
+    is_llama = shape["arch"] == "llama"
+    top, blocks = ("model.", "layers.") if is_llama else ("transformer.", "h.")
+    table = {"tokens": [top + ("embed_tokens" if is_llama else "wte")], "positions": [top + "wpe"],
+             "norm": [top + ("norm" if is_llama else "ln_f")], "head": ["lm_head"]}
+    turned = {}
+    for i in range(shape["layers"]):
+        for ours, theirs, turn in LLAMA_NAMES if is_llama else GPT2_NAMES:
+            table[f"blocks.{i}.{ours}"] = [f"{top}{blocks}{i}.{name}" for name in theirs]
+            turned[f"blocks.{i}.{ours}.weight"] = turn
+    for name in plain.parameters(shape):
+        stem, kind = name.rsplit(".", 1)
+        yield name, [f"{part}.{kind}" for part in table[stem]], turned.get(name, False)
+
+
+def ours_from(tensors, shape):
+    """Tensors by their names → by ours."""
+    out = {}
+    for name, theirs, turned in names(shape):
+        whole = torch.cat([tensors[part] for part in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
+        out[name] = (whole.T if turned else whole).contiguous()
+    return out
+
+
+def model(shape, weights):
+    """A model of transformers in fp32 with these weights."""
+    made = (LlamaForCausalLM if shape["arch"] == "llama" else GPT2LMHeadModel)(config(shape))
+    tensors = dict(made.named_parameters())
+    with torch.no_grad():
+        for name, theirs, turned in names(shape):
+            values = weights[name].T if turned else weights[name]
+            rows = [tensors[part].shape[0] for part in theirs]
+            for part, piece in zip(theirs, values.split(rows)):
+                tensors[part].copy_(piece)
+    return made.train()
+
+
+def loss(made, tokens):
+    logits = made(tokens[:, :-1], use_cache=False).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def gradients(shape, weights, tokens):
+    """(loss, gradients by our names in float64) of transformers in fp32."""
+    made = model(shape, weights)
+    value = loss(made, tokens)
+    value.backward()
+    found = {name: tensor.grad.double() for name, tensor in made.named_parameters()}
+    return value.item(), ours_from(found, shape)
