@@ -27,10 +27,17 @@ static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
                                     d->per_row[0] + begin, d->per_row[1] + begin, end - begin, C);
 }
 
+/* Sums down the rows are cut into token slices, each with sums of its own, as the operations do it. */
+static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
+    enum { SLICES_MAX = 64 };
+    return sums + begin * SLICES_MAX / d->rows * d->columns;
+}
+
 static void layer_params(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
-    d->kernels->norm.layer_params(d->per_column[2], d->per_column[3], S(1), C, S(0), C, d->per_row[0], d->per_row[1],
-                                  d->rows, begin, end);
+    d->kernels->norm.layer_params(sums_of(d, d->per_column[2], begin), sums_of(d, d->per_column[3], begin),
+                                  AT(1, begin), C, AT(0, begin), C, d->per_row[0] + begin, d->per_row[1] + begin,
+                                  end - begin, 0, C);
 }
 
 static void rms_forward(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -47,7 +54,8 @@ static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) {
 
 static void rms_params(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
-    d->kernels->norm.rms_params(d->per_column[2], S(1), C, S(0), C, d->per_row[1], d->rows, begin, end);
+    d->kernels->norm.rms_params(sums_of(d, d->per_column[2], begin), AT(1, begin), C, AT(0, begin), C,
+                                d->per_row[1] + begin, end - begin, 0, C);
 }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
@@ -90,7 +98,8 @@ static void residual(const ls_kbench_data *d, size_t begin, size_t end) {
 }
 
 static void bias_grad(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.bias_grad(d->per_column[3], S(0), d->columns, d->rows, begin, end);
+    d->kernels->act.bias_grad(sums_of(d, d->per_column[3], begin), AT(0, begin), d->columns, end - begin, 0,
+                              d->columns);
 }
 
 /* ---- rotary embedding, embedding, loss --------------------------------------------------------------------------- */
@@ -250,14 +259,14 @@ const ls_kbench_case ls_kbench_cases[] = {
     {LS_KBENCH_NORM, "layer_forward", 32768, 768, ROWS, 1, 1, 0, 0, layer_forward, 0},
     {LS_KBENCH_NORM, "layer_backward", 1024, 768, ROWS, 2, 1, 0, 0, layer_backward, 0},
     {LS_KBENCH_NORM, "layer_backward", 24576, 768, ROWS, 2, 1, 0, 0, layer_backward, 0},
-    {LS_KBENCH_NORM, "layer_params", 1024, 768, COLUMNS, 2, 0, 0, 0, layer_params, 0},
-    {LS_KBENCH_NORM, "layer_params", 32768, 768, COLUMNS, 2, 0, 0, 0, layer_params, 0},
+    {LS_KBENCH_NORM, "layer_params", 1024, 768, ROWS, 2, 0, 0, 0, layer_params, 0},
+    {LS_KBENCH_NORM, "layer_params", 32768, 768, ROWS, 2, 0, 0, 0, layer_params, 0},
     {LS_KBENCH_NORM, "rms_forward", 1024, 2048, ROWS, 1, 1, 0, 0, rms_forward, 0},
     {LS_KBENCH_NORM, "rms_forward", 12288, 2048, ROWS, 1, 1, 0, 0, rms_forward, 0},
     {LS_KBENCH_NORM, "rms_backward", 1024, 2048, ROWS, 2, 1, 0, 0, rms_backward, 0},
     {LS_KBENCH_NORM, "rms_backward", 8192, 2048, ROWS, 2, 1, 0, 0, rms_backward, 0},
-    {LS_KBENCH_NORM, "rms_params", 1024, 2048, COLUMNS, 2, 0, 0, 0, rms_params, 0},
-    {LS_KBENCH_NORM, "rms_params", 12288, 2048, COLUMNS, 2, 0, 0, 0, rms_params, 0},
+    {LS_KBENCH_NORM, "rms_params", 1024, 2048, ROWS, 2, 0, 0, 0, rms_params, 0},
+    {LS_KBENCH_NORM, "rms_params", 12288, 2048, ROWS, 2, 0, 0, 0, rms_params, 0},
     {LS_KBENCH_ACT, "gelu_forward", 1024, 3072, ELEMS, 1, 1, 0, 0, gelu_forward, 0},
     {LS_KBENCH_ACT, "gelu_backward", 1024, 3072, ELEMS, 2, 1, 0, 0, gelu_backward, 0},
     {LS_KBENCH_ACT, "silu_forward", 1024, 3072, ELEMS, 1, 1, 0, 0, silu_forward, 0},
@@ -267,8 +276,8 @@ const ls_kbench_case ls_kbench_cases[] = {
     {LS_KBENCH_ACT, "bias_gelu_forward", 1024, 3072, ROWS, 1, 2, 0, 0, bias_gelu_forward, 0},
     {LS_KBENCH_ACT, "residual", 1024, 768, ELEMS, 2, 1, 0, 0, residual, 0},
     {LS_KBENCH_ACT, "residual", 24576, 768, ELEMS, 2, 1, 0, 0, residual, 0},
-    {LS_KBENCH_ACT, "bias_grad", 1024, 3072, COLUMNS, 1, 0, 0, 0, bias_grad, 0},
-    {LS_KBENCH_ACT, "bias_grad", 16384, 3072, COLUMNS, 1, 0, 0, 0, bias_grad, 0},
+    {LS_KBENCH_ACT, "bias_grad", 1024, 3072, ROWS, 1, 0, 0, 0, bias_grad, 0},
+    {LS_KBENCH_ACT, "bias_grad", 16384, 3072, ROWS, 1, 0, 0, 0, bias_grad, 0},
     {LS_KBENCH_ROPE, "forward", 1024, 2048, ROWS, 1, 1, 1, 0, rope_forward, 0},
     {LS_KBENCH_ROPE, "forward", 24576, 2048, ROWS, 1, 1, 1, 0, rope_forward, 0},
     {LS_KBENCH_ROPE, "backward", 1024, 2048, ROWS, 1, 1, 1, 0, rope_backward, 0},
