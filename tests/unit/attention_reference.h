@@ -1,6 +1,6 @@
 /* attention_reference.h: causal attention in plain loops, written from docs/arithmetic.md, and once more in double.
  *
- * The fp32 half must give the kernels' bits; it shares only exp of a single value with them. The double half tells how
+ * The fp32 half must give the kernels' bits; it shares nothing with them. The double half tells how
  * good the numbers are. */
 #ifndef LS_TESTS_ATTENTION_REFERENCE_H
 #define LS_TESTS_ATTENTION_REFERENCE_H
@@ -8,11 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "contract_f32.h"
 #include "kernels/attention.h"
-#include "kernels/simd/portable.h"
-#include "kernels/simd/math.h"
-
-static float reference_exp(float x) { return v16_first(v16_exp(v16_set1(x))); }
 
 static const float *in_row(ls_attention_in x, size_t row, size_t head) {
     return &x.at[row * x.row_stride + head * x.head_stride];
@@ -47,7 +44,7 @@ static void reference_forward_query(const ls_attention *a, size_t head, size_t q
         if (p[k] > m) m = p[k];
     }
     for (size_t k = 0; k <= q; k++) {
-        p[k] = reference_exp(p[k] - m);
+        p[k] = contract_exp(p[k] - m);
         lanes[k % 16] = lanes[k % 16] + p[k];
     }
     float l = reference_fold(lanes);
@@ -70,7 +67,7 @@ static void reference_forward(const ls_attention *a) {
 /* P and dS of one query and head with key k. */
 static void reference_weights(const ls_attention *a, size_t head, size_t q, size_t k, float *p, float *ds) {
     size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
-    *p = reference_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
+    *p = contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
     float dp = reference_chain(in_row(a->dout, q, head), in_row(a->v, k, kv), a->head_size);
     *ds = *p * (dp - a->dots[stat]);
 }
