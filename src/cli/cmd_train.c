@@ -241,6 +241,10 @@ static ls_status pin_open_values(ls_options *o, const ls_settings *set) {
     return LS_OK;
 }
 
+static ls_status open_dir(session *s) {
+    return ls_run_dir_open(s->out, s->opts->resume ? LS_RUN_RESUME : LS_RUN_START, &s->dir);
+}
+
 static ls_status set_up(session *s, ls_options *pinned) {
     const ls_options *o = s->opts;
     LS_TRY(check_options(o));
@@ -251,12 +255,15 @@ static ls_status set_up(session *s, ls_options *pinned) {
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     LS_TRY(pin_open_values(pinned, &s->settings));
     LS_TRY(choose_out(s));
-    LS_TRY(ls_run_dir_open(s->out, o->resume ? LS_RUN_RESUME : LS_RUN_START, &s->dir));
+    /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at.
+     */
+    if (o->resume || ls_file_exists(s->out)) LS_TRY(open_dir(s));
     LS_TRY(ls_start_tokenizer(&s->start, o->tokenizer, &s->tokenizer));
     LS_TRY(open_data(s));
     LS_TRY(make_identity(s));
     LS_TRY(open_device(s));
     LS_TRY(ls_trainer_create(&s->settings, s->device, s->corpus, s->val_corpus, &s->trainer));
+    if (!s->dir) LS_TRY(open_dir(s));
     return open_run(s);
 }
 
