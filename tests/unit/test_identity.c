@@ -103,7 +103,7 @@ static void what_is_written_is_read(void **state) {
     (void)state;
     static const double numbers[] = {0.0, -0.0, 0.1, 1e300, 0x1p-1074, -2.5, 0x1.fffffffffffffp+1023};
     ls_identity *identity = new_identity(), *back = NULL;
-    char name[16], *text, *again;
+    char name[32], *text, *again;
     size_t bytes, again_bytes;
     for (int i = 0; i < 7; i++) {
         snprintf(name, sizeof name, "number.%d", i);

@@ -126,7 +126,7 @@ static void numbers_read_back_to_the_bit(void **state) {
     ls_metrics *m;
     assert_int_equal(ls_metrics_open(path, &m), LS_OK);
     ls_metrics_begin(m);
-    char key[16];
+    char key[32];
     for (int i = 0; i < COUNT; i++) {
         snprintf(key, sizeof key, "v%d", i);
         ls_metrics_add_hex(m, key, values[i]);
