@@ -83,12 +83,21 @@ typedef struct ls_workers_options {
     double timeout_s;  /* how long a collective waits for a worker; 0: 300 seconds */
     size_t heap_bytes; /* address space for shared memory, for each worker; 0: as much as the machine's memory */
     int node_size;     /* under MPI: use shared memory among at most this many neighbours; 0: the whole machine */
+    int pass_signals; /* 1: SIGINT and SIGTERM are passed on to the workers, who end by themselves; a second SIGINT ends
+                         them at once */
 } ls_workers_options;
 
 /* Runs `fn` in every worker and returns when all have ended. Without a launcher this forks `workers` processes, so call
  * it before any thread is started; with one worker `fn` runs in this process. Under mpirun or srun the world is the
  * launcher's and `fn` runs in this process. The status is that of the worker that failed first, and the message names
- * it. */
+ * it.
+ *
+ * SIGINT or SIGTERM to the process that forked ends all workers, with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED. With
+ * pass_signals each worker gets a SIGTERM instead, for either of them (forked workers ignore SIGINT itself, which a
+ * terminal sends to everybody): it handles the signal, ends its work, and returns one of these two statuses, which is
+ * the run's unless a worker fails. The siginfo has si_code SI_QUEUE and in si_value.sival_int the signal that came,
+ * SIGINT or SIGTERM. Repeated SIGTERMs are passed on again. A worker that returns so is no failure: the others go on
+ * until they return too, and who waits for one that has left gets LS_ERR_PEER. */
 ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, void *arg);
 
 int ls_world_rank(const ls_world *world);
@@ -196,6 +205,44 @@ ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype 
                                    void *out_buffer, size_t elems, ls_request **out);
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                        void *out_buffer, const size_t *shards, size_t elems, ls_request **out);
+
+/* ---- traffic ----------------------------------------------------------------------------------------------------- */
+
+typedef enum ls_traffic_kind {
+    LS_TRAFFIC_REDUCE_SCATTER,
+    LS_TRAFFIC_ALL_REDUCE,
+    LS_TRAFFIC_ALL_GATHER,
+    LS_TRAFFIC_ALL_TO_ALL,
+    LS_TRAFFIC_BROADCAST,
+    LS_TRAFFIC_SEND,
+    LS_TRAFFIC_RECEIVE,
+    LS_TRAFFIC_BARRIER,
+    LS_TRAFFIC_KINDS
+} ls_traffic_kind;
+
+/* What one member started on a communicator since it was made. */
+typedef struct ls_traffic {
+    uint64_t calls, bytes;
+} ls_traffic;
+
+/* Counts are of this member alone and only grow; take the difference of two looks. Splitting a communicator counts as
+ * the two all-gathers that it is. Bytes are what of this member's data others need, whatever the transport makes of it,
+ * with W members, this one being r; a communicator of one member counts calls and no bytes:
+ *
+ *   reduce-scatter   for each part handed over: (elems − elements of the own shard) · bytes of the part's elements
+ *   all-reduce       the same with shards elems·r/W … elems·(r+1)/W (rounded down), and then the own shard of the
+ *                    result, (W−1) · its elements · bytes of the result's elements
+ *   all-gather       (W−1) · own bytes
+ *   all-to-all       (W−1) · bytes of a block
+ *   broadcast        (W−1) · bytes on the root, 0 elsewhere
+ *   send, receive    bytes; 0 to and from oneself
+ *   barrier          0
+ *
+ * Elements of a part have 4 bytes in a sum of LS_F32, 8 of LS_I64, and in one of LS_BF16 2 where the part is a single
+ * group and 4 otherwise; elements of a result have 4 bytes, 8 for LS_I64. */
+void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out);
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 /* Moves everything in flight along and tells whether this request has ended; if so, the request is gone. */
 ls_status ls_request_test(ls_request *request, int *done);

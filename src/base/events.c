@@ -15,9 +15,10 @@
 #include <string.h>
 
 typedef struct event {
-    const char *category, *name;
-    uint64_t start_ns, duration_ns;
-    int64_t arg;
+    ls_span span;
+    uint64_t duration_ns;
+    uint64_t number; /* of the thread's events: the id of an overlapping one */
+    ls_event_end end;
 } event;
 
 typedef struct ring {
@@ -56,7 +57,7 @@ static ring *make_own_ring(void) {
     return r;
 }
 
-void ls_events_record(ls_span span, int64_t arg) {
+void ls_events_record(ls_span span, ls_event_end end) {
     if (!atomic_load_explicit(&ls_events_on, memory_order_relaxed)) return;
     uint64_t end_ns = ls_clock_ns();
     ring *r = own_ring ? own_ring : make_own_ring();
@@ -67,11 +68,9 @@ void ls_events_record(ls_span span, int64_t arg) {
         r->events = calloc(r->capacity, sizeof *r->events);
     }
     if (r->events) {
-        r->events[r->recorded++ % r->capacity] = (event){.category = span.category,
-                                                         .name = span.name,
-                                                         .start_ns = span.start_ns,
-                                                         .duration_ns = end_ns - span.start_ns,
-                                                         .arg = arg};
+        r->events[r->recorded % r->capacity] =
+            (event){.span = span, .duration_ns = end_ns - span.start_ns, .number = r->recorded, .end = end};
+        r->recorded++;
     } else {
         r->lost++;
     }
@@ -103,7 +102,7 @@ void ls_events_disable(void) { atomic_store(&ls_events_on, false); }
 /* Start first; of two that start together the longer one is outside. */
 static int compare_events(const void *a, const void *b) {
     const event *x = a, *y = b;
-    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->span.start_ns != y->span.start_ns) return x->span.start_ns < y->span.start_ns ? -1 : 1;
     if (x->duration_ns != y->duration_ns) return x->duration_ns > y->duration_ns ? -1 : 1;
     return 0;
 }
@@ -124,16 +123,40 @@ static void print_text(FILE *out, const char *text) {
 
 static void print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
 
-static void print_event(FILE *out, int worker, int thread, const event *e) {
-    fputs(",\n{\"ph\":\"X\",\"cat\":", out);
-    print_text(out, e->category);
+/* Up to the time, which is left open for what depends on the type. */
+static void print_head(FILE *out, const char *type, int worker, int thread, const event *e, uint64_t at_ns) {
+    fprintf(out, ",\n{\"ph\":\"%s\",\"cat\":", type);
+    print_text(out, e->span.category);
     fputs(",\"name\":", out);
-    print_text(out, e->name);
+    print_text(out, e->span.name);
     fprintf(out, ",\"pid\":%d,\"tid\":%d,\"ts\":", worker, thread);
-    print_us(out, e->start_ns);
+    print_us(out, at_ns);
+    if (e->end.overlapping) fprintf(out, ",\"id\":\"%d.%d.%" PRIu64 "\"", worker, thread, e->number);
+}
+
+static void print_args(FILE *out, const event *e) {
+    fprintf(out, ",\"args\":{\"n\":%" PRId64, e->end.n);
+    if (e->end.has_micro) fprintf(out, ",\"micro\":%" PRId64, e->end.micro);
+    if (e->span.of) {
+        fputs(",\"of\":", out);
+        print_text(out, e->span.of);
+    }
+    fputs("}}", out);
+}
+
+/* Viewers want the spans of a thread to nest: others are a pair of their own. */
+static void print_event(FILE *out, int worker, int thread, const event *e) {
+    if (e->end.overlapping) {
+        print_head(out, "b", worker, thread, e, e->span.start_ns);
+        print_args(out, e);
+        print_head(out, "e", worker, thread, e, e->span.start_ns + e->duration_ns);
+        putc('}', out);
+        return;
+    }
+    print_head(out, "X", worker, thread, e, e->span.start_ns);
     fputs(",\"dur\":", out);
     print_us(out, e->duration_ns);
-    fprintf(out, ",\"args\":{\"n\":%" PRId64 "}}", e->arg);
+    print_args(out, e);
 }
 
 /* A copy is sorted and printed, so that the thread is held up for the copying only. */

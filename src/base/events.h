@@ -4,6 +4,10 @@
  *     …
  *     ls_span_end(span, (int64_t)bytes);
  *
+ * A span has one number, or two with ls_span_end2(): the second is the micro-batch it belongs to. Spans of one thread
+ * nest; one that need not, because it runs from a start to a completion while the thread does other things, ends with
+ * ls_span_end_overlapping() and has a line of its own in a timeline.
+ *
  * Off, a span costs one relaxed load. On, each thread has a ring of fixed size, made at its first event, in which the
  * newest event replaces the oldest; how many were lost is counted. Category and name are string literals: the pointers
  * are kept. Any thread may record; enable, disable and json may be called at any time, from one thread at a time. After
@@ -21,6 +25,7 @@
 
 typedef struct ls_span {
     const char *category, *name;
+    const char *of;    /* what it is about, a string literal; NULL: nothing */
     uint64_t start_ns; /* 0: recording was off */
 } ls_span;
 
@@ -31,13 +36,21 @@ void ls_events_disable(void);
 
 /* The events as objects of Chrome's trace format, separated by commas and without the brackets of the array, so that
  * the parts of several workers join to one: pid is the worker, tid a small number for the thread, ts and dur are in
- * microseconds of ls_clock_ns(), args.n is the argument of ls_span_end(). Each thread's events are in order of
- * their start, an outer span before the ones inside it. One "dropped_events" object of type M tells args.dropped for
- * each thread. The caller frees *text; it has a NUL behind its `*bytes` bytes. */
+ * microseconds of ls_clock_ns(), args.n is the argument of ls_span_end(), args.micro the micro-batch and args.of what
+ * the span is about, each only where given. A span is one object of type X; an overlapping one is two, of types b and
+ * e, the second right behind the first, with an id of their own. Each thread's events are in order of their start, an
+ * outer span before the ones inside it. One "dropped_events" object of type M tells args.dropped for each thread. The
+ * caller frees *text; it has a NUL behind its `*bytes` bytes. */
 ls_status ls_events_json(int worker, char **text, size_t *bytes);
 
 extern atomic_bool ls_events_on;
-void ls_events_record(ls_span span, int64_t arg);
+
+/* What of an event is not in its span. */
+typedef struct ls_event_end {
+    int64_t n, micro;
+    bool has_micro, overlapping;
+} ls_event_end;
+void ls_events_record(ls_span span, ls_event_end end);
 
 static inline ls_span ls_span_begin(const char *category, const char *name) {
     ls_span span = {.category = category, .name = name};
@@ -45,8 +58,16 @@ static inline ls_span ls_span_begin(const char *category, const char *name) {
     return span;
 }
 
-static inline void ls_span_end(ls_span span, int64_t arg) {
-    if (span.start_ns != 0) ls_events_record(span, arg);
+static inline void ls_span_end(ls_span span, int64_t n) {
+    if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n});
+}
+
+static inline void ls_span_end2(ls_span span, int64_t n, int64_t micro) {
+    if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n, .micro = micro, .has_micro = true});
+}
+
+static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
+    if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n, .overlapping = true});
 }
 
 #endif

@@ -205,8 +205,7 @@ void ls_comm_destroy(ls_comm *comm) {
      * whatever comes next reports it. */
     ls_request *r = NULL;
     if (!comm->world->failed && ls_comm_barrier(comm) == LS_OK && comm->owns_control &&
-        ls_request_make(comm, "the end of a communicator", wait_for_leavers, false, &r) == LS_OK &&
-        ls_request_launch(r, &r) == LS_OK)
+        ls_request_make(comm, LS_TRAFFIC_KINDS, wait_for_leavers, &r) == LS_OK && ls_request_launch(r, &r) == LS_OK)
         (void)ls_request_wait(r);
     ls_comm_close(comm);
 }

@@ -20,6 +20,7 @@
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
+#include "base/events.h"
 #include "comm/reduce_plan.h"
 #include "comm/world.h"
 
@@ -65,18 +66,23 @@ struct ls_comm {
 
     ls_reduce_plan *plan; /* of the last reduction: training repeats one */
     ls_mail *mail;
-    void *net; /* the transport's */
+    void *net;        /* the transport's */
+    const char *axis; /* of the mesh, in a trace; NULL: none */
+    ls_traffic traffic[LS_TRAFFIC_KINDS];
 };
 
 struct ls_request {
     ls_comm *comm;
-    const char *name;
+    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: neither counted nor traced */
+    const char *name;     /* for messages */
     ls_status (*step)(ls_request *request);
     ls_request *next;
     uint64_t number; /* of the collective; 0 for messages */
     bool done;
     int phase;
     int blocked_on; /* rank of the member it waits for, −1: none known */
+    uint64_t traffic_bytes;
+    ls_span span; /* from its start to its end */
 
     uint64_t fingerprint;
     const void *in;
@@ -136,10 +142,12 @@ static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
 /* ---- requests (request.c)
  * -------------------------------------------------------------------------------------------- */
 
-/* A request for a collective, numbered; or for a message (collective false), not numbered. */
-ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_request *), bool collective,
-                          ls_request **out);
-/* Puts it among those in flight and takes its first steps. */
+/* A request for a collective, numbered; or for a message or LS_TRAFFIC_KINDS (the wait at a communicator's end), not
+ * numbered. */
+ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
+/* "all_reduce": how a trace calls it. */
+const char *ls_request_trace_name(const ls_request *request);
+/* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
 ls_status ls_request_bounds(ls_request *request);
 /* The last step of every collective. */

@@ -5,8 +5,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/memory.h"
 
@@ -15,6 +18,13 @@ struct ls_heap_block {
     bool used;
     ls_heap_block *next;
 };
+
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23 /* since Linux 5.14; older ones refuse it */
+#endif
+
+/* Less is not worth giving back: it would be asked for again. */
+static const size_t trim_least_bytes = (size_t)4 << 20;
 
 enum { SMALL_ALIGN = 128 /* what control structures ask for */, PAGE_ALIGN = 4096 };
 
@@ -35,11 +45,39 @@ void ls_heap_fini(ls_heap *heap) {
     }
 }
 
+/* Bytes of private memory that count against `ulimit -d`. */
+static size_t private_bytes(void) {
+    FILE *file = fopen("/proc/self/status", "re");
+    if (!file) return 0;
+    char line[128];
+    size_t kib = 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "VmData: %zu kB", &kib) == 1) break;
+    fclose(file);
+    return kib << 10;
+}
+
+/* The system does not count shared memory as a worker's data; it is, so a limit on data holds for both together. */
+static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
+    size_t used = private_bytes() + (heap->reserved_until - heap->begin);
+    if (used <= limit.rlim_cur && bytes <= limit.rlim_cur - used) return LS_OK;
+    return ls_fail(
+        LS_ERR_RESOURCE,
+        "out of memory: %zu MiB asked for, %zu MiB in use, and the limit of a process is %zu MiB (ulimit -d)",
+        bytes >> 20, used >> 20, (size_t)limit.rlim_cur >> 20);
+}
+
+/* Faulting the pages in takes half the time of reserving them now and mapping them later, and is the only way to get
+ * wide pages where the system grants these on advice. Where it is refused, fallocate tells why. */
 static ls_status reserve(ls_heap *heap, size_t until) {
     if (until <= heap->reserved_until) return LS_OK;
     size_t bytes = until - heap->reserved_until;
     LS_TRY(ls_memory_check(bytes));
-    while (fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
+    LS_TRY(check_data_limit(heap, bytes));
+    bool there = madvise(ls_segment_at(heap->segment, heap->reserved_until), bytes, MADV_POPULATE_WRITE) == 0;
+    while (!there && fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
         if (errno == EINTR) continue;
         return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: %zu MiB of shared memory refused", bytes >> 20);
     }
@@ -111,4 +149,14 @@ void ls_heap_free(ls_heap *heap, void *memory) {
         return;
     }
     assert(!"freed memory that this heap did not hand out");
+}
+
+void ls_heap_trim(ls_heap *heap) {
+    ls_heap_block *last = heap->blocks;
+    while (last->next) last = last->next;
+    size_t from = (last->at + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
+    if (last->used || from + trim_least_bytes > heap->reserved_until) return;
+    if (fallocate(heap->segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                  (off_t)(heap->reserved_until - from)) == 0)
+        heap->reserved_until = from;
 }

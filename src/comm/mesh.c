@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "comm/world.h"
+#include "comm/comm.h"
 
 struct ls_mesh {
     int size[LS_AXIS_COUNT], index[LS_AXIS_COUNT];
     ls_comm *comm[LS_AXIS_COUNT];
 };
+
+static const char *const axis_name[LS_AXIS_COUNT] = {[LS_AXIS_DP] = "dp", [LS_AXIS_TP] = "tp", [LS_AXIS_PP] = "pp"};
 
 /* A shape that would match: dp takes what tp and pp leave; failing that, dp alone. */
 static void suggest(int world, int tp, int pp, char *text, size_t room) {
@@ -50,6 +52,7 @@ ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out)
             ls_mesh_destroy(mesh);
             return status;
         }
+        mesh->comm[axis]->axis = axis_name[axis];
     }
     *out = mesh;
     return LS_OK;

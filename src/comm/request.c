@@ -4,15 +4,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/events.h"
 #include "comm/comm.h"
 
 /* ---- life ----------------------------------------------------------------------------------------------------------
  */
 
-ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_request *), bool collective,
-                          ls_request **out) {
+typedef struct kind_names {
+    const char *text, *trace;
+    bool collective;
+} kind_names;
+
+static const kind_names kinds[LS_TRAFFIC_KINDS + 1] = {
+    [LS_TRAFFIC_REDUCE_SCATTER] = {"reduce-scatter", "reduce_scatter", true},
+    [LS_TRAFFIC_ALL_REDUCE] = {"all-reduce", "all_reduce", true},
+    [LS_TRAFFIC_ALL_GATHER] = {"all-gather", "all_gather", true},
+    [LS_TRAFFIC_ALL_TO_ALL] = {"all-to-all", "all_to_all", true},
+    [LS_TRAFFIC_BROADCAST] = {"broadcast", "broadcast", true},
+    [LS_TRAFFIC_SEND] = {"send", "send", false},
+    [LS_TRAFFIC_RECEIVE] = {"receive", "receive", false},
+    [LS_TRAFFIC_BARRIER] = {"barrier", "barrier", true},
+    [LS_TRAFFIC_KINDS] = {"the end of a communicator", "end", false},
+};
+
+const char *ls_request_trace_name(const ls_request *r) { return kinds[r->kind].trace; }
+
+ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     ls_world *world = comm->world;
+    const char *name = kinds[kind].text;
     *out = NULL;
     if (world->failed) return ls_fail(LS_ERR_PEER, "%s after a failure: the communicator can no longer be used", name);
     ls_request *r = world->spare;
@@ -23,13 +41,16 @@ ls_status ls_request_make(ls_comm *comm, const char *name, ls_status (*step)(ls_
         if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     }
     r->comm = comm;
+    r->kind = kind;
     r->name = name;
     r->step = step;
     r->next = NULL;
-    r->number = collective ? ++comm->issued : 0;
+    r->number = kinds[kind].collective ? ++comm->issued : 0;
     r->done = false;
     r->phase = 0;
     r->blocked_on = -1;
+    r->traffic_bytes = 0;
+    r->span = (ls_span){0};
     r->plan = NULL;
     r->user_out = NULL;
     r->staged = 0;
@@ -71,8 +92,22 @@ static void leave_flight(ls_world *world, ls_request *r) {
     }
 }
 
+static void count(ls_request *r) {
+    if (r->kind == LS_TRAFFIC_KINDS) return;
+    ls_traffic *traffic = &r->comm->traffic[r->kind];
+    traffic->calls++;
+    traffic->bytes += r->traffic_bytes;
+    r->span = ls_span_begin("comm", ls_request_trace_name(r));
+    r->span.of = r->comm->axis;
+}
+
+void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out) {
+    *out = (unsigned)kind < LS_TRAFFIC_KINDS ? comm->traffic[kind] : (ls_traffic){0};
+}
+
 ls_status ls_request_launch(ls_request *r, ls_request **out) {
     ls_world *world = r->comm->world;
+    count(r);
     if (world->flight_last)
         world->flight_last->next = r;
     else
@@ -99,10 +134,11 @@ static ls_status end(ls_request *r, ls_status status) {
 ls_status ls_request_wait(ls_request *r) {
     if (!r) return LS_OK;
     if (r->done) return end(r, LS_OK);
-    ls_span span = ls_span_begin("wait", r->name);
-    uint64_t number = r->number;
+    ls_span span = ls_span_begin("comm", "wait");
+    span.of = ls_request_trace_name(r);
+    int64_t bytes = (int64_t)r->traffic_bytes;
     ls_status status = end(r, ls_world_wait(r->comm->world, r));
-    ls_span_end(span, (int64_t)number);
+    ls_span_end(span, bytes);
     return status;
 }
 
@@ -126,6 +162,7 @@ void ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes, false);
     r->done = true;
+    ls_span_end_overlapping(r->span, (int64_t)r->traffic_bytes);
     comm->world->moves++;
     if (!r->number) return;
     comm->done[r->number % LS_SLOTS] = true;

@@ -109,13 +109,22 @@ void ls_segment_ring(ls_worker_record *worker) {
     syscall(SYS_futex, &worker->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
-    ls_failure *failure = &segment->header->failure;
+/* Whether it was the first. */
+static bool note(ls_failure *failure, int rank, ls_status status, const char *message) {
     int none = 0;
-    if (!atomic_compare_exchange_strong(&failure->state, &none, 1)) return;
+    if (!atomic_compare_exchange_strong(&failure->state, &none, 1)) return false;
     failure->status = status;
     failure->rank = rank;
     snprintf(failure->message, sizeof failure->message, "%s", message);
     atomic_store_explicit(&failure->state, 2, memory_order_release);
+    return true;
+}
+
+void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message) {
+    (void)note(&segment->header->stop, rank, status, message);
+}
+
+void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
+    if (!note(&segment->header->failure, rank, status, message)) return;
     for (int i = 0; i < segment->workers; i++) ls_segment_ring(&segment->header->workers[i]);
 }

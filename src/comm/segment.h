@@ -16,7 +16,8 @@
 
 #include "base/status.h"
 
-/* What the first failing worker leaves behind for all others and for the parent. */
+/* What the first failing worker leaves behind for all others and for the parent; and what the first worker that ended
+ * because of a signal leaves for the parent alone. */
 typedef struct ls_failure {
     _Atomic int state; /* 0 none, 1 being written, 2 complete */
     ls_status status;
@@ -24,17 +25,19 @@ typedef struct ls_failure {
     char message[LS_MESSAGE_MAX];
 } ls_failure;
 
+enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL };
+
 /* A worker that found nothing to do sets `sleeping` and waits on `bell`; whoever publishes something rings it. */
 typedef struct ls_worker_record {
     _Alignas(128) _Atomic uint32_t bell;
     _Atomic uint32_t sleeping;
     _Alignas(64) _Atomic int pid;
-    _Atomic int ended; /* its function has returned: it joins no further collective */
+    _Atomic int ended; /* its function has returned (LS_ENDED…): it joins no further collective */
     int rank;          /* in the world */
 } ls_worker_record;
 
 typedef struct ls_segment_header {
-    ls_failure failure;
+    ls_failure failure, stop;
     ls_worker_record workers[];
 } ls_segment_header;
 
@@ -66,6 +69,8 @@ static inline size_t ls_segment_offset(const ls_segment *segment, const void *me
 
 /* Records a failure if it is the first, and wakes everybody. */
 void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message);
+/* Notes that a worker ends because of a signal, if it is the first; nobody is woken. */
+void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message);
 /* Whether somebody failed; cheap. */
 static inline bool ls_segment_failed(const ls_segment *segment) {
     return atomic_load_explicit(&segment->header->failure.state, memory_order_acquire) != 0;

@@ -22,7 +22,7 @@ static const uint64_t spin_default_ns = 1000000;
 static const uint64_t sleep_slice_ns = 50000000;
 /* Messages between machines ring no bell: with any under way the look-ups are this far apart. */
 static const uint64_t net_slice_ns = 100000;
-enum { COPY_CHUNK_BYTES = 1 << 20 };
+enum { COPY_CHUNK_BYTES = 1 << 20, COPY_TRACED_BYTES = 64 << 10 };
 
 /* ---- life ----------------------------------------------------------------------------------------------------------
  */
@@ -86,10 +86,12 @@ ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
 }
 
 void ls_world_free(ls_world *world, void *memory) {
-    if (world->segment.base)
-        ls_heap_free(&world->heap, memory);
-    else
+    if (!world->segment.base) {
         free(memory);
+        return;
+    }
+    ls_heap_free(&world->heap, memory);
+    ls_heap_trim(&world->heap);
 }
 
 /* ---- bells
@@ -175,17 +177,20 @@ static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
                    why);
 }
 
-/* A member whose function has returned will never come. */
+/* A member whose function has returned will never come. Where it left because of a signal, this is no failure of its
+ * own: the signal is what ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *peer = record_of(world, rank);
-    if (!peer || !atomic_load(&peer->ended)) return LS_OK;
+    int ended = peer ? atomic_load(&peer->ended) : 0;
+    if (!ended) return LS_OK;
     /* It may have ended right after doing its part: only if it still is missing a little later it never came. */
     uint64_t now = ls_clock_ns();
     if (!*seen_ns) *seen_ns = now;
     if (now - *seen_ns < 200000000u) return LS_OK;
-    return ls_fail(LS_ERR_FAILED, "worker %d has ended and will not join %s (collective %llu)", rank, r->name,
+    return ls_fail(ended == LS_ENDED_BY_SIGNAL ? LS_ERR_PEER : LS_ERR_FAILED,
+                   "worker %d has ended and will not join %s (collective %llu)", rank, r->name,
                    (unsigned long long)r->number);
 }
 
@@ -285,9 +290,10 @@ void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bo
     if (bytes == 0 || to == from) return;
     copy_job job = {to, from, bytes, stream};
     size_t chunks = (bytes + COPY_CHUNK_BYTES - 1) / COPY_CHUNK_BYTES;
-    if (world->threads == 1 || chunks < 3) {
+    ls_span span = bytes < COPY_TRACED_BYTES ? (ls_span){0} : ls_span_begin("comm", "copy");
+    if (world->threads > 1 && chunks > 2)
+        ls_pool_run(world->pool, chunks, copy_chunk, &job);
+    else
         for (size_t i = 0; i < chunks; i++) copy_chunk(&job, i, 0);
-        return;
-    }
-    ls_pool_run(world->pool, chunks, copy_chunk, &job);
+    ls_span_end(span, (int64_t)bytes);
 }

@@ -14,15 +14,18 @@ static struct sigaction before[SIGNALS];
 static bool installed;
 static atomic_int first_signal;
 
-static void note_signal(int number) {
+/* The process that forked several workers passes both signals on as SIGTERM, with the number of the one that came. */
+static void note_signal(int number, siginfo_t *info, void *context) {
     int none = 0;
+    (void)context;
+    if (number == SIGTERM && info->si_code == SI_QUEUE && info->si_value.sival_int == SIGINT) number = SIGINT;
     (void)atomic_compare_exchange_strong(&first_signal, &none, number);
 }
 
 /* After SA_RESETHAND's one delivery the next SIGINT ends the process. */
 static struct sigaction action_for(int number) {
-    struct sigaction action = {.sa_handler = note_signal,
-                               .sa_flags = SA_RESTART | (number == SIGINT ? (int)SA_RESETHAND : 0)};
+    struct sigaction action = {.sa_sigaction = note_signal,
+                               .sa_flags = SA_RESTART | SA_SIGINFO | (number == SIGINT ? (int)SA_RESETHAND : 0)};
     (void)sigemptyset(&action.sa_mask);
     return action;
 }
@@ -59,10 +62,12 @@ void ls_stop_restore(void) {
 
 int ls_stop_signal(void) { return atomic_load(&first_signal); }
 
-ls_status ls_stop_status(void) {
-    switch (ls_stop_signal()) {
+ls_status ls_stop_status_of(int signal) {
+    switch (signal) {
     case 0: return LS_OK;
     case SIGINT: return ls_fail(LS_ERR_INTERRUPTED, "interrupted");
     default: return ls_fail(LS_ERR_TERMINATED, "terminated by signal %d, SIGTERM", SIGTERM);
     }
 }
+
+ls_status ls_stop_status(void) { return ls_stop_status_of(ls_stop_signal()); }

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "check_rules.h"
+#include "check_traffic.h"
 
 typedef struct check {
     const char *name;
@@ -36,6 +37,7 @@ static const check checks[] = {
     {"split", check_split},
     {"mesh", check_mesh},
     {"in_flight", check_in_flight},
+    {"traffic", check_traffic},
     {"bits", check_bits},
 };
 enum { CHECKS = sizeof checks / sizeof checks[0] };

@@ -106,6 +106,58 @@ static void spans_nest_in_order(void **state) {
     json_decref(array);
 }
 
+/* Two numbers, and a subject, only where they are given. */
+static void spans_carry_what_is_given(void **state) {
+    (void)state;
+    assert_int_equal(ls_events_enable(10), LS_OK);
+    ls_span_end2(ls_span_begin("stage", "forward"), 2, 17);
+    ls_span_end2(ls_span_begin("stage", "backward"), INT64_MIN, 0);
+    ls_span wait = ls_span_begin("comm", "wait");
+    wait.of = "all_reduce";
+    ls_span_end(wait, 9);
+    ls_events_disable();
+    ls_span_end2(ls_span_begin("stage", "off"), 1, 1);
+    json_t *array = events_now(0);
+    json_t *f = pick(array, "X", "forward", 0), *b = pick(array, "X", "backward", 0), *w = pick(array, "X", "wait", 0);
+    assert_true(arg_of(f, "n") == 2 && arg_of(f, "micro") == 17);
+    assert_true(arg_of(b, "n") == INT64_MIN && arg_of(b, "micro") == 0);
+    assert_int_equal(json_object_size(json_object_get(b, "args")), 2);
+    assert_string_equal(text_of(json_object_get(w, "args"), "of"), "all_reduce");
+    assert_int_equal(json_object_size(json_object_get(w, "args")), 2);
+    assert_null(pick(array, "X", "off", 0));
+    json_decref(array);
+}
+
+/* Pairs: the same id, one behind the other, from the start of the one to its end whatever lies between. */
+static void overlapping_spans_are_pairs(void **state) {
+    (void)state;
+    assert_int_equal(ls_events_enable(10), LS_OK);
+    ls_span first = ls_span_begin("comm", "first"), second = ls_span_begin("comm", "second");
+    ls_clock_sleep_us(1000);
+    ls_span_end_overlapping(first, 1);
+    ls_span_end_overlapping(second, 2);
+    ls_events_disable();
+    json_t *array = events_now(5);
+    size_t i, at = 0;
+    json_t *event, *of[4] = {NULL};
+    json_array_foreach(array, i, event) if (strcmp(text_of(event, "ph"), "M") != 0) {
+        assert_true(at < 4);
+        of[at++] = event;
+    }
+    assert_int_equal(at, 4);
+    for (size_t k = 0; k < 4; k++) {
+        assert_string_equal(text_of(of[k], "ph"), k % 2 ? "e" : "b");
+        assert_string_equal(text_of(of[k], "name"), k < 2 ? "first" : "second");
+        assert_string_equal(text_of(of[k], "id"), text_of(of[k / 2 * 2], "id"));
+        assert_true(number_of(of[k], "pid") == 5.0);
+    }
+    assert_string_not_equal(text_of(of[0], "id"), text_of(of[2], "id"));
+    assert_true(arg_of(of[0], "n") == 1 && arg_of(of[2], "n") == 2);
+    assert_true(number_of(of[1], "ts") - number_of(of[0], "ts") >= 999.9);
+    assert_true(number_of(of[2], "ts") < number_of(of[1], "ts")); /* they overlap */
+    json_decref(array);
+}
+
 static void oldest_are_dropped_and_counted(void **state) {
     (void)state;
     assert_int_equal(ls_events_enable(4), LS_OK);
@@ -162,6 +214,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(off_records_nothing),
         cmocka_unit_test(spans_nest_in_order),
+        cmocka_unit_test(spans_carry_what_is_given),
+        cmocka_unit_test(overlapping_spans_are_pairs),
         cmocka_unit_test(oldest_are_dropped_and_counted),
         cmocka_unit_test(threads_have_their_own_rings),
     };

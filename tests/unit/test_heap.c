@@ -3,7 +3,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,14 @@
 
 #include "base/rng.h"
 #include "comm/heap.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#    define LS_SANITIZED 1
+#elif defined(__has_feature)
+#    define LS_SANITIZED __has_feature(address_sanitizer)
+#else
+#    define LS_SANITIZED 0
+#endif
 
 enum { HEAP_BYTES = 4 << 20, BLOCKS = 60 };
 
@@ -115,12 +126,79 @@ static void test_two_processes(void **state) {
     ls_segment_close(&mine);
 }
 
+/* 512-byte blocks that the system holds for the segment, in bytes. */
+static size_t backed_bytes(const ls_segment *segment) {
+    struct stat info;
+    assert_int_equal(fstat(segment->fd, &info), 0);
+    return (size_t)info.st_blocks * 512;
+}
+
+/* The tail goes back to the system, comes again as zeros, and nothing in front of it is touched. */
+static void test_trim(void **state) {
+    (void)state;
+    enum { LARGE = 32 << 20 };
+    ls_segment segment;
+    ls_heap heap;
+    assert_int_equal(ls_segment_create(1, 2 * (size_t)LARGE, 4096, &segment), LS_OK);
+    assert_int_equal(ls_heap_init(&heap, &segment, 0), LS_OK);
+    void *first, *second;
+    assert_int_equal(ls_heap_alloc(&heap, 5000, false, &first), LS_OK);
+    memset(first, 1, 5000);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(ls_heap_alloc(&heap, LARGE, false, &second), LS_OK);
+        assert_true(backed_bytes(&segment) >= LARGE);
+        for (size_t i = 0; i < LARGE; i += 997) assert_int_equal(((char *)second)[i], 0);
+        memset(second, 2, LARGE);
+        ls_heap_trim(&heap); /* in use: stays */
+        assert_int_equal(((char *)second)[LARGE - 1], 2);
+        ls_heap_free(&heap, second);
+        assert_true(backed_bytes(&segment) >= LARGE);
+        ls_heap_trim(&heap);
+        assert_true(backed_bytes(&segment) < LARGE / 4);
+        assert_true(heap.reserved_until < heap.begin + LARGE / 4);
+        for (size_t i = 0; i < 5000; i++) assert_int_equal(((char *)first)[i], 1);
+    }
+    ls_heap_fini(&heap);
+    ls_segment_close(&segment);
+}
+
+/* In a process of its own: 3 MiB more than it has, of which 2 are taken. Ends with 0 when the limit held. */
+static _Noreturn void live_with_a_limit(void) {
+    enum { MIB = 1 << 20 };
+    size_t kib = 0;
+    char line[128];
+    ls_segment segment;
+    ls_heap heap;
+    void *memory;
+    if (ls_segment_create(2, HEAP_BYTES, 4096, &segment) != LS_OK || ls_heap_init(&heap, &segment, 1) != LS_OK)
+        _exit(1);
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmData: %zu kB", &kib) == 1) break;
+    struct rlimit limit = {.rlim_cur = (kib << 10) + 3 * MIB, .rlim_max = RLIM_INFINITY};
+    if (setrlimit(RLIMIT_DATA, &limit) != 0) _exit(2);
+    if (ls_heap_alloc(&heap, 2 * MIB, false, &memory) != LS_OK) _exit(3);
+    if (ls_heap_alloc(&heap, 2 * MIB - 4096, false, &memory) != LS_ERR_RESOURCE) _exit(4);
+    if (!strstr(ls_status_message(), "ulimit -d")) _exit(5);
+    ls_heap_free(&heap, ls_segment_at(&segment, heap.begin));
+    if (ls_heap_alloc(&heap, 2 * MIB, false, &memory) != LS_OK) _exit(6); /* what it has counts once */
+    _exit(0);
+}
+
+static void test_data_limit(void **state) {
+    (void)state;
+    if (LS_SANITIZED) skip(); /* it maps terabytes of its own */
+    pid_t child = fork();
+    if (child == 0) live_with_a_limit();
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alignment_and_zero),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_running_out),
-        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_alignment_and_zero), cmocka_unit_test(test_random), cmocka_unit_test(test_running_out),
+        cmocka_unit_test(test_two_processes),      cmocka_unit_test(test_trim),   cmocka_unit_test(test_data_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

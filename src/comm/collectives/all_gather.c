@@ -135,7 +135,7 @@ ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buff
                                    ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, "all-gather", step, true, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_GATHER, step, &r));
     ls_status status = ls_request_bounds(r);
     if (status != LS_OK) {
         ls_request_drop(r);
@@ -152,6 +152,7 @@ ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buff
     r->fingerprint = ls_fingerprint(3, r->bounds[comm->size], mixed, 0);
     r->in = in;
     r->out = out_buffer;
+    r->traffic_bytes = (uint64_t)(comm->size - 1) * bytes[comm->rank];
     return ls_request_launch(r, out);
 }
 

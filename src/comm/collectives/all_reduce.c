@@ -202,13 +202,27 @@ static void divide(size_t elems, int size, size_t *bounds) {
     }
 }
 
+/* elems·rank/size without overflow. */
+static size_t even_bound(size_t elems, int rank, int size) {
+    size_t n = (size_t)size, r = (size_t)rank;
+    return elems / n * r + elems % n * r / n;
+}
+
+/* As of an even reduce-scatter and an all-gather behind it, whatever divide() does: see lockstep.h. */
+static uint64_t traffic(const ls_request *r) {
+    int rank = r->comm->rank, size = r->comm->size;
+    size_t own = even_bound(r->bytes, rank + 1, size) - even_bound(r->bytes, rank, size);
+    return ls_reduce_traffic(r, own) + (uint64_t)(size - 1) * own * ls_reduce_width(r);
+}
+
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, "all-reduce", step, 6, &r));
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_ALL_REDUCE, step, &r));
     divide(elems, comm->size, r->bounds);
     r->out = out_buffer;
+    r->traffic_bytes = traffic(r);
     return ls_request_launch(r, out);
 }
 

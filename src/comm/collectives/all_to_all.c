@@ -91,11 +91,12 @@ static ls_status step(ls_request *r) {
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, "all-to-all", step, true, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_TO_ALL, step, &r));
     r->fingerprint = ls_fingerprint(4, bytes, 0, 0);
     r->in = in;
     r->out = out_buffer;
     r->bytes = bytes;
+    r->traffic_bytes = (uint64_t)(comm->size - 1) * bytes;
     return ls_request_launch(r, out);
 }
 

@@ -64,7 +64,7 @@ static ls_status step(ls_request *r) {
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, "barrier", step, true, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_BARRIER, step, &r));
     r->fingerprint = ls_fingerprint(1, 0, 0, 0);
     return ls_request_launch(r, out);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/events.h"
 #include "kernels/tree_sum.h"
 
 /* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
@@ -27,14 +26,14 @@ static ls_status plan_for(ls_comm *comm, const ls_runs *runs, ls_reduce_plan **o
 }
 
 ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, size_t elems,
-                            const char *name, ls_status (*step)(ls_request *), uint64_t kind, ls_request **out) {
+                            ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     *out = NULL;
     if (dtype != LS_F32 && dtype != LS_BF16 && dtype != LS_I64)
-        return ls_fail(LS_ERR_INPUT, "%s: type number %d cannot be summed; f32, bf16 and i64 can", name, (int)dtype);
+        return ls_fail(LS_ERR_INPUT, "a sum of type number %d: f32, bf16 and i64 can be summed", (int)dtype);
     ls_reduce_plan *plan;
     LS_TRY(plan_for(comm, runs, &plan));
     ls_request *r;
-    ls_status status = ls_request_make(comm, name, step, true, &r);
+    ls_status status = ls_request_make(comm, kind, step, &r);
     if (status != LS_OK) {
         ls_reduce_plan_release(plan);
         return status;
@@ -44,7 +43,7 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
     r->bytes = elems;
     int n = plan->part_first[comm->rank + 1] - plan->part_first[comm->rank];
     for (int i = 0; i < n; i++) r->parts[i] = parts[i];
-    r->fingerprint = ls_fingerprint(kind, elems, (uint64_t)dtype, (uint64_t)plan->groups);
+    r->fingerprint = ls_fingerprint(5 + (uint64_t)kind, elems, (uint64_t)dtype, (uint64_t)plan->groups);
     status = ls_request_bounds(r);
     if (status != LS_OK) {
         ls_request_drop(r);
@@ -57,6 +56,14 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
 /* In a sum of bf16 only single groups are 16 bits wide. */
 static ls_dtype node_dtype(const ls_request *r, ls_tree_node node) {
     return r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype;
+}
+
+uint64_t ls_reduce_traffic(const ls_request *r, size_t shard_elems) {
+    const ls_reduce_plan *plan = r->plan;
+    uint64_t each = 0;
+    for (int i = plan->part_first[r->comm->rank]; i < plan->part_first[r->comm->rank + 1]; i++)
+        each += ls_dtype_bytes(node_dtype(r, plan->parts[i]));
+    return each * (r->bytes - shard_elems);
 }
 
 ls_status ls_reduce_expose(ls_request *r) {
@@ -253,7 +260,7 @@ ls_status ls_reduce_sum(ls_request *r, void *const *outs, int n_outs, bool strea
         sources[i].data = s->local >= 0 ? part_at(r, s, begin) : arrival(r, s->machine, s->index);
         sources[i].dtype = node_dtype(r, s->node);
     }
-    ls_span span = ls_span_begin("sum", r->name);
+    ls_span span = ls_span_begin("sum", ls_request_trace_name(r));
     run_sum(r, &plan->whole, sources, plan->n_sources, outs, n_outs, stream, n);
     ls_span_end(span, (int64_t)n);
     if (sources != few) free(sources);

@@ -18,7 +18,10 @@
 /* Fills a request for a sum: plan, types, parts, fingerprint. `r->bounds` (the shards) is the caller's to fill after
  * it. */
 ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, size_t elems,
-                            const char *name, ls_status (*step)(ls_request *), uint64_t kind, ls_request **out);
+                            ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
+
+/* Bytes of this worker's parts outside its own shard of `shard_elems`. */
+uint64_t ls_reduce_traffic(const ls_request *r, size_t shard_elems);
 
 /* Bytes of one element of the result. */
 static inline size_t ls_reduce_width(const ls_request *r) { return r->dtype == LS_I64 ? 8 : 4; }

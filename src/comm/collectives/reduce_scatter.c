@@ -61,7 +61,7 @@ ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dt
     ls_request *r;
     *out = NULL;
     LS_TRY(check_shards(shards, comm->size, elems));
-    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, "reduce-scatter", step, 5, &r));
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_REDUCE_SCATTER, step, &r));
     if (shards)
         for (int i = 0; i <= comm->size; i++) r->bounds[i] = shards[i];
     else
@@ -70,6 +70,7 @@ ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dt
     for (int i = 0; i < comm->size; i++) mixed = ls_fingerprint(mixed, r->bounds[i], 0, 0);
     r->fingerprint ^= mixed;
     r->out = out_buffer;
+    r->traffic_bytes = ls_reduce_traffic(r, r->bounds[comm->rank + 1] - r->bounds[comm->rank]);
     return ls_request_launch(r, out);
 }
 

@@ -318,11 +318,12 @@ ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer,
     ls_request *r;
     *out = NULL;
     LS_TRY(check_partner(comm, "send to", to, tag));
-    LS_TRY(ls_request_make(comm, "send", step_send, false, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_SEND, step_send, &r));
     r->peer = to;
     r->tag = tag;
     r->in = buffer;
     r->bytes = bytes;
+    r->traffic_bytes = to == comm->rank ? 0 : bytes;
     return ls_request_launch(r, out);
 }
 
@@ -330,11 +331,12 @@ ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, siz
     ls_request *r;
     *out = NULL;
     LS_TRY(check_partner(comm, "receive from", from, tag));
-    LS_TRY(ls_request_make(comm, "receive", step_recv, false, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_RECEIVE, step_recv, &r));
     r->peer = from;
     r->tag = tag;
     r->out = buffer;
     r->bytes = bytes;
+    r->traffic_bytes = from == comm->rank ? 0 : bytes;
     return ls_request_launch(r, out);
 }
 

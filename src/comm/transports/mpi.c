@@ -272,7 +272,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
         ls_world_fail(&world, status);
         end_job(status);
     }
-    if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, 1);
+    if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, LS_ENDED);
     ls_world_close(&world);
     if (ours) MPI_Finalize();
     return status;

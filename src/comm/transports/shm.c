@@ -4,8 +4,11 @@
  * the segment, which wakes all others out of their waits, gives them a second to leave, and ends the rest. Children die
  * with their parent (PR_SET_PDEATHSIG), and the segment with the last process, so nothing can be left behind.
  *
- * SIGINT and SIGTERM go to the parent alone: children ignore SIGINT, which a terminal sends to all of them. A second
- * signal ends everything at once. */
+ * SIGINT and SIGTERM are the parent's: children ignore SIGINT, which a terminal sends to all of them. Without
+ * pass_signals the parent makes a failure of the first one; a second one ends everything at once. With pass_signals it
+ * sends each of them on as a SIGTERM that carries the number of the signal, so that the kind is known and a SIGINT
+ * never comes twice; a worker that then leaves with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED is no failure, and the
+ * others take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -32,6 +35,8 @@ typedef struct crew {
     ls_placement placement;
     ls_segment segment;
     int workers, alive;
+    int signals, interrupts; /* SIGINTs and SIGTERMs that came; SIGINTs alone */
+    int passed;              /* the first signal that was passed on, 0: none */
     pid_t pids[LS_WORKERS_MAX];
     sigset_t waited, before;
     struct sigaction old_child;
@@ -55,6 +60,13 @@ static ls_status make_world(const crew *c, int rank, ls_world *world) {
     return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, rank), c->placement.crowded);
 }
 
+/* Whether a worker ends because of a signal that was passed on, or because it needs one that did. */
+static bool is_stop(const crew *c, ls_status status) {
+    if (!c->options->pass_signals) return false;
+    if (status == LS_ERR_PEER) return atomic_load(&c->segment.header->stop.state) != 0;
+    return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED;
+}
+
 static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(LS_ERR_WORKER); /* it died before the line above */
@@ -64,9 +76,13 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     ls_world world;
     ls_status status = make_world(c, rank, &world);
     if (status == LS_OK) status = c->fn(&world, c->arg);
-    if (status != LS_OK) ls_world_fail(&world, status);
+    bool stopped = is_stop(c, status);
+    if (stopped && status != LS_ERR_PEER)
+        ls_segment_stop(&c->segment, rank, status, ls_status_message());
+    else if (status != LS_OK)
+        ls_world_fail(&world, status);
     fflush(NULL);
-    atomic_store(&c->segment.header->workers[rank].ended, 1);
+    atomic_store(&c->segment.header->workers[rank].ended, stopped ? LS_ENDED_BY_SIGNAL : LS_ENDED);
     /* Handlers that the program set up for its own end are the parent's to run. */
     _exit(ls_status_exit_code(status));
 }
@@ -94,9 +110,21 @@ static void kill_all(const crew *c) {
         if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
 }
 
+static ls_status signal_status(int number) { return number == SIGINT ? LS_ERR_INTERRUPTED : LS_ERR_TERMINATED; }
+
+static const char *signal_text(int number) {
+    return number == SIGINT ? "interrupted" : "terminated by signal 15, SIGTERM";
+}
+
 /* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
 static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     char text[LS_MESSAGE_MAX];
+    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM && c->passed) {
+        /* It had no handler, not yet or not any more: it has stopped, and the others may still be about it. */
+        ls_segment_stop(&c->segment, rank, signal_status(c->passed), signal_text(c->passed));
+        atomic_store(&c->segment.header->workers[rank].ended, LS_ENDED_BY_SIGNAL);
+        return;
+    }
     if (WIFSIGNALED(wait_status)) {
         int number = WTERMSIG(wait_status);
         const char *hint = number == SIGKILL  ? " (by somebody, or by the system because memory ran out)"
@@ -127,26 +155,38 @@ static void reap(crew *c) {
     }
 }
 
-/* The failure as this process's status. */
-static ls_status report(const ls_failure *failure) {
-    if (atomic_load(&failure->state) == 0) return LS_OK;
+/* The failure as this process's status; without one, that of a stop. */
+static ls_status report(const ls_segment_header *header) {
+    const ls_failure *failure = &header->failure, *stop = &header->stop;
+    if (atomic_load(&failure->state) == 0)
+        return atomic_load(&stop->state) == 0 ? LS_OK : ls_fail(stop->status, "%s", stop->message);
     if (failure->rank < 0 || failure->status == LS_ERR_DEADLINE)
         return ls_fail(failure->status, "%s", failure->message);
     return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
 }
 
-static void on_signal(crew *c, int number, bool *interrupted) {
-    if (*interrupted) kill_all(c);
-    *interrupted = true;
-    if (number == SIGINT)
-        ls_segment_fail(&c->segment, -1, LS_ERR_INTERRUPTED, "interrupted");
-    else
-        ls_segment_fail(&c->segment, -1, LS_ERR_TERMINATED, "terminated by signal 15, SIGTERM");
+static void pass_on(crew *c, int number) {
+    union sigval value = {.sival_int = number};
+    if (!c->passed) c->passed = number;
+    for (int rank = 0; rank < c->workers; rank++)
+        if (c->pids[rank] > 0) (void)sigqueue(c->pids[rank], SIGTERM, value); /* a child that is gone is reaped next */
+}
+
+static void on_signal(crew *c, int number) {
+    bool pass = c->options->pass_signals;
+    c->signals++;
+    if (number == SIGINT) c->interrupts++;
+    bool again = (pass ? c->interrupts : c->signals) > 1;
+    if (pass && !again) {
+        pass_on(c, number);
+        return;
+    }
+    ls_segment_fail(&c->segment, -1, signal_status(number), signal_text(number));
+    if (again) kill_all(c);
 }
 
 /* Until the last child is gone. */
 static void watch(crew *c) {
-    bool interrupted = false;
     uint64_t failed_ns = 0;
     reap(c);
     while (c->alive > 0) {
@@ -156,17 +196,24 @@ static void watch(crew *c) {
         /* A worker may fail without ending: then nothing but this look at the segment tells. */
         struct timespec slice = {.tv_nsec = failing ? 10000000 : 100000000};
         int number = sigtimedwait(&c->waited, NULL, &slice);
-        if (number == SIGINT || number == SIGTERM) on_signal(c, number, &interrupted);
+        if (number == SIGINT || number == SIGTERM) on_signal(c, number);
         reap(c);
     }
+}
+
+/* What is ignored (nohup, a job in the background) stays ignored: blocked, it would be kept for us all the same. */
+static void wait_for(crew *c, int number) {
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO || action.sa_handler != SIG_IGN))
+        sigaddset(&c->waited, number);
 }
 
 /* SIGCHLD and the signals that end a run are taken with sigtimedwait, so they are blocked meanwhile. */
 static void take_signals(crew *c) {
     sigemptyset(&c->waited);
     sigaddset(&c->waited, SIGCHLD);
-    sigaddset(&c->waited, SIGINT);
-    sigaddset(&c->waited, SIGTERM);
+    wait_for(c, SIGINT);
+    wait_for(c, SIGTERM);
     sigprocmask(SIG_BLOCK, &c->waited, &c->before);
     /* A program that ignores SIGCHLD would not learn how its workers ended. */
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -204,7 +251,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
     watch(c);
     give_signals_back(c);
-    status = report(&c->segment.header->failure);
+    status = report(c->segment.header);
 out:
     ls_segment_close(&c->segment);
     ls_placement_free(&c->placement);
