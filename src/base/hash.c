@@ -1,10 +1,15 @@
-/* hash.c: XXH3 from libxxhash. Data that must be rewritten first goes through a small buffer on the stack. */
+/* hash.c: XXH3 from libxxhash. Data that must be rewritten first goes through a small buffer on the stack. A file is
+ * read, not mapped: a read that fails is an error, while a mapping would end the process. */
 #include "base/hash.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Shows the size of the streaming state, so that it can live on the stack. */
 #define XXH_STATIC_LINKING_ONLY
@@ -12,56 +17,105 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the hash of fp32 values is that of little-endian bytes");
 
-enum { BLOCK_ELEMS = 1024, BLOCK_HASHES = 64 };
+enum { BLOCK_ELEMS = 1024, BLOCK_HASHES = 64, PIECE_BYTES = 1 << 20 };
 
 #define F32_QUIET_NAN 0x7FC00000u
 #define F32_INFINITY 0x7F800000u
 
 static ls_hash128 from_xxh(XXH128_hash_t hash) { return (ls_hash128){.lo = hash.low64, .hi = hash.high64}; }
 
-static void stream_begin(XXH3_state_t *state) {
-    XXH_errorcode rc = XXH3_128bits_reset(state);
+/* ---- in pieces --------------------------------------------------------------------------------------------------- */
+
+struct ls_hash_stream {
+    XXH3_state_t state;
+};
+
+ls_hash_stream *ls_hash_stream_create(void) {
+    /* The state's alignment is more than malloc() promises. */
+    ls_hash_stream *stream = aligned_alloc(_Alignof(ls_hash_stream), sizeof *stream);
+    if (stream) ls_hash_stream_restart(stream);
+    return stream;
+}
+
+void ls_hash_stream_destroy(ls_hash_stream *stream) { free(stream); }
+
+void ls_hash_stream_restart(ls_hash_stream *stream) {
+    XXH_errorcode rc = XXH3_128bits_reset(&stream->state);
     assert(rc == XXH_OK); /* fails for NULL only */
     (void)rc;
 }
 
-static void stream_add(XXH3_state_t *state, const void *data, size_t bytes) {
-    XXH_errorcode rc = XXH3_128bits_update(state, data, bytes);
+void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes) {
+    XXH_errorcode rc = XXH3_128bits_update(&stream->state, data, bytes);
     assert(rc == XXH_OK);
     (void)rc;
 }
 
+ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream) { return from_xxh(XXH3_128bits_digest(&stream->state)); }
+
+ls_status ls_hash_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_hash128 *hash,
+                       uint64_t *bytes) {
+    ls_status status = LS_OK;
+    ls_hash_stream stream;
+    char *piece = malloc(PIECE_BYTES);
+    int fd = -1;
+    *bytes = 0;
+    if (!piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
+    ls_hash_stream_restart(&stream);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+        goto out;
+    }
+    for (;;) {
+        ssize_t got = read(fd, piece, PIECE_BYTES);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
+        if (got <= 0) break;
+        ls_hash_stream_add(&stream, piece, (size_t)got);
+        *bytes += (uint64_t)got;
+        if (step) step(ctx, (size_t)got);
+    }
+    *hash = ls_hash_stream_value(&stream);
+out:
+    if (fd >= 0) (void)close(fd);
+    free(piece);
+    return status;
+}
+
+/* ---- whole ------------------------------------------------------------------------------------------------------- */
+
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes) { return from_xxh(XXH3_128bits(data, bytes)); }
 
 ls_hash128 ls_hash_f32(const float *values, size_t elems) {
-    XXH3_state_t state;
+    ls_hash_stream stream;
     uint32_t block[BLOCK_ELEMS];
-    stream_begin(&state);
+    ls_hash_stream_restart(&stream);
     for (size_t done = 0; done < elems;) {
         size_t count = elems - done < BLOCK_ELEMS ? elems - done : BLOCK_ELEMS;
         memcpy(block, values + done, count * sizeof block[0]);
         for (size_t i = 0; i < count; i++)
             block[i] = (block[i] & 0x7FFFFFFFu) > F32_INFINITY ? F32_QUIET_NAN : block[i];
-        stream_add(&state, block, count * sizeof block[0]);
+        ls_hash_stream_add(&stream, block, count * sizeof block[0]);
         done += count;
     }
-    return from_xxh(XXH3_128bits_digest(&state));
+    return ls_hash_stream_value(&stream);
 }
 
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count) {
-    XXH3_state_t state;
+    ls_hash_stream stream;
     XXH128_canonical_t block[BLOCK_HASHES];
-    stream_begin(&state);
+    ls_hash_stream_restart(&stream);
     for (size_t done = 0; done < count;) {
         size_t n = count - done < BLOCK_HASHES ? count - done : BLOCK_HASHES;
         for (size_t i = 0; i < n; i++) {
             XXH128_hash_t hash = {.low64 = hashes[done + i].lo, .high64 = hashes[done + i].hi};
             XXH128_canonicalFromHash(&block[i], hash);
         }
-        stream_add(&state, block, n * sizeof block[0]);
+        ls_hash_stream_add(&stream, block, n * sizeof block[0]);
         done += n;
     }
-    return from_xxh(XXH3_128bits_digest(&state));
+    return ls_hash_stream_value(&stream);
 }
 
 bool ls_hash_equal(ls_hash128 a, ls_hash128 b) { return a.lo == b.lo && a.hi == b.hi; }

@@ -1,14 +1,17 @@
-/* hash.h: 128-bit XXH3 of bytes, of fp32 tensors, and of lists of hashes.
+/* hash.h: 128-bit XXH3 of bytes, whole or in pieces, of files, of fp32 tensors, and of lists of hashes.
  *
  * Finds differences and damage; it does not protect against an attacker. The hash of fp32 values is that of their
  * little-endian bytes after every NaN became 0x7FC00000 (rule 16), so that equal numbers have equal hashes on every
- * machine; −0 and +0 differ. The text form is the one that xxhsum prints. Nothing is allocated; any thread may call. */
+ * machine; −0 and +0 differ. The text form is the one that xxhsum prints. Any thread may call; only streams and files
+ * take memory. */
 #ifndef LS_BASE_HASH_H
 #define LS_BASE_HASH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 typedef struct ls_hash128 {
     uint64_t lo, hi;
@@ -20,6 +23,25 @@ ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
 /* One hash of `count` hashes in this order: the hash of their canonical forms (hi, then lo, big-endian). */
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);
+
+/* ---- in pieces --------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_hash_stream ls_hash_stream;
+
+/* NULL when memory is short. */
+ls_hash_stream *ls_hash_stream_create(void);
+/* NULL does nothing. */
+void ls_hash_stream_destroy(ls_hash_stream *stream);
+void ls_hash_stream_restart(ls_hash_stream *stream);
+void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes);
+/* Of all that was added since the restart; more may follow. */
+ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream);
+
+/* Reads a file as it is on disk. `step`, when not NULL, is told the bytes of each piece. */
+ls_status ls_hash_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_hash128 *hash,
+                       uint64_t *bytes);
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 bool ls_hash_equal(ls_hash128 a, ls_hash128 b);
 /* 32 hexadecimal digits, hi first, and a NUL. */

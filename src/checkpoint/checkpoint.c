@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hash.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/hash_stream.h"
 #include "checkpoint/marker.h"
 
 /* Far more than a run has to say about itself. */

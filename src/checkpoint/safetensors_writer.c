@@ -3,7 +3,10 @@
  * 1. `path` changes only by the rename at the end, of a file that is complete and on disk.
  * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
  * 3. Hashes run along with the writes as long as these come in order; the hash of a file that was written in another
- *    order is taken by reading it. */
+ *    order is taken by reading it.
+ * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
+ *    page back as a whole, over what another machine has written beside it. So files are open for writing alone, and
+ *    what was read of them leaves the cache. */
 #include "checkpoint/safetensors_writer.h"
 
 #include <assert.h>
@@ -16,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/hash_stream.h"
 #include "checkpoint/safetensors_layout.h"
 
 enum { TEMPORARY_TRIES = 100 };
@@ -66,7 +69,7 @@ static ls_status open_temporary(ls_safetensors_writer *writer, const char *path)
         free(writer->temporary);
         if (asprintf(&writer->temporary, "%s.tmp-%ld-%d", path, (long)getpid(), i) < 0) writer->temporary = NULL;
         if (!writer->temporary) break;
-        writer->fd = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         writer->has_temporary = writer->fd >= 0;
         if (writer->has_temporary) return LS_OK;
         if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot make a temporary file for %s", path);
@@ -103,6 +106,13 @@ static ls_status write_fully(const ls_safetensors_writer *writer, const char *da
     return LS_OK;
 }
 
+static ls_status force_to_disk(const ls_safetensors_writer *writer) {
+    int rc;
+    do rc = fsync(writer->fd);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", writer->temporary);
+}
+
 /* In the order of the file, or not at all. */
 static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
     if (!writer->path || offset != writer->file_stream_next) return;
@@ -120,6 +130,8 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
     LS_TRY_OUT(reserve(writer));
     LS_TRY_OUT(write_fully(writer, writer->layout.header, writer->layout.begin[0], 0));
     hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
+    /* Other machines see the header only when it is on disk. */
+    if (writer->is_shared) LS_TRY_OUT(force_to_disk(writer));
 out:
     if (status == LS_OK)
         *out = writer;
@@ -128,25 +140,36 @@ out:
     return status;
 }
 
+/* Whether the file begins with the header that this writer would give it. */
+static bool has_header(const ls_safetensors_writer *writer, int fd, char *header) {
+    size_t bytes = writer->layout.begin[0], used = 0;
+    while (used < bytes) {
+        ssize_t got = pread(fd, header + used, bytes - used, (off_t)used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        used += (size_t)got;
+    }
+    return memcmp(header, writer->layout.header, bytes) == 0;
+}
+
 /* A writer that joins must mean the very same file. */
 static ls_status check_joined(const ls_safetensors_writer *writer) {
     struct stat about;
-    size_t bytes = writer->layout.begin[0], used = 0;
-    if (fstat(writer->fd, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", writer->temporary);
-    bool is_same = (size_t)about.st_size == file_bytes(writer);
-    char *header = malloc(bytes);
-    if (!header) return ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", writer->temporary);
-    while (is_same && used < bytes) {
-        ssize_t got = pread(writer->fd, header + used, bytes - used, (off_t)used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) is_same = false;
-        if (got > 0) used += (size_t)got;
-    }
-    is_same = is_same && memcmp(header, writer->layout.header, bytes) == 0;
+    int fd = open(writer->temporary, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", writer->temporary);
+    ls_status status = LS_OK;
+    char *header = malloc(writer->layout.begin[0]);
+    if (!header)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", writer->temporary);
+    else if (fstat(fd, &about) != 0)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", writer->temporary);
+    else if ((size_t)about.st_size != file_bytes(writer) || !has_header(writer, fd, header))
+        status = ls_fail(LS_ERR_INPUT, "%s was made for other tensors; all processes must declare the same",
+                         writer->temporary);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    (void)close(fd);
     free(header);
-    if (is_same) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s was made for other tensors; all processes must declare the same",
-                   writer->temporary);
+    return status;
 }
 
 ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
@@ -160,12 +183,9 @@ ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *
         goto out;
     }
     writer->is_shared = true;
-    writer->fd = open(temporary, O_RDWR | O_CLOEXEC);
-    if (writer->fd < 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
-        goto out;
-    }
     LS_TRY_OUT(check_joined(writer));
+    writer->fd = open(temporary, O_WRONLY | O_CLOEXEC);
+    if (writer->fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
 out:
     if (status == LS_OK)
         *out = writer;
@@ -175,6 +195,8 @@ out:
 }
 
 const char *ls_safetensors_temporary(const ls_safetensors_writer *writer) { return writer->temporary; }
+
+size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return file_bytes(writer); }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -238,12 +260,9 @@ static ls_status check_written(const ls_safetensors_writer *writer) {
     return LS_OK;
 }
 
-static ls_status force_to_disk(ls_safetensors_writer *writer) {
-    int rc;
-    do rc = fsync(writer->fd);
-    while (rc != 0 && errno == EINTR);
-    if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", writer->temporary);
-    rc = close(writer->fd);
+static ls_status close_file(ls_safetensors_writer *writer) {
+    LS_TRY(force_to_disk(writer));
+    int rc = close(writer->fd);
     writer->fd = -1;
     return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot close %s", writer->temporary);
 }
@@ -262,7 +281,7 @@ ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_
     bool is_owner = writer->path;
     assert(is_owner || !file_hash);
     if (!writer->is_shared) LS_TRY_OUT(check_written(writer));
-    LS_TRY_OUT(force_to_disk(writer));
+    LS_TRY_OUT(close_file(writer));
     if (!is_owner) goto out;
     if (file_hash) LS_TRY_OUT(take_file_hash(writer, file_hash));
     if (rename(writer->temporary, writer->path) != 0) {

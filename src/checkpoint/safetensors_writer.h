@@ -58,6 +58,8 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
 ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
 /* The name of the temporary file. */
 const char *ls_safetensors_temporary(const ls_safetensors_writer *writer);
+/* Bytes of the whole file. */
+size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer);
 
 /* Whole elements from `elem_offset` on; they must lie inside the tensor. Any order, each element once. */
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/hash_stream.h"
 #include "checkpoint/marker.h"
 #include "checkpoint/store_folder.h"
 
@@ -79,6 +79,23 @@ ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_s
     if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, hash);
     free(path);
     return status;
+}
+
+ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                                 ls_safetensors_writer **out) {
+    char *path;
+    *out = NULL;
+    LS_TRY(new_file(save, name, &path));
+    ls_status status = ls_safetensors_create(path, plan, out);
+    free(path);
+    return status;
+}
+
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer) {
+    ls_hash128 hash;
+    size_t bytes = ls_safetensors_writer_bytes(writer);
+    LS_TRY(ls_safetensors_finish(writer, &hash));
+    return ls_marker_add(&save->marker, name, bytes, hash);
 }
 
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes) {

@@ -32,13 +32,13 @@ size_t ls_llmc_elem(const ls_model *model, size_t padded, int number) {
 
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
-static ls_status read_at(int fd, const char *path, size_t offset, void *host, size_t bytes) {
+static ls_status read_at(int fd, size_t offset, void *host, size_t bytes) {
     char *at = host;
     while (bytes > 0) {
         ssize_t got = pread(fd, at, bytes, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes, path);
-        if (got == 0) return ls_fail(LS_ERR_INPUT, "%s ends at byte %zu, where weights should follow", path, offset);
+        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes", bytes);
+        if (got == 0) return ls_fail(LS_ERR_INPUT, "ends at byte %zu, where more should follow", offset);
         at += got;
         offset += (size_t)got;
         bytes -= (size_t)got;
@@ -52,7 +52,7 @@ bool ls_llmc_is_model(const char *path) {
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
-    bool is_model = read_at(fd, path, 0, &magic, sizeof magic) == LS_OK && magic == LS_LLMC_MAGIC;
+    bool is_model = read_at(fd, 0, &magic, sizeof magic) == LS_OK && magic == LS_LLMC_MAGIC;
     (void)close(fd);
     return is_model;
 }
@@ -96,7 +96,8 @@ static ls_status type_of(int32_t version, ls_dtype *dtype) {
 
 static ls_status read_stored(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes) {
     const ls_weights *weights = stored->file;
-    return read_at(weights->fd, weights->path, stored->offset + byte_offset, host, bytes);
+    ls_status status = read_at(weights->fd, stored->offset + byte_offset, host, bytes);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", weights->path);
 }
 
 static ls_status check_length(const ls_weights *weights, size_t want) {
@@ -112,15 +113,15 @@ static ls_status read_file(ls_weights *weights, const char *path) {
     ls_shape shape;
     ls_dtype dtype;
     size_t padded = 0;
-    LS_TRY(read_at(weights->fd, path, 0, header, sizeof header));
+    LS_TRY(read_at(weights->fd, 0, header, sizeof header));
     LS_TRY(type_of(header[1], &dtype));
     LS_TRY(shape_of(header, path, &shape, &padded));
     LS_TRY(ls_weights_begin(weights, &shape, 0));
-    int params = ls_model_params(weights->model);
+    int params = weights->param_count;
     size_t unit = ls_dtype_bytes(dtype);
     LS_TRY(check_length(weights, LS_LLMC_HEADER_BYTES + ls_llmc_elem(weights->model, padded, params) * unit));
     for (int p = 0; p < params; p++) {
-        const ls_param *param = ls_model_param(weights->model, p);
+        const ls_param *param = weights->params[p];
         weights->list[weights->count++] =
             (ls_stored){.param = p,
                         .rows = param->rows,

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "checkpoint/pieces.h"
 #include "checkpoint/store.h"
 #include "exchange/elems.h"
 #include "exchange/hf.h"
@@ -41,9 +42,21 @@ bool ls_path_is_folder(const char *path) {
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
+static ls_status list_params(ls_weights *weights) {
+    const ls_model *model = weights->model;
+    int count = ls_model_params(model);
+    weights->params = calloc((size_t)count, sizeof *weights->params);
+    if (!weights->params) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams; i++)
+            weights->params[weights->param_count++] = &model->blocks[b].param[i];
+    return LS_OK;
+}
+
 ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count) {
     LS_TRY(ls_model_create(shape, 1, &weights->model));
-    if (count == 0) count = ls_model_params(weights->model);
+    LS_TRY(list_params(weights));
+    if (count == 0) count = weights->param_count;
     weights->list = calloc((size_t)count + 1, sizeof *weights->list);
     return weights->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
 }
@@ -65,7 +78,7 @@ ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *te
 
 /* Fills `first`; every row of every parameter must be there, and in order. */
 static ls_status index_list(ls_weights *weights) {
-    int params = ls_model_params(weights->model), at = 0;
+    int params = weights->param_count, at = 0;
     weights->first = calloc((size_t)params + 1, sizeof *weights->first);
     if (!weights->first) return ls_fail(LS_ERR_RESOURCE, "out of memory for an index of %d tensors", params);
     for (int p = 0; p < params; p++) {
@@ -75,7 +88,7 @@ static ls_status index_list(ls_weights *weights) {
             assert(weights->list[at].first_row == row);
             row += weights->list[at].rows;
         }
-        assert(row == ls_model_param(weights->model, p)->rows);
+        assert(row == weights->params[p]->rows);
     }
     assert(at == weights->count);
     weights->first[params] = at;
@@ -89,6 +102,7 @@ void ls_weights_close(ls_weights *weights) {
     ls_safetensors_close(weights->file);
     if (weights->fd >= 0) (void)close(weights->fd);
     ls_model_destroy(weights->model);
+    free(weights->params);
     free(weights->list);
     free(weights->first);
     free(weights->tokenizer);
@@ -132,12 +146,12 @@ out:
     return status;
 }
 
-static ls_status open_checkpoint(const char *folder, ls_weights **out) {
+static ls_status verify_checkpoint(const char *folder) {
     ls_checkpoint *checkpoint = NULL;
     LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     ls_status status = ls_checkpoint_verify(checkpoint, NULL, NULL);
     ls_checkpoint_close(checkpoint);
-    return status == LS_OK ? open_with(ls_weights_from_checkpoint, folder, out) : status;
+    return status;
 }
 
 static bool is_run(const char *path) { return ls_path_has(path, "checkpoints") || ls_path_has(path, "identity.json"); }
@@ -146,7 +160,7 @@ static bool is_checkpoint(const char *path) {
     return ls_path_has(path, LS_CHECKPOINT_MARKER) || ls_path_has(path, LS_CHECKPOINT_WEIGHTS);
 }
 
-ls_status ls_weights_open(const char *path, ls_weights **out) {
+static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     struct stat about;
     *out = NULL;
     if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
@@ -154,7 +168,10 @@ ls_status ls_weights_open(const char *path, ls_weights **out) {
         if (ls_llmc_is_model(path)) return open_with(ls_weights_from_llmc, path, out);
         return ls_fail(LS_ERR_INPUT, "%s is no model file of llm.c; of other models name the folder", path);
     }
-    if (is_checkpoint(path)) return open_checkpoint(path, out);
+    if (is_checkpoint(path)) {
+        if (verify) LS_TRY(verify_checkpoint(path));
+        return open_with(ls_weights_from_checkpoint, path, out);
+    }
     if (is_run(path)) return open_run(path, out);
     if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
     return ls_fail(LS_ERR_INPUT,
@@ -162,6 +179,9 @@ ls_status ls_weights_open(const char *path, ls_weights **out) {
                    "(config.json)",
                    path, LS_CHECKPOINT_MARKER);
 }
+
+ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
+ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
 
 /* A folder or a config.json that says a shape and no more. */
 static ls_status resolve_shape(const char *path, ls_shape *shape) {
@@ -207,7 +227,7 @@ const json_t *ls_weights_token_ids(const ls_weights *weights) { return weights->
 int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
 
 static ls_status check_param(const ls_weights *weights, const ls_param *param) {
-    const ls_param *own = ls_model_param(weights->model, (int)param->number);
+    const ls_param *own = (int)param->number < weights->param_count ? weights->params[param->number] : NULL;
     if (!own || strcmp(own->name, param->name) != 0)
         return ls_fail(LS_ERR_INPUT, "%s has no parameter '%s' in the place of this model's; the shapes differ",
                        weights->path, param->name);
@@ -235,34 +255,78 @@ ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, si
     return LS_OK;
 }
 
-static ls_status load_param(ls_weights *weights, const ls_param *param, float **piece, size_t *room,
-                            ls_tensor_sink sink, void *ctx) {
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+/* What goes along from parameter to parameter. */
+typedef struct load {
+    ls_weights *weights;
+    ls_tensor_sink sink;
+    void *ctx;
+    float *rows; /* `room` elements */
+    size_t room;
+} load;
+
+static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
     size_t step = ls_stored_piece_rows(param->columns);
     if (step > param->rows) step = param->rows;
-    if (*room < step * param->columns) {
-        free(*piece);
-        *room = step * param->columns;
-        *piece = malloc(*room * sizeof **piece);
-        if (!*piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", weights->path);
+    if (l->room < step * param->columns) {
+        free(l->rows);
+        l->room = step * param->columns;
+        l->rows = malloc(l->room * sizeof *l->rows);
+        if (!l->rows) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", l->weights->path);
     }
-    for (size_t row = 0; row < param->rows; row += step) {
-        size_t rows = param->rows - row < step ? param->rows - row : step;
-        LS_TRY(ls_weights_read(weights, param, row, rows, *piece));
-        LS_TRY(sink(ctx, param, row, rows, *piece));
+    for (size_t row = begin; row < end; row += step) {
+        size_t count = end - row < step ? end - row : step;
+        LS_TRY(ls_weights_read(l->weights, param, row, count, l->rows));
+        LS_TRY(l->sink(l->ctx, param, row, count, l->rows));
     }
     return LS_OK;
 }
 
-ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx) {
+static ls_status check_count(const ls_weights *weights, const ls_model *model) {
     int params = ls_model_params(model);
+    if (params == weights->param_count) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path,
+                   weights->param_count, params);
+}
+
+ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx) {
+    load l = {.weights = weights, .sink = sink, .ctx = ctx};
+    LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;
-    float *piece = NULL;
-    size_t room = 0;
-    if (params != ls_model_params(weights->model))
-        return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path,
-                       ls_model_params(weights->model), params);
-    for (int p = 0; p < params && status == LS_OK; p++)
-        status = load_param(weights, ls_model_param(model, p), &piece, &room, sink, ctx);
-    free(piece);
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams && status == LS_OK; i++) {
+            const ls_param *param = &model->blocks[b].param[i];
+            status = load_rows(&l, param, 0, param->rows);
+        }
+    free(l.rows);
+    return status;
+}
+
+static ls_status put_in_stage(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
+    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
+}
+
+static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) {
+    LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
+    LS_TRY(ls_pieces_needed(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
+    for (int i = 0; i < pieces->count; i++) {
+        size_t first = pieces->piece[i].first, end = first + pieces->piece[i].count, columns = param->columns;
+        LS_TRY(load_rows(l, param, first / columns, (end + columns - 1) / columns));
+    }
+    return LS_OK;
+}
+
+ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage) {
+    load l = {.weights = weights, .sink = put_in_stage, .ctx = stage};
+    const ls_model *model = ls_stage_model(stage);
+    ls_pieces pieces = {.count = 0};
+    LS_TRY(check_count(weights, model));
+    ls_status status = LS_OK;
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams && status == LS_OK; i++)
+            status = load_needed(&l, &model->blocks[b].param[i], &pieces);
+    ls_pieces_fini(&pieces);
+    free(l.rows);
     return status;
 }

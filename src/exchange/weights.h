@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "exchange/stored.h"
 #include "nn/blocks.h"
+#include "parallel/stage.h"
 
 typedef struct ls_weights ls_weights;
 
@@ -20,6 +21,9 @@ typedef enum ls_weights_kind { LS_WEIGHTS_CHECKPOINT, LS_WEIGHTS_HF, LS_WEIGHTS_
 
 /* LS_ERR_INPUT names the file and what is wrong with it. */
 ls_status ls_weights_open(const char *path, ls_weights **out);
+/* The same for what another worker has opened; `path` is what ls_weights_path() gave there. Checksums, which that
+ * worker has verified, are not looked at again. */
+ls_status ls_weights_open_again(const char *path, ls_weights **out);
 /* NULL does nothing. */
 void ls_weights_close(ls_weights *weights);
 
@@ -47,6 +51,9 @@ int64_t ls_weights_step(const ls_weights *weights);
 /* Gives all parameters of `model`, in its order, to the sink, in pieces of whole rows. LS_ERR_INPUT when the model is
  * of another shape. */
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
+/* Into a stage of the same shape what its worker needs of them; other rows are not read, but of a tensor that is stored
+ * turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
+ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage);
 /* Some rows of one parameter, [rows][columns]. The first argument is the ls_weights: an ls_tensor_source. */
 ls_status ls_weights_read(void *weights, const ls_param *param, size_t first_row, size_t rows, float *data);
 

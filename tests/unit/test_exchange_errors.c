@@ -136,7 +136,7 @@ static void test_llmc_files_that_lie(void **state) {
         put_llmc((int32_t[8]){__VA_ARGS__}, bytes);                                                                    \
         refuse_model(at("bad.bin"), part);                                                                             \
     } while (0)
-    LLMC("bad.bin ends at byte 500", 500, 20240326, 3, 5, 11, 1, 3, 6, 128);
+    LLMC("bad.bin: ends at byte 500", 500, 20240326, 3, 5, 11, 1, 3, 6, 128);
     LLMC("has version 1; 3 (fp32) and 5 (bf16) can be read", 2048, 20240326, 1, 5, 11, 1, 3, 6, 128);
     LLMC("number 4 of the header is 0", 2048, 20240326, 3, 5, 11, 0, 3, 6, 128);
     LLMC("number 7 of the header is -1", 2048, 20240326, 3, 5, 11, 1, 3, 6, -1);

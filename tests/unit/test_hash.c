@@ -3,7 +3,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/hash.h"
@@ -101,11 +104,54 @@ static void combining_hashes_their_canonical_bytes(void **state) {
     assert_false(ls_hash_equal(ls_hash_combine(list, 2), ls_hash_combine(swapped, 2)));
 }
 
+static void pieces_hash_as_the_whole(void **state) {
+    (void)state;
+    static unsigned char bytes[5000];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * 7 + i / 251);
+    ls_hash_stream *stream = ls_hash_stream_create();
+    assert_non_null(stream);
+    for (size_t step = 1; step <= sizeof bytes; step = step * 3 + 1) {
+        ls_hash_stream_restart(stream);
+        for (size_t at = 0; at < sizeof bytes; at += step) {
+            assert_true(ls_hash_equal(ls_hash_stream_value(stream), ls_hash_bytes(bytes, at)));
+            ls_hash_stream_add(stream, bytes + at, sizeof bytes - at < step ? sizeof bytes - at : step);
+        }
+        assert_true(ls_hash_equal(ls_hash_stream_value(stream), ls_hash_bytes(bytes, sizeof bytes)));
+    }
+    ls_hash_stream_destroy(stream);
+    ls_hash_stream_destroy(NULL);
+}
+
+static void count_bytes(void *ctx, size_t bytes) { *(uint64_t *)ctx += bytes; }
+
+/* Longer than a piece that is read at a time. */
+static void a_file_hashes_as_its_bytes(void **state) {
+    (void)state;
+    enum { BYTES = (1 << 20) + 12345 };
+    char path[] = "/tmp/test-hash-XXXXXX";
+    unsigned char *data = calloc(BYTES, 1);
+    uint64_t bytes = 0, told = 0;
+    ls_hash128 hash;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && data != NULL);
+    for (size_t i = 0; i < BYTES; i++) data[i] = (unsigned char)(i % 253);
+    assert_int_equal(write(fd, data, BYTES), BYTES);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(ls_hash_file(path, count_bytes, &told, &hash, &bytes), LS_OK);
+    assert_true(ls_hash_equal(hash, ls_hash_bytes(data, BYTES)));
+    assert_true(bytes == BYTES && told == BYTES);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ls_hash_file(path, NULL, NULL, &hash, &bytes), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), path));
+    free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_have_the_known_hashes),   cmocka_unit_test(text_keeps_leading_zeros),
         cmocka_unit_test(f32_hash_is_that_of_its_bytes), cmocka_unit_test(every_nan_is_one_value),
         cmocka_unit_test(one_bit_changes_the_hash),      cmocka_unit_test(combining_hashes_their_canonical_bytes),
+        cmocka_unit_test(pieces_hash_as_the_whole),      cmocka_unit_test(a_file_hashes_as_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
