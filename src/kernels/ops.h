@@ -36,6 +36,7 @@ typedef struct ls_token_groups {
     int slices;
     int groups;           /* 1 … LS_GROUPS_MAX */
     const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
+    const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
     bool accumulate;
 } ls_token_groups;
 
@@ -136,6 +137,9 @@ typedef struct ls_ops {
     /* db is [slices][columns]. */
     ls_status (*bias_grad)(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t columns,
                            const ls_token_groups *groups);
+
+    /* y[r] = y[r] + bias, for rows of `columns` elements */
+    ls_status (*bias_add)(ls_device *device, float *y, size_t y_stride, const float *bias, size_t rows, size_t columns);
 
     /* y = residual + dropout(x); backward is the same call without residual, from dy to dx (kernels/dropout.h). */
     ls_status (*dropout_add)(ls_device *device, const ls_dropout_call *call);

@@ -22,8 +22,13 @@ static void fill_blocks(ls_model *model) {
         block->kind = first ? &ls_block_embed : last ? &ls_block_head : &ls_block_transformer;
         block->layer = b - 1;
         block->kind->declare(block, &model->shape);
-        for (int i = 0; i < block->nparams; i++) block->param[i].number = number++;
+        for (int i = 0; i < block->nparams; i++) {
+            block->param[i].number = number;
+            model->params[number++] = &block->param[i];
+        }
     }
+    model->nparams = (int)number;
+    ls_model_take_slices(model, 0, model->S);
     if (model->shape.tied) model->blocks[model->nblocks - 1].table = &model->blocks[0].param[0];
 }
 
@@ -32,9 +37,12 @@ ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {
     LS_TRY(ls_shape_check(shape));
     LS_TRY(check_slices(shape, slices));
     ls_model *model = calloc(1, sizeof *model);
-    if (model) model->blocks = calloc(shape->L + 2, sizeof *model->blocks);
-    if (!model || !model->blocks) {
-        free(model);
+    if (model) {
+        model->blocks = calloc(shape->L + 2, sizeof *model->blocks);
+        model->params = calloc((shape->L + 2) * LS_BLOCK_PARAMS_MAX, sizeof *model->params);
+    }
+    if (!model || !model->blocks || !model->params) {
+        ls_model_destroy(model);
         return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu blocks of %s", shape->L + 2, shape->name);
     }
     model->shape = *shape;
@@ -48,6 +56,7 @@ ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {
 void ls_model_destroy(ls_model *model) {
     if (!model) return;
     free(model->blocks);
+    free(model->params);
     free(model);
 }
 

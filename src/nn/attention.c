@@ -17,7 +17,9 @@ typedef struct slice {
 
 static slice slice_of(const ls_nn *nn, int i) {
     const ls_shape *shape = nn->shape;
-    size_t begin = ls_slice_begin(shape->kv_heads, nn->S, i), end = ls_slice_begin(shape->kv_heads, nn->S, i + 1);
+    size_t base = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0);
+    size_t begin = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0 + i) - base;
+    size_t end = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0 + i + 1) - base;
     size_t group = shape->H / shape->kv_heads, d = shape->head_size;
     slice s = {.heads = (end - begin) * group, .kv_heads = end - begin, .first_head = begin * group};
     s.q = begin * (group + 2) * d;
@@ -31,8 +33,8 @@ static slice slice_of(const ls_nn *nn, int i) {
 /* q and k heads of a slice are neighbours. */
 static ls_status rotate(const ls_nn *nn, float *qkv, bool back) {
     const ls_shape *shape = nn->shape;
-    size_t width = ls_shape_qkv_width(shape);
-    for (int i = 0; i < nn->S; i++) {
+    size_t width = nn->own.qkv;
+    for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
         ls_rope_call call = {.rows = ls_nn_rows(nn), .heads = s.heads + s.kv_heads, .d = shape->head_size};
         call.x = call.y = qkv + s.q;
@@ -60,9 +62,9 @@ static ls_attention_out heads_out(float *at, size_t row_stride, size_t d) {
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
     const ls_saved *saved = &block->saved;
-    size_t width = ls_shape_qkv_width(shape), d = shape->head_size, T = nn->first + nn->T;
+    size_t width = nn->own.qkv, d = shape->head_size, T = nn->first + nn->T;
     const float *queries = saved->qkv + nn->first * width;
-    for (int i = 0; i < nn->S; i++) {
+    for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
         ls_attention *a = &parts[i];
         *a = (ls_attention){.T = T, .heads = s.heads, .kv_heads = s.kv_heads, .head_size = d, .first_query = nn->first};
@@ -70,7 +72,7 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
         a->q = heads_in(queries + s.q, width, d);
         a->k = heads_in(saved->qkv + s.k, width, d);
         a->v = heads_in(saved->qkv + s.v, width, d);
-        a->o = heads_out(saved->heads + s.first_head * d, ls_shape_query_width(shape), d);
+        a->o = heads_out(saved->heads + s.first_head * d, nn->own.query, d);
         a->m = saved->m + s.first_head * nn->T;
         a->l = saved->l + s.first_head * nn->T;
         a->stat_stride = nn->T;
@@ -79,21 +81,23 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
 
 static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
     return (ls_attention_call){.parts = parts,
-                               .nparts = nn->S,
+                               .nparts = nn->slices,
                                .B = nn->B,
                                .query_rows = nn->T,
                                .key_rows = nn->T,
-                               .stat_elems = nn->shape->H * nn->T};
+                               .stat_elems = nn->own.heads * nn->T};
 }
 
 ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half p = ls_attention_params(block, nn->shape);
     ls_saved *saved = &block->saved;
     ls_attention parts[LS_SLICES_MAX];
+    const float *norm;
     assert(nn->first == 0 || nn->B == 1);
     LS_TRY(ls_nn_norm(nn, nn->scratch.norm, saved->norm1, x, p.norm_w, p.norm_b));
-    float *rows = saved->qkv + nn->first * ls_shape_qkv_width(nn->shape);
-    LS_TRY(ls_nn_project(nn, rows, nn->scratch.norm, p.in_w, p.in_b));
+    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->scratch.rows, &norm));
+    float *rows = saved->qkv + nn->first * nn->own.qkv;
+    LS_TRY(ls_nn_project(nn, rows, norm, p.in_w, p.in_b));
     if (ls_shape_is_llama(nn->shape)) LS_TRY(rotate(nn, rows, false));
     describe(block, nn, parts);
     ls_attention_call call = call_of(nn, parts);
@@ -102,41 +106,60 @@ ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, 
     return ls_nn_residual(nn, y, x, nn->scratch.branch, 2 * (uint32_t)block->layer + 1);
 }
 
-static ls_status heads_backward(ls_block *block, ls_nn *nn) {
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* dqkv from the gradient of the heads in scratch. */
+static ls_status heads_backward(ls_block *block, ls_nn *nn, float *dqkv) {
     const ls_shape *shape = nn->shape;
-    size_t width = ls_shape_qkv_width(shape), d = shape->head_size;
+    size_t width = nn->own.qkv, d = shape->head_size;
     ls_attention parts[LS_SLICES_MAX];
     describe(block, nn, parts);
-    for (int i = 0; i < nn->S; i++) {
+    for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
         ls_attention *a = &parts[i];
         a->dots = nn->scratch.dots + s.first_head * nn->T;
-        a->dout = heads_in(nn->scratch.dheads + s.first_head * d, ls_shape_query_width(shape), d);
-        a->dq = heads_out(nn->scratch.dqkv + s.q, width, d);
-        a->dk = heads_out(nn->scratch.dqkv + s.k, width, d);
-        a->dv = heads_out(nn->scratch.dqkv + s.v, width, d);
+        a->dout = heads_in(nn->scratch.dheads + s.first_head * d, nn->own.query, d);
+        a->dq = heads_out(dqkv + s.q, width, d);
+        a->dk = heads_out(dqkv + s.k, width, d);
+        a->dv = heads_out(dqkv + s.v, width, d);
     }
     ls_attention_call call = call_of(nn, parts);
     LS_TRY(nn->ops->attention_backward(nn->device, &call));
-    return ls_shape_is_llama(shape) ? rotate(nn, nn->scratch.dqkv, true) : LS_OK;
+    return ls_shape_is_llama(shape) ? rotate(nn, dqkv, true) : LS_OK;
 }
 
-ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
-    const ls_shape *shape = nn->shape;
-    ls_half p = ls_attention_params(block, shape);
+/* `rows` is the branch's gradient for all rows. */
+static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *p, const ls_half_grads *g, const float *x,
+                         const float *rows) {
     ls_saved *saved = &block->saved;
-    const ls_scratch *scratch = &nn->scratch;
-    const float *branch;
-    size_t heads = ls_shape_query_width(shape), width = ls_shape_qkv_width(shape);
-    LS_TRY(ls_nn_residual_backward(nn, d, 2 * (uint32_t)block->layer + 1, &branch));
-    if (p.out_b) LS_TRY(ls_nn_grad_bias(nn, p.out_b, branch));
-    LS_TRY(ls_nn_grad_matrix(nn, &p.out_w->grad, saved->heads, heads, branch, shape->C));
-    LS_TRY(ls_nn_project(nn, scratch->dheads, branch, p.out_w, NULL));
-    LS_TRY(heads_backward(block, nn));
-    if (p.in_b) LS_TRY(ls_nn_grad_bias(nn, p.in_b, scratch->dqkv));
-    LS_TRY(ls_nn_norm(nn, scratch->norm, saved->norm1, x, p.norm_w, p.norm_b));
-    LS_TRY(ls_nn_grad_matrix(nn, &p.in_w->grad, scratch->dqkv, width, scratch->norm, shape->C));
-    LS_TRY(ls_nn_project_sliced(nn, scratch->dnorm, scratch->dqkv, p.in_w, NULL));
-    LS_TRY(ls_nn_norm_backward(nn, scratch->norm, scratch->dnorm, saved->norm1, x, p.norm_w, p.norm_b));
-    return nn->ops->add(nn->device, d, d, scratch->norm, ls_nn_rows(nn) * shape->C);
+    const float *norm;
+    if (p->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, p->out_b, g->branch));
+    LS_TRY(ls_nn_grad_matrix(nn, &p->out_w->grad, saved->heads, nn->own.query, rows, nn->shape->C));
+    if (p->in_b) LS_TRY(ls_nn_grad_bias(nn, p->in_b, g->wide));
+    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, saved->norm1, x, p->norm_w, p->norm_b));
+    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->scratch.rows, &norm));
+    LS_TRY(ls_nn_grad_matrix(nn, &p->in_w->grad, g->wide, nn->own.qkv, norm, nn->shape->C));
+    return ls_nn_norm_params(nn, g->dnorm, saved->norm1, x, p->norm_w, p->norm_b);
+}
+
+ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    ls_half p = ls_attention_params(block, nn->shape);
+    ls_scratch *scratch = &nn->scratch;
+    bool both = phase == LS_BACKWARD_BOTH;
+    ls_half_grads g = {block->kept.branch1, both ? scratch->dqkv : block->kept.dqkv,
+                       both ? scratch->dnorm : block->kept.dnorm1};
+    uint32_t place = 2 * (uint32_t)block->layer + 1;
+    const float *rows;
+    if (phase != LS_BACKWARD_WEIGHTS)
+        LS_TRY(ls_nn_residual_backward(nn, d, place, both ? NULL : block->kept.branch1, &g.branch));
+    LS_TRY(ls_nn_gather(nn, g.branch, scratch->rows2, &rows));
+    if (phase != LS_BACKWARD_WEIGHTS) {
+        LS_TRY(ls_nn_project(nn, scratch->dheads, rows, p.out_w, NULL));
+        LS_TRY(heads_backward(block, nn, g.wide));
+        LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.wide, p.in_w, NULL));
+    }
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, &p, &g, x, rows));
+    if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
+    LS_TRY(ls_nn_norm_backward(nn, scratch->norm, g.dnorm, block->saved.norm1, x, p.norm_w));
+    return nn->ops->add(nn->device, d, d, scratch->norm, ls_nn_stream_rows(nn) * nn->shape->C);
 }

@@ -5,9 +5,12 @@
  *     embed ─ x0 ─ transformer ─ x1 ─ … ─ xL ─ head ─ loss            forward
  *           ─ d ──────────────── d ──── … ─ d ─                       backward: d is changed in place
  *
- * A block keeps what its backward needs in `saved`; a stage that only evaluates lets all blocks share one `saved`. The
- * head makes the gradient of its input already in forward, when targets and steps are there, so that logits live no
- * longer than the head runs. */
+ * A block keeps what its backward needs in `saved`. What is not kept for each micro-batch lies in a place that blocks
+ * share, and `recompute` makes it again before backward. The head has no backward: in training its forward, run with
+ * targets and steps, makes the gradient of its input at once, so that logits live no longer than the head runs.
+ *
+ * Backward may be run in two phases: first the gradient of the input, later those of the weights, from what the first
+ * left in `kept`. */
 #ifndef LS_NN_BLOCK_H
 #define LS_NN_BLOCK_H
 
@@ -16,13 +19,31 @@
 enum { LS_BLOCK_PARAMS_MAX = 12 };
 
 typedef struct ls_saved {
-    float *norm1, *norm2; /* statistics, [2][rows] */
+    float *norm1, *norm2; /* statistics, [2][stream] */
     float *qkv;           /* [rows][qkv width], after rotation */
     float *heads;         /* [rows][query width] what attention gives */
     float *m, *l;         /* [B][H][T] */
-    float *middle;        /* [rows][C] the residual stream between attention and MLP */
+    float *middle;        /* [stream][C] the residual stream between attention and MLP */
     float *wide;          /* [rows][width of the MLP] before the activation */
 } ls_saved;
+
+/* Parts of `saved` that are kept or shared together. */
+enum {
+    LS_SAVE_KEYS = 1,      /* qkv */
+    LS_SAVE_ATTENTION = 2, /* all the others but wide */
+    LS_SAVE_WIDE = 4,
+    LS_SAVE_ALL = 7
+};
+
+/* Between the two phases of backward. */
+typedef struct ls_kept {
+    float *branch1, *branch2; /* [stream][C] gradients of what the halves give */
+    float *dqkv;              /* [rows][qkv width] */
+    float *dwide;             /* [rows][width of the MLP] */
+    float *dnorm1, *dnorm2;   /* [stream][C] */
+} ls_kept;
+
+typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
 
 typedef struct ls_block ls_block;
 
@@ -38,14 +59,18 @@ typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
     void (*declare)(ls_block *block, const ls_shape *shape);
-    /* What backward needs, for nn's rows. */
-    void (*carve_saved)(ls_saved *saved, const ls_nn *nn, ls_arena *arena);
+    /* The parts of what backward needs, LS_SAVE_*, for nn's rows; other members are left alone. */
+    void (*carve_saved)(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+    void (*carve_kept)(ls_kept *kept, const ls_nn *nn, ls_arena *arena);
     /* What runs need, in `scratch`; for_backward: also what the backward pass needs. */
     void (*carve_scratch)(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena);
-    /* x: [rows][C] (NULL for the embedding); y: [rows][C]. The head writes its loss to scratch->loss and, with steps,
-     * the gradient of x to y; without targets it leaves logits in scratch->logits. */
+    /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to scratch->loss and, with
+     * steps, the gradient of x to y; without targets it leaves logits in scratch->logits. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const float *x, float *y);
-    ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d);
+    /* Makes these parts of saved again, from x. */
+    ls_status (*recompute)(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
+    /* d is not read in the phase of the weights. */
+    ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
     ls_block_cost (*cost)(const ls_block *block, const ls_shape *shape, size_t B, size_t T);
 } ls_block_kind;
 
@@ -54,8 +79,11 @@ struct ls_block {
     int layer; /* number among the transformer blocks */
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
-    ls_param *table; /* of the head: the weight it uses, its own or that of the embedding */
+    ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter */
+    ls_param copy;     /* of the head: of the embedding's table, where that lies on another stage; in no list */
+    bool shares_table; /* of the embedding: the head is on this worker too and uses its table */
     ls_saved saved;
+    ls_kept kept;
 };
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;

@@ -3,31 +3,25 @@
 
 #include <string.h>
 
-int ls_model_params(const ls_model *model) {
-    int count = 0;
-    for (int b = 0; b < model->nblocks; b++) count += model->blocks[b].nparams;
-    return count;
-}
+int ls_model_params(const ls_model *model) { return model->nparams; }
 
 ls_param *ls_model_param(const ls_model *model, int i) {
-    for (int b = 0; b < model->nblocks; b++) {
-        if (i < model->blocks[b].nparams) return &model->blocks[b].param[i];
-        i -= model->blocks[b].nparams;
-    }
-    return NULL;
+    return i >= 0 && i < model->nparams ? model->params[i] : NULL;
 }
 
 ls_param *ls_model_find(const ls_model *model, const char *name) {
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams; i++)
-            if (strcmp(model->blocks[b].param[i].name, name) == 0) return &model->blocks[b].param[i];
+    for (int i = 0; i < model->nparams; i++)
+        if (strcmp(model->params[i]->name, name) == 0) return model->params[i];
     return NULL;
+}
+
+void ls_model_take_slices(ls_model *model, int first, int count) {
+    for (int i = 0; i < model->nparams; i++) ls_param_take_slices(model->params[i], model->S, first, count);
 }
 
 size_t ls_model_elems(const ls_model *model) {
     size_t elems = 0;
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams; i++) elems += ls_param_elems(&model->blocks[b].param[i]);
+    for (int i = 0; i < model->nparams; i++) elems += ls_param_elems(model->params[i]);
     return elems;
 }
 
@@ -38,11 +32,13 @@ ls_block_cost ls_model_block_cost(const ls_model *model, int b, size_t B, size_t
         cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
     if (block->table && block->table != &block->param[block->nparams - 1])
         cost.weight_bytes += (double)ls_param_elems(block->table) * sizeof(float);
-    ls_nn nn = {.shape = &model->shape, .S = model->S, .B = B, .T = T};
+    ls_nn nn = {.shape = &model->shape};
     ls_saved saved;
     ls_arena arena;
+    ls_nn_take_slices(&nn, model->S, 0, model->S);
+    ls_nn_set_rows(&nn, B, T);
     ls_arena_measure(&arena);
-    block->kind->carve_saved(&saved, &nn, &arena);
+    block->kind->carve_saved(&saved, &nn, LS_SAVE_ALL, &arena);
     cost.saved_bytes = (double)arena.peak;
     if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)model->shape.C * sizeof(float);
     return cost;

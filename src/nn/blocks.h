@@ -13,12 +13,17 @@ typedef struct ls_model {
     int S;
     int nblocks;
     ls_block *blocks;
+    int nparams;
+    ls_param **params; /* of all blocks, in order */
 } ls_model;
 
 /* Parameters 0 … count−1 in model order; NULL beyond. */
 int ls_model_params(const ls_model *model);
 ls_param *ls_model_param(const ls_model *model, int i);
 ls_param *ls_model_find(const ls_model *model, const char *name);
+
+/* This worker has slices first … first + count − 1 of every parameter that is cut; a new model has them all. */
+void ls_model_take_slices(ls_model *model, int first, int count);
 
 /* Elements of all parameters; a tied table counts once. */
 size_t ls_model_elems(const ls_model *model);

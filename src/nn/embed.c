@@ -13,29 +13,70 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, positions);
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, ls_arena *arena) {
+static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)saved;
     (void)nn;
+    (void)parts;
     (void)arena;
 }
 
+static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
+}
+
+static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    kept->branch1 = take(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
+}
+
 static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
-    (void)for_backward;
-    scratch->branch = ls_arena_take_array(arena, "scratch", ls_nn_rows(nn), nn->shape->C * sizeof(float));
+    scratch->branch = take(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
+    if (!nn->sequence_parallel) return;
+    scratch->rows = take(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
+    if (for_backward) scratch->rows2 = take(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
 }
 
 static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
-    return (ls_embed_tokens){.ids = nn->ids + row, .id_end = (int32_t)nn->shape->V, .rows = rows, .C = nn->shape->C};
+    int32_t first = (int32_t)nn->own.first_id, end = first + (int32_t)nn->own.vocabulary;
+    return (ls_embed_tokens){.ids = nn->ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
+}
+
+/* Workers that share the table: each has the rows of its ids; other rows are absent, which −0 stands for. */
+static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
+    size_t C = nn->shape->C;
+    float *rows = ls_nn_partial(nn, y);
+    ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
+    LS_TRY(nn->ops->set(nn->device, rows, -0.0F, ls_nn_rows(nn) * C));
+    LS_TRY(nn->ops->embed_forward(nn->device, rows, C, block->param[0].w, NULL, 0, 1, &tokens));
+    LS_TRY(ls_nn_join(nn, y, NULL));
+    if (block->nparams < 2) return LS_OK;
+    const float *positions = block->param[1].w + (nn->first + nn->token0) * C;
+    for (size_t b = 0; b < nn->B; b++) {
+        float *sequence = y + b * nn->stream_T * C;
+        LS_TRY(nn->ops->add(nn->device, sequence, sequence, positions, nn->stream_T * C));
+    }
+    return LS_OK;
+}
+
+static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
+    const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
+    ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
+    size_t period = nn->first > 0 ? nn->shape->T : nn->T;
+    return nn->ops->embed_forward(nn->device, y, nn->shape->C, block->param[0].w, positions, nn->first, period,
+                                  &tokens);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     (void)x;
-    const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
-    ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
-    size_t period = nn->first > 0 ? nn->shape->T : nn->T;
-    LS_TRY(
-        nn->ops->embed_forward(nn->device, y, nn->shape->C, block->param[0].w, positions, nn->first, period, &tokens));
+    LS_TRY(nn->tp_size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
     return ls_nn_residual(nn, y, NULL, y, 0);
+}
+
+static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    (void)block;
+    (void)nn;
+    (void)x;
+    (void)parts;
+    return LS_OK;
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -44,7 +85,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
  */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
-    size_t row = step->first * nn->T, elems = ls_param_elems(table), C = nn->shape->C;
+    size_t row = step->first * nn->T, elems = ls_param_local_elems(table), C = nn->shape->C;
     ls_embed_tokens tokens = tokens_of(nn, row, (step->end - step->first) * nn->T);
     ls_token_groups groups = ls_nn_groups(nn, step);
     int at = step->at, joins = step->joins;
@@ -76,21 +117,28 @@ static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const 
     return nn->ops->embed_token_grad(nn->device, table->grad.slot[0], d, nn->shape->C, &tokens, &groups);
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
-    (void)x;
+static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
     ls_param *table = &block->param[0];
     const float *dy;
-    LS_TRY(ls_nn_residual_backward(nn, d, 0, &dy));
-    if (nn->shape->tied && table->lookup.slot[0] == NULL) {
+    LS_TRY(ls_nn_gather(nn, branch, nn->scratch.rows2, &dy));
+    if (block->shares_table && table->lookup.slot[0] == NULL) {
         LS_TRY(token_rows_alone(nn, table, dy));
     } else {
-        const ls_grad *grad = nn->shape->tied ? &table->lookup : &table->grad;
+        const ls_grad *grad = block->shares_table ? &table->lookup : &table->grad;
         for (int i = 0; i < nn->nsteps; i++) LS_TRY(token_step(nn, grad, &nn->steps[i], dy, table));
     }
     if (block->nparams < 2) return LS_OK;
     for (int i = 0; i < nn->nsteps; i++)
         LS_TRY(position_step(nn, &block->param[1].grad, &nn->steps[i], dy, &block->param[1]));
     return LS_OK;
+}
+
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    (void)x;
+    const float *branch = block->kept.branch1;
+    if (phase != LS_BACKWARD_WEIGHTS)
+        LS_TRY(ls_nn_residual_backward(nn, d, 0, phase == LS_BACKWARD_BOTH ? NULL : block->kept.branch1, &branch));
+    return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
@@ -105,8 +153,10 @@ const ls_block_kind ls_block_embed = {
     .name = "embedding",
     .declare = declare,
     .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
+    .recompute = recompute,
     .backward = backward,
     .cost = cost,
 };

@@ -4,13 +4,12 @@
 #include <assert.h>
 
 #include "nn/shape.h"
-#include "numerics/tree.h"
 
 void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G) {
     assert(G >= 1 && G <= LS_GROUPS_MAX && (size_t)G <= B);
     plan->B = B;
     plan->G = G;
-    plan->depth = 0;
+    plan->stack = (ls_tree_stack){.groups = G};
 }
 
 static size_t group_begin(const ls_grad_plan *plan, int g) { return ls_slice_begin(plan->B, plan->G, g); }
@@ -27,47 +26,15 @@ static int group_of(const ls_grad_plan *plan, size_t sequence) {
     return low;
 }
 
-/* The child of `node` that has group g. */
-static ls_tree_node child_with(ls_tree_node node, int g) {
-    int left = ls_tree_left(node.count);
-    if (g < node.first + left) return (ls_tree_node){node.first, left};
-    return (ls_tree_node){node.first + left, node.count - left};
-}
-
 /* The largest subtree that begins with group g, ends before sequence `end` and fits one product. */
 static ls_tree_node subtree_at(const ls_grad_plan *plan, int g, size_t end) {
     ls_tree_node node = {0, plan->G};
     while (node.count > 1) {
         bool inside = group_begin(plan, node.first + node.count) <= end;
         if (node.first == g && inside && node.count <= LS_GRAD_GROUPS_MAX) break;
-        node = child_with(node, g);
+        node = ls_tree_child(node, g);
     }
     return node;
-}
-
-static ls_tree_node parent_of(const ls_grad_plan *plan, ls_tree_node node) {
-    ls_tree_node parent = {0, plan->G};
-    for (;;) {
-        ls_tree_node child = child_with(parent, node.first);
-        if (child.first == node.first && child.count == node.count) return parent;
-        parent = child;
-    }
-}
-
-/* Puts a finished node on the stack; returns how many entries it joined on the way. */
-static int push(ls_grad_plan *plan, ls_tree_node node) {
-    int joins = 0;
-    while (plan->depth > 0 && node.count < plan->G) {
-        ls_tree_node parent = parent_of(plan, node), top = plan->stack[plan->depth - 1];
-        if (parent.first == node.first || top.first != parent.first) break;
-        assert(top.first + top.count == node.first);
-        plan->depth--;
-        node = parent;
-        joins++;
-    }
-    assert(plan->depth < LS_GRAD_DEPTH_MAX);
-    plan->stack[plan->depth++] = node;
-    return joins;
 }
 
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step) {
@@ -75,7 +42,7 @@ size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at
     int g = group_of(plan, at);
     size_t group_first = group_begin(plan, g), group_end = group_begin(plan, g + 1);
     ls_tree_node node = {g, 1};
-    *step = (ls_grad_step){.first = at - begin, .groups = 1, .at = plan->depth};
+    *step = (ls_grad_step){.first = at - begin, .groups = 1, .at = plan->stack.depth};
     if (at == group_first && group_end <= end) {
         node = subtree_at(plan, g, end);
         step->groups = node.count;
@@ -86,25 +53,26 @@ size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at
     }
     size_t next = at + step->bounds[step->groups];
     step->end = next - begin;
-    if (next == group_begin(plan, node.first + node.count)) step->joins = push(plan, node);
+    if (next == group_begin(plan, node.first + node.count)) step->joins = ls_tree_stack_push(&plan->stack, node);
     return next;
 }
 
-ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t micro) {
+ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t begin, size_t end, size_t micro) {
     ls_grad_plan plan;
-    ls_grad_slots slots = {1, 1};
+    ls_grad_slots slots = {1, 1, 1};
     assert(micro > 0);
     ls_grad_plan_begin(&plan, B, G);
-    for (size_t begin = 0; begin < B; begin += micro) {
-        size_t end = B - begin < micro ? B : begin + micro;
-        for (size_t at = begin; at < end;) {
+    for (; begin < end; begin += micro) {
+        size_t micro_end = end - begin < micro ? end : begin + micro;
+        for (size_t at = begin; at < micro_end;) {
             ls_grad_step step;
-            at = ls_grad_plan_next(&plan, begin, end, at, &step);
+            at = ls_grad_plan_next(&plan, begin, micro_end, at, &step);
             bool whole = !step.accumulate && step.joins > 0;
             int product = whole ? step.at - step.joins : step.at;
             if (product + 1 > slots.product) slots.product = product + 1;
             if (step.at + 1 > slots.sum) slots.sum = step.at + 1;
         }
     }
+    slots.parts = plan.stack.depth;
     return slots;
 }

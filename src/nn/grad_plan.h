@@ -19,10 +19,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lockstep.h"
+#include "numerics/tree.h"
 
 /* Groups of one step at most: as many slices as a product takes. */
-enum { LS_GRAD_GROUPS_MAX = 64, LS_GRAD_DEPTH_MAX = 16 };
+enum { LS_GRAD_GROUPS_MAX = 64 };
 
 typedef struct ls_grad_step {
     size_t first, end;                     /* sequences, counted in the micro-batch */
@@ -35,22 +35,23 @@ typedef struct ls_grad_step {
 typedef struct ls_grad_plan {
     size_t B;
     int G;
-    int depth;
-    ls_tree_node stack[LS_GRAD_DEPTH_MAX];
+    ls_tree_stack stack;
 } ls_grad_plan;
 
-/* 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. */
+/* 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. The first sequence may be that of any group: a row of data-parallel workers has some of
+ * the groups, and is left with the subtrees that these make up. */
 void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G);
 /* The step at sequence `at` (counted in the batch) of a micro-batch that is sequences begin … end−1. Returns where the
  * next step begins: `end` after the last. Sequences must come in order. */
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
-/* Slots needed when every micro-batch has `micro` sequences, the last possibly fewer: `product` for gradients that a
- * product writes with its joins, `sum` for those that are joined afterwards. */
+/* Slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch has `micro` of
+ * them, the last possibly fewer: `product` for gradients that a product writes with its joins, `sum` for those that are
+ * joined afterwards. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
 typedef struct ls_grad_slots {
-    int product, sum;
+    int product, sum, parts;
 } ls_grad_slots;
 
-ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t micro);
+ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t begin, size_t end, size_t micro);
 
 #endif

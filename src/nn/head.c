@@ -13,58 +13,141 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, head);
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, ls_arena *arena) {
-    saved->norm1 = ls_arena_take_array(arena, "activations", ls_nn_rows(nn), 2 * sizeof(float));
+static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    (void)saved;
+    (void)nn;
+    (void)parts;
+    (void)arena;
+}
+
+static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    (void)kept;
+    (void)nn;
+    (void)arena;
+}
+
+static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
 static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
-    size_t rows = ls_nn_rows(nn), row_bytes = nn->shape->C * sizeof(float);
-    scratch->norm = ls_arena_take_array(arena, "scratch", rows, row_bytes);
-    scratch->logits = ls_arena_take_array(arena, "logits", rows, nn->shape->V * sizeof(float));
-    scratch->loss = ls_arena_take_array(arena, "scratch", rows, sizeof(float));
-    if (for_backward) scratch->dnorm = ls_arena_take_array(arena, "scratch", rows, row_bytes);
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
+    scratch->stats = take(arena, "scratch", stream, 2);
+    scratch->norm = take(arena, "scratch", stream, C);
+    scratch->logits = take(arena, "logits", rows, nn->own.vocabulary);
+    scratch->loss = take(arena, "scratch", rows, 1);
+    if (nn->sequence_parallel) scratch->rows = take(arena, "scratch", rows, C);
+    if (nn->sequence_parallel) scratch->rows2 = take(arena, "scratch", rows, C);
+    if (for_backward) scratch->dnorm = take(arena, "scratch", stream, C);
+    if (nn->tp_size == 1) return;
+    int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
+    scratch->row_max = take(arena, "scratch", rows, 1);
+    scratch->row_sum = take(arena, "scratch", rows, 1);
+    scratch->parts = take(arena, "scratch", rows, (size_t)parts);
 }
 
 static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
     return ls_shape_is_llama(shape) ? NULL : &block->param[1];
 }
 
-static ls_status loss(const ls_nn *nn, bool with_gradient) {
-    size_t bounds[LS_SLICES_MAX + 1], V = nn->shape->V;
-    ls_nn_bounds(nn, V, 1, bounds);
-    ls_loss_call call = {.rows = ls_nn_rows(nn), .z = nn->scratch.logits, .z_stride = V};
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
+
+/* Ends of this worker's slices of the vocabulary, counted in its columns. */
+static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1]) {
+    for (int i = 0; i <= nn->slices; i++)
+        bounds[i] = ls_slice_begin(nn->shape->V, nn->S, nn->slice0 + i) - nn->own.first_id;
+    ls_loss_call call = {.rows = ls_nn_rows(nn), .z = nn->scratch.logits, .z_stride = nn->own.vocabulary};
     call.bounds = bounds;
-    call.slices = (size_t)nn->S;
+    call.slices = (size_t)nn->slices;
     call.targets = nn->targets;
+    call.id_begin = (int32_t)nn->own.first_id;
     call.loss = nn->scratch.loss;
-    if (with_gradient) {
+    if (nn->nsteps > 0) {
         call.dz = nn->scratch.logits;
-        call.dz_stride = V;
+        call.dz_stride = nn->own.vocabulary;
         call.g = nn->loss_scale;
     }
-    return nn->ops->loss_rows(nn->device, &call);
+    return call;
+}
+
+/* What every worker of the tp row has, `elems` numbers each, one behind the other in `parts`. */
+static ls_status share_parts(const ls_nn *nn, size_t elems) {
+    size_t bytes[LS_SLICES_MAX];
+    for (int t = 0; t < nn->tp_size; t++) bytes[t] = elems * sizeof(float);
+    return ls_comm_all_gather(nn->tp, nn->scratch.parts + (size_t)nn->tp_index * elems, nn->scratch.parts, bytes);
+}
+
+/* Maxima and the targets' logits of the whole rows. */
+static ls_status shared_max(const ls_nn *nn, ls_loss_call call) {
+    const ls_scratch *scratch = &nn->scratch;
+    const float *maxima[LS_SLICES_MAX], *targets[LS_SLICES_MAX];
+    for (int t = 0; t < nn->tp_size; t++) {
+        maxima[t] = scratch->parts + (size_t)(2 * t) * call.rows;
+        targets[t] = maxima[t] + call.rows;
+    }
+    call.m = scratch->parts + (size_t)(2 * nn->tp_index) * call.rows;
+    call.z_target = call.m + call.rows;
+    LS_TRY(nn->ops->loss_max(nn->device, &call));
+    LS_TRY(share_parts(nn, 2 * call.rows));
+    LS_TRY(nn->ops->max(nn->device, scratch->row_max, maxima, nn->tp_size, call.rows));
+    return nn->ops->max(nn->device, scratch->loss, targets, nn->tp_size, call.rows);
+}
+
+static ls_status shared_sums(const ls_nn *nn, ls_loss_call call) {
+    const ls_scratch *scratch = &nn->scratch;
+    const void *sums[LS_SLICES_MAX];
+    for (int i = 0; i < nn->S; i++) sums[i] = scratch->parts + (size_t)i * call.rows;
+    call.m = scratch->row_max;
+    call.sums = scratch->parts + (size_t)nn->slice0 * call.rows;
+    LS_TRY(nn->ops->loss_sums(nn->device, &call));
+    LS_TRY(share_parts(nn, (size_t)nn->slices * call.rows));
+    return nn->ops->tree_sum(nn->device, scratch->row_sum, sums, LS_F32, nn->S, call.rows);
+}
+
+static ls_status loss(const ls_nn *nn) {
+    size_t bounds[LS_SLICES_MAX + 1];
+    ls_loss_call call = loss_call(nn, bounds);
+    if (nn->tp_size == 1) return nn->ops->loss_rows(nn->device, &call);
+    LS_TRY(shared_max(nn, call));
+    LS_TRY(shared_sums(nn, call));
+    call.m = nn->scratch.row_max;
+    call.l = nn->scratch.row_sum;
+    call.z_target = nn->scratch.loss;
+    LS_TRY(nn->ops->loss_values(nn->device, &call));
+    return nn->nsteps > 0 ? nn->ops->loss_grad(nn->device, &call) : LS_OK;
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_scratch *scratch = &nn->scratch;
-    ls_param *norm_b = norm_bias(block, nn->shape), *table = block->table;
-    float *stats = block->saved.norm1;
-    LS_TRY(ls_nn_norm(nn, scratch->norm, stats, x, &block->param[0], norm_b));
-    LS_TRY(ls_nn_project(nn, scratch->logits, scratch->norm, table, NULL));
+    ls_param *norm_w = &block->param[0], *norm_b = norm_bias(block, nn->shape), *table = block->table;
+    const float *norm;
+    LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
+    LS_TRY(ls_nn_gather(nn, scratch->norm, scratch->rows2, &norm));
+    LS_TRY(ls_nn_project(nn, scratch->logits, norm, table, NULL));
     if (nn->targets == NULL) return LS_OK;
-    LS_TRY(loss(nn, nn->nsteps > 0));
+    LS_TRY(loss(nn));
     if (nn->nsteps == 0) return LS_OK;
-    LS_TRY(ls_nn_grad_matrix(nn, &table->grad, scratch->logits, nn->shape->V, scratch->norm, nn->shape->C));
+    LS_TRY(ls_nn_grad_matrix(nn, &table->grad, scratch->logits, nn->own.vocabulary, norm, nn->shape->C));
     LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, table));
-    return ls_nn_norm_backward(nn, y, scratch->dnorm, stats, x, &block->param[0], norm_b);
+    LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
+    return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w);
+}
+
+static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    (void)block;
+    (void)nn;
+    (void)x;
+    (void)parts;
+    return LS_OK;
 }
 
 /* Forward has done it all. */
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     (void)block;
     (void)nn;
     (void)x;
     (void)d;
+    (void)phase;
     return LS_OK;
 }
 
@@ -77,8 +160,10 @@ const ls_block_kind ls_block_head = {
     .name = "head",
     .declare = declare,
     .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
+    .recompute = recompute,
     .backward = backward,
     .cost = cost,
 };

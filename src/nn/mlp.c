@@ -8,23 +8,24 @@
 
 /* One call for each slice, since gate and up are neighbours only inside one. */
 static ls_status gated(const ls_nn *nn, const float *in, float *out, const float *dout, float *din) {
-    const ls_shape *shape = nn->shape;
-    for (int i = 0; i < nn->S; i++) {
-        size_t begin = ls_slice_begin(shape->hidden, nn->S, i), end = ls_slice_begin(shape->hidden, nn->S, i + 1);
+    size_t hidden = nn->own.hidden, all = nn->shape->hidden, base = ls_slice_begin(all, nn->S, nn->slice0);
+    for (int i = 0; i < nn->slices; i++) {
+        size_t begin = ls_slice_begin(all, nn->S, nn->slice0 + i) - base;
+        size_t end = ls_slice_begin(all, nn->S, nn->slice0 + i + 1) - base;
         size_t gate = 2 * begin, up = gate + (end - begin);
-        ls_gated_call call = {.rows = ls_nn_rows(nn), .columns = end - begin, .in_stride = 2 * shape->hidden};
+        ls_gated_call call = {.rows = ls_nn_rows(nn), .columns = end - begin, .in_stride = 2 * hidden};
         call.gate = in + gate;
         call.up = in + up;
         if (dout == NULL) {
             call.y = out + begin;
-            call.y_stride = shape->hidden;
+            call.y_stride = hidden;
             LS_TRY(nn->ops->gated_forward(nn->device, &call));
         } else {
             call.dy = dout + begin;
-            call.dy_stride = shape->hidden;
+            call.dy_stride = hidden;
             call.dgate = din + gate;
             call.dup = din + up;
-            call.din_stride = 2 * shape->hidden;
+            call.din_stride = 2 * hidden;
             LS_TRY(nn->ops->gated_backward(nn->device, &call));
         }
     }
@@ -33,17 +34,18 @@ static ls_status gated(const ls_nn *nn, const float *in, float *out, const float
 
 static ls_status activate(const ls_nn *nn, const float *in, float *out) {
     if (ls_shape_is_llama(nn->shape)) return gated(nn, in, out, NULL, NULL);
-    return nn->ops->gelu_forward(nn->device, out, in, ls_nn_rows(nn) * nn->shape->hidden);
+    return nn->ops->gelu_forward(nn->device, out, in, ls_nn_rows(nn) * nn->own.hidden);
 }
 
-static ls_status project_and_activate(const ls_nn *nn, const ls_half *p, float *pre, float *out) {
-    size_t hidden = nn->shape->hidden;
+/* x: what the norm gives, for all rows. */
+static ls_status project_and_activate(const ls_nn *nn, const ls_half *p, const float *x, float *pre, float *out) {
+    size_t hidden = nn->own.hidden;
     if (ls_shape_is_llama(nn->shape) || p->in_b == NULL) {
-        LS_TRY(ls_nn_project(nn, pre, nn->scratch.norm, p->in_w, p->in_b));
+        LS_TRY(ls_nn_project(nn, pre, x, p->in_w, p->in_b));
         return activate(nn, pre, out);
     }
     /* Bias and GELU in one pass over memory. */
-    LS_TRY(ls_nn_project(nn, pre, nn->scratch.norm, p->in_w, NULL));
+    LS_TRY(ls_nn_project(nn, pre, x, p->in_w, NULL));
     ls_bias_gelu_call call = {.rows = ls_nn_rows(nn), .columns = hidden, .c = pre, .c_stride = hidden};
     call.bias = p->in_b->w;
     call.pre = pre;
@@ -56,38 +58,67 @@ static ls_status project_and_activate(const ls_nn *nn, const ls_half *p, float *
 ls_status ls_mlp_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half p = ls_mlp_params(block, nn->shape);
     ls_saved *saved = &block->saved;
+    const float *norm;
     LS_TRY(ls_nn_norm(nn, nn->scratch.norm, saved->norm2, x, p.norm_w, p.norm_b));
-    LS_TRY(project_and_activate(nn, &p, saved->wide, nn->scratch.wide));
+    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->scratch.rows, &norm));
+    LS_TRY(project_and_activate(nn, &p, norm, saved->wide, nn->scratch.wide));
     LS_TRY(ls_nn_project_sliced(nn, nn->scratch.branch, nn->scratch.wide, p.out_w, p.out_b));
     return ls_nn_residual(nn, y, x, nn->scratch.branch, 2 * (uint32_t)block->layer + 2);
 }
 
-/* dwide, from the gradient of the activation's output. */
-static ls_status activate_backward(const ls_nn *nn, const ls_half *p, const float *pre, const float *branch) {
-    const ls_scratch *scratch = &nn->scratch;
-    if (ls_shape_is_llama(nn->shape)) {
-        LS_TRY(ls_nn_project(nn, scratch->dact, branch, p->out_w, NULL));
-        return gated(nn, pre, NULL, scratch->dact, scratch->dwide);
-    }
-    LS_TRY(ls_nn_project(nn, scratch->dwide, branch, p->out_w, NULL));
-    return nn->ops->gelu_backward(nn->device, scratch->dwide, scratch->dwide, pre, ls_nn_rows(nn) * nn->shape->hidden);
+ls_status ls_mlp_half_recompute(ls_block *block, ls_nn *nn, const float *x) {
+    ls_half p = ls_mlp_params(block, nn->shape);
+    const float *norm;
+    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, block->saved.norm2, x, p.norm_w, p.norm_b));
+    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->scratch.rows, &norm));
+    return ls_nn_project(nn, block->saved.wide, norm, p.in_w, p.in_b);
 }
 
-ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
-    const ls_shape *shape = nn->shape;
-    ls_half p = ls_mlp_params(block, shape);
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* dwide, from the gradient of the branch for all rows. */
+static ls_status activate_backward(const ls_nn *nn, const ls_half *p, const float *pre, const float *rows,
+                                   float *dwide) {
+    if (ls_shape_is_llama(nn->shape)) {
+        LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, p->out_w, NULL));
+        return gated(nn, pre, NULL, nn->scratch.dact, dwide);
+    }
+    LS_TRY(ls_nn_project(nn, dwide, rows, p->out_w, NULL));
+    return nn->ops->gelu_backward(nn->device, dwide, dwide, pre, ls_nn_rows(nn) * nn->own.hidden);
+}
+
+static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *p, const ls_half_grads *g, const float *x,
+                         const float *rows) {
     ls_saved *saved = &block->saved;
     const ls_scratch *scratch = &nn->scratch;
-    const float *branch;
-    LS_TRY(ls_nn_residual_backward(nn, d, 2 * (uint32_t)block->layer + 2, &branch));
-    if (p.out_b) LS_TRY(ls_nn_grad_bias(nn, p.out_b, branch));
+    const float *norm;
+    if (p->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, p->out_b, g->branch));
     LS_TRY(activate(nn, saved->wide, scratch->wide));
-    LS_TRY(ls_nn_grad_matrix(nn, &p.out_w->grad, scratch->wide, shape->hidden, branch, shape->C));
-    LS_TRY(activate_backward(nn, &p, saved->wide, branch));
-    if (p.in_b) LS_TRY(ls_nn_grad_bias(nn, p.in_b, scratch->dwide));
-    LS_TRY(ls_nn_norm(nn, scratch->norm, saved->norm2, x, p.norm_w, p.norm_b));
-    LS_TRY(ls_nn_grad_matrix(nn, &p.in_w->grad, scratch->dwide, ls_shape_mlp_width(shape), scratch->norm, shape->C));
-    LS_TRY(ls_nn_project_sliced(nn, scratch->dnorm, scratch->dwide, p.in_w, NULL));
-    LS_TRY(ls_nn_norm_backward(nn, scratch->norm, scratch->dnorm, saved->norm2, x, p.norm_w, p.norm_b));
-    return nn->ops->add(nn->device, d, d, scratch->norm, ls_nn_rows(nn) * shape->C);
+    LS_TRY(ls_nn_grad_matrix(nn, &p->out_w->grad, scratch->wide, nn->own.hidden, rows, nn->shape->C));
+    if (p->in_b) LS_TRY(ls_nn_grad_bias(nn, p->in_b, g->wide));
+    LS_TRY(ls_nn_norm(nn, scratch->norm, saved->norm2, x, p->norm_w, p->norm_b));
+    LS_TRY(ls_nn_gather(nn, scratch->norm, scratch->rows, &norm));
+    LS_TRY(ls_nn_grad_matrix(nn, &p->in_w->grad, g->wide, nn->own.mlp, norm, nn->shape->C));
+    return ls_nn_norm_params(nn, g->dnorm, saved->norm2, x, p->norm_w, p->norm_b);
+}
+
+ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    ls_half p = ls_mlp_params(block, nn->shape);
+    ls_scratch *scratch = &nn->scratch;
+    bool both = phase == LS_BACKWARD_BOTH;
+    ls_half_grads g = {block->kept.branch2, both ? scratch->dwide : block->kept.dwide,
+                       both ? scratch->dnorm : block->kept.dnorm2};
+    uint32_t place = 2 * (uint32_t)block->layer + 2;
+    const float *rows;
+    if (phase != LS_BACKWARD_WEIGHTS)
+        LS_TRY(ls_nn_residual_backward(nn, d, place, both ? NULL : block->kept.branch2, &g.branch));
+    LS_TRY(ls_nn_gather(nn, g.branch, scratch->rows2, &rows));
+    if (phase != LS_BACKWARD_WEIGHTS) {
+        LS_TRY(activate_backward(nn, &p, block->saved.wide, rows, g.wide));
+        LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.wide, p.in_w, NULL));
+    }
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, &p, &g, x, rows));
+    if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
+    LS_TRY(ls_nn_norm_backward(nn, scratch->norm, g.dnorm, block->saved.norm2, x, p.norm_w));
+    return nn->ops->add(nn->device, d, d, scratch->norm, ls_nn_stream_rows(nn) * nn->shape->C);
 }

@@ -16,6 +16,13 @@ size_t ls_param_slice_row(const ls_param *param, int slices, int i) {
     return ls_slice_begin(param->units, ls_param_slices(param, slices), i) * unit_rows(param);
 }
 
+void ls_param_take_slices(ls_param *param, int slices, int first, int count) {
+    param->first_row = param->split ? ls_param_slice_row(param, slices, first) : 0;
+    size_t end = param->split ? ls_param_slice_row(param, slices, first + count) : param->rows;
+    param->local_rows = end - param->first_row;
+    param->own = param->once = (ls_param_range){0, ls_param_local_elems(param)};
+}
+
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run) {
     int count = ls_param_slices(param, slices), slice = i / param->parts, part = i % param->parts;
     if (slice >= count) return false;

@@ -27,12 +27,19 @@ typedef enum ls_param_kind {
 
 typedef enum ls_param_init { LS_INIT_NORMAL, LS_INIT_ZEROS, LS_INIT_ONES } ls_param_init;
 
-enum { LS_PARAM_PARTS_MAX = 3, LS_PARAM_NAME_MAX = 64, LS_GRAD_SLOTS_MAX = 16 };
+enum { LS_PARAM_PARTS_MAX = 3, LS_PARAM_NAME_MAX = 64, LS_GRAD_SLOTS_MAX = 24 };
 
 typedef struct ls_param_part {
     size_t first_row; /* canonical */
     size_t unit_rows; /* rows of one unit */
 } ls_param_part;
+
+/* Elements begin … end−1, counted in the local rows. */
+typedef struct ls_param_range {
+    size_t begin, end;
+} ls_param_range;
+
+static inline size_t ls_param_range_elems(ls_param_range range) { return range.end - range.begin; }
 
 /* Gradients of one use of a parameter. Slot 0 is where the finished one is; the others hold subtrees (grad_plan.h).
  * A vector's slot has S rows, one for each token slice, which are joined into the first at the end of the step. */
@@ -53,17 +60,28 @@ typedef struct ls_param {
     double init_std;
     uint32_t number; /* in the model */
 
-    float *w; /* memory of the device from here on */
+    /* This worker's part: parallel/ decides. */
+    bool held;                    /* it has any of it */
+    size_t first_row, local_rows; /* rows in memory that it has: those of its slices, or all */
+    ls_param_range own;           /* of the elements of these rows, those that it updates; empty: none */
+    ls_param_range once;          /* of those, the ones that no other worker counts, hashes and saves */
+
+    float *w; /* memory of the device from here on: the local rows (while they are gathered) */
     ls_grad grad;
-    ls_grad lookup; /* of a tied table: the use as embedding; `grad` is then that of the head, and in the end the sum */
-    float *moment[2]; /* of the optimizer; NULL where it has none */
+    ls_grad lookup;          /* of a tied table: the use as embedding; `grad` is then that of the head */
+    float *own_w, *own_grad; /* elements `own`; the gradient once the step is complete */
+    float *moment[2];        /* of the optimizer, elements `own`; NULL where it has none */
 } ls_param;
 
+static inline size_t ls_param_local_elems(const ls_param *param) { return param->local_rows * param->columns; }
+/* Elements of all workers. */
 static inline size_t ls_param_elems(const ls_param *param) { return param->rows * param->columns; }
 /* Slices that this parameter is cut into when layers are cut into `slices`. */
 static inline int ls_param_slices(const ls_param *param, int slices) { return param->split ? slices : 1; }
-/* First row in memory of slice i. */
+/* First row in memory of slice i, counted in the rows of all workers. */
 size_t ls_param_slice_row(const ls_param *param, int slices, int i);
+/* This worker has slices first … first + count − 1, of which `slices` are all. */
+void ls_param_take_slices(ls_param *param, int slices, int first, int count);
 
 /* A run of rows that are neighbours both in memory and in canonical order. */
 typedef struct ls_param_run {

@@ -3,38 +3,37 @@
 
 #include "nn/nn.h"
 
-void ls_nn_bounds(const ls_nn *nn, size_t units, size_t unit, size_t bounds[LS_SLICES_MAX + 1]) {
-    for (int i = 0; i <= nn->S; i++) bounds[i] = ls_slice_begin(units, nn->S, i) * unit;
-}
-
 ls_status ls_nn_project(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias) {
-    ls_gemm call = {.form = LS_GEMM_NT, .dtype = LS_F32, .m = ls_nn_rows(nn), .n = w->rows, .k = w->columns};
+    ls_gemm call = {.form = LS_GEMM_NT, .dtype = LS_F32, .m = ls_nn_rows(nn), .n = w->local_rows, .k = w->columns};
     call.a = x;
     call.lda = w->columns;
     call.b = w->w;
     call.ldb = w->columns;
     call.c = y;
-    call.ldc = w->rows;
+    call.ldc = w->local_rows;
     call.bias = bias ? bias->w : NULL;
     return nn->ops->gemm(nn->device, &call);
 }
 
+/* `pieces` cut the whole of W; this worker's are those of its slices. */
 static ls_status project_pieces(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias,
                                 int pieces) {
     size_t bounds[LS_GEMM_SLICES_MAX + 1], unit = w->rows / w->units;
-    ls_gemm call = {.form = LS_GEMM_NN, .dtype = LS_F32, .m = ls_nn_rows(nn), .n = w->columns, .k = w->rows};
+    int own = pieces / nn->tp_size, first = own * nn->tp_index;
+    ls_gemm call = {.form = LS_GEMM_NN, .dtype = LS_F32, .m = ls_nn_rows(nn), .n = w->columns, .k = w->local_rows};
     assert(w->split && pieces <= LS_GEMM_SLICES_MAX);
-    for (int i = 0; i <= pieces; i++) bounds[i] = ls_slice_begin(w->units, pieces, i) * unit;
+    for (int i = 0; i <= own; i++) bounds[i] = ls_slice_begin(w->units, pieces, first + i) * unit - w->first_row;
     call.a = x;
-    call.lda = w->rows;
+    call.lda = w->local_rows;
     call.b = w->w;
     call.ldb = w->columns;
-    call.c = y;
+    call.c = ls_nn_partial(nn, y);
     call.ldc = w->columns;
-    call.slices = pieces;
+    call.slices = own;
     call.bounds = bounds;
-    call.bias = bias ? bias->w : NULL;
-    return nn->ops->gemm(nn->device, &call);
+    if (nn->tp_size == 1 && bias) call.bias = bias->w;
+    LS_TRY(nn->ops->gemm(nn->device, &call));
+    return nn->tp_size > 1 ? ls_nn_join(nn, y, bias) : LS_OK;
 }
 
 ls_status ls_nn_project_sliced(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias) {
@@ -93,8 +92,10 @@ ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
         .T = nn->T, .slices = nn->S, .groups = step->groups, .bounds = step->bounds, .accumulate = step->accumulate};
 }
 
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
+
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const float *dy) {
-    size_t n = bias->rows;
+    size_t n = bias->local_rows;
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         ls_token_groups groups = ls_nn_groups(nn, step);
@@ -104,54 +105,85 @@ ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const float *dy) {
     return LS_OK;
 }
 
+/* Sums over the tokens of the stream: the rows of a gradient that belong to these token slices, and their number. */
+typedef struct stream_sums {
+    size_t tokens[LS_SLICES_MAX + 1];
+    ls_token_groups groups;
+    size_t first_row;
+} stream_sums;
+
+static void stream_sums_of(const ls_nn *nn, const ls_grad_step *step, stream_sums *sums) {
+    sums->groups = ls_nn_groups(nn, step);
+    sums->first_row = 0;
+    if (!nn->sequence_parallel) return;
+    sums->first_row = (size_t)nn->slice0;
+    for (int i = 0; i <= nn->slices; i++) sums->tokens[i] = ls_slice_begin(nn->T, nn->S, nn->slice0 + i) - nn->token0;
+    sums->groups.T = nn->stream_T;
+    sums->groups.slices = nn->slices;
+    sums->groups.tokens = sums->tokens;
+}
+
+ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const float *dy) {
+    size_t n = bias->rows;
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        stream_sums sums;
+        stream_sums_of(nn, step, &sums);
+        LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at] + sums.first_row * n,
+                                  dy + step->first * nn->stream_T * n, n, n, &sums.groups));
+        LS_TRY(ls_nn_grad_join(nn, &bias->grad, step->at, step->joins, (size_t)nn->S * n));
+    }
+    return LS_OK;
+}
+
 /* ---- norms ------------------------------------------------------------------------------------------------------- */
 
-static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w, const ls_param *b) {
-    size_t rows = ls_nn_rows(nn), C = nn->shape->C;
+static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w) {
+    size_t rows = ls_nn_stream_rows(nn), C = nn->shape->C;
     ls_norm_call call = {.rows = rows, .C = C, .eps = (float)nn->shape->eps, .x = x, .x_stride = C};
     call.w = w->w;
-    call.b = b ? b->w : NULL;
     call.mean = stats;
     call.rstd = stats + rows;
     return call;
 }
 
 ls_status ls_nn_norm(const ls_nn *nn, float *y, float *stats, const float *x, const ls_param *w, const ls_param *b) {
-    ls_norm_call call = norm_call(nn, x, stats, w, b);
+    ls_norm_call call = norm_call(nn, x, stats, w);
+    call.b = b ? b->w : NULL;
     call.y = y;
     call.y_stride = call.C;
     if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_forward(nn->device, &call);
     return nn->ops->layer_norm_forward(nn->device, &call);
 }
 
-static ls_status norm_params(const ls_nn *nn, const ls_norm_call *whole, ls_param *w, ls_param *b) {
-    size_t partial = (size_t)nn->S * whole->C;
+ls_status ls_nn_norm_params(const ls_nn *nn, const float *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
+    size_t C = nn->shape->C, partial = (size_t)nn->S * C;
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
-        size_t first = step->first * nn->T;
-        ls_token_groups groups = ls_nn_groups(nn, step);
-        ls_norm_call call = *whole;
-        call.rows = (step->end - step->first) * nn->T;
-        call.x += first * call.x_stride;
-        call.dy += first * call.dy_stride;
+        size_t first = step->first * nn->stream_T;
+        stream_sums sums;
+        stream_sums_of(nn, step, &sums);
+        ls_norm_call call = norm_call(nn, x + first * C, stats, w);
+        call.rows = (step->end - step->first) * nn->stream_T;
+        call.dy = dy + first * C;
+        call.dy_stride = C;
         call.mean += first;
         call.rstd += first;
-        call.dw = w->grad.slot[step->at];
-        call.db = b ? b->grad.slot[step->at] : NULL;
-        LS_TRY(ls_shape_is_llama(nn->shape) ? nn->ops->rms_norm_params(nn->device, &call, &groups)
-                                            : nn->ops->layer_norm_params(nn->device, &call, &groups));
+        call.dw = w->grad.slot[step->at] + sums.first_row * C;
+        call.db = b ? b->grad.slot[step->at] + sums.first_row * C : NULL;
+        LS_TRY(ls_shape_is_llama(nn->shape) ? nn->ops->rms_norm_params(nn->device, &call, &sums.groups)
+                                            : nn->ops->layer_norm_params(nn->device, &call, &sums.groups));
         LS_TRY(ls_nn_grad_join(nn, &w->grad, step->at, step->joins, partial));
         if (b) LS_TRY(ls_nn_grad_join(nn, &b->grad, step->at, step->joins, partial));
     }
     return LS_OK;
 }
 
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const float *dy, float *stats, const float *x, ls_param *w,
-                              ls_param *b) {
-    ls_norm_call call = norm_call(nn, x, stats, w, b);
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const float *dy, float *stats, const float *x,
+                              const ls_param *w) {
+    ls_norm_call call = norm_call(nn, x, stats, w);
     call.dy = dy;
     call.dy_stride = call.C;
-    LS_TRY(norm_params(nn, &call, w, b));
     call.dx = dx;
     call.dx_stride = call.C;
     if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_backward(nn->device, &call);

@@ -108,39 +108,51 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, ls_arena *arena) {
-    const ls_shape *shape = nn->shape;
-    size_t rows = ls_nn_rows(nn);
-    saved->norm1 = take(arena, "activations", rows, 2);
-    saved->qkv = take(arena, "activations", rows, ls_shape_qkv_width(shape));
-    saved->heads = take(arena, "activations", rows, ls_shape_query_width(shape));
-    saved->m = take(arena, "activations", rows, shape->H);
-    saved->l = take(arena, "activations", rows, shape->H);
-    saved->middle = take(arena, "activations", rows, shape->C);
-    saved->norm2 = take(arena, "activations", rows, 2);
-    saved->wide = take(arena, "activations", rows, ls_shape_mlp_width(shape));
+static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn);
+    if (parts & LS_SAVE_KEYS) saved->qkv = take(arena, "activations", rows, nn->own.qkv);
+    if (parts & LS_SAVE_ATTENTION) {
+        saved->norm1 = take(arena, "activations", stream, 2);
+        saved->heads = take(arena, "activations", rows, nn->own.query);
+        saved->m = take(arena, "activations", rows, nn->own.heads);
+        saved->l = take(arena, "activations", rows, nn->own.heads);
+        saved->middle = take(arena, "activations", stream, nn->shape->C);
+        saved->norm2 = take(arena, "activations", stream, 2);
+    }
+    if (parts & LS_SAVE_WIDE) saved->wide = take(arena, "activations", rows, nn->own.mlp);
+}
+
+static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
+    kept->branch1 = take(arena, "activations", stream, C);
+    kept->branch2 = take(arena, "activations", stream, C);
+    kept->dnorm1 = take(arena, "activations", stream, C);
+    kept->dnorm2 = take(arena, "activations", stream, C);
+    kept->dqkv = take(arena, "activations", rows, nn->own.qkv);
+    kept->dwide = take(arena, "activations", rows, nn->own.mlp);
 }
 
 static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
-    const ls_shape *shape = nn->shape;
-    size_t rows = ls_nn_rows(nn);
-    scratch->norm = take(arena, "scratch", rows, shape->C);
-    scratch->branch = take(arena, "scratch", rows, shape->C);
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
+    scratch->norm = take(arena, "scratch", stream, C);
+    scratch->branch = take(arena, "scratch", stream, C);
+    if (nn->sequence_parallel) scratch->rows = take(arena, "scratch", rows, C);
     if (!for_backward) {
-        scratch->wide = take(arena, "scratch", rows, shape->hidden);
+        scratch->wide = take(arena, "scratch", rows, nn->own.hidden);
         return;
     }
-    scratch->dnorm = take(arena, "scratch", rows, shape->C);
+    if (nn->sequence_parallel) scratch->rows2 = take(arena, "scratch", rows, C);
+    scratch->dnorm = take(arena, "scratch", stream, C);
     /* The two halves do not run at the same time. */
     ls_arena_phase_begin(arena);
-    scratch->wide = take(arena, "scratch", rows, shape->hidden);
-    scratch->dwide = take(arena, "scratch", rows, ls_shape_mlp_width(shape));
-    if (ls_shape_is_llama(shape)) scratch->dact = take(arena, "scratch", rows, shape->hidden);
+    scratch->wide = take(arena, "scratch", rows, nn->own.hidden);
+    scratch->dwide = take(arena, "scratch", rows, nn->own.mlp);
+    if (ls_shape_is_llama(nn->shape)) scratch->dact = take(arena, "scratch", rows, nn->own.hidden);
     ls_arena_phase_end(arena);
     ls_arena_phase_begin(arena);
-    scratch->dheads = take(arena, "scratch", rows, ls_shape_query_width(shape));
-    scratch->dqkv = take(arena, "scratch", rows, ls_shape_qkv_width(shape));
-    scratch->dots = take(arena, "scratch", rows, shape->H);
+    scratch->dheads = take(arena, "scratch", rows, nn->own.query);
+    scratch->dqkv = take(arena, "scratch", rows, nn->own.qkv);
+    scratch->dots = take(arena, "scratch", rows, nn->own.heads);
     ls_arena_phase_end(arena);
 }
 
@@ -151,9 +163,14 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_mlp_half_forward(block, nn, block->saved.middle, y);
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d) {
-    LS_TRY(ls_mlp_half_backward(block, nn, block->saved.middle, d));
-    return ls_attention_half_backward(block, nn, x, d);
+static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    if (parts & LS_SAVE_ATTENTION) LS_TRY(ls_attention_half_forward(block, nn, x, block->saved.middle));
+    return parts & LS_SAVE_WIDE ? ls_mlp_half_recompute(block, nn, block->saved.middle) : LS_OK;
+}
+
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    LS_TRY(ls_mlp_half_backward(block, nn, block->saved.middle, d, phase));
+    return ls_attention_half_backward(block, nn, x, d, phase);
 }
 
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
@@ -169,8 +186,10 @@ const ls_block_kind ls_block_transformer = {
     .name = "transformer",
     .declare = declare,
     .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
+    .recompute = recompute,
     .backward = backward,
     .cost = cost,
 };

@@ -11,18 +11,28 @@ typedef struct ls_half {
     ls_param *out_w, *out_b;
 } ls_half;
 
+/* Gradients inside a half, from which those of its weights are made. */
+typedef struct ls_half_grads {
+    const float *branch; /* [stream][C] of what goes to the residual stream */
+    float *wide;         /* [rows] of what the first projection gives */
+    float *dnorm;        /* [stream][C] of what the norm gives */
+} ls_half_grads;
+
 ls_half ls_attention_params(ls_block *block, const ls_shape *shape);
 ls_half ls_mlp_params(ls_block *block, const ls_shape *shape);
 
 /* y = x + half(norm(x)); backward turns d, the gradient of y, into that of x. */
 ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
-ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d);
+ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
 ls_status ls_mlp_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
-ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d);
+/* saved.wide alone. */
+ls_status ls_mlp_half_recompute(ls_block *block, ls_nn *nn, const float *x);
+ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
 
 /* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const float *branch, uint32_t place);
-/* The gradient of the branch: *out is d itself, or scratch where something was dropped. */
-ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, uint32_t place, const float **out);
+/* The gradient of the branch: *out is `keep` where that is not NULL, else d itself, or scratch where something was
+ * dropped. */
+ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, uint32_t place, float *keep, const float **out);
 
 #endif

@@ -31,6 +31,40 @@ int ls_tree_cover(int groups, int lo, int hi, ls_tree_node *nodes) {
     return cover((ls_tree_node){0, groups}, lo, hi, nodes, 0);
 }
 
+/* ---- stack ------------------------------------------------------------------------------------------------------- */
+
+ls_tree_node ls_tree_child(ls_tree_node node, int group) {
+    int left = ls_tree_left(node.count);
+    if (group < node.first + left) return (ls_tree_node){node.first, left};
+    return (ls_tree_node){node.first + left, node.count - left};
+}
+
+static ls_tree_node parent_of(int groups, ls_tree_node node) {
+    ls_tree_node parent = {0, groups};
+    for (;;) {
+        ls_tree_node child = ls_tree_child(parent, node.first);
+        if (child.first == node.first && child.count == node.count) return parent;
+        parent = child;
+    }
+}
+
+int ls_tree_stack_push(ls_tree_stack *stack, ls_tree_node node) {
+    int joins = 0;
+    while (stack->depth > 0 && node.count < stack->groups) {
+        ls_tree_node parent = parent_of(stack->groups, node), top = stack->entry[stack->depth - 1];
+        if (parent.first == node.first || top.first != parent.first) break;
+        assert(top.first + top.count == node.first);
+        stack->depth--;
+        node = parent;
+        joins++;
+    }
+    assert(stack->depth < LS_TREE_COVER_MAX);
+    stack->entry[stack->depth++] = node;
+    return joins;
+}
+
+/* ---- covers ------------------------------------------------------------------------------------------------------ */
+
 static int cover_held(ls_tree_node node, const unsigned char *held, ls_tree_node *nodes, int used) {
     if (memchr(held + node.first, 0, (size_t)node.count) == NULL) {
         nodes[used] = node;

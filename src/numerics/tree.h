@@ -33,6 +33,18 @@ typedef struct ls_tree_program {
 ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources, int n, ls_tree_program *out);
 void ls_tree_program_free(ls_tree_program *program);
 
+/* Subtrees that are finished but not yet joined, in order: what is left of a tree while its leaves come one after the
+ * other. Zeroed, but for the number of groups, it is empty; the first leaf may be any. */
+typedef struct ls_tree_stack {
+    int groups, depth;
+    ls_tree_node entry[LS_TREE_COVER_MAX];
+} ls_tree_stack;
+
+/* Puts the node behind the last one on the stack, joined with those to its left that it completes; returns how many. */
+int ls_tree_stack_push(ls_tree_stack *stack, ls_tree_node node);
+/* The child of `node`, which has two, that holds `group`. */
+ls_tree_node ls_tree_child(ls_tree_node node, int group);
+
 /* The maximal subtrees whose leaves are all marked in held[0 … groups−1]; returns their number; nodes has room for
  * `groups`. */
 int ls_tree_cover_held(int groups, const unsigned char *held, ls_tree_node *nodes);

@@ -21,6 +21,7 @@
 
 struct ls_kernels;
 struct ls_ops;
+struct ls_pool;
 
 typedef struct ls_device ls_device;
 
@@ -54,6 +55,9 @@ struct ls_device {
 /* The CPU. `threads` and `cpus` are those of ls_pool_create(): the calling thread is the first and may be pinned.
  * `kernels` is borrowed and outlives the device; NULL: those of this CPU. On failure nothing is left to release. */
 ls_status ls_device_open_cpu(int threads, const int *cpus, const struct ls_kernels *kernels, ls_device **out);
+
+/* The same on threads that are there already; the pool is borrowed. */
+ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels *kernels, ls_device **out);
 
 /* Waits for the queue and gives everything back but memory that is still allocated, which its owner frees first. NULL
  * does nothing. */

@@ -18,6 +18,7 @@ typedef struct ls_cpu_device {
     ls_ops ops;
     const ls_kernels *kernels;
     ls_pool *pool;
+    bool owns_pool;
     void *scratch;
     size_t scratch_bytes;
     uint64_t recorded; /* events so far */

@@ -133,7 +133,7 @@ static double peak_flops_s(ls_device *device) { return ls_cpu_peak(cpu_of(device
 
 static void destroy_cpu(ls_device *device) {
     ls_cpu_device *cpu = cpu_of(device);
-    ls_pool_destroy(cpu->pool);
+    if (cpu->owns_pool) ls_pool_destroy(cpu->pool);
     free(cpu->scratch);
     free(cpu);
 }
@@ -165,18 +165,26 @@ static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_sum(ops);
 }
 
-ls_status ls_device_open_cpu(int threads, const int *cpus, const ls_kernels *kernels, ls_device **out) {
+ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, ls_device **out) {
     *out = NULL;
     ls_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return ls_fail(LS_ERR_RESOURCE, "out of memory for a device");
-    ls_status status = ls_pool_create(threads, cpus, &cpu->pool);
-    if (status != LS_OK) {
-        free(cpu);
-        return status;
-    }
+    cpu->pool = pool;
     fill_ops(&cpu->ops);
     cpu->kernels = kernels ? kernels : ls_kernels_get();
     cpu->base = (ls_device){.name = "cpu", .calls = &cpu_calls, .ops = &cpu->ops};
     *out = &cpu->base;
     return LS_OK;
+}
+
+ls_status ls_device_open_cpu(int threads, const int *cpus, const ls_kernels *kernels, ls_device **out) {
+    ls_pool *pool = NULL;
+    *out = NULL;
+    LS_TRY(ls_pool_create(threads, cpus, &pool));
+    ls_status status = ls_device_open_cpu_pool(pool, kernels, out);
+    if (status == LS_OK)
+        ((ls_cpu_device *)*out)->owns_pool = true;
+    else
+        ls_pool_destroy(pool);
+    return status;
 }

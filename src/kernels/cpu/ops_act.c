@@ -93,6 +93,28 @@ static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c
     return LS_OK;
 }
 
+typedef struct bias_add_args {
+    float *y;
+    size_t y_stride;
+    const float *bias;
+    size_t columns;
+} bias_add_args;
+
+static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const bias_add_args *b = args;
+    for (size_t r = begin; r < end; r++) {
+        float *y = b->y + r * b->y_stride;
+        kernels->add.add_f32(y, y, b->bias, b->columns);
+    }
+}
+
+static ls_status bias_add(ls_device *device, float *y, size_t y_stride, const float *bias, size_t rows,
+                          size_t columns) {
+    bias_add_args args = {y, y_stride, bias, columns};
+    ls_cpu_run(ls_cpu_enter(device), rows, ls_cpu_row_grain(columns), bias_add_rows, &args);
+    return LS_OK;
+}
+
 /* ---- sums over tokens -------------------------------------------------------------------------------------------- */
 
 typedef struct bias_grad_args {
@@ -125,5 +147,6 @@ void ls_cpu_ops_fill_act(ls_ops *ops) {
     ops->gated_forward = gated_forward;
     ops->gated_backward = gated_backward;
     ops->bias_gelu_forward = bias_gelu_forward;
+    ops->bias_add = bias_add;
     ops->bias_grad = bias_grad;
 }

@@ -23,6 +23,10 @@ ls_status ls_cpu_check_groups(const ls_token_groups *groups) {
     if (groups->accumulate && groups->groups > 1)
         return ls_fail(LS_ERR_INPUT, "a sum cannot go on from the last call over %d groups; cut the call at the groups",
                        groups->groups);
+    for (int i = 0; groups->tokens && i < groups->slices; i++)
+        if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
+            return ls_fail(LS_ERR_INPUT, "slice %d is tokens %zu to %zu of %zu; slices must begin at 0 and ascend", i,
+                           groups->tokens[i], groups->tokens[i + 1], groups->T);
     for (int g = 0; g < groups->groups; g++)
         if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
             return ls_fail(LS_ERR_INPUT, "group %d is sequences %zu to %zu; bounds must begin at 0 and ascend", g,
@@ -96,14 +100,19 @@ static void chain_leaf(const void *ctx, int group, float *out) {
     }
 }
 
+/* Where slice i of a sequence begins. */
+static size_t token_of(const ls_token_groups *g, size_t i) {
+    return g->tokens ? g->tokens[i] : i * g->T / (size_t)g->slices;
+}
+
 static void chain_run(void *ctx, size_t task, int thread) {
     const chain_job *job = ctx;
     const ls_cpu_chains *c = job->chains;
     const ls_token_groups *g = c->groups;
-    size_t slice = task / job->pieces, slices = (size_t)g->slices, column = task % job->pieces * job->piece;
+    size_t slice = task / job->pieces, column = task % job->pieces * job->piece;
     size_t left = c->columns - column, n = left < job->piece ? left : job->piece, at = slice * c->columns + column;
     float *sum = job->scratch + (size_t)thread * job->scratch_elems, *chain = sum + n * (size_t)c->sums;
-    chain_task t = {job, slice * g->T / slices, (slice + 1) * g->T / slices, column, n, chain};
+    chain_task t = {job, token_of(g, slice), token_of(g, slice + 1), column, n, chain};
     if (t.token_begin == t.token_end) {
         for (int i = 0; i < c->sums && !g->accumulate; i++) fill_negative_zero(c->out[i] + at, n);
         return;
