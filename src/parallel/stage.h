@@ -1,40 +1,43 @@
-/* stage.h: the blocks of a model that this worker runs, with their memory: parameters, gradients, optimizer state,
- * activations. One worker alone has one stage with all blocks.
+/* stage.h: what one worker of a layout has and does: its slices of its blocks, their parameters, gradients, optimizer
+ * state and activations, and the work on its micro-batches. One worker alone has a stage with everything.
  *
  * Memory is one block, laid out by one function that runs twice (tensor/arena.h), so what ls_stage_measure() says is
  * what a run uses, to the byte:
  *
- *     parameters │ gradients, slot by slot │ moments │ residual stream and saved activations │ scratch, block by block
+ *     parameters │ gradients, slot by slot │ moments │ activations, slot by slot │ scratch, block by block
  *
  * A training step is
  *
- *     ls_stage_step_begin → ls_stage_micro_batch, ascending, until all sequences of the batch are in →
- * ls_stage_step_end
+ *     ls_stage_step → each parameter has the gradient of its own elements, not yet scaled (rule 11)
+ *     ls_stage_square_norm → … → the optimizer changes own_w by own_grad → ls_stage_publish
  *
- * after which slot 0 of every parameter holds its gradient, not yet scaled (rule 11). Steady state allocates nothing.
- */
+ * All workers of the layout make these calls together. Steady state allocates nothing. */
 #ifndef LS_PARALLEL_STAGE_H
 #define LS_PARALLEL_STAGE_H
 
-#include "nn/blocks.h"
 #include "numerics/exact_sum.h"
+#include "parallel/layout.h"
 
 typedef struct ls_stage_setup {
-    bool train;   /* gradients and saved activations; otherwise forward alone */
-    size_t B, T;  /* of a batch */
-    size_t micro; /* sequences of a micro-batch; without training, rows are micro·T */
+    bool train;  /* gradients and saved activations; otherwise forward alone */
+    size_t B, T; /* of a batch */
     int G;
     int moments; /* of the optimizer: 0, 1 or 2 for each parameter */
     double dropout;
     uint64_t seed;
+    ls_layout layout;         /* micro is set; without training, rows are micro·T */
+    ls_place_in_layout place; /* of this worker */
+    ls_world *world;          /* NULL for one worker alone, and while measuring */
+    ls_mesh *mesh;            /* of the layout; NULL with it */
 } ls_stage_setup;
 
 typedef struct ls_stage ls_stage;
 
-/* Bytes by kind of such a stage, without making it. `arena` gets the numbers. */
+/* Bytes by kind of such a stage, without making it. `arena` gets the numbers. The model's slices become those of the
+ * place. */
 ls_status ls_stage_measure(ls_model *model, const ls_stage_setup *setup, ls_arena *arena);
-/* Borrows model and device; the pointers in the model's parameters become those of this stage. On failure nothing is
- * left to release. */
+/* Borrows model, device, world and mesh; the pointers in the model's parameters become those of this stage. On failure
+ * nothing is left to release. */
 ls_status ls_stage_create(ls_model *model, ls_device *device, const ls_stage_setup *setup, ls_stage **out);
 void ls_stage_destroy(ls_stage *stage);
 const ls_arena *ls_stage_arena(const ls_stage *stage);
@@ -43,9 +46,22 @@ const ls_arena *ls_stage_arena(const ls_stage *stage);
 
 /* Initial values: a function of seed, parameter and canonical element. */
 ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed);
-/* Which tensor of a parameter: the weight, or a moment. */
+/* Which tensor of a parameter: the weight, a moment, or the gradient of the last step. */
 typedef enum ls_stage_tensor { LS_TENSOR_WEIGHT, LS_TENSOR_MOMENT0, LS_TENSOR_MOMENT1, LS_TENSOR_GRAD } ls_stage_tensor;
-/* Elements first … first + count − 1 in canonical order, to and from the host. */
+
+/* A run of elements that are neighbours in canonical order and in this worker's memory. */
+typedef struct ls_stage_piece {
+    size_t first, count; /* canonical elements of the parameter */
+} ls_stage_piece;
+
+/* Piece number i of what this worker alone stands for: all workers' pieces together are the parameter, each element
+ * once. False when there is no such piece. */
+bool ls_stage_piece_once(const ls_stage *stage, const ls_param *param, int i, ls_stage_piece *piece);
+/* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. */
+bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, int i,
+                           ls_stage_piece *piece);
+/* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. After
+ * a round of writes, ls_stage_publish() is not needed: every worker is given what it needs. */
 ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                          const float *host);
 ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
@@ -53,30 +69,43 @@ ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor 
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-/* `step` names the dropout masks; `start` is the power of two with which backward starts. */
-ls_status ls_stage_step_begin(ls_stage *stage, uint64_t step, float start);
-/* Sequences begin … end−1 of the batch; ids and targets are host memory, [end − begin][T]. Adds to the loss. */
-ls_status ls_stage_micro_batch(ls_stage *stage, size_t begin, size_t end, const int32_t *ids, const int32_t *targets,
-                               ls_loss_sum *loss);
-/* Joins token slices and tied uses. */
-ls_status ls_stage_step_end(ls_stage *stage);
-/* Adds the squares of all gradients. */
+/* Gives the tokens of sequences begin … end−1 of the batch (or of the evaluation) to the host memory ids and targets,
+ * [end − begin][T] each. */
+typedef struct ls_stage_feed {
+    ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
+    void *ctx;
+} ls_stage_feed;
+
+/* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
+ * masks; `start` is the power of two with which backward starts. Adds the losses that this worker stands for. */
+ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+/* Adds the squares of the gradients that this worker stands for. */
 ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum);
+/* After the update of own elements: brings them to everybody who computes with them. */
+ls_status ls_stage_publish(ls_stage *stage);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */
 
-/* Loss of B ≤ micro sequences of T ≤ setup's T tokens. */
-ls_status ls_stage_evaluate(ls_stage *stage, size_t B, size_t T, const int32_t *ids, const int32_t *targets,
-                            ls_loss_sum *loss);
+/* Adds the losses, as far as this worker stands for them, of `count` sequences of T ≤ setup's T tokens. */
+ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss);
 /* Positions first … first + rows − 1 of one sequence, whose earlier positions have gone through before; the logits of
- * the last position to the host, V of them. first + rows ≤ setup's T. */
+ * the last position to the host of every worker, V of them. first + rows ≤ setup's T. */
 ls_status ls_stage_extend(ls_stage *stage, size_t first, size_t rows, const int32_t *ids, float *logits);
+/* Whether keys and values stay, so that `first` may be above 0. */
+bool ls_stage_keeps_keys(const ls_stage *stage);
 
-/* XXH3-128 of the weights: the hash of the hashes of blocks of 1024 elements, slice by slice, in model order (rule 8).
- */
+/* ---- all workers together ---------------------------------------------------------------------------------------- */
+
+/* Adds these numbers up over all workers. */
+ls_status ls_stage_sum(ls_stage *stage, int64_t *numbers, size_t count);
+/* XXH3-128 of the weights, or of another tensor: the hash of the hashes of blocks of 1024 elements, slice by slice, in
+ * model order (rule 8). */
 ls_status ls_stage_hash(ls_stage *stage, char text[33]);
+/* The same for one tensor of one parameter. */
+ls_status ls_stage_hash_tensor(ls_stage *stage, const ls_param *param, ls_stage_tensor which, char text[33]);
 
 ls_model *ls_stage_model(const ls_stage *stage);
 ls_device *ls_stage_device(const ls_stage *stage);
+const ls_stage_setup *ls_stage_setup_of(const ls_stage *stage);
 
 #endif

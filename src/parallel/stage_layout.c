@@ -5,64 +5,140 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static void lay_grad(ls_arena *arena, ls_grad *grad, int slots, size_t rows, size_t columns) {
-    for (int i = 0; i < LS_GRAD_SLOTS_MAX; i++)
-        grad->slot[i] = i < slots ? take(arena, "gradients", rows, columns) : NULL;
+static bool is_matrix(const ls_bucket *bucket) {
+    return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
 }
 
-/* Vectors have a row for each token slice. */
-static void lay_param_grads(ls_stage *stage, ls_arena *arena, ls_param *param) {
-    const ls_stage_setup *setup = &stage->setup;
-    ls_grad_slots slots = ls_grad_slots_count(setup->B, setup->G, setup->micro);
-    bool one_step = setup->micro >= setup->B && setup->G <= LS_GRAD_GROUPS_MAX;
-    bool summed = param->kind == LS_PARAM_VECTOR || param->kind == LS_PARAM_POSITIONS;
-    size_t copies = param->kind == LS_PARAM_VECTOR ? (size_t)stage->model->S : 1;
-    lay_grad(arena, &param->grad, summed ? slots.sum : slots.product, copies * param->rows, param->columns);
-    bool tied = param->kind == LS_PARAM_TOKENS && stage->model->shape.tied;
-    lay_grad(arena, &param->lookup, tied && !one_step ? slots.product : 0, param->rows, param->columns);
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+static void want_room(ls_rooms *rooms, int count, size_t elems) {
+    rooms->count = count;
+    if (elems > rooms->elems) rooms->elems = elems;
 }
 
-static void lay_params(ls_stage *stage, ls_arena *arena) {
-    int count = ls_model_params(stage->model);
-    for (int i = 0; i < count; i++) {
-        ls_param *param = ls_model_param(stage->model, i);
-        param->w = take(arena, "parameters", param->rows, param->columns);
-    }
-    for (int i = 0; stage->setup.train && i < count; i++)
-        lay_param_grads(stage, arena, ls_model_param(stage->model, i));
-    for (int i = 0; i < count; i++) {
-        ls_param *param = ls_model_param(stage->model, i);
-        for (int m = 0; m < 2; m++)
-            param->moment[m] =
-                m < stage->setup.moments ? take(arena, "optimizer state", param->rows, param->columns) : NULL;
-    }
+static void lay_rooms(ls_arena *arena, ls_rooms *rooms, const char *kind) {
+    for (int i = 0; i < rooms->count; i++) rooms->memory[i] = take(arena, kind, rooms->elems, 1);
 }
 
-/* Without training only the keys and values of each block have to stay. */
-static void lay_activations(ls_stage *stage, ls_arena *arena) {
-    ls_model *model = stage->model;
-    size_t rows = ls_nn_rows(&stage->nn), C = model->shape.C;
-    bool train = stage->setup.train;
-    ls_saved shared = {0};
-    for (int b = 0; b < model->nblocks; b++) {
-        ls_block *block = &model->blocks[b];
-        bool own = train || b < 2 || block->kind != &ls_block_transformer;
-        if (own)
-            block->kind->carve_saved(&block->saved, &stage->nn, arena);
-        else {
-            block->saved = shared;
-            block->saved.qkv = take(arena, "activations", rows, ls_shape_qkv_width(&model->shape));
+/* With zero 3 only own elements stay; the rest is gathered when it is needed. */
+static void lay_weights(ls_stage *stage, ls_arena *arena) {
+    stage->block_weights.elems = stage->table_weights.elems = 0;
+    for (int i = 0; i < stage->nbuckets; i++) {
+        ls_bucket *bucket = &stage->buckets[i];
+        if (bucket->kind == LS_BUCKET_LOOKUP) continue;
+        if (stage->setup.layout.zero < 3 || !is_matrix(bucket)) {
+            bucket->w = take(arena, "parameters", bucket->elems, 1);
+        } else {
+            bool table = bucket->kind == LS_BUCKET_TABLE;
+            bucket->shard_w = take(arena, "parameters", ls_bucket_own_elems(bucket), 1);
+            want_room(table ? &stage->table_weights : &stage->block_weights, table ? 1 : LS_STAGE_ROOMS, bucket->elems);
         }
-        if (b == 1) shared = block->saved;
+        ls_bucket_point_weights(bucket);
     }
-    for (int b = 0; b + 1 < model->nblocks; b++)
-        stage->stream[b] = train || b < 2 ? take(arena, "activations", rows, C) : stage->stream[b - 2];
-    stage->d = train ? take(arena, "activations", rows, C) : NULL;
+    lay_rooms(arena, &stage->block_weights, "gathered parameters");
+    lay_rooms(arena, &stage->table_weights, "gathered parameters");
+}
+
+static void lay_stack(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
+    bool summed = bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS;
+    bucket->slots = summed ? stage->slots.sum : stage->slots.product;
+    for (int s = 0; s < bucket->slots; s++) bucket->slot[s] = take(arena, "gradients", bucket->grad_elems, 1);
+}
+
+static void lay_rounds(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
+    bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
+    bucket->slots = 1;
+    if (!stage->leaves_pass || (!table && !is_matrix(bucket)))
+        bucket->slot[0] = take(arena, "gradients", bucket->grad_elems, 1);
+    else
+        want_room(table ? &stage->table_leaves : &stage->block_leaves, table ? 1 : LS_STAGE_ROOMS, bucket->grad_elems);
+    bucket->own_slots = stage->rounds.own_slots;
+    for (int s = 0; s < bucket->own_slots; s++)
+        bucket->own_slot[s] = take(arena, "gradients", ls_bucket_own_elems(bucket), 1);
+}
+
+static void lay_grads(ls_stage *stage, ls_arena *arena) {
+    bool rounds = ls_stage_rounds(stage);
+    stage->block_leaves.elems = stage->table_leaves.elems = 0;
+    for (int i = 0; i < stage->nbuckets; i++) {
+        ls_bucket *bucket = &stage->buckets[i];
+        if (rounds)
+            lay_rounds(stage, bucket, arena);
+        else
+            lay_stack(stage, bucket, arena);
+        ls_bucket_point_grads(bucket, stage->model->S);
+    }
+    lay_rooms(arena, &stage->block_leaves, "gradients");
+    lay_rooms(arena, &stage->table_leaves, "gradients");
+}
+
+static void lay_moments(ls_stage *stage, ls_arena *arena) {
+    for (int i = 0; i < stage->nbuckets; i++) {
+        ls_bucket *bucket = &stage->buckets[i];
+        for (int p = 0; p < bucket->nparams && bucket->kind != LS_BUCKET_LOOKUP; p++) {
+            ls_param *param = bucket->param[p];
+            int moments = param == stage->copy ? 0 : stage->setup.moments;
+            for (int m = 0; m < 2; m++)
+                param->moment[m] =
+                    m < moments ? take(arena, "optimizer state", ls_param_range_elems(param->own), 1) : NULL;
+        }
+    }
+}
+
+/* The table's other use comes from the last stage. */
+static void lay_tied(ls_stage *stage, ls_arena *arena) {
+    const ls_stage_setup *setup = &stage->setup;
+    bool first = setup->train && stage->model->shape.tied && setup->layout.pp > 1 && setup->place.pp == 0;
+    const ls_param *table = &stage->model->blocks[0].param[0];
+    stage->tied = first ? take(arena, "communication", ls_param_range_elems(table->own), 1) : NULL;
+    stage->has_tied = first;
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------- */
+
+static void lay_slot(ls_stage *stage, const ls_chunk *chunk, ls_chunk_slot *slot, ls_arena *arena) {
+    size_t stream = ls_nn_stream_rows(&stage->nn), C = stage->model->shape.C;
+    bool train = stage->setup.train;
+    for (int i = 0; i < chunk->end - chunk->first; i++) {
+        ls_block *block = &stage->model->blocks[chunk->first + i];
+        int before = chunk->has_embedding ? i - 1 : i; /* inputs that are there; forward alone two take turns */
+        if (before < 0)
+            slot->x[i] = NULL;
+        else if (train || before < 2)
+            slot->x[i] = take(arena, "activations", stream, C);
+        else
+            slot->x[i] = slot->x[i - 2];
+        slot->saved[i] = stage->shared;
+        block->kind->carve_saved(&slot->saved[i], &stage->nn, stage->kept_parts, arena);
+    }
+}
+
+static void lay_activations(ls_stage *stage, ls_arena *arena) {
+    stage->shared = (ls_saved){0};
+    ls_block_transformer.carve_saved(&stage->shared, &stage->nn, LS_SAVE_ALL & ~stage->kept_parts, arena);
+    for (int c = 0; c < stage->nchunks; c++) {
+        ls_chunk *chunk = &stage->chunks[c];
+        for (int s = 0; s < chunk->slots; s++) lay_slot(stage, chunk, &chunk->slot[s], arena);
+        for (int s = 0; s < chunk->kept_slots; s++)
+            for (int b = chunk->first; b < chunk->end; b++)
+                stage->model->blocks[b].kind->carve_kept(&chunk->kept[s].kept[b - chunk->first], &stage->nn, arena);
+    }
+}
+
+static void lay_rings(ls_stage *stage, ls_arena *arena) {
+    size_t stream = ls_nn_stream_rows(&stage->nn), C = stage->model->shape.C;
+    const char *kind = stage->setup.layout.pp > 1 ? "communication" : "activations";
+    for (int i = 0; i < stage->forward.count; i++) stage->forward.buffer[i] = take(arena, kind, stream, C);
+    for (int i = 0; i < stage->backward.count; i++) stage->backward.buffer[i] = take(arena, kind, stream, C);
 }
 
 static void lay_scratch(ls_stage *stage, ls_arena *arena) {
     const ls_block_kind *kinds[LS_STAGE_KINDS] = {&ls_block_embed, &ls_block_transformer, &ls_block_head};
+    bool has[LS_STAGE_KINDS] = {false};
+    for (int c = 0; c < stage->nchunks; c++)
+        for (int b = stage->chunks[c].first; b < stage->chunks[c].end; b++) has[ls_stage_kind_of(stage, b)] = true;
     for (int k = 0; k < LS_STAGE_KINDS; k++) {
+        if (!has[k]) continue;
         ls_arena_phase_begin(arena);
         kinds[k]->carve_scratch(&stage->scratch[k], &stage->nn, stage->setup.train, arena);
         ls_arena_phase_end(arena);
@@ -71,20 +147,25 @@ static void lay_scratch(ls_stage *stage, ls_arena *arena) {
 
 ls_status ls_stage_layout(ls_arena *arena, void *ctx) {
     ls_stage *stage = ctx;
+    const ls_stage_setup *setup = &stage->setup;
     const ls_shape *shape = &stage->model->shape;
     size_t half = shape->head_size / 2;
-    lay_params(stage, arena);
-    stage->nn.B = stage->setup.micro;
-    stage->nn.T = stage->setup.T;
+    lay_weights(stage, arena);
+    if (setup->train) lay_grads(stage, arena);
+    for (int i = 0; i < stage->nbuckets; i++)
+        ls_bucket_point_own(&stage->buckets[i], stage->model->S, ls_stage_rounds(stage));
+    lay_moments(stage, arena);
+    lay_tied(stage, arena);
+    ls_nn_set_rows(&stage->nn, stage->micro, setup->T);
     lay_activations(stage, arena);
+    lay_rings(stage, arena);
     stage->ids = ls_arena_take_array(arena, "tokens", ls_nn_rows(&stage->nn), sizeof(int32_t));
     stage->targets = ls_arena_take_array(arena, "tokens", ls_nn_rows(&stage->nn), sizeof(int32_t));
     if (ls_shape_is_llama(shape)) {
-        stage->rope_cos = take(arena, "tables", stage->setup.T, half);
-        stage->rope_sin = take(arena, "tables", stage->setup.T, half);
+        stage->rope_cos = take(arena, "tables", setup->T, half);
+        stage->rope_sin = take(arena, "tables", setup->T, half);
     }
-    if (stage->setup.train)
-        stage->squares = ls_arena_take_array(arena, "scratch", stage->squares_elems, sizeof(double));
+    if (setup->train) stage->squares = ls_arena_take_array(arena, "scratch", stage->squares_elems, sizeof(double));
     lay_scratch(stage, arena);
     return LS_OK;
 }

@@ -1,130 +1,232 @@
-/* stage_run.c: micro-batches through the blocks of a stage: training, evaluation, generation. */
+/* stage_run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
 #include <assert.h>
 
+#include "base/events.h"
+#include "base/fault.h"
+#include "comm/world.h"
 #include "parallel/stage_state.h"
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+enum { TAG_FORWARD = 0, TAG_BACKWARD = LS_CHUNKS_MAX };
 
-static int kind_of(const ls_stage *stage, int b) { return b == 0 ? 0 : b == stage->model->nblocks - 1 ? 2 : 1; }
+/* What an action works on. */
+typedef struct job {
+    ls_stage *stage;
+    const ls_chunk *chunk;
+    const ls_chunk_slot *slot;
+    const ls_chunk_slot *kept; /* NULL: backward is in one phase */
+    const ls_stage_feed *feed;
+    const ls_micro *micro;
+    int number; /* of the micro-batch */
+    bool last;  /* of the step */
+    ls_loss_sum *loss;
+} job;
 
-static ls_status block_forward(ls_stage *stage, int b, float *y) {
-    ls_block *block = &stage->model->blocks[b];
-    stage->nn.scratch = stage->scratch[kind_of(stage, b)];
-    return block->kind->forward(block, &stage->nn, b > 0 ? stage->stream[b - 1] : NULL, y);
-}
+static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
 
-static ls_status forward_all(ls_stage *stage) {
-    int last = stage->model->nblocks - 1;
-    for (int b = 0; b < last; b++) LS_TRY(block_forward(stage, b, stage->stream[b]));
-    return block_forward(stage, last, stage->d);
-}
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static ls_status backward_all(ls_stage *stage) {
-    for (int b = stage->model->nblocks - 1; b >= 0; b--) {
-        ls_block *block = &stage->model->blocks[b];
-        stage->nn.scratch = stage->scratch[kind_of(stage, b)];
-        LS_TRY(block->kind->backward(block, &stage->nn, b > 0 ? stage->stream[b - 1] : NULL, stage->d));
-    }
-    return LS_OK;
-}
-
-static ls_status set_rows(ls_stage *stage, size_t B, size_t T, size_t first, const int32_t *ids,
-                          const int32_t *targets) {
-    ls_nn *nn = &stage->nn;
-    size_t bytes = B * T * sizeof *ids;
-    nn->B = B;
-    nn->T = T;
-    nn->first = first;
-    nn->ids = stage->ids;
-    nn->targets = targets ? stage->targets : NULL;
-    nn->nsteps = 0;
-    nn->dropout.p = 0;
+ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets) {
+    size_t bytes = ls_nn_rows(&stage->nn) * sizeof *ids;
+    stage->nn.ids = stage->ids;
+    stage->nn.targets = targets ? stage->targets : NULL;
     LS_TRY(ls_device_copy_in(stage->device, stage->ids, ids, bytes));
     return targets ? ls_device_copy_in(stage->device, stage->targets, targets, bytes) : LS_OK;
 }
 
-static ls_status add_losses(ls_stage *stage, ls_loss_sum *loss) {
+/* The first and the last chunk look at tokens. */
+ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                               size_t end) {
+    if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
+    LS_TRY(feed->read(feed->ctx, begin, end, stage->host_ids, stage->host_targets));
+    return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
+}
+
+/* Workers of a tp row see the same losses; the first of them stands for them. */
+ls_status ls_stage_add_losses(ls_stage *stage, ls_loss_sum *loss) {
     size_t rows = ls_nn_rows(&stage->nn);
+    if (stage->setup.place.tp > 0) return LS_OK;
     LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
     for (size_t i = 0; i < rows; i++) ls_loss_sum_add(loss, stage->host[i]);
     return LS_OK;
 }
 
-/* ---- training ---------------------------------------------------------------------------------------------------- */
+static ls_status begin_action(job *j, bool with_steps) {
+    ls_stage *stage = j->stage;
+    ls_nn *nn = &stage->nn;
+    ls_nn_set_rows(nn, j->micro->end - j->micro->begin, stage->setup.T);
+    nn->steps = stage->steps + stage->micro_steps[j->number].first;
+    nn->nsteps = with_steps ? stage->micro_steps[j->number].count : 0;
+    nn->dropout.p = stage->setup.dropout;
+    nn->dropout.first_sequence = j->micro->begin;
+    if (is_empty(j)) return LS_OK;
+    return ls_stage_feed_tokens(stage, j->chunk, j->feed, j->micro->begin, j->micro->end);
+}
 
-ls_status ls_stage_step_begin(ls_stage *stage, uint64_t step, float start) {
+/* ---- between stages ---------------------------------------------------------------------------------------------- */
+
+static size_t stream_bytes(const ls_stage *stage) {
+    return ls_nn_stream_rows(&stage->nn) * stage->model->shape.C * sizeof(float);
+}
+
+/* The next buffer of the ring, free to be written. */
+ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer) {
+    int i = ring->next;
+    ls_request *request = ring->request[i];
+    ring->next = (i + 1) % ring->count;
+    ring->request[i] = NULL;
+    *buffer = ring->buffer[i];
+    return ls_request_wait(request);
+}
+
+static int ring_index(const ls_send_ring *ring, const float *buffer) {
+    int i = 0;
+    while (ring->buffer[i] != buffer) i++;
+    return i;
+}
+
+ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
+    int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
+    int tag = forward ? TAG_FORWARD + chunk + 1 : TAG_BACKWARD + chunk - 1;
+    return ls_comm_send_start(stage->pp, to, tag, buffer, stream_bytes(stage),
+                              &ring->request[ring_index(ring, buffer)]);
+}
+
+ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward) {
+    int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
+    int tag = forward ? TAG_FORWARD + chunk : TAG_BACKWARD + chunk;
+    return ls_comm_recv(stage->pp, from, tag, buffer, stream_bytes(stage));
+}
+
+static ls_status drain(ls_send_ring *ring) {
+    for (int i = 0; i < ring->count; i++) {
+        ls_request *request = ring->request[i];
+        ring->request[i] = NULL;
+        LS_TRY(ls_request_wait(request));
+    }
+    ring->next = 0;
+    return LS_OK;
+}
+
+ls_status ls_stage_drain(ls_stage *stage) {
+    LS_TRY(drain(&stage->forward));
+    return drain(&stage->backward);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
+ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
+                               ls_block **block) {
+    *block = &stage->model->blocks[b];
+    if (stage->all) LS_TRY(ls_world_progress(stage->setup.world)); /* reductions and sends under way move along */
+    (*block)->saved = slot->saved[b - chunk->first];
+    stage->nn.scratch = stage->scratch[ls_stage_kind_of(stage, b)];
+    return ls_stage_acquire(stage, b, next);
+}
+
+/* The head waits for its backward action, where loss and gradient are made at once. */
+static ls_status forward(job *j) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int end = chunk->has_head ? chunk->end - 1 : chunk->end;
+    float *out = NULL;
+    LS_TRY(begin_action(j, false));
+    if (!is_empty(j) && !chunk->has_embedding) LS_TRY(ls_stage_receive(stage, j->slot->x[0], chunk->number, true));
+    if (!is_empty(j) && !chunk->has_head) LS_TRY(ls_stage_ring_next(&stage->forward, &out));
+    double begin = ls_fault_slow_begin();
+    ls_span span = ls_span_begin("stage", "forward");
+    for (int b = chunk->first; b < end; b++) {
+        ls_block *block;
+        int i = b - chunk->first;
+        float *y = b + 1 < chunk->end ? j->slot->x[i + 1] : out;
+        LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
+        if (!is_empty(j)) LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
+    }
+    ls_fault_slow_end(begin);
+    ls_span_end2(span, chunk->number, j->number);
+    return out ? ls_stage_send(stage, &stage->forward, out, chunk->number, true) : LS_OK;
+}
+
+static ls_status head(job *j, float *d) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int b = chunk->end - 1;
+    ls_block *block;
+    LS_TRY(ls_stage_begin_grads(stage, b));
+    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    if (!is_empty(j)) {
+        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
+        LS_TRY(ls_stage_add_losses(stage, j->loss));
+    }
+    return ls_stage_end_grads(stage, b, j->micro, j->last);
+}
+
+static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    ls_block *block;
+    int i = b - chunk->first;
+    const float *x = j->slot->x[i];
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_begin_grads(stage, b));
+    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    if (j->kept) block->kept = j->kept->kept[i];
+    if (!is_empty(j)) {
+        if (stage->kept_parts != LS_SAVE_ALL)
+            LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
+        LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
+    }
+    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_stage_end_grads(stage, b, j->micro, j->last);
+}
+
+static ls_status backward(job *j, ls_backward_phase phase) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int last = chunk->has_head ? chunk->end - 2 : chunk->end - 1;
+    float *d = NULL;
+    bool sends = phase != LS_BACKWARD_WEIGHTS && !is_empty(j);
+    LS_TRY(begin_action(j, true));
+    if (sends) LS_TRY(ls_stage_ring_next(&stage->backward, &d));
+    if (sends && !chunk->has_head) LS_TRY(ls_stage_receive(stage, d, chunk->number, false));
+    double begin = ls_fault_slow_begin();
+    ls_span span = ls_span_begin("stage", phase == LS_BACKWARD_BOTH    ? "backward"
+                                          : phase == LS_BACKWARD_INPUT ? "backward-input"
+                                                                       : "backward-weights");
+    if (chunk->has_head && phase != LS_BACKWARD_WEIGHTS) LS_TRY(head(j, d));
+    for (int b = last; b >= chunk->first; b--) LS_TRY(backward_block(j, b, d, phase));
+    ls_fault_slow_end(begin);
+    ls_span_end2(span, chunk->number, j->number);
+    return sends && !chunk->has_embedding ? ls_stage_send(stage, &stage->backward, d, chunk->number, false) : LS_OK;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    const ls_chunk *chunk = &stage->chunks[action->chunk];
+    job j = {.stage = stage,
+             .chunk = chunk,
+             .slot = &chunk->slot[action->slot],
+             .kept = action->kept >= 0 ? &chunk->kept[action->kept] : NULL,
+             .feed = feed,
+             .micro = &stage->micros.micro[action->micro],
+             .number = action->micro,
+             .last = action->micro == stage->micros.count - 1,
+             .loss = loss};
+    switch (action->kind) {
+    case LS_ACTION_FORWARD: return forward(&j);
+    case LS_ACTION_BACKWARD: return backward(&j, LS_BACKWARD_BOTH);
+    case LS_ACTION_BACKWARD_INPUT: return backward(&j, LS_BACKWARD_INPUT);
+    default: return backward(&j, LS_BACKWARD_WEIGHTS);
+    }
+}
+
+ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    int number = stage->setup.place.pp;
     assert(stage->setup.train);
-    ls_grad_plan_begin(&stage->plan, stage->setup.B, stage->setup.G);
-    stage->done = 0;
     stage->nn.loss_scale = start;
     stage->nn.dropout.seed = stage->setup.seed;
     stage->nn.dropout.step = step;
-    return LS_OK;
-}
-
-static void plan_steps(ls_stage *stage, size_t begin, size_t end) {
-    int count = 0;
-    for (size_t at = begin; at < end; count++)
-        at = ls_grad_plan_next(&stage->plan, begin, end, at, &stage->steps[count]);
-    stage->nn.steps = stage->steps;
-    stage->nn.nsteps = count;
-}
-
-ls_status ls_stage_micro_batch(ls_stage *stage, size_t begin, size_t end, const int32_t *ids, const int32_t *targets,
-                               ls_loss_sum *loss) {
-    assert(begin == stage->done && begin < end && end - begin <= stage->setup.micro && end <= stage->setup.B);
-    LS_TRY(set_rows(stage, end - begin, stage->setup.T, 0, ids, targets));
-    plan_steps(stage, begin, end);
-    stage->nn.dropout.p = stage->setup.dropout;
-    stage->nn.dropout.first_sequence = begin;
-    LS_TRY(forward_all(stage));
-    LS_TRY(add_losses(stage, loss));
-    LS_TRY(backward_all(stage));
-    stage->done = end;
-    return LS_OK;
-}
-
-static ls_status join_slices(ls_stage *stage, const ls_param *param) {
-    const void *rows[LS_SLICES_MAX];
-    int S = stage->model->S;
-    if (S == 1) return LS_OK;
-    for (int i = 0; i < S; i++) rows[i] = param->grad.slot[0] + (size_t)i * param->rows;
-    return stage->nn.ops->tree_sum(stage->device, param->grad.slot[0], rows, LS_F32, S, param->rows);
-}
-
-ls_status ls_stage_step_end(ls_stage *stage) {
-    int count = ls_model_params(stage->model);
-    assert(stage->done == stage->setup.B && stage->plan.depth == 1);
-    for (int i = 0; i < count; i++) {
-        ls_param *param = ls_model_param(stage->model, i);
-        if (param->kind == LS_PARAM_VECTOR) LS_TRY(join_slices(stage, param));
-        if (param->lookup.slot[0])
-            LS_TRY(stage->nn.ops->add(stage->device, param->grad.slot[0], param->lookup.slot[0], param->grad.slot[0],
-                                      ls_param_elems(param)));
-    }
-    return LS_OK;
-}
-
-/* ---- evaluation and generation ----------------------------------------------------------------------------------- */
-
-ls_status ls_stage_evaluate(ls_stage *stage, size_t B, size_t T, const int32_t *ids, const int32_t *targets,
-                            ls_loss_sum *loss) {
-    assert(B >= 1 && B <= stage->setup.micro && T >= 1 && T <= stage->setup.T);
-    LS_TRY(set_rows(stage, B, T, 0, ids, targets));
-    LS_TRY(forward_all(stage));
-    return add_losses(stage, loss);
-}
-
-/* The head sees the last row alone. */
-ls_status ls_stage_extend(ls_stage *stage, size_t first, size_t rows, const int32_t *ids, float *logits) {
-    int last = stage->model->nblocks - 1;
-    size_t C = stage->model->shape.C;
-    assert(rows >= 1 && first + rows <= stage->setup.T);
-    LS_TRY(set_rows(stage, 1, rows, first, ids, NULL));
-    for (int b = 0; b < last; b++) LS_TRY(block_forward(stage, b, stage->stream[b]));
-    ls_block *head = &stage->model->blocks[last];
-    stage->nn.T = 1;
-    stage->nn.scratch = stage->scratch[kind_of(stage, last)];
-    LS_TRY(head->kind->forward(head, &stage->nn, stage->stream[last - 1] + (rows - 1) * C, NULL));
-    return ls_device_copy_out(stage->device, logits, stage->nn.scratch.logits, stage->model->shape.V * sizeof(float));
+    for (int i = 0; i < stage->schedule.count[number]; i++)
+        LS_TRY(run_action(stage, &stage->schedule.actions[number][i], feed, loss));
+    LS_TRY(ls_stage_drain(stage));
+    return ls_stage_finish_grads(stage);
 }

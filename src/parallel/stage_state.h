@@ -2,9 +2,47 @@
 #ifndef LS_PARALLEL_STAGE_STATE_H
 #define LS_PARALLEL_STAGE_STATE_H
 
+#include "parallel/bucket.h"
+#include "parallel/micro.h"
 #include "parallel/stage.h"
 
-enum { LS_STAGE_KINDS = 3 }; /* of blocks */
+enum { LS_STAGE_KINDS = 3, LS_STAGE_ROOMS = 2 };
+
+/* Activations of one chunk for one micro-batch, by block of the chunk. */
+typedef struct ls_chunk_slot {
+    float **x; /* the input of each block; NULL for the embedding */
+    ls_saved *saved;
+    ls_kept *kept;
+} ls_chunk_slot;
+
+typedef struct ls_chunk {
+    int number;     /* among all chunks */
+    int first, end; /* blocks of the model */
+    bool has_embedding, has_head;
+    int slots, kept_slots;
+    ls_chunk_slot *slot;
+    ls_chunk_slot *kept; /* only `kept` of these is used */
+} ls_chunk;
+
+/* Buffers on their way to another stage, used in turn. */
+typedef struct ls_send_ring {
+    int count, next;
+    float **buffer;
+    ls_request **request;
+} ls_send_ring;
+
+/* Places that buckets share in turn: of gathered weights, or of leaves of gradients. */
+typedef struct ls_rooms {
+    int count, next;
+    size_t elems;
+    float *memory[LS_STAGE_ROOMS];
+    ls_bucket *user[LS_STAGE_ROOMS];
+} ls_rooms;
+
+/* Weight gradients of one micro-batch: steps first … first + count − 1 of the stage's list. */
+typedef struct ls_micro_steps {
+    int first, count;
+} ls_micro_steps;
 
 struct ls_stage {
     ls_model *model;
@@ -12,26 +50,73 @@ struct ls_stage {
     ls_stage_setup setup;
     ls_arena arena;
     ls_nn nn;
+    ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
+
+    size_t micro; /* sequences of a micro-batch at most */
+    ls_micro_list micros;
+    ls_schedule schedule;
+    ls_rounds rounds;  /* with zero ≥ 2 */
+    int *group_bounds; /* by dp row, with zero < 2: its first group */
+    ls_grad_slots slots;
+    int nchunks;
+    ls_chunk *chunks;
+    int nbuckets;
+    ls_bucket *buckets;  /* in the order in which backward finishes them */
+    bool leaves_pass;    /* leaves of gradients may share rooms: a group is one micro-batch */
+    unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
+    ls_param *copy;      /* of a tied table on the last stage; NULL: none */
+    ls_saved shared;
 
     /* memory of the device */
     ls_scratch scratch[LS_STAGE_KINDS];
-    float **stream; /* what each block but the head gives */
-    float *d;
+    ls_send_ring forward, backward;
+    ls_rooms block_weights, table_weights, block_leaves, table_leaves;
+    bool has_tied; /* the head's table is a copy on the last stage, */
+    float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
     double *squares; /* sums of blocks of one parameter */
     size_t squares_elems;
     float *rope_cos, *rope_sin;
 
     /* memory of the host */
-    ls_grad_plan plan;
-    size_t done;         /* sequences of this step that are in */
-    ls_grad_step *steps; /* of one micro-batch: at most its groups and two parts of groups */
+    ls_grad_step *steps;
+    ls_micro_steps *micro_steps;
+    int32_t *host_ids, *host_targets;
     double *host_squares;
     float *host; /* losses, logits, and pieces of tensors */
     size_t host_elems;
 };
 
-/* The layout function; `stage` has everything but memory. */
+static inline bool ls_stage_rounds(const ls_stage *stage) { return stage->setup.layout.zero >= 2; }
+static inline int ls_stage_kind_of(const ls_stage *stage, int b) {
+    return b == 0 ? 0 : b == stage->model->nblocks - 1 ? 2 : 1;
+}
+
+/* stage_layout.c: the layout function; `stage` has everything but memory. */
 ls_status ls_stage_layout(ls_arena *arena, void *stage);
+
+/* stage_run.c: what evaluation and generation share with training */
+ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets);
+ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                               size_t end);
+ls_status ls_stage_add_losses(ls_stage *stage, ls_loss_sum *loss);
+ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
+                               ls_block **block);
+ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer);
+ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
+ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward);
+ls_status ls_stage_drain(ls_stage *stage);
+
+/* stage_buckets.c */
+ls_status ls_stage_make_buckets(ls_stage *stage);
+void ls_stage_free_buckets(ls_stage *stage);
+/* Weights of the block are in their place. `next` is the block that will be asked for after it; −1: none. */
+ls_status ls_stage_acquire(ls_stage *stage, int block, int next);
+/* Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
+ls_status ls_stage_begin_grads(ls_stage *stage, int block);
+/* Gradients of the block for this micro-batch are made. */
+ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last);
+/* Every gradient of own elements is there. */
+ls_status ls_stage_finish_grads(ls_stage *stage);
 
 #endif

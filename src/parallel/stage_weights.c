@@ -1,4 +1,4 @@
-/* stage_weights.c: weights of a stage from and to the host, their hash, and the norm of their gradients. */
+/* stage_weights.c: tensors of a stage from and to the host, their hashes, and the norm of their gradients. */
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -6,67 +6,128 @@
 #include "nn/init.h"
 #include "parallel/stage_state.h"
 
-static float *tensor_of(const ls_param *param, ls_stage_tensor which) {
-    switch (which) {
-    case LS_TENSOR_WEIGHT: return param->w;
-    case LS_TENSOR_MOMENT0: return param->moment[0];
-    case LS_TENSOR_MOMENT1: return param->moment[1];
-    case LS_TENSOR_GRAD: return param->grad.slot[0];
-    }
-    return NULL;
+/* ---- where elements are ------------------------------------------------------------------------------------------ */
+
+/* A tensor of a parameter as this worker has it: elements `range` of the local rows, the first of them at `memory`. */
+typedef struct held {
+    const ls_param *param;
+    ls_param_range range;
+    float *memory;
+} held;
+
+static const ls_param *local_of(const ls_stage *stage, const ls_param *param) {
+    return stage->copy && param == &stage->model->blocks[0].param[0] ? stage->copy : param;
 }
 
-/* The part of run i that lies in canonical elements first … first + count − 1, in elements. */
-typedef struct piece {
-    size_t memory, canonical, elems;
-} piece;
+static held held_of(const ls_stage *stage, const ls_param *model_param, ls_stage_tensor which) {
+    const ls_param *param = local_of(stage, model_param);
+    held h = {.param = param, .range = param->own};
+    if (!param->held) return (held){.param = param};
+    switch (which) {
+    case LS_TENSOR_WEIGHT: h.memory = param->own_w; break;
+    case LS_TENSOR_MOMENT0: h.memory = param->moment[0]; break;
+    case LS_TENSOR_MOMENT1: h.memory = param->moment[1]; break;
+    case LS_TENSOR_GRAD: h.memory = param->own_grad; break;
+    }
+    bool whole = stage->setup.layout.zero < 3 || param->kind == LS_PARAM_VECTOR || param->kind == LS_PARAM_POSITIONS;
+    if (which == LS_TENSOR_WEIGHT && whole) {
+        h.range = (ls_param_range){0, ls_param_local_elems(param)};
+        h.memory = param->w;
+    }
+    if (!h.memory) h.range = (ls_param_range){0, 0};
+    return h;
+}
 
-static bool piece_get(const ls_param *param, int slices, int i, size_t first, size_t count, piece *out) {
+/* The part of run i that lies in the range, in elements: canonical, and in the local rows. */
+typedef struct local_piece {
+    size_t canonical, local, elems;
+} local_piece;
+
+static bool piece_get(const ls_param *param, int slices, ls_param_range range, int i, local_piece *out) {
     ls_param_run run;
     if (!ls_param_run_get(param, slices, i, &run)) return false;
-    size_t begin = run.canonical_row * param->columns, end = begin + run.rows * param->columns;
-    size_t from = begin > first ? begin : first, to = end < first + count ? end : first + count;
-    out->memory = run.memory_row * param->columns + (from - begin);
-    out->canonical = from;
-    out->elems = to > from ? to - from : 0;
+    size_t columns = param->columns, first = param->first_row * columns, run_begin = run.memory_row * columns;
+    size_t from = first + range.begin > run_begin ? first + range.begin : run_begin;
+    size_t to = run_begin + run.rows * columns;
+    if (first + range.end < to) to = first + range.end;
+    *out = (local_piece){0};
+    if (to <= from) return true;
+    out->canonical = run.canonical_row * columns + (from - run_begin);
+    out->local = from - first;
+    out->elems = to - from;
     return true;
+}
+
+bool ls_stage_piece_once(const ls_stage *stage, const ls_param *param, int i, ls_stage_piece *out) {
+    local_piece p;
+    if (!param->held || !piece_get(param, stage->model->S, param->once, i, &p)) return false;
+    *out = (ls_stage_piece){p.canonical, p.elems};
+    return true;
+}
+
+bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, int i,
+                           ls_stage_piece *out) {
+    local_piece p;
+    held h = held_of(stage, param, which);
+    if (!h.memory || !piece_get(h.param, stage->model->S, h.range, i, &p)) return false;
+    *out = (ls_stage_piece){p.canonical, p.elems};
+    return true;
+}
+
+/* ---- host -------------------------------------------------------------------------------------------------------- */
+
+/* Narrows a piece to canonical elements first … first + count − 1. */
+static void clip_piece(local_piece *p, size_t first, size_t count) {
+    size_t from = p->canonical > first ? p->canonical : first, to = p->canonical + p->elems;
+    if (first + count < to) to = first + count;
+    p->local += from - p->canonical;
+    p->canonical = from;
+    p->elems = to > from ? to - from : 0;
 }
 
 ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                          const float *host) {
-    float *tensor = tensor_of(param, which);
-    piece p;
-    for (int i = 0; piece_get(param, stage->model->S, i, first, count, &p); i++)
+    held h = held_of(stage, param, which);
+    local_piece p;
+    for (int i = 0; h.memory && piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+        if (p.elems > 0) clip_piece(&p, first, count);
         if (p.elems > 0)
-            LS_TRY(ls_device_copy_in(stage->device, tensor + p.memory, host + (p.canonical - first),
+            LS_TRY(ls_device_copy_in(stage->device, h.memory + (p.local - h.range.begin), host + (p.canonical - first),
                                      p.elems * sizeof(float)));
+    }
     return LS_OK;
 }
 
 ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                         float *host) {
-    const float *tensor = tensor_of(param, which);
-    piece p;
-    for (int i = 0; piece_get(param, stage->model->S, i, first, count, &p); i++)
+    held h = held_of(stage, param, which);
+    local_piece p;
+    for (int i = 0; h.memory && piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+        if (p.elems > 0) clip_piece(&p, first, count);
         if (p.elems > 0)
-            LS_TRY(ls_device_copy_out(stage->device, host + (p.canonical - first), tensor + p.memory,
+            LS_TRY(ls_device_copy_out(stage->device, host + (p.canonical - first), h.memory + (p.local - h.range.begin),
                                       p.elems * sizeof(float)));
+    }
     return LS_OK;
 }
 
-static ls_status init_param(ls_stage *stage, const ls_param *param, uint64_t seed) {
-    size_t elems = ls_param_elems(param);
-    for (size_t first = 0; first < elems; first += stage->host_elems) {
-        size_t count = elems - first < stage->host_elems ? elems - first : stage->host_elems;
-        ls_init_param(param, seed, first, count, stage->host);
-        LS_TRY(ls_stage_write(stage, param, LS_TENSOR_WEIGHT, first, count, stage->host));
+static ls_status init_piece(ls_stage *stage, const ls_param *param, uint64_t seed, ls_stage_piece piece) {
+    for (size_t done = 0; done < piece.count; done += stage->host_elems) {
+        size_t left = piece.count - done, count = left < stage->host_elems ? left : stage->host_elems;
+        ls_init_param(param, seed, piece.first + done, count, stage->host);
+        LS_TRY(ls_stage_write(stage, param, LS_TENSOR_WEIGHT, piece.first + done, count, stage->host));
     }
     return LS_OK;
 }
 
 ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed) {
     int count = ls_model_params(stage->model);
-    for (int i = 0; i < count; i++) LS_TRY(init_param(stage, ls_model_param(stage->model, i), seed));
+    for (int i = 0; i < count; i++) {
+        const ls_param *param = ls_model_param(stage->model, i);
+        ls_stage_piece piece;
+        for (int k = 0; ls_stage_piece_needed(stage, param, LS_TENSOR_WEIGHT, k, &piece); k++)
+            LS_TRY(init_piece(stage, param, seed, piece));
+    }
     return LS_OK;
 }
 
@@ -75,15 +136,37 @@ ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed) {
 
 static size_t blocks_of(size_t elems) { return (elems + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK; }
 
+/* The part of slice i that this worker stands for, in elements of the local rows, and the number of its first block
+ * among those of the parameter. */
+typedef struct block_run {
+    size_t begin, end, first_block;
+} block_run;
+
+static block_run run_of(const ls_stage *stage, const ls_param *param, int i, size_t blocks_before) {
+    size_t columns = param->columns, first = param->first_row * columns;
+    size_t begin = ls_param_slice_row(param, stage->model->S, i) * columns;
+    size_t end = ls_param_slice_row(param, stage->model->S, i + 1) * columns;
+    size_t from = first + param->once.begin, to = first + param->once.end;
+    if (!param->held || to <= begin || from >= end) return (block_run){0};
+    if (from < begin) from = begin;
+    if (to > end) to = end;
+    return (block_run){from - first, to - first, blocks_before + (from - begin) / LS_SQUARE_BLOCK};
+}
+
+static size_t slice_blocks(const ls_stage *stage, const ls_param *param, int i) {
+    size_t rows = ls_param_slice_row(param, stage->model->S, i + 1) - ls_param_slice_row(param, stage->model->S, i);
+    return blocks_of(rows * param->columns);
+}
+
 static ls_status square_param(ls_stage *stage, const ls_param *param, ls_exact_sum *sum) {
     int slices = ls_param_slices(param, stage->model->S);
     size_t done = 0;
     for (int i = 0; i < slices; i++) {
-        size_t begin = ls_param_slice_row(param, stage->model->S, i) * param->columns;
-        size_t end = ls_param_slice_row(param, stage->model->S, i + 1) * param->columns;
-        LS_TRY(
-            stage->nn.ops->square_sums(stage->device, stage->squares + done, param->grad.slot[0] + begin, end - begin));
-        done += blocks_of(end - begin);
+        block_run run = run_of(stage, param, i, 0);
+        if (run.end <= run.begin) continue;
+        LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares + done,
+                                          param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
+        done += blocks_of(run.end - run.begin);
     }
     LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, done * sizeof(double)));
     ls_exact_sum_add_many(sum, stage->host_squares, done);
@@ -96,42 +179,75 @@ ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum) {
     return LS_OK;
 }
 
-/* Hashes of the blocks of elements begin … end−1 of a weight; returns behind the last. */
-static ls_status hash_range(ls_stage *stage, const float *weight, size_t begin, size_t end, ls_hash128 *out) {
+/* Hashes of the blocks of `elems` elements. */
+static ls_status hash_range(ls_stage *stage, const float *memory, size_t elems, ls_hash128 *out) {
     size_t step = stage->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
-    for (size_t at = begin; at < end; at += step) {
-        size_t elems = end - at < step ? end - at : step;
-        LS_TRY(ls_device_copy_out(stage->device, stage->host, weight + at, elems * sizeof(float)));
-        for (size_t b = 0; b < elems; b += LS_SQUARE_BLOCK) {
-            size_t n = elems - b < LS_SQUARE_BLOCK ? elems - b : LS_SQUARE_BLOCK;
-            *out++ = ls_hash_f32(stage->host + b, n);
-        }
+    for (size_t at = 0; at < elems; at += step) {
+        size_t count = elems - at < step ? elems - at : step;
+        LS_TRY(ls_device_copy_out(stage->device, stage->host, memory + at, count * sizeof(float)));
+        for (size_t b = 0; b < count; b += LS_SQUARE_BLOCK)
+            *out++ = ls_hash_f32(stage->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
     }
     return LS_OK;
 }
 
-static ls_status hash_param(ls_stage *stage, const ls_param *param, ls_hash128 *hashes, size_t *count) {
+/* Fills in what this worker stands for; `count` goes on by the blocks of the parameter. */
+static ls_status hash_param(ls_stage *stage, const ls_param *param, ls_stage_tensor which, ls_hash128 *hashes,
+                            size_t *count) {
     int slices = ls_param_slices(param, stage->model->S);
+    held h = held_of(stage, param, which);
     for (int i = 0; i < slices; i++) {
-        size_t begin = ls_param_slice_row(param, stage->model->S, i) * param->columns;
-        size_t end = ls_param_slice_row(param, stage->model->S, i + 1) * param->columns;
-        LS_TRY(hash_range(stage, param->w, begin, end, hashes + *count));
-        *count += blocks_of(end - begin);
+        block_run run = run_of(stage, param, i, *count);
+        if (run.end > run.begin)
+            LS_TRY(hash_range(stage, h.memory + (run.begin - h.range.begin), run.end - run.begin,
+                              hashes + run.first_block));
+        *count += slice_blocks(stage, param, i);
     }
     return LS_OK;
 }
 
-ls_status ls_stage_hash(ls_stage *stage, char text[33]) {
+static size_t param_blocks(const ls_stage *stage, const ls_param *param) {
+    size_t blocks = 0;
+    for (int i = 0; i < ls_param_slices(param, stage->model->S); i++) blocks += slice_blocks(stage, param, i);
+    return blocks;
+}
+
+static ls_status hash_params(ls_stage *stage, const ls_param *const *params, int count, ls_stage_tensor which,
+                             char text[33]) {
     ls_status status = LS_OK;
-    int params = ls_model_params(stage->model);
-    size_t most = 0, count = 0;
-    for (int i = 0; i < params; i++)
-        most += ls_param_elems(ls_model_param(stage->model, i)) / LS_SQUARE_BLOCK + (size_t)stage->model->S;
-    ls_hash128 *hashes = malloc(most * sizeof *hashes);
+    size_t most = 0, blocks = 0;
+    for (int i = 0; i < count; i++) most += param_blocks(stage, params[i]);
+    ls_hash128 *hashes = calloc(most, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %zu blocks of weights", most);
-    for (int i = 0; i < params; i++) LS_TRY_OUT(hash_param(stage, ls_model_param(stage->model, i), hashes, &count));
-    ls_hash_text(ls_hash_combine(hashes, count), text);
+    for (int i = 0; i < count; i++) LS_TRY_OUT(hash_param(stage, params[i], which, hashes, &blocks));
+    /* Each block is one worker's; the others have zeros there. */
+    LS_TRY_OUT(ls_stage_sum(stage, (int64_t *)hashes, 2 * most));
+    ls_hash_text(ls_hash_combine(hashes, most), text);
 out:
     free(hashes);
     return status;
+}
+
+ls_status ls_stage_hash(ls_stage *stage, char text[33]) {
+    int count = ls_model_params(stage->model);
+    const ls_param **params = malloc((size_t)count * sizeof(const ls_param *));
+    if (!params) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
+    for (int i = 0; i < count; i++) params[i] = ls_model_param(stage->model, i);
+    ls_status status = hash_params(stage, params, count, LS_TENSOR_WEIGHT, text);
+    free(params);
+    return status;
+}
+
+ls_status ls_stage_hash_tensor(ls_stage *stage, const ls_param *param, ls_stage_tensor which, char text[33]) {
+    return hash_params(stage, &param, 1, which, text);
+}
+
+ls_status ls_stage_sum(ls_stage *stage, int64_t *numbers, size_t count) {
+    enum { AT_ONCE = 1 << 20 };
+    for (size_t at = 0; stage->all && at < count; at += AT_ONCE) {
+        const void *part = numbers + at;
+        size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
+        LS_TRY(ls_comm_all_reduce(stage->all, NULL, LS_I64, &part, numbers + at, n));
+    }
+    return LS_OK;
 }

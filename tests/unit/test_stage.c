@@ -81,18 +81,21 @@ static batch batch_of(size_t V, uint64_t seed) {
 /* One step of the given number; the mean loss. */
 static double step(tiny *t, const ls_stage_setup *setup, uint64_t number, const batch *b) {
     ls_loss_sum loss = {0};
-    assert_int_equal(ls_stage_step_begin(t->stage, number, ls_clip_backward_start((int64_t)(setup->B * T), 0)), LS_OK);
-    for (size_t begin = 0; begin < setup->B; begin += setup->micro) {
-        size_t end = begin + setup->micro < setup->B ? begin + setup->micro : setup->B;
-        assert_int_equal(ls_stage_micro_batch(t->stage, begin, end, b->ids + begin * T, b->targets + begin * T, &loss),
-                         LS_OK);
-    }
-    assert_int_equal(ls_stage_step_end(t->stage), LS_OK);
+    float start = ls_clip_backward_start((int64_t)(setup->B * T), 0);
+    tiny_tokens tokens = {b->ids, b->targets, T};
+    ls_stage_feed feed = {tiny_read, &tokens};
+    assert_int_equal(ls_stage_step(t->stage, number, start, &feed, &loss), LS_OK);
     return ls_loss_sum_mean(&loss);
 }
 
+static void evaluate(tiny *t, size_t count, const int32_t *ids, const int32_t *targets, ls_loss_sum *loss) {
+    tiny_tokens tokens = {ids, targets, T};
+    ls_stage_feed feed = {tiny_read, &tokens};
+    assert_int_equal(ls_stage_evaluate(t->stage, count, T, &feed, loss), LS_OK);
+}
+
 static ls_stage_setup training(size_t B, size_t micro, int G) {
-    return (ls_stage_setup){.train = true, .B = B, .T = T, .micro = micro, .G = G, .moments = 2, .seed = 5};
+    return (ls_stage_setup){.train = true, .B = B, .T = T, .G = G, .moments = 2, .seed = 5, .layout = {.micro = micro}};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -104,7 +107,7 @@ static void measured_bytes_are_used_bytes(void **state) {
                                training(7, 3, 4),
                                training(1, 1, 1),
                                training(8, 1, 8),
-                               {.B = 3, .T = 5, .micro = 3, .G = 1}};
+                               {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}}};
     setups[1].dropout = 0.1;
     setups[2].moments = 0;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -114,7 +117,8 @@ static void measured_bytes_are_used_bytes(void **state) {
                 ls_arena measured;
                 tiny_open(&t, &shapes[s], slices, 1, &setups[i]);
                 const ls_arena *used = ls_stage_arena(t.stage);
-                assert_int_equal(ls_stage_measure(t.model, &setups[i], &measured), LS_OK);
+                ls_stage_setup one = tiny_one(t.model, &setups[i]);
+                assert_int_equal(ls_stage_measure(t.model, &one, &measured), LS_OK);
                 assert_int_equal(measured.peak, used->peak);
                 assert_int_equal(used->peak, used->capacity);
                 assert_int_equal(measured.kinds, used->kinds);
@@ -137,7 +141,8 @@ static size_t gradient_bytes(const ls_shape *shape, const ls_stage_setup *setup)
     ls_model *model = NULL;
     ls_arena arena;
     assert_int_equal(ls_model_create(shape, 1, &model), LS_OK);
-    assert_int_equal(ls_stage_measure(model, setup, &arena), LS_OK);
+    ls_stage_setup one = tiny_one(model, setup);
+    assert_int_equal(ls_stage_measure(model, &one, &arena), LS_OK);
     size_t bytes = ls_arena_kind_bytes(&arena, "gradients");
     ls_model_destroy(model);
     return bytes;
@@ -186,7 +191,7 @@ static void steady_state_allocates_nothing(void **state) {
                 assert_int_equal(ls_stage_square_norm(t.stage, &squares), LS_OK);
                 ls_adamw_powers_move(&powers, &adamw.adamw, i);
                 assert_int_equal(ls_optimizer_step(&adamw, t.device, t.model, &powers, 1e-3, 1), LS_OK);
-                assert_int_equal(ls_stage_evaluate(t.stage, 2, T, b.ids, b.targets, &loss), LS_OK);
+                evaluate(&t, 2, b.ids, b.targets, &loss);
                 assert_int_equal(ls_stage_extend(t.stage, 0, 3, b.ids, logits), LS_OK);
                 if (i == 3) before = allocations();
             }
@@ -204,7 +209,7 @@ static void steady_state_allocates_nothing(void **state) {
 static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int threads, bool train) {
     tiny t;
     size_t V = shape->V;
-    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .micro = 2, .G = 1};
+    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .G = 1, .layout = {.micro = 2}};
     tiny_open(&t, shape, slices, threads, &setup);
     batch b = batch_of(V, 9);
     ls_loss_sum loss = {0};
@@ -224,7 +229,7 @@ static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int thr
     batch turned = b;
     memcpy(turned.ids + T, b.ids, T * sizeof *b.ids);
     memcpy(turned.ids, b.ids + T, T * sizeof *b.ids);
-    assert_int_equal(ls_stage_evaluate(t.stage, 2, T, turned.ids, turned.targets, &loss), LS_OK);
+    evaluate(&t, 2, turned.ids, turned.targets, &loss);
     assert_memory_equal(t.stage->nn.scratch.logits + T * V, whole[0], V * sizeof(float));
     for (size_t n = 0; n < T; n++)
         assert_memory_equal(t.stage->nn.scratch.logits + (T + n) * V, whole[n], V * sizeof(float));
@@ -254,8 +259,7 @@ static void training_loss_is_that_of_evaluation(void **state) {
         ls_loss_sum loss = {0};
         tiny_open(&t, &shape, 2, 1, &setup);
         double trained = step(&t, &setup, 0, &b);
-        for (size_t i = 0; i < 8; i++)
-            assert_int_equal(ls_stage_evaluate(t.stage, 1, T, b.ids + i * T, b.targets + i * T, &loss), LS_OK);
+        for (size_t i = 0; i < 8; i++) evaluate(&t, 1, b.ids + i * T, b.targets + i * T, &loss);
         assert_true(trained == ls_loss_sum_mean(&loss));
         if (micro == 1) first = trained;
         assert_true(trained == first);

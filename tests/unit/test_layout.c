@@ -1,0 +1,583 @@
+/* test_layout.c: layouts are made as asked for or refused with the nearest legal one, and JSON gives back the same
+ * layout. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/status.h"
+#include "model/model.h"
+#include "model/shape_file.h"
+#include "parallel/layout.h"
+#include "parallel/layout_options.h"
+#include "parallel/layout_parts.h"
+
+enum { TEXT_MAX = 512 };
+
+/* 6 layers: 8 blocks with embedding and head; 8 slices of 8 heads, 8 groups of 16 sequences. */
+static ls_model *tiny;
+static ls_layout_task task;
+
+static int set_up(void **state) {
+    (void)state;
+    ls_shape shape;
+    if (ls_shape_preset("tiny", &shape) != LS_OK) return -1;
+    shape.H = shape.kv_heads = 16;
+    shape.head_size = shape.C / 16;
+    if (ls_model_create(&shape, 8, &tiny) != LS_OK) return -1;
+    task = (ls_layout_task){.model = tiny, .B = 16, .T = 64, .G = 8};
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    ls_model_destroy(tiny);
+    return 0;
+}
+
+/* A wish from JSON text, which the caller releases. */
+static ls_layout_wish wish_of(const char *text, json_t **json) {
+    ls_layout_wish wish;
+    *json = json_loads(text, 0, NULL);
+    assert_non_null(*json);
+    if (ls_layout_wish_from_json("test.json", *json, &wish) != LS_OK) fail_msg("%s: %s", text, ls_status_message());
+    return wish;
+}
+
+static ls_layout make(const char *text) {
+    json_t *json;
+    ls_layout layout;
+    ls_layout_wish wish = wish_of(text, &json);
+    ls_status status = ls_layout_make(&wish, &task, &layout);
+    json_decref(json);
+    if (status != LS_OK) fail_msg("%s: %s", text, ls_status_message());
+    assert_int_equal(ls_layout_check(&layout, &task), LS_OK);
+    return layout;
+}
+
+static void refuse_for(const ls_layout_task *what, const char *text, const char *message) {
+    json_t *json;
+    ls_layout layout = {.dp = 77};
+    ls_layout_wish wish = wish_of(text, &json);
+    ls_status status = ls_layout_make(&wish, what, &layout);
+    json_decref(json);
+    if (status != LS_ERR_INPUT) fail_msg("%s gave %s", text, ls_status_name(status));
+    assert_string_equal(ls_status_message(), message);
+    assert_int_equal(layout.dp, 77);
+}
+
+static void refuse(const char *text, const char *message) { refuse_for(&task, text, message); }
+
+static void assert_numbers(const int *numbers, int count, const char *expected) {
+    char text[TEXT_MAX];
+    ls_layout_list_text(numbers, count, text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void assert_blocks(const ls_layout *layout, const char *expected) {
+    int blocks[LS_CHUNKS_MAX], chunks = ls_layout_chunks(layout);
+    for (int c = 0; c < chunks; c++) blocks[c] = layout->chunk_first[c + 1] - layout->chunk_first[c];
+    assert_int_equal(layout->chunk_first[0], 0);
+    assert_numbers(blocks, chunks, expected);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static void test_defaults(void **state) {
+    (void)state;
+    ls_layout layout = make("{}"), one = ls_layout_one(&task, 0);
+    assert_memory_equal(&layout, &one, sizeof one);
+    assert_true(one.dp == 1 && one.tp == 1 && one.pp == 1 && one.share[0] == 8 && one.virtual_stages == 1);
+    assert_true(one.zero == 0 && one.recompute == LS_RECOMPUTE_NONE && !one.sequence_parallel && one.micro == 0);
+    assert_true(one.schedule == LS_SCHEDULE_1F1B);
+    assert_blocks(&one, "8");
+    one = ls_layout_one(&task, 5);
+    assert_int_equal(one.micro, 5);
+    assert_int_equal(ls_layout_check(&one, &task), LS_OK);
+}
+
+static void test_workers(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"workers\": 4}");
+    assert_true(layout.dp == 4 && layout.tp == 1 && layout.pp == 1 && layout.zero == 1);
+    layout = make("{\"workers\": 24, \"tp\": 2, \"pp\": 4}");
+    assert_true(layout.dp == 3 && layout.tp == 2 && layout.pp == 4);
+    layout = make("{\"workers\": 6, \"dp\": 3, \"tp\": 2}");
+    assert_true(layout.dp == 3 && layout.tp == 2 && layout.pp == 1);
+    layout = make("{\"tp\": 4, \"pp\": 8, \"dp\": 5}");
+    assert_int_equal(ls_layout_workers(&layout), 160);
+}
+
+static void test_places(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"tp\": 4, \"pp\": 5, \"dp\": 3}");
+    int rank = 0;
+    for (int p = 0; p < 5; p++)
+        for (int d = 0; d < 3; d++)
+            for (int t = 0; t < 4; t++, rank++) {
+                ls_place_in_layout place = ls_layout_place(&layout, rank);
+                assert_true(place.dp == d && place.tp == t && place.pp == p);
+            }
+}
+
+static void test_schedules(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"pp\": 2, \"virtual-stages\": 3}");
+    assert_true(layout.schedule == LS_SCHEDULE_INTERLEAVED && layout.virtual_stages == 3);
+    layout = make("{\"pp\": 4, \"schedule\": \"interleaved\"}");
+    assert_int_equal(layout.virtual_stages, 2);
+    assert_int_equal(ls_layout_chunks(&layout), 8);
+    static const char *const others[] = {"naive", "gpipe", "1f1b", "zero-bubble"};
+    for (int i = 0; i < 4; i++)
+        for (int pp = 1; pp <= 8; pp++) {
+            char text[TEXT_MAX];
+            snprintf(text, sizeof text, "{\"pp\": %d, \"schedule\": \"%s\", \"recompute\": \"full\"}", pp, others[i]);
+            layout = make(text);
+            assert_string_equal(ls_schedule_kind_name(layout.schedule), others[i]);
+            assert_true(layout.virtual_stages == 1 && layout.recompute == LS_RECOMPUTE_FULL);
+        }
+}
+
+static void test_the_rest(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"dp\": 1, \"zero\": 3}");
+    assert_int_equal(layout.zero, 3);
+    layout = make("{\"dp\": 2, \"zero\": 0, \"recompute\": \"selective\", \"micro-batch\": 16}");
+    assert_true(layout.zero == 0 && layout.recompute == LS_RECOMPUTE_SELECTIVE && layout.micro == 16);
+    layout = make("{\"tp\": 8, \"sequence-parallel\": true}");
+    assert_true(layout.sequence_parallel && layout.zero == 0);
+    layout = make("{\"tp\": 8, \"sequence_parallel\": false}");
+    assert_false(layout.sequence_parallel);
+    layout = make("{\"tensor-model-parallel-size\": 2, \"pipeline_model_parallel_size\": 3}");
+    assert_true(layout.tp == 2 && layout.pp == 3);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void test_mesh_refusals(void **state) {
+    (void)state;
+    refuse("{\"dp\": 12}", "--dp 12: a step has 8 gradient groups, at least one for each row: use --dp 8, or --groups "
+                           "12, which is another identity: another experiment with other bits");
+    refuse("{\"workers\": 24, \"tp\": 2}", "--workers 24 gives dp 12: a step has 8 gradient groups, at least one for "
+                                           "each row: use --workers 16, or --groups "
+                                           "12, which is another identity: another experiment with other bits");
+    refuse("{\"dp\": 17}", "--dp 17: a batch of 16 sequences is too small for so many rows: use --dp 8, or a larger "
+                           "--global-batch and --groups 17, which is another identity: another experiment with other "
+                           "bits");
+    refuse("{\"tp\": 3}", "--tp 3: does not divide the 8 slices of a layer: use --tp 2 or --tp 4");
+    refuse("{\"tp\": 7}", "--tp 7: does not divide the 8 slices of a layer: use --tp 4 or --tp 8");
+    refuse("{\"tp\": 16}", "--tp 16: a layer has 8 slices, at least one for each worker: use --tp 8, or --slices 16, "
+                           "which is another identity: another experiment with other bits");
+    refuse("{\"tp\": 32}", "--tp 32: a layer has 8 slices, at least one for each worker: use --tp 8");
+    refuse("{\"pp\": 9}",
+           "--pp 9: tiny has 8 blocks (embedding, 6 layers, head), at least one for each stage: use --pp 8");
+    refuse("{\"dp\": 8, \"tp\": 8, \"pp\": 512}",
+           "--dp 8 --tp 8 --pp 512: these are 32768 workers; there can be 512: lower one of them");
+    refuse("{\"workers\": 6, \"tp\": 2, \"pp\": 2}",
+           "--workers 6: --tp 2 × --pp 2 need 4 workers for each dp row: use --workers 4 or 8");
+    refuse("{\"workers\": 3, \"tp\": 4}",
+           "--workers 3: --tp 4 × --pp 1 need 4 workers for each dp row: use --workers 4");
+    refuse("{\"workers\": 6, \"dp\": 2, \"tp\": 2}",
+           "--workers 6: dp 2 × tp 2 × pp 1 are 4 workers: use --workers 4, or leave it out");
+    refuse("{\"workers\": 4, \"tp\": 3}", "--tp 3: does not divide the 8 slices of a layer: use --tp 2 or --tp 4");
+}
+
+/* Workers that mpirun has started cannot be changed by a flag. */
+static void test_launcher_refusals(void **state) {
+    (void)state;
+    const struct {
+        int workers, dp, tp;
+        const char *message;
+    } rows[] = {
+        {3, 2, 0, "mpirun started 3 workers: --dp 2 × tp 1 × pp 1 are 2: start 2, or use --dp 3"},
+        {3, 1, 2, "mpirun started 3 workers: --dp 1 × tp 2 × pp 1 are 2: start 2"},
+        {3, 0, 2, "mpirun started 3 workers: --tp 2 × --pp 1 need 2 workers for each dp row: start 2 or 4"},
+        {24, 0, 2,
+         "mpirun started 24 workers, which gives dp 12: a step has 8 gradient groups, at least one for each row: start "
+         "16 workers, or --groups 12, which is another identity: another experiment with other bits"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_layout layout;
+        ls_layout_wish wish = ls_layout_wish_none();
+        wish.launcher = "mpirun";
+        wish.workers = rows[i].workers;
+        wish.dp = rows[i].dp;
+        wish.tp = rows[i].tp;
+        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        assert_string_equal(ls_status_message(), rows[i].message);
+    }
+}
+
+static void test_wishes_out_of_range(void **state) {
+    (void)state;
+    ls_layout layout;
+    ls_layout_wish wish = ls_layout_wish_none();
+    wish.dp = -1;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "--dp -1: must be between 1 and 512");
+    wish = ls_layout_wish_none();
+    wish.pp = 513;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "--pp 513: must be between 1 and 512");
+    wish = ls_layout_wish_none();
+    wish.zero = 4;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "--zero 4: must be between 0 and 3");
+    wish = ls_layout_wish_none();
+    wish.schedule = LS_SCHEDULE_KINDS;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    wish = ls_layout_wish_none();
+    wish.recompute = LS_RECOMPUTE_KINDS;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    wish = ls_layout_wish_none();
+    wish.virtual_stages = -2;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+}
+
+static void test_schedule_refusals(void **state) {
+    (void)state;
+    refuse("{\"schedule\": \"interleaved\"}", "--schedule interleaved: needs a pipeline: use --pp 2 or more, or leave "
+                                              "--schedule and --virtual-stages out");
+    refuse("{\"virtual-stages\": 2}", "--schedule interleaved: needs a pipeline: use --pp 2 or more, or leave "
+                                      "--schedule and --virtual-stages out");
+    refuse("{\"pp\": 2, \"schedule\": \"gpipe\", \"virtual-stages\": 2}",
+           "--virtual-stages 2: is for --schedule interleaved, not gpipe: use that, or leave it out");
+    refuse("{\"pp\": 2, \"schedule\": \"interleaved\", \"virtual-stages\": 1}",
+           "--virtual-stages 1: --schedule interleaved needs 2 or more: use --virtual-stages 2, or --schedule 1f1b");
+    refuse("{\"pp\": 2, \"virtual-stages\": 5}",
+           "--virtual-stages 5: on 2 stages there can be 8 chunks of tiny: use --virtual-stages 4");
+    refuse("{\"pp\": 5, \"schedule\": \"interleaved\"}",
+           "--schedule interleaved: 5 stages of 2 chunks or more need 10 blocks, and tiny has 8: use --pp 4, or "
+           "--schedule 1f1b");
+}
+
+static void test_list_refusals(void **state) {
+    (void)state;
+    refuse("{\"pp\": 3, \"stages\": \"5,4\"}",
+           "--stages 5,4: these are 2 chunks; --pp 3 with 1 virtual stage has 3: use --stages 3,2,3");
+    refuse("{\"pp\": 3, \"stages\": \"5,4,4\"}", "--stages 5,4,4: they sum to 13, but tiny has 8 blocks (embedding, 6 "
+                                                 "layers, head): use --stages 3,2,3");
+    refuse("{\"stages\": \"4\"}", "--stages 4: the blocks of one stage are all 8; the number of stages is --pp");
+    static const char *const bad[] = {"",  ",",     "5,",  ",5",   "5,,4",       "5, 4",
+                                      "x", "costs", "0,8", "-1,9", "3000000000", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_layout layout;
+        char message[TEXT_MAX];
+        ls_layout_wish wish = ls_layout_wish_none();
+        wish.stages = bad[i];
+        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        snprintf(message, sizeof message,
+                 "--stages %s: must be cost, count, or the blocks of each chunk, such as 5,4,4", bad[i]);
+        assert_string_equal(ls_status_message(), message);
+        wish.stages = NULL;
+        wish.shares = bad[i];
+        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        snprintf(message, sizeof message,
+                 "--shares %s: must be auto, or the groups of each dp row, at least 1 each, such as 3,2,2", bad[i]);
+        assert_string_equal(ls_status_message(), message);
+    }
+    refuse("{\"dp\": 3, \"shares\": \"3,2,2\"}",
+           "--shares 3,2,2: they sum to 7, but a step has 8 gradient groups: use --shares 4,2,2");
+    refuse("{\"dp\": 3, \"shares\": \"6,1,5\"}",
+           "--shares 6,1,5: they sum to 12, but a step has 8 gradient groups: use --shares 4,1,3");
+    refuse("{\"shares\": \"3,3,2\"}", "--shares 3,3,2: these are 3 shares for --dp 1: use --dp 3, or give 1 share");
+    refuse("{\"dp\": 2, \"shares\": \"1,1,1,1,1,1,1,1,1\"}",
+           "--shares 1,1,1,1,1,1,1,1,1: these are 9 shares for --dp 2: give 2 shares");
+}
+
+/* A list with more numbers than there is room for. */
+static void test_long_lists(void **state) {
+    (void)state;
+    char text[4 * LS_CHUNKS_MAX] = "1";
+    for (int i = 0; i < LS_CHUNKS_MAX; i++) strcat(text, ",1");
+    ls_layout layout;
+    ls_layout_wish wish = ls_layout_wish_none();
+    wish.shares = text;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "has more than 512 numbers"));
+    wish.shares = NULL;
+    wish.stages = text;
+    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "has more than 1024 numbers"));
+    int numbers[] = {100, 200, 300};
+    static const struct {
+        size_t room;
+        const char *text;
+    } rows[] = {{12, "100,200,300"}, {11, "100,…"}, {8, "100,…"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char short_text[16];
+        ls_layout_list_text(numbers, 3, short_text, rows[i].room);
+        assert_string_equal(short_text, rows[i].text);
+    }
+}
+
+static void test_refusals_of_the_rest(void **state) {
+    (void)state;
+    refuse("{\"micro-batch\": 17}", "--micro-batch 17: the whole batch has 16 sequences: use --micro-batch 16");
+    refuse("{\"sequence-parallel\": true}", "--sequence-parallel: divides tokens among tensor-parallel workers: use "
+                                            "--tp 2 or more, or leave it out");
+    ls_layout_task other = task;
+    other.T = 3;
+    refuse_for(&other, "{\"tp\": 4, \"sequence-parallel\": true}",
+               "--sequence-parallel: a sequence of 3 tokens cannot be divided among --tp 4 workers: use --seq 4 or "
+               "leave it out");
+    other = task;
+    other.G = 17;
+    refuse_for(&other, "{}", "--groups 17: a batch of 16 sequences has from 1 to 16 groups");
+}
+
+/* Layouts that no wish gives. */
+static void test_check(void **state) {
+    (void)state;
+    ls_layout sound = make("{\"dp\": 2, \"pp\": 3}"), layout = sound;
+    layout.chunk_first[1] = layout.chunk_first[2];
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "--stages: the 3 chunks must take all 8 blocks of tiny, in order, at "
+                                             "least one each: use --stages cost");
+    layout = sound;
+    layout.chunk_first[3] = 7;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    layout = sound;
+    layout.chunk_first[0] = 1;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    layout = sound;
+    layout.share[0] = 8;
+    layout.share[1] = 0;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "--shares 8,0: row 1 has 0 groups; it must have at least 1");
+    layout = sound;
+    layout.share[1] = INT32_MAX;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    layout = sound;
+    layout.tp = 0;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    layout = sound;
+    layout.virtual_stages = 0;
+    assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
+    layout = sound;
+    ls_layout_task other = task;
+    other.G = 4; /* a layout of another task */
+    assert_int_equal(ls_layout_check(&layout, &other), LS_ERR_INPUT);
+    assert_int_equal(ls_layout_check(&sound, &task), LS_OK);
+}
+
+/* ---- dividing blocks --------------------------------------------------------------------------------------------- */
+
+static void test_stages(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"pp\": 3}");
+    assert_blocks(&layout, "3,2,3"); /* the embedding costs nothing, the head a sixth of a layer */
+    layout = make("{\"pp\": 3, \"stages\": \"cost\"}");
+    assert_blocks(&layout, "3,2,3");
+    layout = make("{\"pp\": 3, \"stages\": \"count\"}");
+    assert_blocks(&layout, "3,3,2");
+    layout = make("{\"pp\": 3, \"stages\": \"1,6,1\"}");
+    assert_blocks(&layout, "1,6,1");
+    layout = make("{\"pp\": 8}");
+    assert_blocks(&layout, "1,1,1,1,1,1,1,1");
+    layout = make("{\"pp\": 3, \"virtual-stages\": 2, \"stages\": \"count\"}");
+    assert_blocks(&layout, "2,2,1,1,1,1");
+    layout = make("{\"pp\": 3, \"virtual-stages\": 2}");
+    assert_blocks(&layout, "2,1,1,1,1,2");
+    assert_int_equal(layout.chunk_first[6], 8);
+}
+
+/* ---- dividing groups --------------------------------------------------------------------------------------------- */
+
+static void test_shares(void **state) {
+    (void)state;
+    ls_layout layout = make("{\"dp\": 3}");
+    assert_numbers(layout.share, 3, "2,3,3");
+    layout = make("{\"dp\": 5}");
+    assert_numbers(layout.share, 5, "1,2,1,2,2");
+    layout = make("{\"dp\": 8, \"shares\": \"auto\"}");
+    assert_numbers(layout.share, 8, "1,1,1,1,1,1,1,1");
+    layout = make("{\"dp\": 3, \"shares\": \"6,1,1\"}");
+    assert_numbers(layout.share, 3, "6,1,1");
+}
+
+static void test_shares_by_speed(void **state) {
+    (void)state;
+    static const struct {
+        double speeds[4];
+        const char *shares;
+    } rows[] = {{{1, 1, 1, 1}, "2,2,2,2"},          {{1, 1, 1, 0.6}, "3,2,2,1"}, {{10, 1, 1, 1}, "5,1,1,1"},
+                {{1e-300, 1e300, 1, 1}, "1,5,1,1"}, {{3, 1, 2, 2}, "3,1,2,2"},   {{100, 99, 101, 98}, "2,2,2,2"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_layout layout;
+        ls_layout_wish wish = ls_layout_wish_none();
+        wish.dp = 4;
+        wish.shares = "auto";
+        wish.speeds = rows[i].speeds;
+        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_OK);
+        assert_numbers(layout.share, 4, rows[i].shares);
+    }
+    static const double bad[][2] = {{1, 0}, {1, -1}, {1, (double)NAN}, {1, (double)INFINITY}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_layout layout;
+        ls_layout_wish wish = ls_layout_wish_none();
+        wish.dp = 2;
+        wish.shares = "auto";
+        wish.speeds = bad[i];
+        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        assert_non_null(strstr(ls_status_message(), "--shares auto: the speed of row 1"));
+    }
+}
+
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
+
+static void assert_text(const char *wish, const char *expected) {
+    char text[TEXT_MAX], cut[10];
+    ls_layout layout = make(wish);
+    ls_layout_text(&layout, text, sizeof text);
+    assert_string_equal(text, expected);
+    ls_layout_text(&layout, cut, sizeof cut);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    ls_layout_text(&layout, NULL, 0);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    assert_text("{}", "dp 1 × tp 1 × pp 1, zero 0");
+    assert_text("{\"dp\": 4, \"tp\": 2, \"micro-batch\": 2}", "dp 4 × tp 2 × pp 1, zero 1, micro-batch 2");
+    assert_text("{\"dp\": 3, \"tp\": 2, \"pp\": 2, \"virtual-stages\": 2, \"zero\": 3, \"sequence-parallel\": true, "
+                "\"recompute\": \"full\"}",
+                "dp 3 × tp 2 × pp 2, shares 2,3,3, interleaved with 2 virtual stages, blocks 3,2,1,2, zero 3, full "
+                "recomputation, sequence parallel");
+    assert_string_equal(ls_recompute_name(LS_RECOMPUTE_SELECTIVE), "selective");
+}
+
+static void test_round_trip(void **state) {
+    (void)state;
+    static const char *const wishes[] = {
+        "{}",
+        "{\"workers\": 8}",
+        "{\"dp\": 3, \"tp\": 2, \"pp\": 4, \"shares\": \"4,3,1\", \"zero\": 2, \"micro-batch\": 3}",
+        "{\"pp\": 2, \"virtual-stages\": 4, \"sequence-parallel\": true, \"tp\": 8, \"recompute\": \"selective\"}",
+        "{\"pp\": 5, \"schedule\": \"zero-bubble\", \"stages\": \"count\", \"zero\": 3, \"recompute\": \"full\"}",
+        "{\"pp\": 2, \"schedule\": \"naive\", \"stages\": \"1,7\"}",
+        "{\"pp\": 1, \"schedule\": \"gpipe\", \"dp\": 2, \"zero\": 0}"};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        ls_layout layout = make(wishes[i]);
+        json_t *json = ls_layout_to_json(&layout);
+        assert_non_null(json);
+        char *text = json_dumps(json, JSON_COMPACT);
+        assert_non_null(text);
+        ls_layout back = make(text);
+        assert_memory_equal(&back, &layout, sizeof layout);
+        free(text);
+        json_decref(json);
+    }
+    ls_layout layout = make(wishes[2]);
+    json_t *json = ls_layout_to_json(&layout);
+    char *text = json_dumps(json, JSON_COMPACT);
+    assert_string_equal(text,
+                        "{\"dp\":3,\"tp\":2,\"pp\":4,\"shares\":\"4,3,1\",\"schedule\":\"1f1b\",\"virtual-stages\":1,"
+                        "\"stages\":\"3,2,1,2\",\"zero\":2,\"recompute\":\"none\",\"sequence-parallel\":false,"
+                        "\"micro-batch\":3}");
+    free(text);
+    json_decref(json);
+}
+
+static void test_json_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"[]", "f.json: must be an object of names and values, as in {\"dp\": 2, \"tp\": 2}"},
+        {"{\"ddp\": 2}", "f.json: unknown name 'ddp'; did you mean dp?"},
+        {"{\"frobnicate\": 2}", "f.json: unknown name 'frobnicate'"},
+        {"{\"lr\": 2}", "f.json: lr is no part of a layout; leave it out"},
+        {"{\"layout\": \"g.json\"}", "f.json: layout is no part of a layout; leave it out"},
+        {"{\"dp\": 0}", "f.json: dp: 0: must be between 1 and 512"},
+        {"{\"dp\": 1e30}", "f.json: dp: 1e+30: must be a whole number, such as 4"},
+        {"{\"dp\": 9223372036854775807}", "f.json: dp: 9223372036854775807: must be between 1 and 512"},
+        {"{\"dp\": null}", "f.json: dp: must be one value, not null, a list or an object"},
+        {"{\"dp\": [2]}", "f.json: dp: must be one value, not null, a list or an object"},
+        {"{\"dp\": true}", "f.json: dp: true: must be a whole number, such as 4"},
+        {"{\"shares\": [3, 2]}", "f.json: shares: must be text, in quotes where it is one number"},
+        {"{\"stages\": 8}", "f.json: stages: must be text, in quotes where it is one number"},
+        {"{\"stages\": \"\"}", "f.json: stages: '': must not be empty"},
+        {"{\"zero\": 4}", "f.json: zero: 4: must be between 0 and 3"},
+        {"{\"schedule\": \"2f2b\"}", "f.json: schedule: 2f2b: must be naive, gpipe, 1f1b, interleaved or zero-bubble"},
+        {"{\"recompute\": \"some\"}", "f.json: recompute: some: must be none, selective or full"},
+        {"{\"sequence-parallel\": 7}", "f.json: sequence-parallel: 7: must be true or false"},
+        {"{\"virtual-stages\": 2, \"virtual_stages\": 2}", "f.json: virtual-stages is given twice; keep one"},
+        {"{\"tp\": 2, \"tensor-model-parallel-size\": 2}", "f.json: tp is given twice; keep one"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_layout_wish wish = {.dp = 77};
+        json_t *json = json_loads(rows[i].text, 0, NULL);
+        assert_non_null(json);
+        assert_int_equal(ls_layout_wish_from_json("f.json", json, &wish), LS_ERR_INPUT);
+        assert_string_equal(ls_status_message(), rows[i].message);
+        assert_int_equal(wish.dp, 77);
+        json_decref(json);
+    }
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static void test_options(void **state) {
+    (void)state;
+    char *argv[] = {(char[]){"--tp=2"},           (char[]){"--zero-stage=0"}, (char[]){"--no-sequence-parallel"},
+                    (char[]){"--schedule=gpipe"}, (char[]){"--shares=auto"},  (char[]){"--stages=count"}};
+    ls_options options;
+    assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 0, argv), LS_OK);
+    ls_layout_wish wish = ls_layout_wish_none(), none = wish;
+    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_FILE, &wish), LS_OK);
+    assert_memory_equal(&wish, &none, sizeof none);
+    ls_options_fini(&options);
+
+    assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 6, argv), LS_OK);
+    assert_int_equal(ls_options_set(&options, LS_OPT_dp, "4", LS_ORIGIN_FILE, 0), LS_OK);
+    assert_int_equal(ls_options_set(&options, LS_OPT_pp, "3", LS_ORIGIN_ENV, 0), LS_OK);
+    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_ENV, &wish), LS_OK);
+    assert_true(wish.dp == 0 && wish.tp == 2 && wish.pp == 3 && wish.zero == 0 && wish.sequence_parallel == 0);
+    assert_true(wish.schedule == LS_SCHEDULE_GPIPE && wish.recompute == -1 && wish.micro == 0 && wish.workers == 0);
+    assert_string_equal(wish.shares, "auto");
+    assert_string_equal(wish.stages, "count");
+    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_FILE, &wish), LS_OK);
+    assert_int_equal(wish.dp, 4);
+    ls_options_fini(&options);
+    assert_true(ls_layout_is_option(LS_OPT_micro_batch) && ls_layout_is_option(LS_OPT_workers));
+    assert_false(ls_layout_is_option(LS_OPT_layout) || ls_layout_is_option(LS_OPT_seed));
+}
+
+int main(void) {
+    /* The options of whoever runs the tests are not part of them. */
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        char env[LS_OPTION_ENV_MAX];
+        ls_option_env_name(ls_option_info_get(id), env);
+        unsetenv(env);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_the_rest),
+        cmocka_unit_test(test_mesh_refusals),
+        cmocka_unit_test(test_launcher_refusals),
+        cmocka_unit_test(test_wishes_out_of_range),
+        cmocka_unit_test(test_schedule_refusals),
+        cmocka_unit_test(test_list_refusals),
+        cmocka_unit_test(test_long_lists),
+        cmocka_unit_test(test_refusals_of_the_rest),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_shares_by_speed),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_json_refusals),
+        cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
