@@ -133,13 +133,8 @@ demo:
 	@tools/setup build
 	@$(MAKE) demo-run
 
-# A byte model learns this project's own sources and documents, so nothing has to be downloaded.
-DEMO := $(BUILD)/demo
-DEMO_TEXT := README.md $(wildcard docs/*.md include/*.h src/*/*.[ch] src/*/*/*.[ch])
 demo-run: all
-	@mkdir -p $(DEMO) && rm -rf $(DEMO)/run && cat $(DEMO_TEXT) > $(DEMO)/text.txt
-	./lockstep train --preset tiny --data $(DEMO)/text.txt --out $(DEMO)/run --seq 128 --global-batch 8 --steps 600 --lr 3e-3 \
-	    --eval-every 150 --eval-batches 20 --sample-every 600 --max-tokens 300
+	@BUILD=$(BUILD) tools/demo
 
 programs: all $(UNIT_BIN) $(PROG_BIN)
 
@@ -255,7 +250,7 @@ clean:
 
 help:
 	@echo 'make              build ./lockstep and $(LIB)'
-	@echo 'make demo         set up, build, and train a small model on this text for about a minute'
+	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'

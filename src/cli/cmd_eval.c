@@ -49,30 +49,36 @@ static void show_progress(uint64_t done, uint64_t all, double *shown) {
             done < all ? "" : "\r\033[K");
 }
 
-static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, const ls_sampler *sampler, result *r) {
-    ls_status status = LS_OK;
-    size_t T = one->T, rows = one->micro * T;
-    int32_t *ids = malloc(rows * sizeof *ids), *targets = malloc(rows * sizeof *targets);
-    double shown = 0;
-    if (!ids || !targets) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the tokens of a micro-batch");
-        goto out;
+/* What the stage reads its sequences from. */
+typedef struct source {
+    const ls_corpus *corpus;
+    const ls_sampler *sampler;
+    uint64_t first; /* sequence of the call */
+    size_t T;
+} source;
+
+static ls_status read_sequences(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    const source *s = ctx;
+    for (size_t i = 0; i < end - begin; i++) {
+        uint64_t start = ls_sampler_start(s->sampler, s->first + begin + i);
+        LS_TRY(ls_corpus_read(s->corpus, start, s->T, ids + i * s->T));
+        LS_TRY(ls_corpus_read(s->corpus, start + 1, s->T, targets + i * s->T));
     }
+    return LS_OK;
+}
+
+static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, const ls_sampler *sampler, result *r) {
+    source from = {.corpus = corpus, .sampler = sampler, .T = one->T};
+    ls_stage_feed feed = {read_sequences, &from};
+    double shown = 0;
     for (uint64_t begin = 0; begin < sampler->windows; begin += one->micro) {
         size_t count = sampler->windows - begin < one->micro ? (size_t)(sampler->windows - begin) : one->micro;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t start = ls_sampler_start(sampler, begin + i);
-            LS_TRY_OUT(ls_corpus_read(corpus, start, T, ids + i * T));
-            LS_TRY_OUT(ls_corpus_read(corpus, start + 1, T, targets + i * T));
-        }
-        LS_TRY_OUT(ls_stage_evaluate(one->stage, count, T, ids, targets, &r->sum));
+        from.first = begin;
+        LS_TRY(ls_stage_evaluate(one->stage, count, one->T, &feed, &r->sum));
         show_progress(begin + count, sampler->windows, &shown);
-        LS_TRY_OUT(ls_stop_status());
+        LS_TRY(ls_stop_status());
     }
-out:
-    free(ids);
-    free(targets);
-    return status;
+    return LS_OK;
 }
 
 static void finish(result *r, const ls_corpus *corpus) {

@@ -67,6 +67,8 @@ ls_status ls_cmd_export(const ls_options *options) {
     const char *tokenizer = options->tokenizer;
     if (tokenizer && strcmp(tokenizer, "bytes") != 0 && !ls_file_exists(tokenizer))
         return ls_options_fail(options, LS_OPT_tokenizer, "no such file or folder");
+    if (llmc && ls_file_exists(options->out))
+        return ls_options_fail(options, LS_OPT_out, "it is there already; name another file, or remove it");
     LS_TRY(ls_weights_open(options->model, &weights));
     if (llmc)
         status =

@@ -96,18 +96,19 @@ static ls_status blame(const ls_options *options, ls_option_id id, ls_status sta
 }
 
 /* Settings of the whole process. */
-static ls_status apply(const ls_options *options) {
+static ls_status apply(ls_command command, const ls_options *options) {
     ls_log_level level;
     LS_TRY(ls_log_parse_level(options->log_level, &level));
     ls_log_set_level(level);
-    if (options->trace) LS_TRY(blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
+    bool in_run = command == LS_COMMAND_TRAIN && options->trace && strcmp(options->trace, "run") == 0;
+    if (options->trace && !in_run) LS_TRY(blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
     return blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
 }
 
 static ls_status run(const ls_cli_request *request) {
     ls_options options;
     LS_TRY(ls_options_parse(&options, request->command, request->argc, request->argv));
-    ls_status status = apply(&options);
+    ls_status status = apply(request->command, &options);
     if (status == LS_OK) {
         ls_options_warn_env(request->command);
         if (options.print_config) {

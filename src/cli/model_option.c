@@ -14,14 +14,6 @@ void ls_start_close(ls_start *start) {
     *start = (ls_start){0};
 }
 
-static ls_status put(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
-    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
-}
-
-ls_status ls_start_load(const ls_start *start, ls_stage *stage) {
-    return ls_weights_load(start->weights, ls_stage_model(stage), put, stage);
-}
-
 ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_tokenizer **out) {
     const char *of_model = start->weights ? ls_weights_tokenizer(start->weights) : NULL;
     const char *name = option ? option : of_model ? of_model : start->shape.V == 256 ? "bytes" : NULL;

@@ -5,8 +5,6 @@
 #include "config/options.h"
 #include "data/tokenizer.h"
 #include "exchange/weights.h"
-#include "parallel/stage.h"
-#include "train/identity.h"
 
 typedef struct ls_start {
     ls_shape shape;
@@ -16,8 +14,6 @@ typedef struct ls_start {
 /* `model` is a preset, a shape or anything with weights. On failure nothing is left to release. */
 ls_status ls_start_open(const char *model, ls_start *out);
 void ls_start_close(ls_start *start);
-/* Weights into a stage of the same shape. */
-ls_status ls_start_load(const ls_start *start, ls_stage *stage);
 /* That of the option, else of the model, else bytes where the vocabulary is 256; *out is NULL when there is none. */
 ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_tokenizer **out);
 

@@ -7,8 +7,8 @@
 #include "model/model.h"
 
 static ls_status check_options(const ls_options *o) {
-    if (o->workers > 1 || ls_cli_place_get().size > 1)
-        return ls_fail(LS_ERR_INPUT, "this runs as one worker on all cores: leave --workers and mpirun out");
+    if (ls_cli_place_get().size > 1)
+        return ls_fail(LS_ERR_INPUT, "this command is one worker on all cores: start it without mpirun or srun");
     if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command has no timeline: leave it out");
     if (!o->model)
         return ls_fail(LS_ERR_INPUT, "name a model with weights: --model RUN, CHECKPOINT or Hugging Face folder");
@@ -41,9 +41,10 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     LS_TRY_OUT(ls_device_open_cpu(out->placement.threads, ls_placement_cpus(&out->placement, 0), NULL, &out->device));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&out->start.shape);
     LS_TRY_OUT(ls_model_create(&out->start.shape, slices, &out->model));
-    ls_stage_setup setup = {.B = micro, .T = out->T, .micro = micro, .G = 1};
+    ls_layout_task task = {.model = out->model, .B = micro, .T = out->T, .G = 1};
+    ls_stage_setup setup = {.B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
     LS_TRY_OUT(ls_stage_create(out->model, out->device, &setup, &out->stage));
-    LS_TRY_OUT(ls_start_load(&out->start, out->stage));
+    LS_TRY_OUT(ls_weights_load_stage(out->start.weights, out->stage));
     return LS_OK;
 out:
     ls_one_worker_close(out);

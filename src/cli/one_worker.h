@@ -4,6 +4,7 @@
 
 #include "cli/model_option.h"
 #include "comm/placement.h"
+#include "parallel/stage.h"
 
 typedef struct ls_one_worker {
     ls_start start;

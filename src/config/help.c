@@ -61,7 +61,7 @@ static void range_form(const ls_option_info *info, char *text, size_t room) {
 }
 
 static const char *default_form(const ls_option_info *info) {
-    if (info->kind == LS_OPTION_BOOL) return strcmp(info->value, "true") == 0 ? "on" : "off";
+    if (info->kind == LS_OPTION_BOOL && info->value) return strcmp(info->value, "true") == 0 ? "on" : "off";
     return info->value ? info->value : info->unset;
 }
 
@@ -90,7 +90,10 @@ void ls_help_command(FILE *out, ls_command command, bool colour) {
     const ls_command_info *about = ls_command_info_get(command);
     fprintf(out, "lockstep %s: %s\n", about->name, about->summary);
     heading(out, colour, "Usage");
-    fprintf(out, "  lockstep %s [flags]\n", about->name);
+    ls_option_id operand = ls_option_operand(command);
+    bool has_operand = operand < LS_OPTION_COUNT;
+    fprintf(out, "  lockstep %s %s%s[flags]\n", about->name, has_operand ? ls_option_info_get(operand)->metavar : "",
+            has_operand ? " " : "");
     heading(out, colour, "Flags");
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);

@@ -44,6 +44,12 @@ ls_option_id ls_option_find(const char *name) {
     return LS_OPTION_COUNT;
 }
 
+ls_option_id ls_option_operand(ls_command command) {
+    ls_option_id id = 0;
+    while (id < LS_OPTION_COUNT && !(table[id].operand & (1u << command))) id++;
+    return id;
+}
+
 const char *ls_option_nearest(ls_command command, const char *word) {
     ls_suggest suggest;
     ls_suggest_init(&suggest, word);

@@ -28,10 +28,11 @@ enum {
 #include "config/commands.def"
 #undef LS_COMMAND
     LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1,
-    /* those that only read and write files; those that compute; those that start workers */
-    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT,
+    /* those that only read and write files; those that compute; those that start workers; those that train */
+    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE,
     LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
-    LS_CMD_WORKERS = LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN
+    LS_CMD_WORKERS = LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY,
+    LS_CMD_STEPS = LS_CMD_TRAIN | LS_CMD_VERIFY
 };
 
 typedef struct ls_command_info {
@@ -83,11 +84,14 @@ typedef struct ls_option_info {
     const char *aliases; /* further names, separated by spaces */
     const char *help;
     unsigned commands; /* LS_CMD_* */
+    unsigned operand;  /* those of them to which the value may be given without the flag in front */
 } ls_option_info;
 
 const ls_option_info *ls_option_info_get(ls_option_id id);
 /* The option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find(const char *name);
+/* The option of `command` whose flag may be left out; LS_OPTION_COUNT: none. */
+ls_option_id ls_option_operand(ls_command command);
 /* The name among the options of `command` nearest to `word`; NULL: none is near. */
 const char *ls_option_nearest(ls_command command, const char *word);
 

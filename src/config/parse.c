@@ -18,6 +18,7 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 typedef struct flag {
     ls_option_id id;
     const char *text;
+    bool had_operand; /* this one, or one before it, came without its name */
 } flag;
 
 static ls_status fail_unknown(ls_command command, const char *name) {
@@ -60,6 +61,10 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
     }
+    ls_option_id operand = ls_option_operand(command);
+    if (operand < LS_OPTION_COUNT)
+        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s': '%s' takes one %s", SHOWN, word, own,
+                       ls_option_info_get(operand)->name);
     return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' for '%s', which takes flags only (lockstep %s --help lists them)",
                    SHOWN, word, own, own);
 }
@@ -81,6 +86,12 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
     bool negated;
+    ls_option_id operand = ls_option_operand(command);
+    if (word[0] != '-' && operand < LS_OPTION_COUNT && !out->had_operand) {
+        *out = (flag){.id = operand, .text = word, .had_operand = true};
+        (*at)++;
+        return LS_OK;
+    }
     if (strncmp(word, "--", 2) != 0 || !word[2]) return fail_no_flag(command, *at ? argv[*at - 1] : NULL, word);
     size_t length = equals ? (size_t)(equals - word - 2) : strlen(word + 2);
     if (length >= sizeof name) return fail_unknown(command, word + 2);

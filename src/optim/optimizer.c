@@ -15,16 +15,16 @@ ls_status ls_optimizer_step(const ls_optimizer *optimizer, ls_device *device, ls
         adamw[decay] = ls_adamw_scalars(powers, &optimizer->adamw, lr, rate, factor);
         sgd[decay] = ls_sgd_scalars(&optimizer->sgd, lr, rate, factor);
     }
-    for (int b = 0; b < model->nblocks; b++) {
-        for (int i = 0; i < model->blocks[b].nparams; i++) {
-            ls_param *p = &model->blocks[b].param[i];
-            size_t n = ls_param_elems(p);
-            if (optimizer->kind == LS_OPTIMIZER_ADAMW)
-                LS_TRY(device->ops->adamw(device, p->w, p->moment[0], p->moment[1], NULL, p->grad.slot[0],
-                                          &adamw[p->decay], n));
-            else
-                LS_TRY(device->ops->sgd(device, p->w, p->moment[0], NULL, p->grad.slot[0], &sgd[p->decay], n));
-        }
+    int count = ls_model_params(model);
+    for (int i = 0; i < count; i++) {
+        ls_param *p = ls_model_param(model, i);
+        size_t n = ls_param_range_elems(p->own);
+        if (n == 0) continue;
+        if (optimizer->kind == LS_OPTIMIZER_ADAMW)
+            LS_TRY(device->ops->adamw(device, p->own_w, p->moment[0], p->moment[1], NULL, p->own_grad, &adamw[p->decay],
+                                      n));
+        else
+            LS_TRY(device->ops->sgd(device, p->own_w, p->moment[0], NULL, p->own_grad, &sgd[p->decay], n));
     }
     return LS_OK;
 }

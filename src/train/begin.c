@@ -1,26 +1,60 @@
 /* begin.c: the four ways to begin. */
 #include "train/begin.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "train/together.h"
 
 enum { CHANGES_MAX = 16 };
 
 static const char *const start_fields[] = {"start", "start-step", "start-samples"};
 
-ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trainer->stage, trainer->settings.seed); }
-
-/* ---- weights ----------------------------------------------------------------------------------------------------- */
-
-static ls_status put(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
-    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
+static ls_status copy_path(const char *path, char out[PATH_MAX]) {
+    if (snprintf(out, PATH_MAX, "%s", path) < PATH_MAX) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", path);
 }
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+/* What worker 0 has found. */
+typedef struct found {
+    ls_shape shape;
+    char path[PATH_MAX]; /* of the weights; "": a shape alone */
+} found;
+
+static ls_status resolve(const char *model, ls_weights **weights, found *f) {
+    LS_TRY(ls_weights_resolve(model, &f->shape, weights));
+    return *weights ? copy_path(ls_weights_path(*weights), f->path) : LS_OK;
+}
+
+ls_status ls_begin_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights) {
+    found f = {.path = ""};
+    bool is_first = !world || ls_world_rank(world) == 0;
+    ls_status status = LS_OK;
+    *weights = NULL;
+    if (is_first) status = resolve(model, weights, &f);
+    LS_TRY_OUT(ls_together(world, status));
+    LS_TRY_OUT(ls_together_tell(world, &f, sizeof f));
+    if (!is_first && f.path[0]) status = ls_weights_open_again(f.path, weights);
+    LS_TRY_OUT(ls_together(world, status));
+    *shape = f.shape;
+    return LS_OK;
+out:
+    ls_weights_close(*weights);
+    *weights = NULL;
+    return status;
+}
+
+/* ---- seed and weights -------------------------------------------------------------------------------------------- */
+
+ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trainer->stage, trainer->settings.seed); }
 
 ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity) {
     char hash[33];
-    LS_TRY(ls_weights_load(weights, trainer->model, put, trainer->stage));
+    LS_TRY(ls_together(trainer->world, ls_weights_load_stage(weights, trainer->stage)));
     LS_TRY(ls_stage_hash(trainer->stage, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }
@@ -41,56 +75,82 @@ static void set_base(ls_trainer *trainer, const ls_identity *identity) {
     trainer->base_samples = (uint64_t)samples;
 }
 
-static ls_status resume_at(ls_trainer *trainer, ls_store *store, int64_t step, ls_identity *identity) {
-    char *folder = NULL;
+static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *identity) {
     ls_checkpoint *checkpoint = NULL;
     ls_identity *saved = NULL;
     ls_status status = LS_OK;
-    LS_TRY(ls_store_folder(store, step, &folder));
-    LS_TRY_OUT(ls_checkpoint_open(folder, &checkpoint));
+    LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     LS_TRY_OUT(ls_saved_identity(checkpoint, &saved));
     LS_TRY_OUT(copy_start(identity, saved));
     LS_TRY_OUT(ls_identity_check(identity, saved, "the checkpoint", NULL));
     set_base(trainer, identity);
     LS_TRY_OUT(ls_load(trainer, checkpoint));
-    LS_TRY_OUT(ls_store_rewind(store, step));
     if (trainer->step > trainer->settings.steps)
         status = ls_fail(LS_ERR_INPUT, "the run has %lld steps already, and --steps is %lld: ask for more",
                          (long long)trainer->step, (long long)trainer->settings.steps);
 out:
     ls_identity_destroy(saved);
     ls_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* What worker 0 decides. */
+typedef struct decision {
+    int64_t step; /* −1: nothing was saved yet */
+    char folder[PATH_MAX];
+} decision;
+
+static ls_status choose_step(const ls_store *store, int64_t *step) {
+    ls_store_entry *entries = NULL;
+    int count, complete = 0;
+    char *skipped = NULL;
+    *step = -1;
+    LS_TRY(ls_store_list(store, &entries, &count));
+    for (int i = 0; i < count; i++) complete += entries[i].is_complete;
+    free(entries);
+    if (complete == 0) return LS_OK;
+    ls_status status = ls_store_newest_sound(store, NULL, NULL, step, &skipped);
+    if (status == LS_OK && skipped && *skipped) ls_log_warn("%s; going on from step %lld", skipped, (long long)*step);
+    free(skipped);
+    return status;
+}
+
+static ls_status decide(const ls_store *store, decision *d) {
+    char *folder = NULL;
+    LS_TRY(choose_step(store, &d->step));
+    if (d->step < 0) return LS_OK;
+    LS_TRY(ls_store_folder(store, d->step, &folder));
+    ls_status status = copy_path(folder, d->folder);
     free(folder);
     return status;
 }
 
-/* Nothing was saved yet: the run begins again, at the seed or at the same weights. */
-static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weights *weights, ls_identity *identity) {
+static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) {
     ls_identity *there = NULL;
     LS_TRY(ls_run_dir_read_identity(dir, &there));
-    ls_status status = weights ? ls_begin_weights(trainer, weights, identity) : ls_begin_seed(trainer);
-    if (status == LS_OK) status = ls_identity_check(identity, there, "the run", NULL);
+    ls_status status = ls_identity_check(identity, there, "the run", NULL);
     ls_identity_destroy(there);
     if (status == LS_OK) ls_log_warn("%s has no checkpoint yet: it begins anew", ls_run_dir_path(dir));
     return status;
 }
 
+/* Nothing was saved yet: the run begins again, at the seed or at the same weights. */
+static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weights *weights, ls_identity *identity) {
+    LS_TRY(weights ? ls_begin_weights(trainer, weights, identity) : ls_begin_seed(trainer));
+    return ls_together(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
+}
+
 ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
                           ls_identity *identity, bool *anew) {
-    ls_store_entry *entries = NULL;
-    int count, complete = 0;
-    LS_TRY(ls_store_list(store, &entries, &count));
-    for (int i = 0; i < count; i++) complete += entries[i].is_complete;
-    free(entries);
-    *anew = complete == 0;
+    ls_world *world = trainer->world;
+    decision d = {.step = -1};
+    LS_TRY(ls_together(world, trainer->rank == 0 ? decide(store, &d) : LS_OK));
+    LS_TRY(ls_together_tell(world, &d, sizeof d));
+    *anew = d.step < 0;
     if (*anew) return resume_anew(trainer, dir, weights, identity);
-    int64_t step;
-    char *skipped = NULL;
-    ls_status status = ls_store_newest_sound(store, NULL, NULL, &step, &skipped);
-    if (status == LS_OK && skipped && *skipped) ls_log_warn("%s; going on from step %lld", skipped, (long long)step);
-    free(skipped);
-    if (status != LS_OK) return status;
-    return resume_at(trainer, store, step, identity);
+    /* All workers find the same things wrong. Newer checkpoints go aside when none has found any. */
+    LS_TRY(ls_together(world, load_own(trainer, d.folder, identity)));
+    return ls_together(world, trainer->rank == 0 ? ls_store_rewind(store, d.step) : LS_OK);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
@@ -111,26 +171,30 @@ static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const
     return ls_identity_add_i64(identity, "start-samples", samples, LS_IDENTITY_FIXED);
 }
 
-ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent) {
+static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identity *identity, ls_identity **parent) {
     ls_checkpoint *checkpoint = NULL;
     ls_status status = LS_OK;
     int64_t samples = 0;
-    char hash[33];
-    *parent = NULL;
-    LS_TRY(ls_checkpoint_open(ls_weights_path(weights), &checkpoint));
+    LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     LS_TRY_OUT(ls_saved_identity(checkpoint, parent));
     LS_TRY_OUT(ls_load(trainer, checkpoint));
     if (trainer->step >= trainer->settings.steps) {
         status =
             ls_fail(LS_ERR_INPUT, "%s has %lld steps already, and --steps, which counts them, is %lld: ask for more",
-                    ls_weights_path(weights), (long long)trainer->step, (long long)trainer->settings.steps);
+                    folder, (long long)trainer->step, (long long)trainer->settings.steps);
         goto out;
     }
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));
-    LS_TRY_OUT(ls_stage_hash(trainer->stage, hash));
     LS_TRY_OUT(fork_position(trainer, identity, *parent, samples));
-    LS_TRY_OUT(ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED));
 out:
     ls_checkpoint_close(checkpoint);
     return status;
+}
+
+ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent) {
+    char hash[33];
+    *parent = NULL;
+    LS_TRY(ls_together(trainer->world, load_parent(trainer, ls_weights_path(weights), identity, parent)));
+    LS_TRY(ls_stage_hash(trainer->stage, hash));
+    return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }

@@ -3,7 +3,11 @@
  * Fields of the identity say where, so that a run that was stopped goes on under the same one:
  *   start           hash of the weights it began with; absent: made from the seed
  *   start-step      of a fork: steps that the parent had done
- *   start-samples   of a fork: the parent's position in the data; 0 where the data is another */
+ *   start-samples   of a fork: the parent's position in the data; 0 where the data is another
+ *
+ * All workers make these calls together. Each has the identity and has opened the weights (ls_begin_model); store and
+ * run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one
+ * worker fails all do, with one message (together.h). */
 #ifndef LS_TRAIN_BEGIN_H
 #define LS_TRAIN_BEGIN_H
 
@@ -11,6 +15,10 @@
 #include "train/run_dir.h"
 #include "train/save.h"
 #include "train/trainer.h"
+
+/* ls_weights_resolve() for all workers of `world` (NULL: one alone): the first one verifies checksums and tells the
+ * others what to open. `model` is worker 0's. *weights is the caller's to close on every worker. */
+ls_status ls_begin_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights);
 
 /* Each fills the trainer's weights, and adds its fields to the identity. */
 ls_status ls_begin_seed(ls_trainer *trainer);

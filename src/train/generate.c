@@ -89,7 +89,7 @@ ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *opti
     memcpy(t.ids, prompt + first, t.count * sizeof *t.ids);
     for (int64_t i = 0; i < options->max_tokens && !stop; i++) {
         if (i > 0) make_room(&t, T);
-        if (options->no_cache) t.seen = 0;
+        if (options->no_cache || !ls_stage_keeps_keys(stage)) t.seen = 0;
         LS_TRY_OUT(ls_stage_extend(stage, t.seen, t.count - t.seen, t.ids + t.seen, logits));
         t.seen = t.count;
         int32_t id = ls_generate_draw(options, logits, V, (uint64_t)i, scratch);

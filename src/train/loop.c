@@ -1,7 +1,6 @@
 /* loop.c: what happens after each step. */
 #include "train/loop.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -17,6 +16,8 @@ typedef struct run {
     ls_progress progress;
     double flops; /* of a step */
     int64_t saved_step;
+    bool speaks; /* the first worker; the others work along and are silent */
+    int stop;    /* signal upon which all workers stop */
 } run;
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -27,11 +28,11 @@ static ls_status evaluate(run *r) {
     double loss, start = ls_clock_seconds();
     char note[NOTE_MAX];
     LS_TRY(ls_trainer_evaluate(r->trainer, r->settings->eval_batches, &loss));
+    if (!r->speaks) return LS_OK;
     ls_metrics_begin(r->loop->metrics);
     ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
     ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
     LS_TRY(ls_metrics_end(r->loop->metrics));
-    r->loop->last_val_loss = loss;
     snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
              (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
@@ -72,6 +73,7 @@ static ls_status print_sample(run *r) {
     for (size_t i = 0; i < loop->prompt_tokens; i++) s.ids[i] = loop->prompt[i];
     LS_TRY_OUT(ls_generate(r->trainer->stage, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
                            keep_token, &s));
+    if (!r->speaks) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
     make_printable(text, bytes);
     LS_TRY_OUT(ls_progress_note(&r->progress, text));
@@ -87,10 +89,11 @@ static ls_status save(run *r) {
     ls_loop *loop = r->loop;
     char note[NOTE_MAX];
     double start = ls_clock_seconds();
-    if (!loop->store || r->saved_step == r->trainer->step) return LS_OK;
-    LS_TRY(ls_metrics_sync(loop->metrics));
+    if (!loop->saves || r->saved_step == r->trainer->step) return LS_OK;
+    if (r->speaks) LS_TRY(ls_metrics_sync(loop->metrics));
     LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
     r->saved_step = r->trainer->step;
+    if (!r->speaks) return LS_OK;
     snprintf(note, sizeof note, "step %lld | saved in %.1f s", (long long)r->trainer->step, ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }
@@ -122,8 +125,9 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
 static ls_status step(run *r) {
     ls_step_result result;
     double start = ls_clock_seconds();
-    LS_TRY(ls_trainer_step(r->trainer, &result));
-    LS_TRY(record(r, &result, ls_clock_seconds() - start));
+    LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal(), &result));
+    r->stop = result.stop;
+    if (r->speaks) LS_TRY(record(r, &result, ls_clock_seconds() - start));
     if (!result.finite)
         return ls_fail(LS_ERR_FAILED,
                        "step %lld: loss or gradient is not finite (loss %g, norm %g), the weights were left as they "
@@ -146,19 +150,19 @@ ls_status ls_loop_run(ls_loop *loop) {
     ls_status status = LS_OK;
     ls_trainer *t = loop->trainer;
     run r = {.loop = loop, .trainer = t, .settings = &t->settings, .saved_step = t->step > 0 ? t->step : -1};
+    r.speaks = t->rank == 0;
     r.flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
-    loop->last_val_loss = (double)NAN;
     ls_progress_init(&r.progress, loop->out);
     LS_TRY(ls_stop_install());
-    while (t->step < t->settings.steps && ls_stop_signal() == 0) {
+    while (t->step < t->settings.steps && r.stop == 0) {
         LS_TRY_OUT(step(&r));
         LS_TRY_OUT(after_step(&r));
     }
     LS_TRY_OUT(save(&r));
-    LS_TRY_OUT(ls_progress_end(&r.progress));
-    status = ls_stop_status();
+    if (r.speaks) LS_TRY_OUT(ls_progress_end(&r.progress));
+    status = ls_stop_status_of(r.stop);
 out:
-    if (status != LS_OK && ferror(loop->out) == 0) {
+    if (status != LS_OK && r.speaks && ferror(loop->out) == 0) {
         char message[LS_MESSAGE_MAX];
         snprintf(message, sizeof message, "%s", ls_status_message());
         if (ls_progress_end(&r.progress) != LS_OK) clearerr(loop->out);

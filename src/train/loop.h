@@ -1,5 +1,7 @@
 /* loop.h: a training run around a trainer: progress, evaluations, samples, metrics, checkpoints, an orderly stop.
  *
+ * All workers run it together; the first one speaks for all of them. A signal to any of them stops all after the step.
+ *
  * Writes to the stream it is given. A step's line comes after its metrics, a checkpoint after the lines of its steps,
  * so what a run directory says was done was done. Ends with LS_OK, or as ls_stop_status() says after a signal: then the
  * step was finished and saved. */
@@ -17,15 +19,15 @@
 typedef struct ls_loop {
     ls_trainer *trainer;
     const ls_identity *identity;
-    ls_store *store;               /* NULL: nothing is saved */
-    ls_metrics *metrics;           /* NULL: none are kept */
+    bool saves;
+    ls_store *store;               /* of the first worker, if anything is saved */
+    ls_metrics *metrics;           /* of the first worker */
     const ls_tokenizer *tokenizer; /* NULL: no samples */
     ls_generate_options sample;
     const int32_t *prompt;
     size_t prompt_tokens;
     double peak_flops_s; /* of this machine; 0: MFU is not known */
     FILE *out;
-    double last_val_loss; /* NaN before the first evaluation */
 } ls_loop;
 
 ls_status ls_loop_run(ls_loop *loop);

@@ -44,6 +44,19 @@ bool ls_run_dir_holds_run(const char *path) {
     return has(path, "identity.json") || has(path, "metrics.jsonl") || has(path, "checkpoints");
 }
 
+/* Cuts the last name off an absolute path; false when it is not `name` (NULL: any). */
+static bool cut_name(char *path, const char *name) {
+    char *slash = strrchr(path, '/');
+    if (!slash || slash == path || (name && strcmp(slash + 1, name) != 0)) return false;
+    *slash = '\0';
+    return true;
+}
+
+bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
+    return realpath(checkpoint, run) && cut_name(run, NULL) && cut_name(run, "checkpoints") &&
+           ls_run_dir_holds_run(run);
+}
+
 static ls_status check_mode(const char *path, ls_run_mode mode) {
     bool holds = ls_run_dir_holds_run(path);
     if (mode == LS_RUN_RESUME)
@@ -54,7 +67,7 @@ static ls_status check_mode(const char *path, ls_run_mode mode) {
         return ls_fail(LS_ERR_INPUT, "%.*s holds a run already; continue it with --resume, or choose another --out",
                        SHOWN, path);
     /* A model's folder has a config.json too, and it must not be lost. */
-    static const char *const foreign[] = {"config.json", "parent.json"};
+    static const char *const foreign[] = {"config.json", "parent.json", "layout.json"};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has(path, foreign[i]))
             return ls_fail(LS_ERR_INPUT, "%.*s has a %s that belongs to no run; choose another --out", SHOWN, path,
@@ -121,7 +134,8 @@ static ls_status take_lock(ls_run_dir *dir) {
 
 /* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
 static ls_status clean_up(const char *path) {
-    static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-"};
+    static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-",
+                                          "layout.json.tmp-", "trace.json.tmp-"};
     DIR *folder = opendir(path);
     if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
     ls_status status = LS_OK;
@@ -285,3 +299,5 @@ ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const l
     LS_TRY(status);
     return write_json(dir, "config.json", config_json(options, command));
 }
+
+ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json) { return write_json(dir, "layout.json", json); }

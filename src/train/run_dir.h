@@ -4,6 +4,8 @@
  *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
  *     DIR/identity.json   the identity of the run (train/identity.h)
  *     DIR/config.json     the options as resolved; can be given back with --config
+ *     DIR/layout.json     the layout of the workers that ran last (parallel/layout.h)
+ *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
  *     DIR/metrics.jsonl   observe/metrics.h
  *     DIR/checkpoints/    checkpoint/store.h
  *
@@ -16,6 +18,7 @@
 #ifndef LS_TRAIN_RUN_DIR_H
 #define LS_TRAIN_RUN_DIR_H
 
+#include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +41,10 @@ void ls_run_dir_close(ls_run_dir *dir);
 /* Whether `path` holds a run; asks nobody's leave and takes no lock. */
 bool ls_run_dir_holds_run(const char *path);
 
+/* The run directory that the checkpoint in the folder `checkpoint` belongs to: RUN of RUN/checkpoints/step-…. False
+ * when it lies elsewhere. */
+bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]);
+
 /* All borrowed until close. The path of the folder as given; of its checkpoints and metrics. */
 const char *ls_run_dir_path(const ls_run_dir *dir);
 const char *ls_run_dir_checkpoints(const ls_run_dir *dir);
@@ -54,6 +61,9 @@ typedef struct ls_run_parent {
  * are replaced. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent);
+/* layout.json: how the workers of this run are arranged, for --layout and for people; replaced when the run goes on.
+ * Takes `json` over; NULL is memory that ran out. */
+ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json);
 /* The identity that begin() left here. */
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
 

@@ -1,9 +1,13 @@
-/* save.h: a trainer's state as a checkpoint, and back. Knows no layout: tensors are whole and in canonical order.
+/* save.h: a trainer's state as a checkpoint, and back. Knows no layout: tensors are whole and in canonical order, so
+ * the files are the same bytes whatever workers wrote them, and any others read them.
  *
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
  *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
- * hash */
+ *                             hash
+ *
+ * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
+ * holds the whole model. */
 #ifndef LS_TRAIN_SAVE_H
 #define LS_TRAIN_SAVE_H
 
@@ -12,14 +16,22 @@
 #include "train/identity.h"
 #include "train/trainer.h"
 
-/* `tokenizer` may be NULL; its files are saved too. */
+/* All workers together. Store, identity and tokenizer are those of worker 0; the others may give NULL. `tokenizer` may
+ * be NULL there too; its files are saved along. Where one worker fails all do (together.h), and nothing of the
+ * checkpoint is left. */
 ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *identity, const ls_tokenizer *tokenizer);
+
+/* Whether all workers see, and may write, what worker 0 puts into `folder`, which is there: to be asked before a run
+ * that will save. All workers together; `folder` is worker 0's, the others may give NULL. LS_ERR_INPUT names the
+ * worker, the machine and the folder. */
+ls_status ls_save_check_shared(ls_world *world, const char *folder);
 
 /* The identity that a checkpoint was saved under. */
 ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
-/* Weights, moments and step. The identity must have been compared before. */
+/* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether
+ * it is sound was looked at by one of them before, and the identity was compared. */
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The weights alone, into any stage of the same shape. */
 ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint);

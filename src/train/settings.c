@@ -36,8 +36,8 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     LS_TRY(resolve_slices(o, s));
     s->micro = o->micro_batch > 0 ? (size_t)o->micro_batch : 0;
     if (s->micro > s->B)
-        return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences; use at most as many",
-                               s->B);
+        return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences: use --micro-batch %zu",
+                               s->B, s->B);
     return LS_OK;
 }
 

@@ -3,10 +3,15 @@
 
 #include <assert.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/events.h"
 #include "base/memory.h"
+#include "comm/world.h"
 #include "model/model.h"
+#include "parallel/micro.h"
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -27,71 +32,139 @@ static ls_status open_samplers(ls_trainer *t) {
 }
 
 /* Sequence `row` of the micro-batch: window `start` of the corpus. */
-static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row) {
+static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row, int32_t *ids,
+                             int32_t *targets) {
     size_t T = t->settings.T;
     LS_TRY(ls_corpus_read(corpus, start, T + 1, t->window));
     for (size_t i = 0; i < T; i++) {
-        t->ids[row * T + i] = t->window[i];
-        t->targets[row * T + i] = t->window[i + 1];
+        ids[row * T + i] = t->window[i];
+        targets[row * T + i] = t->window[i + 1];
+    }
+    return LS_OK;
+}
+
+static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    ls_trainer *t = ctx;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t sample = ls_trainer_samples(t) + i;
+        LS_TRY(read_window(t, t->corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
+    }
+    return LS_OK;
+}
+
+static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    ls_trainer *t = ctx;
+    const ls_corpus *corpus = t->val_corpus ? t->val_corpus : t->corpus;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t start = t->val_first + ls_sampler_start(&t->val_sampler, i);
+        LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
     }
     return LS_OK;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static ls_stage_setup setup_of(const ls_settings *s, size_t micro) {
+static ls_stage_setup setup_of(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_stage_setup){.train = true,
                             .B = s->B,
                             .T = s->T,
-                            .micro = micro,
                             .G = s->groups,
                             .moments = ls_optimizer_moments(&s->optimizer),
                             .dropout = s->dropout,
-                            .seed = s->seed};
+                            .seed = s->seed,
+                            .layout = *layout,
+                            .place = ls_layout_place(layout, rank)};
 }
 
-/* The largest micro-batch, halving from the whole batch, that the memory of this machine holds. */
-static ls_status choose_micro(ls_trainer *t) {
-    size_t micro = t->settings.micro > 0 ? t->settings.micro : t->settings.B;
-    for (;; micro = (micro + 1) / 2) {
+ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena) {
+    ls_model *model = NULL;
+    LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
+    ls_stage_setup setup = setup_of(settings, layout, rank);
+    ls_status status = ls_stage_measure(model, &setup, arena);
+    ls_model_destroy(model);
+    return status;
+}
+
+/* Whether the workers of this machine together find the memory. */
+static ls_status fits(const ls_settings *settings, const ls_layout *layout, bool *out) {
+    size_t bytes = 0;
+    for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
         ls_arena arena;
-        ls_stage_setup setup = setup_of(&t->settings, micro);
-        LS_TRY(ls_stage_measure(t->model, &setup, &arena));
-        if (micro == 1 || t->settings.micro > 0 || ls_memory_check(arena.peak + arena.peak / 16) == LS_OK) break;
+        LS_TRY(ls_trainer_measure(settings, layout, rank, &arena));
+        bytes += arena.peak + arena.peak / 16;
     }
-    t->settings.micro = micro;
+    *out = ls_memory_check(bytes) == LS_OK;
     return LS_OK;
 }
 
-static ls_status alloc_tokens(ls_trainer *t) {
-    size_t rows = t->settings.micro * t->settings.T;
-    t->ids = malloc(rows * sizeof *t->ids);
-    t->targets = malloc(rows * sizeof *t->targets);
-    t->window = malloc((t->settings.T + 1) * sizeof *t->window);
-    if (t->ids && t->targets && t->window) return LS_OK;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for the tokens of a micro-batch");
+/* A pipeline wants several micro-batches for each stage, to keep all of them busy. */
+static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
+    enum { MICROS_PER_STAGE = 4 };
+    size_t most = 1;
+    for (int d = 0; d < layout->dp; d++) {
+        int first = ls_layout_first_group(layout, d), end = ls_layout_first_group(layout, d + 1);
+        size_t sequences = ls_slice_begin(s->B, s->groups, end) - ls_slice_begin(s->B, s->groups, first);
+        if (sequences > most) most = sequences;
+    }
+    if (layout->pp == 1 || layout->schedule == LS_SCHEDULE_NAIVE) return most;
+    size_t micros = (size_t)(MICROS_PER_STAGE * layout->pp);
+    return most > micros ? most / micros : 1;
 }
 
-ls_status ls_trainer_create(const ls_settings *settings, ls_device *device, const ls_corpus *corpus,
+ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout) {
+    for (layout->micro = largest_micro(settings, layout);; layout->micro = (layout->micro + 1) / 2) {
+        bool fit = true;
+        if (layout->micro > 1) LS_TRY(fits(settings, layout, &fit));
+        if (fit) return LS_OK;
+    }
+}
+
+/* By the first worker for all: available memory is another number at every look. */
+static ls_status agree_on_micro(ls_trainer *t) {
+    uint64_t micro = t->layout.micro;
+    if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->settings, &t->layout));
+    micro = t->layout.micro;
+    if (t->world) LS_TRY(ls_comm_broadcast(ls_world_comm(t->world), 0, &micro, sizeof micro));
+    t->layout.micro = (size_t)micro;
+    return LS_OK;
+}
+
+static ls_status make_stage(ls_trainer *t) {
+    LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
+    LS_TRY(agree_on_micro(t));
+    if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
+    ls_stage_setup setup = setup_of(&t->settings, &t->layout, t->rank);
+    setup.world = t->world;
+    setup.mesh = t->mesh;
+    return ls_stage_create(t->model, t->device, &setup, &t->stage);
+}
+
+ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_corpus *corpus,
                             const ls_corpus *val_corpus, ls_trainer **out) {
     *out = NULL;
     ls_status status = LS_OK;
     ls_trainer *t = calloc(1, sizeof *t);
     if (!t) return ls_fail(LS_ERR_RESOURCE, "out of memory for a trainer");
     t->settings = *settings;
-    t->device = device;
+    t->layout = place->layout;
+    t->device = place->device;
+    if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
+    t->rank = t->world ? ls_world_rank(t->world) : 0;
+    t->threads = place->world ? ls_world_threads(place->world) : 1;
     t->corpus = corpus;
     t->val_corpus = val_corpus;
     t->last_loss = (double)NAN;
     LS_TRY_OUT(open_samplers(t));
-    LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &t->model));
-    LS_TRY_OUT(choose_micro(t));
-    ls_stage_setup setup = setup_of(&t->settings, t->settings.micro);
-    LS_TRY_OUT(ls_stage_create(t->model, device, &setup, &t->stage));
-    LS_TRY_OUT(alloc_tokens(t));
+    LS_TRY_OUT(make_stage(t));
+    t->window = malloc((settings->T + 1) * sizeof *t->window);
+    if (!t->window) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", settings->T);
+        goto out;
+    }
     *out = t;
     return LS_OK;
 out:
+    if (t->world) ls_world_fail(t->world, status); /* or the others would be waited for while communicators end */
     ls_trainer_destroy(t);
     return status;
 }
@@ -99,9 +172,8 @@ out:
 void ls_trainer_destroy(ls_trainer *t) {
     if (!t) return;
     ls_stage_destroy(t->stage);
+    ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);
-    free(t->ids);
-    free(t->targets);
     free(t->window);
     free(t);
 }
@@ -112,56 +184,79 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
     return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
 }
 
-static ls_status run_batch(ls_trainer *t, ls_loss_sum *loss) {
-    const ls_settings *s = &t->settings;
-    for (size_t begin = 0; begin < s->B; begin += s->micro) {
-        size_t end = s->B - begin < s->micro ? s->B : begin + s->micro;
-        for (size_t i = begin; i < end; i++) {
-            uint64_t sample = ls_trainer_samples(t) + i;
-            LS_TRY(read_window(t, t->corpus, ls_sampler_start(&t->sampler, sample), i - begin));
-        }
-        LS_TRY(ls_stage_micro_batch(t->stage, begin, end, t->ids, t->targets, loss));
-    }
+/* Everything that the workers must know of each other after backward, in one exact sum. */
+typedef struct totals {
+    ls_loss_sum loss;
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal */
+    int64_t squares[LS_EXACT_WORDS];
+} totals;
+
+_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+
+static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
+    ls_exact_sum_settle(squares);
+    memcpy(sum->squares, squares->words, sizeof sum->squares);
+    LS_TRY(ls_stage_sum(t->stage, (int64_t *)sum, sizeof *sum / sizeof(int64_t)));
+    memcpy(squares->words, sum->squares, sizeof sum->squares);
     return LS_OK;
 }
 
-ls_status ls_trainer_step(ls_trainer *t, ls_step_result *result) {
+static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result, ls_clip *clip) {
     const ls_settings *s = &t->settings;
     int64_t tokens = (int64_t)(s->B * s->T);
-    ls_loss_sum loss = {0};
+    totals sum = {.stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
     ls_exact_sum squares = {0};
-    LS_TRY(ls_stage_step_begin(t->stage, (uint64_t)t->step, ls_clip_backward_start(tokens, 0)));
-    LS_TRY(run_batch(t, &loss));
-    LS_TRY(ls_stage_step_end(t->stage));
+    ls_stage_feed feed = {read_batch, t};
+    LS_TRY(ls_stage_step(t->stage, (uint64_t)t->step, ls_clip_backward_start(tokens, 0), &feed, &sum.loss));
     LS_TRY(ls_stage_square_norm(t->stage, &squares));
+    LS_TRY(add_up(t, &squares, &sum));
     double value = ls_exact_sum_value(&squares);
-    ls_clip clip = ls_clip_factor(value, ls_exact_sum_non_finite(&squares), ls_clip_token_scale(tokens, 0), s->clip);
-    *result = (ls_step_result){.loss = loss.bad ? (double)NAN : ls_loss_sum_mean(&loss),
-                               .norm = clip.norm,
+    *clip = ls_clip_factor(value, ls_exact_sum_non_finite(&squares), ls_clip_token_scale(tokens, 0), s->clip);
+    *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
+                               .norm = clip->norm,
                                .lr = ls_lr_at(&s->lr, t->step),
-                               .finite = clip.finite && loss.bad == 0};
+                               .finite = clip->finite && sum.loss.bad == 0,
+                               .stop = sum.stop[0] > 0   ? SIGINT
+                                       : sum.stop[1] > 0 ? SIGTERM
+                                                         : 0};
+    return LS_OK;
+}
+
+ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    return gradients(t, stop, result, &t->clip);
+}
+
+ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    const ls_settings *s = &t->settings;
     if (result->finite) {
         ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
-        LS_TRY(ls_optimizer_step(&s->optimizer, t->device, t->model, &t->powers, result->lr, clip.factor));
+        ls_span span = ls_span_begin("stage", "optimizer");
+        LS_TRY(ls_optimizer_step(&s->optimizer, t->device, t->model, &t->powers, result->lr, t->clip.factor));
+        ls_span_end(span, 0);
+        LS_TRY(ls_stage_publish(t->stage));
     }
     t->last_loss = result->loss;
     t->step++;
     return LS_OK;
 }
 
+ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_span span = ls_span_begin("train", "step");
+    LS_TRY(ls_trainer_gradients(t, stop, result));
+    LS_TRY(ls_trainer_update(t, result));
+    ls_span_end(span, t->step);
+    return LS_OK;
+}
+
 ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss) {
     const ls_settings *s = &t->settings;
     uint64_t samples = (uint64_t)batches * s->B;
-    const ls_corpus *corpus = t->val_corpus ? t->val_corpus : t->corpus;
+    ls_stage_feed feed = {read_validation, t};
     ls_loss_sum sum = {0};
     assert(t->has_val);
     if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
-    for (uint64_t begin = 0; begin < samples; begin += s->micro) {
-        size_t count = samples - begin < s->micro ? (size_t)(samples - begin) : s->micro;
-        for (size_t i = 0; i < count; i++)
-            LS_TRY(read_window(t, corpus, t->val_first + ls_sampler_start(&t->val_sampler, begin + i), i));
-        LS_TRY(ls_stage_evaluate(t->stage, count, s->T, t->ids, t->targets, &sum));
-    }
+    LS_TRY(ls_stage_evaluate(t->stage, (size_t)samples, s->T, &feed, &sum));
+    LS_TRY(ls_stage_sum(t->stage, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
     *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
     return LS_OK;
 }

@@ -1,5 +1,5 @@
-/* trainer.h: one model, its data and its optimizer, step by step. It prints nothing and writes no file; the loop around
- * it (loop.h) does.
+/* trainer.h: one model, its data and its optimizer, step by step, on one worker or on all of a layout, which then make
+ * every call together and get the same results. It prints nothing and writes no file; the loop around it (loop.h) does.
  *
  * Step n takes samples n·B … n·B + B − 1 of the data, so the position in the data is one number. A fork counts on from
  * the position of its parent. */
@@ -14,7 +14,11 @@
 
 typedef struct ls_trainer {
     ls_settings settings;
+    ls_layout layout;
     ls_device *device; /* borrowed */
+    ls_world *world;   /* borrowed; NULL: one worker alone */
+    ls_mesh *mesh;
+    int rank, threads;
     ls_model *model;
     ls_stage *stage;
     const ls_corpus *corpus, *val_corpus; /* borrowed; the second is NULL where the first has both */
@@ -27,8 +31,8 @@ typedef struct ls_trainer {
     int64_t updates;       /* of the optimizer */
     double last_loss;      /* of the last step; NaN before the first */
     ls_adamw_powers powers;
-    int32_t *ids, *targets; /* of a micro-batch, host */
-    int32_t *window;
+    ls_clip clip;    /* of the last gradients */
+    int32_t *window; /* of one sequence, host */
 } ls_trainer;
 
 typedef struct ls_step_result {
@@ -36,19 +40,35 @@ typedef struct ls_step_result {
     double norm; /* of the gradient, before clipping */
     double lr;
     bool finite;
+    int stop; /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
 } ls_step_result;
 
-/* Chooses the micro-batch where settings leave it open. `corpus` and `val_corpus` (may be NULL) outlive the trainer.
- * On failure nothing is left to release. */
-ls_status ls_trainer_create(const ls_settings *settings, ls_device *device, const ls_corpus *corpus,
+/* Where a trainer runs. */
+typedef struct ls_trainer_place {
+    ls_device *device;
+    ls_world *world;  /* NULL: one worker alone */
+    ls_layout layout; /* micro 0: chosen here, the same on all workers */
+} ls_trainer_place;
+
+/* `corpus` and `val_corpus` (may be NULL) outlive the trainer. On failure nothing is left to release. */
+ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_corpus *corpus,
                             const ls_corpus *val_corpus, ls_trainer **out);
 void ls_trainer_destroy(ls_trainer *trainer);
 
 /* Samples taken so far: the position in the data. */
 uint64_t ls_trainer_samples(const ls_trainer *trainer);
-/* One step. A gradient that is not finite leaves the weights alone and is told in the result. */
-ls_status ls_trainer_step(ls_trainer *trainer, ls_step_result *result);
+/* The two halves of a step, for those who look at the gradients in between. */
+ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
+ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
+/* One step. A gradient that is not finite leaves the weights alone and is told in the result. `stop` is a signal that
+ * this worker has got, or 0. */
+ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer). */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss);
+
+/* The largest micro-batch that the layout has use for and the memory of this machine holds. */
+ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout);
+/* Bytes of the worker of `rank` under a layout, without making anything. */
+ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena);
 
 #endif

@@ -60,15 +60,17 @@ static ls_status load_tokens(job *j, const char *path) {
     return LS_OK;
 }
 
+static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    const job *j = ctx;
+    memcpy(ids, j->ids + begin * j->T, (end - begin) * j->T * sizeof *ids);
+    memcpy(targets, j->targets + begin * j->T, (end - begin) * j->T * sizeof *targets);
+    return LS_OK;
+}
+
 static ls_status run_step(job *j, double *loss) {
     int64_t tokens = (int64_t)(j->B * j->T);
     ls_loss_sum sum = {0};
-    LS_TRY(ls_stage_step_begin(j->stage, 0, ls_clip_backward_start(tokens, 0)));
-    for (size_t begin = 0; begin < j->B; begin += j->micro) {
-        size_t end = j->B - begin < j->micro ? j->B : begin + j->micro;
-        LS_TRY(ls_stage_micro_batch(j->stage, begin, end, j->ids + begin * j->T, j->targets + begin * j->T, &sum));
-    }
-    LS_TRY(ls_stage_step_end(j->stage));
+    LS_TRY(ls_stage_step(j->stage, 0, ls_clip_backward_start(tokens, 0), &(ls_stage_feed){feed, j}, &sum));
     *loss = ls_loss_sum_mean(&sum);
     j->factor = (float)ls_clip_token_scale(tokens, 0);
     return LS_OK;
@@ -106,7 +108,8 @@ static ls_status open_model(job *j, const char *shape, const char *weights) {
     LS_TRY(ls_shape_read(shape, &j->shape));
     LS_TRY(ls_model_create(&j->shape, j->S, &j->model));
     LS_TRY(ls_device_open_cpu(j->threads, NULL, NULL, &j->device));
-    ls_stage_setup setup = {.train = true, .B = j->B, .T = j->T, .micro = j->micro, .G = j->G};
+    ls_layout_task task = {.model = j->model, .B = j->B, .T = j->T, .G = j->G};
+    ls_stage_setup setup = {.train = true, .B = j->B, .T = j->T, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
     LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
     LS_TRY(ls_safetensors_open(weights, &j->weights));
     return load_weights(j, j->weights);

@@ -41,7 +41,8 @@ static ls_status load_model(job *j, const char *path) {
         return ls_fail(LS_ERR_INPUT, "%zu tokens, but %s has %zu positions", j->T, shape->name, shape->T);
     LS_TRY(ls_model_create(shape, ls_model_default_slices(shape), &j->model));
     LS_TRY(ls_device_open_cpu(2, NULL, NULL, &j->device));
-    ls_stage_setup setup = {.B = 1, .T = j->T, .micro = 1, .G = 1};
+    ls_layout_task task = {.model = j->model, .B = 1, .T = j->T, .G = 1};
+    ls_stage_setup setup = {.B = 1, .T = j->T, .G = 1, .layout = ls_layout_one(&task, 1)};
     LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
     return ls_weights_load(j->weights, j->model, put_rows, j->stage);
 }

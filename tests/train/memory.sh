@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# memory.sh: a whole small run, its resume, an evaluation and a text under valgrind: no read of what was not written, no write beyond
+# memory.sh: a whole small run, its resume, an evaluation and a text, and runs of several workers, under valgrind: no read of what was not written, no write beyond
 # a block, nothing lost. Long tier.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
@@ -17,14 +17,17 @@ fi
 # checked ARGS…: one command under valgrind.
 checked() {
     case_begin "valgrind lockstep $1 …"
-    valgrind -q --error-exitcode=97 --leak-check=full --errors-for-leak-kinds=definite --log-file="$scratch/valgrind" \
+    rm -f "$scratch"/valgrind.*
+    valgrind -q --error-exitcode=97 --leak-check=full --errors-for-leak-kinds=definite --log-file="$scratch/valgrind.%p" \
         "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_status 0
-    if [ -s "$scratch/valgrind" ]; then
+    # Of this process, and of each worker.
+    for log in "$scratch"/valgrind.*; do
+        [ -s "$log" ] || continue
         fail "valgrind tells of errors"
-        head -n 40 "$scratch/valgrind"
-    fi
+        head -n 40 "$log"
+    done
 }
 
 for model in "$gpt2" "$llama"; do
@@ -38,4 +41,18 @@ for model in "$gpt2" "$llama"; do
     checked generate --model "$out" --prompt 'line 1' --max-tokens 30
 done
 checked train --fork "$out" --out "$scratch/fork" --steps 5 --lr 0.1
+
+# Layouts: every kind of sharding, both kinds of tensor parallelism, stages whose weight gradients come later.
+layout() {
+    local model=$1
+    shift
+    n=$((${n:-0} + 1))
+    checked train --model "$model" --data "$text" --steps 2 --seq 11 --global-batch 5 --micro-batch 1 --dropout 0.1 --eval-every 2 \
+        --threads 1 --timeout 20min --out "$scratch/layout-$n" "$@"
+}
+layout "$gpt2" --dp 2 --zero 1 --pp 2
+layout "$llama" --dp 2 --zero 3 --recompute full
+layout "$gpt2" --tp 2 --sequence-parallel --recompute selective
+layout "$llama" --dp 2 --zero 2 --pp 2 --schedule zero-bubble
+checked train --resume --out "$scratch/layout-1" --steps 3 --dp 1 --pp 1 --tp 2
 finished

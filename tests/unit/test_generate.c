@@ -183,7 +183,7 @@ static const ls_generate_options plain = {.temperature = 1, .top_p = 1, .seed = 
 static void with_and_without_cache(const ls_shape *shape, size_t T, int threads, bool train) {
     tiny t;
     int32_t prompt[PROMPT_MAX];
-    ls_stage_setup setup = {.train = train, .B = 1, .T = T, .micro = 1, .G = 1};
+    ls_stage_setup setup = {.train = train, .B = 1, .T = T, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, shape, 2, threads, &setup);
     tiny_ids(prompt, PROMPT_MAX, shape->V, 5);
     for (size_t tokens = 1; tokens <= PROMPT_MAX; tokens += tokens < 13 ? 1 : 9) {
@@ -211,7 +211,7 @@ static void a_text_is_a_function_of_its_prompt(void **state) {
     tiny t;
     int32_t prompt[PROMPT_MAX];
     ls_shape shape = tiny_llama();
-    ls_stage_setup setup = {.B = 1, .T = 10, .micro = 1, .G = 1};
+    ls_stage_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, &shape, 1, 1, &setup);
     tiny_ids(prompt, PROMPT_MAX, shape.V, 6);
     sink_state whole = generate(&t, 10, plain, prompt, 25);
@@ -236,7 +236,7 @@ static void the_sink_ends_a_text(void **state) {
     tiny t;
     const int32_t prompt[] = {1, 2, 3};
     ls_shape shape = tiny_gpt2();
-    ls_stage_setup setup = {.B = 1, .T = 10, .micro = 1, .G = 1};
+    ls_stage_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, &shape, 1, 1, &setup);
     sink_state s = {.stop_after = 4};
     assert_int_equal(ls_generate(t.stage, 10, &plain, prompt, 3, take, &s), LS_OK);

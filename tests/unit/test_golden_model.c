@@ -74,7 +74,6 @@ typedef struct fixture {
     ls_model *model;
     ls_device *device;
     ls_stage *stage;
-    size_t micro;
     const char *layout;
     int wrong;
 } fixture;
@@ -143,11 +142,12 @@ static const float *read_tensor(const fixture *f, const char *kind, const ls_par
 
 static void open_model(fixture *f, const ls_kernels *kernels, int threads, size_t micro) {
     const golden *g = f->golden;
-    ls_stage_setup setup = {.train = true, .B = f->B, .T = f->T, .micro = micro, .G = g->G, .moments = 2};
+    ls_stage_setup setup = {.train = true, .B = f->B, .T = f->T, .G = g->G, .moments = 2};
     must(ls_model_create(&f->shape, g->S, &f->model));
+    ls_layout_task task = {.model = f->model, .B = f->B, .T = f->T, .G = g->G};
+    setup.layout = ls_layout_one(&task, micro);
     must(ls_device_open_cpu(threads, NULL, kernels, &f->device));
     must(ls_stage_create(f->model, f->device, &setup, &f->stage));
-    f->micro = micro;
 }
 
 static void close_model(fixture *f) {
@@ -164,15 +164,17 @@ static void load_weights(fixture *f) {
     }
 }
 
+static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    const fixture *f = ctx;
+    memcpy(ids, f->ids + begin * f->T, (end - begin) * f->T * sizeof *ids);
+    memcpy(targets, f->targets + begin * f->T, (end - begin) * f->T * sizeof *targets);
+    return LS_OK;
+}
+
 static double run_batch(fixture *f, uint64_t step) {
-    int64_t tokens = (int64_t)(f->B * f->T);
     ls_loss_sum loss = {0};
-    must(ls_stage_step_begin(f->stage, step, ls_clip_backward_start(tokens, 0)));
-    for (size_t begin = 0; begin < f->B; begin += f->micro) {
-        size_t end = f->B - begin < f->micro ? f->B : begin + f->micro, at = begin * f->T;
-        must(ls_stage_micro_batch(f->stage, begin, end, f->ids + at, f->targets + at, &loss));
-    }
-    must(ls_stage_step_end(f->stage));
+    float start = ls_clip_backward_start((int64_t)(f->B * f->T), 0);
+    must(ls_stage_step(f->stage, step, start, &(ls_stage_feed){feed, f}, &loss));
     assert_int_equal(loss.bad, 0);
     return ls_loss_sum_mean(&loss);
 }

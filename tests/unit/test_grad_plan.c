@@ -87,14 +87,16 @@ static void run_step(machine *m, const ls_grad_step *step, size_t begin) {
     if (step->at + 1 > m->most_sum) m->most_sum = step->at + 1;
 }
 
-static void check(size_t B, int G, size_t micro) {
+/* Groups first … last−1 of the batch: the slots must end up with the subtrees of the whole tree that these make up. */
+static void check(size_t B, int G, int first, int last, size_t micro) {
     static machine m;
     ls_grad_plan plan;
-    char want[TEXT];
+    ls_tree_node cover[LS_TREE_COVER_MAX];
+    size_t from = B * (size_t)first / (size_t)G, to = B * (size_t)last / (size_t)G;
     memset(&m, 0, sizeof m);
     ls_grad_plan_begin(&plan, B, G);
-    for (size_t begin = 0; begin < B; begin += micro) {
-        size_t end = B - begin < micro ? B : begin + micro;
+    for (size_t begin = from; begin < to; begin += micro) {
+        size_t end = to - begin < micro ? to : begin + micro;
         for (size_t at = begin; at < end;) {
             ls_grad_step step;
             size_t next = ls_grad_plan_next(&plan, begin, end, at, &step);
@@ -104,10 +106,15 @@ static void check(size_t B, int G, size_t micro) {
             at = next;
         }
     }
-    tree(want, B, G, 0, G);
-    assert_string_equal(m.slot[0], want);
-    assert_int_equal(plan.depth, 1);
-    ls_grad_slots slots = ls_grad_slots_count(B, G, micro);
+    int parts = ls_tree_cover(G, first, last, cover);
+    for (int i = 0; i < parts; i++) {
+        char want[TEXT];
+        tree(want, B, G, cover[i].first, cover[i].count);
+        assert_string_equal(m.slot[i], want);
+    }
+    assert_int_equal(plan.stack.depth, parts);
+    ls_grad_slots slots = ls_grad_slots_count(B, G, from, to, micro);
+    assert_int_equal(slots.parts, parts);
     assert_int_equal(slots.product, m.most_product);
     assert_int_equal(slots.sum, m.most_sum);
 }
@@ -116,7 +123,19 @@ static void test_any_cut(void **state) {
     (void)state;
     for (size_t B = 1; B <= 17; B++)
         for (int G = 1; G <= (int)B; G++)
-            for (size_t micro = 1; micro <= B; micro++) check(B, G, micro);
+            for (size_t micro = 1; micro <= B; micro++) check(B, G, 0, G, micro);
+}
+
+/* What rows of data-parallel workers have: any run of groups, in any micro-batches. */
+static void test_any_run_of_groups(void **state) {
+    (void)state;
+    static const size_t batches[][2] = {{5, 5}, {8, 8}, {13, 7}, {20, 11}, {23, 16}};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        int G = (int)batches[i][1];
+        for (int first = 0; first < G; first++)
+            for (int last = first + 1; last <= G; last++)
+                for (size_t micro = 1; micro <= 6; micro++) check(batches[i][0], G, first, last, micro);
+    }
 }
 
 static void test_whole_batch_is_one_step(void **state) {
@@ -127,23 +146,24 @@ static void test_whole_batch_is_one_step(void **state) {
         ls_grad_plan_begin(&plan, 64, G);
         assert_int_equal(ls_grad_plan_next(&plan, 0, 64, 0, &step), 64);
         assert_int_equal(step.groups, G);
-        assert_int_equal(ls_grad_slots_count(64, G, 64).product, 1);
+        assert_int_equal(ls_grad_slots_count(64, G, 0, 64, 64).product, 1);
     }
 }
 
 /* Slots are memory of the size of the model: few even for the most groups. */
 static void test_slots_are_few(void **state) {
     (void)state;
-    assert_int_equal(ls_grad_slots_count(8, 8, 1).product, 3);
-    assert_int_equal(ls_grad_slots_count(16, 8, 1).product, 4);
-    assert_true(ls_grad_slots_count(4096, 4096, 1).sum <= LS_GRAD_SLOTS_MAX);
-    assert_true(ls_grad_slots_count(4096, 4096, 1000).sum <= LS_GRAD_SLOTS_MAX);
-    assert_true(ls_grad_slots_count(8192, 4095, 3).sum <= LS_GRAD_SLOTS_MAX);
+    assert_int_equal(ls_grad_slots_count(8, 8, 0, 8, 1).product, 3);
+    assert_int_equal(ls_grad_slots_count(16, 8, 0, 16, 1).product, 4);
+    assert_true(ls_grad_slots_count(4096, 4096, 0, 4096, 1).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(4096, 4096, 0, 4096, 1000).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(8192, 4095, 0, 8192, 3).sum <= LS_GRAD_SLOTS_MAX);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_cut),
+        cmocka_unit_test(test_any_run_of_groups),
         cmocka_unit_test(test_whole_batch_is_one_step),
         cmocka_unit_test(test_slots_are_few),
     };

@@ -70,6 +70,31 @@ static void test_runs(void **state) {
         }
 }
 
+/* The rows of neighbours in a row of workers follow on each other, and begin where a slice does. */
+static void test_taking_slices(void **state) {
+    (void)state;
+    for (size_t units = 8; units <= 25; units++)
+        for (int workers = 1; workers <= 8; workers *= 2) {
+            ls_param p = fused(units, 3, (size_t[]){6, 2, 2}), whole = fused(units, 1, (size_t[]){4});
+            size_t at = 0;
+            whole.split = false;
+            for (int t = 0; t < workers; t++) {
+                int slices = 8 / workers;
+                ls_param_take_slices(&p, 8, t * slices, slices);
+                ls_param_take_slices(&whole, 8, t * slices, slices);
+                assert_int_equal(p.first_row, at);
+                assert_int_equal(p.first_row, units * (size_t)(t * slices) / 8 * 10);
+                at += p.local_rows;
+                assert_int_equal(p.own.begin + p.once.begin, 0);
+                assert_int_equal(p.own.end, p.local_rows * 3);
+                assert_int_equal(p.once.end, p.local_rows * 3);
+                assert_int_equal(whole.first_row, 0);
+                assert_int_equal(whole.local_rows, whole.rows);
+            }
+            assert_int_equal(at, p.rows);
+        }
+}
+
 static void test_slice_begin_is_exact_for_large_numbers(void **state) {
     (void)state;
     size_t huge = SIZE_MAX - 5;
@@ -86,6 +111,7 @@ static void test_slice_begin_is_exact_for_large_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_taking_slices),
         cmocka_unit_test(test_slice_begin_is_exact_for_large_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

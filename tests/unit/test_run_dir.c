@@ -182,6 +182,26 @@ static void a_folder_that_is_not_ours_is_named(void **state) {
     assert_int_equal(chmod(path, 0755), 0);
 }
 
+static void a_checkpoint_knows_its_run(void **state) {
+    (void)state;
+    char run[PATH_MAX], checkpoint[PATH_MAX], *full = NULL;
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoints/step-000000001", path);
+    assert_false(ls_run_dir_of_checkpoint(checkpoint, run));
+    make_run(5);
+    assert_int_equal(ls_dir_make(checkpoint), LS_OK);
+    full = realpath(path, NULL);
+    assert_non_null(full);
+    assert_true(ls_run_dir_of_checkpoint(checkpoint, run));
+    assert_string_equal(run, full);
+    strcat(checkpoint, "/../step-000000001/");
+    assert_true(ls_run_dir_of_checkpoint(checkpoint, run));
+    assert_string_equal(run, full);
+    assert_false(ls_run_dir_of_checkpoint(path, run));
+    assert_false(ls_run_dir_of_checkpoint(in_run("checkpoints"), run));
+    assert_false(ls_run_dir_of_checkpoint("/", run));
+    free(full);
+}
+
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
 /* A child that opens the folder, says so, and stays until it is killed. */
@@ -482,6 +502,7 @@ static void a_fork_records_its_parent(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_run_is_started_once_and_resumed),
+        IN_FOLDER(a_checkpoint_knows_its_run),
         IN_FOLDER(other_traces_of_a_run_count),
         IN_FOLDER(foreign_files_are_safe),
         IN_FOLDER(unfit_places_are_named),

@@ -8,61 +8,23 @@
 
 #include <cmocka.h>
 
-#include "data_files.h"
-#include "tiny_stage.h"
-#include "train/save.h"
-
-enum { STEPS = 6, CUT = 3, TOKENS = 400 };
-
-typedef struct fixture {
-    ls_device *device;
-    ls_corpus *corpus;
-    ls_identity *identity;
-    ls_settings settings;
-} fixture;
+#include "tiny_trainer.h"
 
 static void open_fixture(fixture *f, const ls_shape *shape, ls_optimizer optimizer) {
-    uint16_t ids[TOKENS];
-    for (size_t i = 0; i < TOKENS; i++) ids[i] = (uint16_t)ls_rng_below(ls_rng_key_make(2, 2, 0), i, shape->V);
-    ls_fpenv_set();
-    ls_corpus_options options = {.vocab = (uint32_t)shape->V};
-    assert_int_equal(ls_corpus_open(put_file("ids.bin", ids, sizeof ids), &options, &f->corpus), LS_OK);
-    assert_int_equal(ls_device_open_cpu(1, NULL, NULL, &f->device), LS_OK);
-    f->settings = (ls_settings){.shape = *shape,
-                                .slices = 2,
-                                .groups = 4,
-                                .B = 5,
-                                .T = 9,
-                                .steps = STEPS,
-                                .seed = 11,
-                                .lr = {.kind = LS_LR_CONSTANT, .peak = 0.01},
-                                .optimizer = optimizer,
-                                .clip = 1,
-                                .dropout = 0.1};
-    assert_int_equal(ls_identity_create(&f->identity), LS_OK);
-    assert_int_equal(ls_settings_identity(&f->settings, f->identity), LS_OK);
-}
-
-static void close_fixture(fixture *f) {
-    ls_identity_destroy(f->identity);
-    ls_corpus_close(f->corpus);
-    ls_device_destroy(f->device);
+    ls_settings settings = tiny_settings(shape, optimizer);
+    put_tokens(shape->V);
+    assert_int_equal(fixture_open(f, &settings), LS_OK);
 }
 
 static ls_trainer *open_trainer(fixture *f, size_t micro) {
     ls_trainer *trainer = NULL;
-    f->settings.micro = micro;
-    assert_int_equal(ls_trainer_create(&f->settings, f->device, f->corpus, NULL, &trainer), LS_OK);
+    ls_layout_wish wish = ls_layout_wish_none();
+    wish.micro = micro;
+    assert_int_equal(trainer_open(f, NULL, &wish, &trainer), LS_OK);
     return trainer;
 }
 
-static void run(ls_trainer *trainer, int64_t until) {
-    while (trainer->step < until) {
-        ls_step_result result;
-        assert_int_equal(ls_trainer_step(trainer, &result), LS_OK);
-        assert_true(result.finite);
-    }
-}
+static void run(ls_trainer *trainer, int64_t until) { assert_int_equal(trainer_run(trainer, until), LS_OK); }
 
 static void hash_of(ls_trainer *trainer, char text[33]) {
     assert_int_equal(ls_stage_hash(trainer->stage, text), LS_OK);
@@ -77,14 +39,10 @@ static void save(fixture *f, ls_trainer *trainer, const char *dir) {
 
 static ls_checkpoint *open_saved(const char *dir) {
     ls_checkpoint *checkpoint = NULL;
-    char name[128];
-    snprintf(name, sizeof name, "%s/checkpoints/step-%09d", dir, CUT);
-    assert_int_equal(ls_checkpoint_open(in_folder(name), &checkpoint), LS_OK);
+    assert_int_equal(ls_checkpoint_open(step_folder(dir, CUT), &checkpoint), LS_OK);
     return checkpoint;
 }
 
-static const ls_optimizer adamw = {
-    .kind = LS_OPTIMIZER_ADAMW, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}, .weight_decay = 0.1};
 static const ls_optimizer momentum = {.kind = LS_OPTIMIZER_SGD, .sgd = {.momentum = 0.9}};
 static const ls_optimizer plain = {.kind = LS_OPTIMIZER_SGD};
 
@@ -117,7 +75,7 @@ static void goes_on(const ls_shape *shape, ls_optimizer optimizer, const char *d
         ls_trainer_destroy(second);
     }
     ls_trainer_destroy(first);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 static void any_optimizer_goes_on(void **state) {
@@ -157,7 +115,7 @@ static void identity_and_position_come_back(void **state) {
     assert_int_equal(samples, CUT * 5);
     ls_identity_destroy(identity);
     ls_checkpoint_close(checkpoint);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 static void count_tensors(const ls_checkpoint *checkpoint, const char *file, const ls_model *model,
@@ -189,7 +147,7 @@ static void tensors_are_whole_and_named(void **state) {
     count_tensors(checkpoint, LS_CHECKPOINT_OPTIMIZER, model, ".v");
     ls_checkpoint_close(checkpoint);
     ls_model_destroy(model);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 /* The file has the canonical order: a stage with other slices reads the same values, element by element. */
@@ -198,7 +156,7 @@ static void slices_are_not_in_the_file(void **state) {
     fixture f;
     tiny one, two;
     make(&f, adamw, "g");
-    ls_stage_setup setup = {.B = 1, .T = 4, .micro = 1, .G = 1};
+    ls_stage_setup setup = {.B = 1, .T = 4, .layout.micro = 1, .G = 1};
     tiny_open(&one, &f.settings.shape, 1, 1, &setup);
     tiny_open(&two, &f.settings.shape, 2, 1, &setup);
     ls_checkpoint *checkpoint = open_saved("g");
@@ -217,7 +175,7 @@ static void slices_are_not_in_the_file(void **state) {
     }
     tiny_close(&one);
     tiny_close(&two);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 /* ---- what does not fit --------------------------------------------------------------------------------------------
@@ -260,7 +218,7 @@ static void states_that_do_not_fit_are_refused(void **state) {
     refuse_state(&f, "h", "{\"step\": 3, \"updates\": 4}", "do not fit together");
     refuse_state(&f, "h", "{\"step\": 3, \"updates\": 3}", "samples");
     refuse_state(&f, "h", "{\"step\": 3, \"updates\": 3, \"samples\": -5}", "below zero");
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 static void moments_that_are_not_there_are_told(void **state) {
@@ -273,7 +231,7 @@ static void moments_that_are_not_there_are_told(void **state) {
     assert_refused(ls_load(trainer, checkpoint), "has no optimizer state; begin from its weights with --model");
     ls_checkpoint_close(checkpoint);
     ls_trainer_destroy(trainer);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 static void another_shape_is_told(void **state) {
@@ -286,7 +244,7 @@ static void another_shape_is_told(void **state) {
     assert_refused(ls_load(trainer, checkpoint), "mlp");
     ls_checkpoint_close(checkpoint);
     ls_trainer_destroy(trainer);
-    close_fixture(&f);
+    fixture_close(&f);
 }
 
 int main(void) {

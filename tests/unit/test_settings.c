@@ -98,7 +98,7 @@ static void errors_name_the_option(void **state) {
     ls_shape tiny = shape_of("tiny");
     REFUSED(&tiny, "--seq 257: tiny has 256 positions: use at most --seq 256", "seq", "257");
     REFUSED(&tiny, "--groups 5: a batch of 4 sequences has at most 4 groups", "groups", "5", "global-batch", "4");
-    REFUSED(&tiny, "--micro-batch 5: the whole batch has only 4 sequences; use at most as many", "micro-batch", "5",
+    REFUSED(&tiny, "--micro-batch 5: the whole batch has only 4 sequences: use --micro-batch 4", "micro-batch", "5",
             "global-batch", "4");
     REFUSED(&tiny, "--slices 3: must be a power of two, at most the 8 key/value heads of tiny", "slices", "3");
     REFUSED(&tiny, "--slices 16: must be a power of two, at most the 8 key/value heads of tiny", "slices", "16");

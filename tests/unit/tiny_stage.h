@@ -54,11 +54,20 @@ typedef struct tiny {
     ls_stage *stage;
 } tiny;
 
+/* The setup with the layout of one worker, of which `setup` has the micro-batch alone. */
+static inline ls_stage_setup tiny_one(const ls_model *model, const ls_stage_setup *setup) {
+    ls_stage_setup one = *setup;
+    ls_layout_task task = {.model = model, .B = setup->B, .T = setup->T, .G = setup->G};
+    one.layout = ls_layout_one(&task, setup->layout.micro);
+    return one;
+}
+
 static inline void tiny_open(tiny *t, const ls_shape *shape, int slices, int threads, const ls_stage_setup *setup) {
     ls_fpenv_set();
     assert_int_equal(ls_model_create(shape, slices, &t->model), LS_OK);
     assert_int_equal(ls_device_open_cpu(threads, NULL, NULL, &t->device), LS_OK);
-    assert_int_equal(ls_stage_create(t->model, t->device, setup, &t->stage), LS_OK);
+    ls_stage_setup one = tiny_one(t->model, setup);
+    assert_int_equal(ls_stage_create(t->model, t->device, &one, &t->stage), LS_OK);
     assert_int_equal(ls_stage_init_weights(t->stage, 7), LS_OK);
 }
 
@@ -66,6 +75,20 @@ static inline void tiny_close(tiny *t) {
     ls_stage_destroy(t->stage);
     ls_model_destroy(t->model);
     ls_device_destroy(t->device);
+}
+
+/* Feeds sequences out of memory. */
+typedef struct tiny_tokens {
+    const int32_t *ids, *targets; /* [B][T] */
+    size_t T;
+} tiny_tokens;
+
+static inline ls_status tiny_read(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    const tiny_tokens *from = ctx;
+    size_t count = (end - begin) * from->T;
+    memcpy(ids, from->ids + begin * from->T, count * sizeof *ids);
+    memcpy(targets, from->targets + begin * from->T, count * sizeof *targets);
+    return LS_OK;
 }
 
 /* Ids below V, the same on every machine. */

@@ -1,0 +1,153 @@
+/* cmd_timeline.c: `lockstep timeline RUN`: finds the trace of a run, measures one step of it and draws it. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/timeline_report.h"
+#include "parallel/layout.h"
+#include "train/run_dir.h"
+
+enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
+
+typedef struct timeline {
+    const ls_options *opts;
+    char trace_path[PATH_MAX], layout_path[PATH_MAX], svg_path[PATH_MAX];
+    ls_trace trace;
+    ls_timeline line;
+    char title[TITLE_MAX];
+} timeline;
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static ls_status join(char path[PATH_MAX], const char *folder, int length, const char *name) {
+    if (snprintf(path, PATH_MAX, "%.*s%s", length, folder, name) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "%.*s… is too long for a path", SHOWN, folder);
+    return LS_OK;
+}
+
+/* Where the run's own words say that it put its trace; "" where they do not. */
+static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
+    char config[PATH_MAX];
+    json_t *json = NULL;
+    LS_TRY(join(config, run, (int)strlen(run), "/config.json"));
+    path[0] = '\0';
+    if (!ls_file_exists(config)) return LS_OK;
+    LS_TRY(ls_json_load_file(config, LAYOUT_BYTES_MAX, &json));
+    const char *trace = json_string_value(json_object_get(json, "trace"));
+    if (trace && strcmp(trace, "run") != 0 && strlen(trace) < PATH_MAX) memcpy(path, trace, strlen(trace) + 1);
+    json_decref(json);
+    return LS_OK;
+}
+
+static ls_status find_in_run(timeline *t, const char *run) {
+    int length = (int)strlen(run);
+    char named[PATH_MAX];
+    LS_TRY(join(t->trace_path, run, length, "/trace.json"));
+    LS_TRY(join(t->layout_path, run, length, "/layout.json"));
+    LS_TRY(join(t->svg_path, run, length, "/timeline.svg"));
+    if (ls_file_exists(t->trace_path)) return LS_OK;
+    LS_TRY(trace_of_config(run, named));
+    if (!named[0])
+        return ls_fail(LS_ERR_INPUT, "%.*s has no trace.json; trace a run with lockstep train --trace run", SHOWN, run);
+    if (!ls_file_exists(named))
+        return ls_fail(LS_ERR_INPUT, "the trace of %.*s went to %.*s, and that is not there; name the file itself",
+                       SHOWN, run, SHOWN, named);
+    memcpy(t->trace_path, named, sizeof named);
+    return LS_OK;
+}
+
+static ls_status find_beside(timeline *t, const char *file) {
+    const char *slash = strrchr(file, '/');
+    size_t length = strlen(file);
+    if (length > 5 && strcmp(file + length - 5, ".json") == 0) length -= 5;
+    LS_TRY(join(t->trace_path, file, (int)strlen(file), ""));
+    LS_TRY(join(t->layout_path, file, slash ? (int)(slash - file) + 1 : 0, "layout.json"));
+    return join(t->svg_path, file, (int)length, ".svg");
+}
+
+static ls_status find_files(timeline *t) {
+    const char *run = t->opts->run;
+    struct stat about;
+    if (!run) return ls_fail(LS_ERR_INPUT, "timeline needs a run or a trace: lockstep timeline RUN");
+    if (strlen(run) >= PATH_MAX || stat(run, &about) != 0)
+        return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, run);
+    if (S_ISDIR(about.st_mode))
+        LS_TRY(find_in_run(t, run));
+    else
+        LS_TRY(find_beside(t, run));
+    if (t->opts->out) LS_TRY(join(t->svg_path, t->opts->out, (int)strlen(t->opts->out), ""));
+    if (strcmp(t->svg_path, t->trace_path) == 0)
+        return ls_options_fail(t->opts, LS_OPT_out, "that is the trace; choose another name");
+    return ls_file_can_write(t->svg_path);
+}
+
+/* ---- what is drawn ----------------------------------------------------------------------------------------------- */
+
+static ls_status read_layout(timeline *t) {
+    json_t *json = NULL;
+    ls_layout_wish wish;
+    ls_timeline *line = &t->line;
+    int used = snprintf(t->title, sizeof t->title, "step %lld", (long long)line->step);
+    char *rest = t->title + used;
+    size_t room = sizeof t->title - (size_t)used;
+    snprintf(rest, room, ": %d worker%s, %d stage%s", line->workers, line->workers > 1 ? "s" : "", line->stages,
+             line->stages > 1 ? "s" : "");
+    if (!ls_file_exists(t->layout_path)) return LS_OK;
+    LS_TRY(ls_json_load_file(t->layout_path, LAYOUT_BYTES_MAX, &json));
+    ls_status status = ls_layout_wish_from_json(t->layout_path, json, &wish);
+    if (status == LS_OK) {
+        ls_timeline_set_mesh(line, wish.dp, wish.tp, wish.pp);
+        /* A layout that another run left here says nothing about this trace. */
+        if (line->dp > 0) {
+            used = snprintf(rest, room, ": dp %d × tp %d × pp %d", line->dp, line->tp, line->stages);
+            if (wish.schedule >= 0 && line->stages > 1)
+                used += snprintf(rest + used, room - (size_t)used, ", %s",
+                                 ls_schedule_kind_name((ls_schedule_kind)wish.schedule));
+            if (wish.zero > 0) snprintf(rest + used, room - (size_t)used, ", zero %d", wish.zero);
+        }
+    }
+    json_decref(json);
+    return status;
+}
+
+static ls_status draw(const timeline *t) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw");
+    ls_timeline_svg(&t->line, t->title, out);
+    bool complete = !ferror(out);
+    ls_status status = LS_OK;
+    if (fclose(out) != 0 || !complete)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    else
+        status = ls_file_write_atomic(t->svg_path, text, bytes);
+    free(text);
+    return status;
+}
+
+static ls_status run(timeline *t) {
+    LS_TRY(find_files(t));
+    LS_TRY(ls_trace_open(t->trace_path, &t->trace));
+    LS_TRY(ls_timeline_make(&t->trace, t->trace_path, t->opts->step, &t->line));
+    LS_TRY(read_layout(t));
+    LS_TRY(draw(t));
+    if (t->opts->json) return ls_timeline_print_json(&t->line, t->title, t->svg_path);
+    ls_timeline_print(&t->line, t->title, t->svg_path);
+    return LS_OK;
+}
+
+ls_status ls_cmd_timeline(const ls_options *options) {
+    timeline *t = calloc(1, sizeof *t);
+    if (!t) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    t->opts = options;
+    ls_status status = run(t);
+    ls_timeline_free(&t->line);
+    ls_trace_free(&t->trace);
+    free(t);
+    return status;
+}

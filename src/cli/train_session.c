@@ -1,0 +1,118 @@
+/* train_session.c: model, settings, layout, data and folder, in the order in which mistakes are cheapest to find. */
+#include "cli/train_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "cli/cli.h"
+#include "cli/layout_option.h"
+#include "cli/train_options.h"
+#include "comm/launcher.h"
+#include "model/model.h"
+
+static void say(void *ctx, const char *message) {
+    (void)ctx;
+    fprintf(stderr, "%s\n", message);
+}
+
+/* runs/tiny-1, runs/tiny-2 … */
+static ls_status choose_out(ls_train_session *s) {
+    char path[512];
+    if (s->opts->out) {
+        s->out = strdup(s->opts->out);
+        return s->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+    }
+    for (int n = 1; n < 1000000; n++) {
+        snprintf(path, sizeof path, "runs/%s-%d", s->start.shape.name, n);
+        if (ls_file_exists(path)) continue;
+        s->out = strdup(path);
+        return s->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+    }
+    return ls_fail(LS_ERR_INPUT, "runs/ is full of runs; name a folder with --out");
+}
+
+ls_status ls_train_session_layout(ls_train_session *s) {
+    ls_model *model = NULL;
+    LS_TRY(ls_model_create(&s->settings.shape, s->settings.slices, &model));
+    ls_layout_task task = {.model = model, .B = s->settings.B, .T = s->settings.T, .G = s->settings.groups};
+    ls_status status = ls_layout_make(&s->wish, &task, &s->layout);
+    ls_model_destroy(model);
+    return status;
+}
+
+/* There are as many workers as the launcher started. */
+static ls_status take_launched(ls_layout_wish *wish) {
+    ls_launcher launcher = ls_launcher_detect();
+    if (wish->workers > 0 && wish->workers != launcher.size)
+        return ls_fail(LS_ERR_INPUT, "--workers %d: %s started %d: use --workers %d, or leave it out", wish->workers,
+                       launcher.name, launcher.size, launcher.size);
+    wish->workers = launcher.size;
+    wish->launcher = launcher.name;
+    return LS_OK;
+}
+
+static ls_status make_layout(ls_train_session *s) {
+    const ls_options *o = s->opts;
+    LS_TRY(ls_layout_wish_from_options(o, &s->layout_file, &s->wish));
+    if (s->launched) LS_TRY(take_launched(&s->wish));
+    ls_status status = ls_train_session_layout(s);
+    return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
+}
+
+ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
+    const ls_options *o = s->opts;
+    s->launched = ls_cli_place_get().size > 0;
+    LS_TRY(ls_train_options_check(o));
+    LS_TRY(ls_start_open(ls_train_model_name(o), &s->start));
+    if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
+        return ls_options_fail(o, LS_OPT_fork,
+                               "this is no run and no checkpoint; begin from other weights with --model");
+    LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
+    LS_TRY(ls_train_options_pin(pinned, &s->settings));
+    LS_TRY(make_layout(s));
+    return choose_out(s);
+}
+
+static ls_status open_corpora(ls_train_session *s) {
+    const ls_options *o = s->opts;
+    char cache[512];
+    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    ls_corpus_options options = {.tokenizer = s->tokenizer,
+                                 .vocab = (uint32_t)s->start.shape.V,
+                                 .cache_dir = cache,
+                                 .text_field = o->text_field,
+                                 .split = LS_SPLIT_TRAIN,
+                                 .say = say};
+    LS_TRY(ls_corpus_open(o->data, &options, &s->corpus));
+    options.split = LS_SPLIT_VAL;
+    if (o->val_data) return ls_corpus_open(o->val_data, &options, &s->val_corpus);
+    return ls_paths_any(o->data, LS_SPLIT_VAL) ? ls_corpus_open(o->data, &options, &s->val_corpus) : LS_OK;
+}
+
+ls_status ls_train_session_data(ls_train_session *s) {
+    ls_hash128 hash;
+    LS_TRY(ls_start_tokenizer(&s->start, s->opts->tokenizer, &s->tokenizer));
+    LS_TRY(open_corpora(s));
+    LS_TRY(ls_identity_create(&s->identity));
+    LS_TRY(ls_settings_identity(&s->settings, s->identity));
+    LS_TRY(ls_corpus_hash(s->corpus, &hash));
+    LS_TRY(ls_identity_add_hash(s->identity, "data", hash, LS_IDENTITY_FIXED));
+    return ls_identity_add_f64(s->identity, "val-fraction", s->val_corpus ? 0 : s->settings.val_fraction,
+                               LS_IDENTITY_FIXED);
+}
+
+ls_status ls_train_session_dir(ls_train_session *s) {
+    return ls_run_dir_open(s->out, s->opts->resume ? LS_RUN_RESUME : LS_RUN_START, &s->dir);
+}
+
+void ls_train_session_close(ls_train_session *s) {
+    ls_run_dir_close(s->dir);
+    ls_identity_destroy(s->identity);
+    ls_corpus_close(s->corpus);
+    ls_corpus_close(s->val_corpus);
+    ls_tokenizer_close(s->tokenizer);
+    ls_start_close(&s->start);
+    json_decref(s->layout_file);
+    free(s->out);
+}

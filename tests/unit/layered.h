@@ -1,0 +1,72 @@
+/* layered.h: models with enough layers, heads and ids for any layout of a few workers, every number of them odd; and
+ * layouts of them, written down shortly. */
+#ifndef LAYERED_H
+#define LAYERED_H
+
+#include "model/model.h"
+#include "parallel/layout.h"
+#include "tiny_stage.h"
+
+enum { LAYERED_SLICES = 4, LAYERED_T = 5 };
+
+/* Weights of more than a block of 1024 elements, and a tied table. */
+static inline ls_shape layered_gpt2(void) {
+    ls_shape shape = tiny_gpt2();
+    shape.V = 259;
+    shape.C = 48;
+    shape.L = 5;
+    shape.H = shape.kv_heads = 6;
+    shape.head_size = 8;
+    shape.hidden = 77;
+    shape.T = LAYERED_T;
+    return shape;
+}
+
+/* Grouped heads, five of them for four slices, and a table of its own for the head. */
+static inline ls_shape layered_llama(void) {
+    ls_shape shape = tiny_llama();
+    shape.V = 263;
+    shape.C = 34;
+    shape.L = 5;
+    shape.H = 10;
+    shape.kv_heads = 5;
+    shape.head_size = 6;
+    shape.hidden = 43;
+    shape.T = LAYERED_T;
+    return shape;
+}
+
+/* What is 0 or NULL is left to ls_layout_make(), but for the micro-batch, which must be said. */
+typedef struct layered_wish {
+    int dp, tp, pp, zero;
+    const char *schedule;
+    int virtual_stages;
+    size_t micro;
+    ls_recompute recompute;
+    bool sequence_parallel;
+    const char *shares, *stages;
+} layered_wish;
+
+static inline ls_layout layered_layout(const layered_wish *w, const ls_layout_task *task) {
+    ls_layout_wish wish = ls_layout_wish_none();
+    ls_layout layout;
+    ls_schedule_kind kind;
+    wish.dp = w->dp;
+    wish.tp = w->tp;
+    wish.pp = w->pp;
+    wish.zero = w->zero;
+    wish.virtual_stages = w->virtual_stages;
+    wish.micro = w->micro;
+    wish.recompute = (int)w->recompute;
+    wish.sequence_parallel = w->sequence_parallel;
+    wish.shares = w->shares;
+    wish.stages = w->stages;
+    if (w->schedule) {
+        assert_int_equal(ls_schedule_kind_parse(w->schedule, &kind), LS_OK);
+        wish.schedule = (int)kind;
+    }
+    if (ls_layout_make(&wish, task, &layout) != LS_OK) fail_msg("%s", ls_status_message());
+    return layout;
+}
+
+#endif

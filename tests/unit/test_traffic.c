@@ -1,0 +1,253 @@
+/* Traffic of a training step: the formulas of parallel/traffic.h give, to the call and to the byte, what every worker
+ * of a layout counts on its communicators in the second of two steps. Workers are forked and make no assertions: one
+ * that finds a difference fails with a message that names it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "parallel/traffic.h"
+#include "tiny_trainer.h"
+
+enum { G = 8 };
+
+typedef struct layout_case {
+    bool llama; /* untied; otherwise GPT-2, tied */
+    int dp, tp, pp, zero;
+    size_t micro;
+    int recompute;
+    bool sequence_parallel;
+    int schedule;
+    int virtual_stages; /* 0: not said */
+    const char *shares, *stages;
+    size_t layers; /* 0: five */
+} layout_case;
+
+enum {
+    NONE = LS_RECOMPUTE_NONE,
+    SOME = LS_RECOMPUTE_SELECTIVE,
+    FULL = LS_RECOMPUTE_FULL,
+    F1B = LS_SCHEDULE_1F1B,
+    GPIPE = LS_SCHEDULE_GPIPE,
+    NAIVE = LS_SCHEDULE_NAIVE,
+    INTER = LS_SCHEDULE_INTERLEAVED,
+    ZERO_BUBBLE = LS_SCHEDULE_ZERO_BUBBLE
+};
+
+static const layout_case cases[] = {
+    /* dp: every kind of sharding, runs that are subtrees and runs that are not */
+    {false, 2, 1, 1, 0, 11, NONE, false, F1B, 0, NULL, NULL, 0},
+    {false, 2, 1, 1, 1, 3, NONE, false, F1B, 0, NULL, NULL, 0},
+    {false, 3, 1, 1, 1, 2, NONE, false, F1B, 0, NULL, NULL, 0},
+    {true, 3, 1, 1, 0, 2, FULL, false, F1B, 0, "1,2,5", NULL, 0},
+    {true, 5, 1, 1, 2, 1, NONE, false, F1B, 0, NULL, NULL, 0},
+    {false, 3, 1, 1, 2, 2, NONE, false, GPIPE, 0, "5,2,1", NULL, 0},
+    {false, 2, 1, 1, 3, 2, NONE, false, F1B, 0, NULL, NULL, 0},
+    {true, 2, 1, 1, 3, 1, FULL, false, GPIPE, 0, "3,5", NULL, 0},
+    {true, 3, 1, 1, 3, 1, SOME, false, F1B, 0, NULL, NULL, 1},
+    {false, 2, 1, 1, 3, 1, NONE, false, GPIPE, 0, NULL, NULL, 2},
+    {true, 2, 1, 1, 3, 1, NONE, false, ZERO_BUBBLE, 0, NULL, NULL, 3},
+    /* tp */
+    {false, 1, 2, 1, 0, 3, NONE, false, F1B, 0, NULL, NULL, 0},
+    {true, 1, 4, 1, 0, 4, SOME, false, F1B, 0, NULL, NULL, 0},
+    {false, 1, 4, 1, 0, 11, FULL, true, F1B, 0, NULL, NULL, 0},
+    {true, 1, 2, 1, 0, 2, SOME, true, GPIPE, 0, NULL, NULL, 0},
+    {true, 1, 2, 1, 0, 5, FULL, false, ZERO_BUBBLE, 0, NULL, NULL, 0},
+    /* pp */
+    {false, 1, 1, 2, 0, 2, NONE, false, NAIVE, 0, NULL, NULL, 0},
+    {true, 1, 1, 3, 0, 2, FULL, false, F1B, 0, NULL, NULL, 0},
+    {false, 1, 1, 2, 0, 1, NONE, false, INTER, 3, NULL, NULL, 0},
+    {false, 1, 1, 4, 0, 3, NONE, false, ZERO_BUBBLE, 0, NULL, "1,1,4,1", 0},
+    /* together */
+    {false, 2, 2, 2, 1, 2, NONE, true, F1B, 0, "3,5", NULL, 0},
+    {false, 2, 1, 2, 3, 1, FULL, false, INTER, 2, NULL, NULL, 0},
+    {true, 2, 2, 2, 3, 2, SOME, true, ZERO_BUBBLE, 0, NULL, NULL, 0},
+    {false, 3, 1, 2, 3, 2, NONE, false, ZERO_BUBBLE, 0, "2,5,1", NULL, 0},
+    {true, 2, 1, 3, 3, 1, NONE, false, INTER, 2, NULL, "1,1,2,1,1,1", 0},
+    {false, 3, 2, 1, 2, 1, FULL, true, F1B, 0, NULL, NULL, 0},
+    {true, 2, 4, 1, 1, 4, NONE, true, GPIPE, 0, NULL, NULL, 0},
+    {false, 2, 1, 3, 2, 1, SOME, false, GPIPE, 0, "7,1", NULL, 0},
+};
+
+static ls_shape shape_of(const layout_case *c) {
+    ls_shape shape = c->llama ? tiny_llama() : tiny_gpt2();
+    shape.V = c->llama ? 263 : 259;
+    shape.L = c->layers > 0 ? c->layers : 5;
+    shape.C = 40;
+    shape.H = c->llama ? 10 : 5;
+    shape.kv_heads = 5;
+    shape.head_size = 8;
+    shape.hidden = 71;
+    return shape;
+}
+
+static ls_settings settings_of(const layout_case *c) {
+    ls_shape shape = shape_of(c);
+    ls_settings settings = tiny_settings(&shape, adamw);
+    settings.slices = 4;
+    settings.groups = G;
+    settings.B = 11;
+    return settings;
+}
+
+static ls_layout_wish wish_of(const layout_case *c) {
+    ls_layout_wish wish = ls_layout_wish_none();
+    wish.dp = c->dp;
+    wish.tp = c->tp;
+    wish.pp = c->pp;
+    wish.zero = c->zero;
+    wish.micro = c->micro;
+    wish.recompute = c->recompute;
+    wish.sequence_parallel = c->sequence_parallel;
+    wish.schedule = c->schedule;
+    wish.virtual_stages = c->virtual_stages;
+    wish.shares = c->shares;
+    wish.stages = c->stages;
+    return wish;
+}
+
+/* ---- the workers ------------------------------------------------------------------------------------------------- */
+
+static const ls_comm *comm_of(const ls_trainer *t, int axis) {
+    return axis == LS_TRAFFIC_WORLD ? ls_world_comm(t->world) : ls_mesh_comm(t->mesh, (ls_axis)axis);
+}
+
+static ls_step_traffic look(const ls_trainer *t) {
+    ls_step_traffic now;
+    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
+        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) ls_comm_traffic(comm_of(t, a), (ls_traffic_kind)k, &now.of[a][k]);
+    return now;
+}
+
+static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, const ls_step_traffic *now) {
+    ls_layout_task task = {.model = t->model, .B = t->settings.B, .T = t->settings.T, .G = t->settings.groups};
+    ls_step_traffic want;
+    LS_TRY(ls_traffic_of_step(&task, &t->layout, ls_layout_place(&t->layout, t->rank), &want));
+    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
+        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
+            uint64_t calls = now->of[a][k].calls - before->of[a][k].calls;
+            uint64_t bytes = now->of[a][k].bytes - before->of[a][k].bytes;
+            if (calls == want.of[a][k].calls && bytes == want.of[a][k].bytes) continue;
+            return ls_fail(LS_ERR_FAILED, "%s, %s: counted %llu calls, %llu bytes; by the formula %llu, %llu",
+                           ls_traffic_axis_name(a), ls_traffic_kind_name((ls_traffic_kind)k), (unsigned long long)calls,
+                           (unsigned long long)bytes, (unsigned long long)want.of[a][k].calls,
+                           (unsigned long long)want.of[a][k].bytes);
+        }
+    return LS_OK;
+}
+
+static ls_status work(ls_world *world, void *arg) {
+    const layout_case *c = arg;
+    ls_settings settings = settings_of(c);
+    ls_layout_wish wish = wish_of(c);
+    ls_trainer *trainer = NULL;
+    fixture f;
+    ls_status status;
+    LS_TRY_OUT(fixture_open(&f, &settings));
+    LS_TRY_OUT(trainer_open(&f, world, &wish, &trainer));
+    LS_TRY_OUT(ls_stage_init_weights(trainer->stage, 11));
+    LS_TRY_OUT(trainer_run(trainer, 1));
+    ls_step_traffic before = look(trainer);
+    LS_TRY_OUT(trainer_run(trainer, 2));
+    ls_step_traffic now = look(trainer);
+    LS_TRY_OUT(compare(trainer, &before, &now));
+out:
+    ls_trainer_destroy(trainer);
+    fixture_close(&f);
+    return status;
+}
+
+static void workers_count_what_the_formulas_say(void **state) {
+    (void)state;
+    put_tokens(200);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        layout_case c = cases[i];
+        ls_workers_options options = {.workers = c.dp * c.tp * c.pp, .threads = 1, .no_pin = 1};
+        if (ls_workers_run(&options, work, &c) != LS_OK) fail_msg("layout %zu: %s", i, ls_status_message());
+    }
+}
+
+/* ---- the formulas alone ------------------------------------------------------------------------------------------ */
+
+typedef struct formula {
+    ls_model *model;
+    ls_layout_task task;
+    ls_layout layout;
+} formula;
+
+static formula formula_of(const layout_case *c) {
+    formula f = {0};
+    ls_settings settings = settings_of(c);
+    ls_layout_wish wish = wish_of(c);
+    assert_int_equal(ls_model_create(&settings.shape, settings.slices, &f.model), LS_OK);
+    f.task = (ls_layout_task){.model = f.model, .B = settings.B, .T = settings.T, .G = settings.groups};
+    assert_int_equal(ls_layout_make(&wish, &f.task, &f.layout), LS_OK);
+    return f;
+}
+
+static ls_step_traffic traffic_of(const formula *f, int rank) {
+    ls_step_traffic traffic;
+    assert_int_equal(ls_traffic_of_step(&f->task, &f->layout, ls_layout_place(&f->layout, rank), &traffic), LS_OK);
+    return traffic;
+}
+
+static void one_worker_sends_nothing(void **state) {
+    (void)state;
+    layout_case c = {.dp = 1, .tp = 1, .pp = 1, .zero = 3, .micro = 2, .sequence_parallel = false};
+    formula f = formula_of(&c);
+    ls_step_traffic traffic = traffic_of(&f, 0), none;
+    memset(&none, 0, sizeof none);
+    assert_memory_equal(&traffic, &none, sizeof none);
+    ls_model_destroy(f.model);
+}
+
+/* Worked out by hand. GPT-2 with C = 40: a block has matrices of 120·40, 40·40 and twice 71·40 elements, and vectors of
+ * 40, 40, 120, 40, 40, 40, 71, 40, kept in four rows for the token slices; each begins at a multiple of 16 elements.
+ * The table has 259·40 = 10360 elements (10368 with the padding) and two uses, positions have 400, the last norm 2·160.
+ */
+static void plain_data_parallelism_by_hand(void **state) {
+    (void)state;
+    formula f = formula_of(&cases[0]);
+    uint64_t matrices = 4800 + 1600 + 2 * 2848, vectors = 6 * 160 + 480 + 288;
+    uint64_t elems = 5 * (matrices + vectors) + 2 * 10368 + 400 + 2 * 160;
+    for (int rank = 0; rank < 2; rank++) {
+        ls_step_traffic traffic = traffic_of(&f, rank);
+        assert_int_equal(traffic.of[LS_AXIS_DP][LS_TRAFFIC_ALL_REDUCE].calls, 2 * 5 + 2 + 1 + 1);
+        assert_int_equal(traffic.of[LS_AXIS_DP][LS_TRAFFIC_ALL_REDUCE].bytes, elems / 2 * 4 * 2);
+        assert_int_equal(traffic.of[LS_AXIS_DP][LS_TRAFFIC_ALL_GATHER].calls, 0);
+        assert_int_equal(traffic.of[LS_TRAFFIC_WORLD][LS_TRAFFIC_ALL_REDUCE].calls, 1);
+    }
+    ls_model_destroy(f.model);
+}
+
+/* Whatever is sent is received; all members of a communicator make the same collective calls. */
+static void members_agree(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        formula f = formula_of(&cases[i]);
+        ls_step_traffic sum = {0};
+        for (int rank = 0; rank < ls_layout_workers(&f.layout); rank++) {
+            ls_step_traffic traffic = traffic_of(&f, rank);
+            ls_traffic_add(&sum, &traffic);
+        }
+        const ls_traffic *sent = &sum.of[LS_AXIS_PP][LS_TRAFFIC_SEND];
+        assert_memory_equal(sent, &sum.of[LS_AXIS_PP][LS_TRAFFIC_RECEIVE], sizeof *sent);
+        assert_int_equal(sum.of[LS_AXIS_DP][LS_TRAFFIC_REDUCE_SCATTER].calls % (uint64_t)f.layout.dp, 0);
+        assert_int_equal(sum.of[LS_AXIS_DP][LS_TRAFFIC_ALL_GATHER].calls % (uint64_t)f.layout.dp, 0);
+        assert_int_equal(sum.of[LS_AXIS_TP][LS_TRAFFIC_ALL_GATHER].calls % (uint64_t)f.layout.tp, 0);
+        ls_model_destroy(f.model);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_worker_sends_nothing),
+        cmocka_unit_test(plain_data_parallelism_by_hand),
+        cmocka_unit_test(members_agree),
+        cmocka_unit_test(workers_count_what_the_formulas_say),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
