@@ -51,7 +51,7 @@ typedef struct ls_bucket {
     bool started;          /* and so is their reduction */
     ls_request *request;   /* the reduction under way */
     int own_at, own_joins; /* of it: what to do at its end */
-    int w_room, leaf_room; /* which of the shared places it uses; −1: none */
+    int w_room;            /* which of the rooms for gathered weights it uses; −1: none */
     ls_request *gathering; /* of the weights */
 } ls_bucket;
 

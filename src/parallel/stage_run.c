@@ -6,8 +6,6 @@
 #include "comm/world.h"
 #include "parallel/stage_state.h"
 
-enum { TAG_FORWARD = 0, TAG_BACKWARD = LS_CHUNKS_MAX };
-
 /* What an action works on. */
 typedef struct job {
     ls_stage *stage;
@@ -86,14 +84,14 @@ static int ring_index(const ls_send_ring *ring, const float *buffer) {
 
 ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
     int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
-    int tag = forward ? TAG_FORWARD + chunk + 1 : TAG_BACKWARD + chunk - 1;
+    int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
     return ls_comm_send_start(stage->pp, to, tag, buffer, stream_bytes(stage),
                               &ring->request[ring_index(ring, buffer)]);
 }
 
 ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward) {
     int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
-    int tag = forward ? TAG_FORWARD + chunk : TAG_BACKWARD + chunk;
+    int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
     return ls_comm_recv(stage->pp, from, tag, buffer, stream_bytes(stage));
 }
 

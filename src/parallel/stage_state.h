@@ -7,6 +7,8 @@
 #include "parallel/stage.h"
 
 enum { LS_STAGE_KINDS = 3, LS_STAGE_ROOMS = 2 };
+/* Messages between stages: micro-batches by chunk, then a tied table. */
+enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
 
 /* Activations of one chunk for one micro-batch, by block of the chunk. */
 typedef struct ls_chunk_slot {
@@ -110,9 +112,12 @@ ls_status ls_stage_drain(ls_stage *stage);
 /* stage_buckets.c */
 ls_status ls_stage_make_buckets(ls_stage *stage);
 void ls_stage_free_buckets(ls_stage *stage);
-/* Weights of the block are in their place. `next` is the block that will be asked for after it; −1: none. */
+
+/* stage_gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
+ * none. */
 ls_status ls_stage_acquire(ls_stage *stage, int block, int next);
-/* Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
+
+/* stage_reduce.c. Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
 ls_status ls_stage_begin_grads(ls_stage *stage, int block);
 /* Gradients of the block for this micro-batch are made. */
 ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last);
