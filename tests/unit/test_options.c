@@ -334,6 +334,14 @@ static void test_slip_in_the_environment(void **state) {
 
 /* ---- help -------------------------------------------------------------------------------------------------------- */
 
+/* LS_STEP is not in "LS_STEPS". */
+static bool has_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", at[length]) || at[length] == '\0') return true;
+    return false;
+}
+
 static void test_help_fits_the_page(void **state) {
     (void)state;
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -350,7 +358,7 @@ static void test_help_fits_the_page(void **state) {
         for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
             const ls_option_info *info = ls_option_info_get(id);
             ls_option_env_name(info, env);
-            assert_int_equal(strstr(text, env) != NULL, (info->commands >> command & 1) != 0);
+            assert_int_equal(has_word(text, env), (info->commands >> command & 1) != 0);
         }
         free(text);
     }
