@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-parity bench-comm bench-gemm bench-train fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-parity bench-comm bench-gemm bench-train bench-scale verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
-        bench-train bench-train-run fuzz fuzz-run install uninstall clean help format check-format check-layers ci
+        bench-train bench-train-run bench-scale bench-scale-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers ci
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -135,6 +135,19 @@ demo:
 
 demo-run: all
 	@BUILD=$(BUILD) tools/demo
+
+# Deliberate errors in a copy of the sources: the tests must fail.
+test-mutations:
+	@tools/setup test
+	@tests/mutations/run $(MUTATIONS)
+
+verify-all:
+	@tools/setup build
+	@$(MAKE) verify-all-run
+
+VERIFY_PARTS ?= 8
+verify-all-run: all
+	@for i in $$(seq $(VERIFY_PARTS)); do ./lockstep verify --all --part $$i/$(VERIFY_PARTS) --out $(BUILD)/verify --resume || exit 1; done
 
 programs: all $(UNIT_BIN) $(PROG_BIN)
 
@@ -231,6 +244,19 @@ bench-train-run: all
 	@tools/venv $(BUILD)/venv
 	$(PYTHON) bench/train.py $(BENCH_ARGS)
 
+# PyTorch's DDP in the virtual environment is what two workers are compared with.
+bench-scale:
+	@tools/setup parity
+	@$(MAKE) bench-scale-run
+
+$(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+
+bench-scale-run: all $(BUILD)/bench/fma_ceiling
+	@tools/venv $(BUILD)/venv
+	$(PYTHON) bench/scale.py --lockstep $(BIN) --ceiling $(BUILD)/bench/fma_ceiling $(BENCH_ARGS)
+
 # ---- install -----------------------------------------------------------------------------------------------------------
 
 install: all
@@ -256,6 +282,9 @@ help:
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
+	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
+	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, in parts; goes on where it was stopped'
+	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'
 	@echo 'make fuzz         every parser with libFuzzer; FUZZ_SECONDS=20 each'
 	@echo 'make setup        install the compiler and the libraries the build needs'

@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/timeline_report.h"
 #include "parallel/layout.h"
-#include "train/run_dir.h"
 
 enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
 
@@ -87,29 +86,32 @@ static ls_status find_files(timeline *t) {
 
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
 
+/* "step 3: dp 2 × tp 1 × pp 4, 1f1b"; a layout that another run left here says nothing about this trace. */
+static void make_title(timeline *t, const ls_layout_wish *wish) {
+    const ls_timeline *line = &t->line;
+    char schedule[64] = "", zero[32] = "";
+    if (line->dp == 0) {
+        snprintf(t->title, sizeof t->title, "step %lld: %d worker%s, %d stage%s", (long long)line->step, line->workers,
+                 line->workers > 1 ? "s" : "", line->stages, line->stages > 1 ? "s" : "");
+        return;
+    }
+    if (wish->schedule >= 0 && line->stages > 1)
+        snprintf(schedule, sizeof schedule, ", %s", ls_schedule_kind_name((ls_schedule_kind)wish->schedule));
+    if (wish->zero > 0) snprintf(zero, sizeof zero, ", zero %d", wish->zero);
+    snprintf(t->title, sizeof t->title, "step %lld: dp %d × tp %d × pp %d%s%s", (long long)line->step, line->dp,
+             line->tp, line->stages, schedule, zero);
+}
+
 static ls_status read_layout(timeline *t) {
     json_t *json = NULL;
-    ls_layout_wish wish;
-    ls_timeline *line = &t->line;
-    int used = snprintf(t->title, sizeof t->title, "step %lld", (long long)line->step);
-    char *rest = t->title + used;
-    size_t room = sizeof t->title - (size_t)used;
-    snprintf(rest, room, ": %d worker%s, %d stage%s", line->workers, line->workers > 1 ? "s" : "", line->stages,
-             line->stages > 1 ? "s" : "");
-    if (!ls_file_exists(t->layout_path)) return LS_OK;
-    LS_TRY(ls_json_load_file(t->layout_path, LAYOUT_BYTES_MAX, &json));
-    ls_status status = ls_layout_wish_from_json(t->layout_path, json, &wish);
-    if (status == LS_OK) {
-        ls_timeline_set_mesh(line, wish.dp, wish.tp, wish.pp);
-        /* A layout that another run left here says nothing about this trace. */
-        if (line->dp > 0) {
-            used = snprintf(rest, room, ": dp %d × tp %d × pp %d", line->dp, line->tp, line->stages);
-            if (wish.schedule >= 0 && line->stages > 1)
-                used += snprintf(rest + used, room - (size_t)used, ", %s",
-                                 ls_schedule_kind_name((ls_schedule_kind)wish.schedule));
-            if (wish.zero > 0) snprintf(rest + used, room - (size_t)used, ", zero %d", wish.zero);
-        }
+    ls_layout_wish wish = ls_layout_wish_none();
+    ls_status status = LS_OK;
+    if (ls_file_exists(t->layout_path)) {
+        LS_TRY(ls_json_load_file(t->layout_path, LAYOUT_BYTES_MAX, &json));
+        status = ls_layout_wish_from_json(t->layout_path, json, &wish);
+        if (status == LS_OK) ls_timeline_set_mesh(&t->line, wish.dp, wish.tp, wish.pp);
     }
+    make_title(t, &wish);
     json_decref(json);
     return status;
 }

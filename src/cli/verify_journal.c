@@ -32,8 +32,7 @@ static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
     return LS_OK;
 }
 
-/* A line that is no row was cut by the end of a process, and its row is run again; so is one that stands behind it in
- * the same line. */
+/* A line that is no row was cut by the end of a process, and its row is run again. */
 static ls_status read_line(ls_verify_journal *j, const char *line, size_t bytes) {
     const char *model, *weights, *layout;
     bool equal = false;
@@ -47,7 +46,8 @@ static ls_status read_line(ls_verify_journal *j, const char *line, size_t bytes)
     return status;
 }
 
-static ls_status read_rows(ls_verify_journal *j) {
+/* *cut: the last line has no end. */
+static ls_status read_rows(ls_verify_journal *j, bool *cut) {
     char *text = NULL;
     size_t bytes = 0;
     ls_status status = LS_OK;
@@ -58,12 +58,14 @@ static ls_status read_rows(ls_verify_journal *j) {
         status = read_line(j, text + at, length);
         at += length + 1;
     }
+    *cut = bytes > 0 && text[bytes - 1] != '\n';
     free(text);
     return status;
 }
 
 ls_status ls_verify_journal_open(const char *dir, bool resume, ls_verify_journal *out) {
     ls_status status = LS_OK;
+    bool cut = false;
     *out = (ls_verify_journal){.fd = -1};
     if (!dir) return LS_OK;
     if (asprintf(&out->path, "%s/verify.jsonl", dir) < 0) {
@@ -76,9 +78,10 @@ ls_status ls_verify_journal_open(const char *dir, bool resume, ls_verify_journal
         goto out;
     }
     LS_TRY_OUT(ls_dir_make(dir));
-    if (ls_file_exists(out->path)) LS_TRY_OUT(read_rows(out));
+    if (ls_file_exists(out->path)) LS_TRY_OUT(read_rows(out, &cut));
     out->fd = open(out->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (out->fd < 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot write %s", out->path);
+    if (out->fd < 0 || (cut && write(out->fd, "\n", 1) != 1))
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write %s", out->path);
 out:
     if (status != LS_OK) ls_verify_journal_close(out);
     return status;

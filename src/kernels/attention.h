@@ -22,6 +22,9 @@
 #define LS_KERNELS_ATTENTION_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
 
 /* Element i of a head's row is at[row·row_stride + head·head_stride + i]. */
 typedef struct ls_attention_in {
@@ -34,12 +37,23 @@ typedef struct ls_attention_out {
     size_t row_stride, head_stride;
 } ls_attention_out;
 
+/* Dropout of the weights. Whether that of a pair of query and key is kept is a function of the key and the pair's index
+ * ((head0 + head)·T + query)·T + key alone, which is below LS_RNG_INDEX_LIMIT. Backward makes the same choice again. */
+typedef struct ls_attention_drop {
+    ls_rng_key key;
+    uint32_t threshold; /* weights whose number is below are dropped: kernels/dropout.h */
+    float scale;        /* of those that are kept; 0: there is no dropout */
+    uint64_t head0;     /* the number of head 0, counted over all sequences and heads of the batch */
+    uint64_t heads;     /* of a sequence, those of other parts and workers too */
+} ls_attention_drop;
+
 /* The tensors of one sequence. Rows of k, v, dk and dv are positions 0 … T−1; rows of the others are positions
  * first_query … T−1. Generation with a cache of keys has first_query > 0; backward needs first_query = 0. */
 typedef struct ls_attention {
     size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
     size_t first_query;
     float scale; /* > 0, finite */
+    ls_attention_drop drop;
     ls_attention_in q, k, v;
     ls_attention_out o;
     float *m, *l, *dots; /* one number for a query and head: [head·stat_stride + row]; dots is D of the contract */
@@ -80,7 +94,7 @@ static inline size_t ls_attention_scratch_elems(size_t T, size_t head_size) {
     size_t row = head_size + LS_ATTENTION_TILE;
     size_t packed = LS_ATTENTION_CHUNK + (T <= LS_ATTENTION_KEPT / head_size ? T : 0);
     size_t forward = (2 * packed + 2 * block + LS_ATTENTION_TILE) * row + block * (T + 2 * LS_ATTENTION_TILE);
-    size_t tiles = 2 * block * keys + (keys + 3 * block) * LS_ATTENTION_TILE;
+    size_t tiles = 3 * block * keys + (keys + 3 * block) * LS_ATTENTION_TILE;
     size_t backward = (5 * keys + 5 * block + 2 * LS_ATTENTION_TILE) * row + tiles;
     return forward > backward ? forward : backward;
 }

@@ -26,10 +26,13 @@ typedef struct ls_dropout_call {
     size_t y_stride;
 } ls_dropout_call;
 
-/* threshold and scale of the probability 0 ≤ p < 1 to be dropped. */
+/* Of the probability 0 ≤ p < 1 to be dropped. */
+static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
+static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
+
 static inline void ls_dropout_set_rate(ls_dropout_call *call, double p) {
-    call->threshold = (uint32_t)(p * 0x1p32);
-    call->scale = (float)(1.0 / (1.0 - p));
+    call->threshold = ls_dropout_threshold(p);
+    call->scale = ls_dropout_scale(p);
 }
 
 typedef struct ls_dropout_kernels {

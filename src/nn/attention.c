@@ -8,11 +8,14 @@
 #include "nn/transformer.h"
 #include "numerics/elementary.h"
 
+enum { PURPOSE_DROPOUT = 0x4154544e }; /* and the layer behind it */
+
 /* Heads and places of one slice. */
 typedef struct slice {
     size_t heads, kv_heads;
-    size_t first_head; /* q heads before it */
-    size_t q, k, v;    /* columns of qkv */
+    size_t first_head;    /* q heads before it */
+    size_t head_in_model; /* the same, with the heads of earlier workers */
+    size_t q, k, v;       /* columns of qkv */
 } slice;
 
 static slice slice_of(const ls_nn *nn, int i) {
@@ -22,6 +25,7 @@ static slice slice_of(const ls_nn *nn, int i) {
     size_t end = ls_slice_begin(shape->kv_heads, nn->S, nn->slice0 + i + 1) - base;
     size_t group = shape->H / shape->kv_heads, d = shape->head_size;
     slice s = {.heads = (end - begin) * group, .kv_heads = end - begin, .first_head = begin * group};
+    s.head_in_model = (base + begin) * group;
     s.q = begin * (group + 2) * d;
     s.k = s.q + s.heads * d;
     s.v = s.k + s.kv_heads * d;
@@ -59,6 +63,18 @@ static ls_attention_out heads_out(float *at, size_t row_stride, size_t d) {
     return (ls_attention_out){at, row_stride, d};
 }
 
+static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const slice *s) {
+    const ls_dropout *dropout = &nn->dropout;
+    if (!(dropout->p > 0)) return (ls_attention_drop){.scale = 0};
+    assert(nn->first == 0);
+    return (ls_attention_drop){
+        .key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + (uint32_t)block->layer, dropout->step),
+        .threshold = ls_dropout_threshold(dropout->p),
+        .scale = ls_dropout_scale(dropout->p),
+        .head0 = dropout->first_sequence * nn->shape->H + s->head_in_model,
+        .heads = nn->shape->H};
+}
+
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
     const ls_saved *saved = &block->saved;
@@ -69,6 +85,7 @@ static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[
         ls_attention *a = &parts[i];
         *a = (ls_attention){.T = T, .heads = s.heads, .kv_heads = s.kv_heads, .head_size = d, .first_query = nn->first};
         a->scale = (float)ls_pow_f64((double)d, -0.5);
+        a->drop = drop_of(block, nn, &s);
         a->q = heads_in(queries + s.q, width, d);
         a->k = heads_in(saved->qkv + s.k, width, d);
         a->v = heads_in(saved->qkv + s.v, width, d);

@@ -7,31 +7,38 @@
 #include "base/events.h"
 #include "base/files.h"
 
-enum { EVENTS_PER_THREAD = 1 << 16 };
+/* A step of a pipeline records some hundred events, one with many layers divided some thousand: dozens of steps. */
+enum { EVENTS_PER_THREAD = 1 << 17 };
+
+enum { TAG_TRACE = 1 };
 
 ls_status ls_trace_begin(const char *path) { return path ? ls_events_enable(EVENTS_PER_THREAD) : LS_OK; }
 
-/* The parts of all workers, one after the other. */
+/* The parts of all workers, one after the other, on the first one: a trace can be large, and one copy is enough. */
 static ls_status gather(ls_comm *comm, const char *mine, size_t bytes, char **all, size_t *all_bytes) {
     ls_status status;
     int size = ls_comm_size(comm);
     size_t *sizes = malloc(sizeof *sizes * (size_t)size), *words = malloc(sizeof *words * (size_t)size);
     *all = NULL;
+    *all_bytes = 0;
     if (!sizes || !words) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for the trace");
         goto out;
     }
     for (int r = 0; r < size; r++) words[r] = sizeof *sizes;
     LS_TRY_OUT(ls_comm_all_gather(comm, &bytes, sizes, words));
-    *all_bytes = 0;
+    if (ls_comm_rank(comm) > 0) {
+        status = ls_comm_send(comm, 0, TAG_TRACE, mine, bytes);
+        goto out;
+    }
     for (int r = 0; r < size; r++) *all_bytes += sizes[r];
     *all = malloc(*all_bytes + 1);
     if (!*all) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a trace of %zu MiB", *all_bytes >> 20);
         goto out;
     }
-    LS_TRY_OUT(ls_comm_all_gather(comm, mine, *all, sizes));
-    (*all)[*all_bytes] = 0;
+    memcpy(*all, mine, bytes);
+    for (int r = 1; r < size; bytes += sizes[r++]) LS_TRY_OUT(ls_comm_recv(comm, r, TAG_TRACE, *all + bytes, sizes[r]));
 out:
     free(sizes);
     free(words);

@@ -3,9 +3,13 @@
 
 #include <string.h>
 
+#include "base/rng.h"
 #include "model/model.h"
 
 enum { DEFAULT_BATCH_TOKENS = 8192, DEFAULT_T_MAX = 1024, DEFAULT_GROUPS = 8, ARITHMETIC_VERSION = 1 };
+
+/* Raised whenever a rule of dropout changes: runs without it are not touched. 1 did not drop attention's weights. */
+enum { DROPOUT_RULE = 2 };
 
 static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
 
@@ -39,6 +43,17 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
         return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences: use --micro-batch %zu",
                                s->B, s->B);
     return LS_OK;
+}
+
+/* Every pair of query and key of a batch has a random number of its own. */
+static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
+    double pairs = (double)s->B * (double)s->shape.H * (double)s->T * (double)s->T;
+    if (s->dropout == 0 || pairs <= (double)LS_RNG_INDEX_LIMIT) return LS_OK;
+    return ls_options_fail(
+        o, LS_OPT_dropout,
+        "attention has more than 2^48 weights in a batch of %zu sequences of %zu tokens, too many to "
+        "drop some: use a smaller --global-batch or --seq, or no dropout",
+        s->B, s->T);
 }
 
 static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
@@ -76,6 +91,7 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
                          .save_every = o->save_every,
                          .keep = (int)o->keep};
     LS_TRY(resolve_batch(o, out));
+    LS_TRY(check_dropout(o, out));
     return resolve_optimizer(o, out);
 }
 
@@ -144,6 +160,7 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "groups", s->groups, F));
     LS_TRY(ls_identity_add_i64(id, "slices", s->slices, F));
     LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
+    if (s->dropout > 0) LS_TRY(ls_identity_add_i64(id, "dropout-rule", DROPOUT_RULE, F));
     LS_TRY(add_optimizer(s, id));
     return add_schedule(s, id);
 }

@@ -8,7 +8,8 @@
 declare -A golden=(
     [gpt2]=3930a5397463d2bc8edc68b446aff033
     [llama]=0f4d4ef3d6782860ec9255b06eb84a4e
-    [gpt2-dropout]=fae082bdc0a22e5b576364bd0087d956
+    [gpt2-dropout]=9fce3fb8ccba6eee7dc079d36543c4fe
+    [gpt2-dropout-sliced]=668c05abd32421e5cbeefa35312abd03
     [llama-sgd]=ec89979af28850cb4760962d43f9daf0
 )
 
@@ -50,6 +51,14 @@ experiment=(--model "$gpt2" "${base[@]}" --dropout 0.1 --seed 12345678901234567 
 same gpt2-dropout --threads 1
 for micro in 1 2 5; do same gpt2-dropout --micro-batch $micro --threads $((micro % 3 + 1)) --eval-every 2; done
 LS_ISA=portable same gpt2-dropout --micro-batch 3
+same gpt2-dropout --micro-batch 2 --recompute full
+
+# What is dropped of attention's weights is numbered over all heads and sequences, whoever has them.
+experiment=(--model "$gpt2" "${base[@]}" --dropout 0.2)
+same gpt2-dropout-sliced --micro-batch 3 --threads 2
+same gpt2-dropout-sliced --tp 2 --sequence-parallel
+LS_ISA=portable same gpt2-dropout-sliced --dp 3 --micro-batch 1
+same gpt2-dropout-sliced --dp 2 --tp 2 --pp 2 --micro-batch 1 --recompute full
 
 experiment=(--model "$llama" "${base[@]}" --optimizer sgd --lr-schedule wsd --clip 0.5 --weight-decay 0.01 --nesterov)
 for micro in 1 4 7; do same llama-sgd --micro-batch $micro --threads $((micro % 3 + 1)); done

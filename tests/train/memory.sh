@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# memory.sh: a whole small run, its resume, an evaluation and a text, and runs of several workers, under valgrind: no read of what was not written, no write beyond
-# a block, nothing lost. Long tier.
+# memory.sh: a whole small run, its resume, an evaluation and a text, and runs of several workers, under valgrind: no read of what was
+# not written, no write beyond a block, nothing lost. Long tier.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
@@ -18,7 +18,7 @@ fi
 checked() {
     case_begin "valgrind lockstep $1 …"
     rm -f "$scratch"/valgrind.*
-    valgrind -q --error-exitcode=97 --leak-check=full --errors-for-leak-kinds=definite --log-file="$scratch/valgrind.%p" \
+    valgrind -q --error-exitcode=97 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --log-file="$scratch/valgrind.%p" \
         "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_status 0
@@ -42,17 +42,18 @@ for model in "$gpt2" "$llama"; do
 done
 checked train --fork "$out" --out "$scratch/fork" --steps 5 --lr 0.1
 
-# Layouts: every kind of sharding, both kinds of tensor parallelism, stages whose weight gradients come later.
+# Layouts: every kind of sharding, both kinds of tensor parallelism, stages whose weight gradients come later. The search for leaks reads
+# all that is mapped, and so would bring every page of the shared heaps into being: they must be small.
 layout() {
     local model=$1
     shift
     n=$((${n:-0} + 1))
     checked train --model "$model" --data "$text" --steps 2 --seq 11 --global-batch 5 --micro-batch 1 --dropout 0.1 --eval-every 2 \
-        --threads 1 --timeout 20min --out "$scratch/layout-$n" "$@"
+        --threads 1 --lr-schedule constant --shm-heap 16MiB --timeout 20min --out "$scratch/layout-$n" "$@"
 }
 layout "$gpt2" --dp 2 --zero 1 --pp 2
 layout "$llama" --dp 2 --zero 3 --recompute full
 layout "$gpt2" --tp 2 --sequence-parallel --recompute selective
 layout "$llama" --dp 2 --zero 2 --pp 2 --schedule zero-bubble
-checked train --resume --out "$scratch/layout-1" --steps 3 --dp 1 --pp 1 --tp 2
+checked train --resume --out "$scratch/layout-1" --steps 3 --shm-heap 16MiB --dp 1 --pp 1 --tp 2
 finished

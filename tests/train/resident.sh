@@ -49,7 +49,9 @@ close() {
     expect_status 0
     peak=$((peak * 1024))
     echo "$what: dry run $dry bytes, resident $peak ($((peak * 1000 / dry)) in a thousand)"
-    [ $((peak * 10)) -ge $((dry * 9)) ] && [ $((peak * 10)) -le $((dry * 11)) ] || fail "the dry run says $dry bytes, resident were $peak"
+    if [ $((peak * 10)) -lt $((dry * 9)) ] || [ $((peak * 10)) -gt $((dry * 11)) ]; then
+        fail "the dry run says $dry bytes, resident were $peak"
+    fi
     rm -rf "$scratch/run"
 }
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/rng.h"
 #include "contract_f32.h"
 #include "kernels/attention.h"
 
@@ -36,6 +37,14 @@ static float reference_score(const ls_attention *a, size_t head, size_t q, size_
     return a->scale * reference_chain(in_row(a->q, q - a->first_query, head), in_row(a->k, k, kv), a->head_size);
 }
 
+/* What dropout multiplies the weight of a pair with. */
+static float reference_factor(const ls_attention *a, size_t head, size_t q, size_t k) {
+    const ls_attention_drop *drop = &a->drop;
+    if (drop->scale == 0) return 1;
+    uint32_t number = ls_rng_u32(drop->key, ((drop->head0 + head) * a->T + q) * a->T + k);
+    return number < drop->threshold ? 0.0f : drop->scale;
+}
+
 static void reference_forward_query(const ls_attention *a, size_t head, size_t q, float *p) {
     size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query;
     float m = reference_score(a, head, q, 0), lanes[16] = {0};
@@ -48,6 +57,7 @@ static void reference_forward_query(const ls_attention *a, size_t head, size_t q
         lanes[k % 16] = lanes[k % 16] + p[k];
     }
     float l = reference_fold(lanes);
+    for (size_t k = 0; k <= q; k++) p[k] = p[k] * reference_factor(a, head, q, k);
     for (size_t i = 0; i < a->head_size; i++) {
         float c = 0;
         for (size_t k = 0; k <= q; k++) c = fmaf(p[k], in_row(a->v, k, kv)[i], c);
@@ -64,12 +74,14 @@ static void reference_forward(const ls_attention *a) {
     free(p);
 }
 
-/* P and dS of one query and head with key k. */
+/* P, times its factor, and dS of one query and head with key k. */
 static void reference_weights(const ls_attention *a, size_t head, size_t q, size_t k, float *p, float *ds) {
     size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
-    *p = contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
+    float weight = contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
     float dp = reference_chain(in_row(a->dout, q, head), in_row(a->v, k, kv), a->head_size);
-    *ds = *p * (dp - a->dots[stat]);
+    float factor = reference_factor(a, head, q, k);
+    *ds = weight * (factor * dp - a->dots[stat]);
+    *p = weight * factor;
 }
 
 static void reference_backward(const ls_attention *a) {
@@ -118,9 +130,9 @@ static void double_forward_query(const ls_attention *a, const double *q, const d
     }
     for (size_t i = 0; i < d; i++) o[i] = 0;
     for (size_t j = 0; j <= t; j++) {
-        double p = exp(s[j] - m);
+        double p = exp(s[j] - m), kept = p * (double)reference_factor(a, head, t, j);
         l += p;
-        for (size_t i = 0; i < d; i++) o[i] += p * v[(j * a->kv_heads + kv) * d + i];
+        for (size_t i = 0; i < d; i++) o[i] += kept * v[(j * a->kv_heads + kv) * d + i];
     }
     for (size_t i = 0; i < d; i++) o[i] /= l;
     free(s);

@@ -100,6 +100,12 @@ static void errors_name_the_option(void **state) {
     REFUSED(&tiny, "--groups 5: a batch of 4 sequences has at most 4 groups", "groups", "5", "global-batch", "4");
     REFUSED(&tiny, "--micro-batch 5: the whole batch has only 4 sequences: use --micro-batch 4", "micro-batch", "5",
             "global-batch", "4");
+    ls_shape llama = shape_of("llama-8b");
+    REFUSED(
+        &llama,
+        "--dropout 0.5: attention has more than 2^48 weights in a batch of 1000 sequences of 100000 tokens, too many "
+        "to drop some: use a smaller --global-batch or --seq, or no dropout",
+        "seq", "100000", "global-batch", "1000", "dropout", "0.5");
     REFUSED(&tiny, "--slices 3: must be a power of two, at most the 8 key/value heads of tiny", "slices", "3");
     REFUSED(&tiny, "--slices 16: must be a power of two, at most the 8 key/value heads of tiny", "slices", "16");
 }
@@ -138,14 +144,15 @@ static void which_options_make_another_experiment(void **state) {
     (void)state;
     ls_shape tiny = shape_of("tiny");
     const char *const adamw[] = {"warmup", "3", "global-batch", "8", NULL};
+    const char *const dropout[] = {"dropout", "0.2", "global-batch", "8", NULL};
     const char *const sgd[] = {"warmup", "3", "optimizer", "sgd", NULL};
     const char *const constant[] = {"warmup", "3", "lr-schedule", "constant", NULL};
-    const char *const another[][2] = {{"seed", "1"},          {"seq", "10"},       {"groups", "2"},
-                                      {"slices", "2"},        {"lr", "0.1"},       {"lr-schedule", "linear"},
-                                      {"lr-min", "0.2"},      {"lr-decay", "0.3"}, {"steps", "999"},
-                                      {"weight-decay", "0"},  {"beta1", "0.8"},    {"beta2", "0.9"},
-                                      {"eps", "1e-7"},        {"clip", "2"},       {"dropout", "0.1"},
-                                      {"global-batch", "16"}, {"warmup", "4"}};
+    const char *const another[][2] = {{"seed", "1"},         {"seq", "10"},       {"groups", "2"},
+                                      {"slices", "2"},       {"lr", "0.1"},       {"lr-schedule", "linear"},
+                                      {"lr-min", "0.2"},     {"lr-decay", "0.3"}, {"steps", "999"},
+                                      {"weight-decay", "0"}, {"beta1", "0.8"},    {"beta2", "0.9"},
+                                      {"eps", "1e-7"},       {"clip", "2"},       {"global-batch", "16"},
+                                      {"warmup", "4"}};
     const char *const same[][2] = {{"micro-batch", "2"},  {"threads", "3"},      {"isa", "portable"},
                                    {"eval-every", "7"},   {"keep", "9"},         {"save-every", "4"},
                                    {"pin", "false"},      {"sample-every", "2"}, {"max-tokens", "5"},
@@ -155,10 +162,25 @@ static void which_options_make_another_experiment(void **state) {
             fail_msg("%s makes no difference", another[i][0]);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (makes_another(&tiny, adamw, same[i][0], same[i][1])) fail_msg("%s makes a difference", same[i][0]);
+    assert_true(makes_another(&tiny, dropout, "dropout", "0.1"));
     assert_true(makes_another(&tiny, sgd, "momentum", "0.5"));
     assert_true(makes_another(&tiny, sgd, "nesterov", "true"));
     assert_false(makes_another(&tiny, sgd, "beta1", "0.5"));
     assert_false(makes_another(&tiny, constant, "steps", "999"));
+}
+
+/* The rule of dropout is part of an experiment only where something is dropped. */
+static void rule_of_dropout(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    ls_identity *without = identity_of(&tiny, (const char *const[]){"dropout", "0", NULL});
+    ls_identity *with = identity_of(&tiny, (const char *const[]){"dropout", "0.1", NULL});
+    int64_t rule = 0;
+    assert_false(ls_identity_get_i64(without, "dropout-rule", &rule));
+    assert_true(ls_identity_get_i64(with, "dropout-rule", &rule));
+    assert_int_equal(rule, 2);
+    ls_identity_destroy(without);
+    ls_identity_destroy(with);
 }
 
 /* Every number of a shape is in the identity, but not its name. */
@@ -192,6 +214,7 @@ int main(void) {
         cmocka_unit_test(defaults_follow_other_options),
         cmocka_unit_test(errors_name_the_option),
         cmocka_unit_test(which_options_make_another_experiment),
+        cmocka_unit_test(rule_of_dropout),
         cmocka_unit_test(shapes_make_another_experiment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,14 +249,16 @@ static void test_reductions(void **state) {
     span(0, "stage", "finish reductions", 300, 350, "\"n\":0");
     wait_for(0, "all_reduce", 500, 300, 341);
     pair(0, "reduce_scatter", "dp", 30, 400, 410);
+    wait_for(0, "all_reduce", 64, 405, 415); /* of a tp row, while a reduction ends */
+    pair(0, "reduce_scatter", "dp", 3, 50, 70);
     pair(0, "all_reduce", "", 8, 500, 600);
     wait_for(0, "all_reduce", 8, 500, 600);
     end();
     make(0, &trace, &line);
     const ls_timeline_reductions *r = &line.worker[0].reductions;
-    assert_int_equal(r->count, 3);
-    assert_int_equal(r->bytes, 1530);
-    assert_near(r->under_way, 140 + 10);
+    assert_int_equal(r->count, 4);
+    assert_int_equal(r->bytes, 1533);
+    assert_near(r->under_way, 140 + 10 + 20);
     assert_near(r->in_backward, 100 - 15);
     assert_near(r->exposed, 15 + 41);
     assert_near(line.worker[0].us[LS_MARK_FINISH], 50);

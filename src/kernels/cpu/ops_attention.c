@@ -65,6 +65,7 @@ static ls_attention sequence_of(const ls_attention_call *call, size_t part, size
     a.m += stats;
     a.l += stats;
     if (a.dots) a.dots += stats;
+    a.drop.head0 += b * a.drop.heads;
     return a;
 }
 

@@ -7,6 +7,8 @@
  *     dk and dv, as [d][nr], go on with Qᵀ·dS and dOᵀ·P     chains over the queries that see all keys of the panel
  *     dq, as [query][d], goes on with dS·K                  chains over the keys that all queries of a tile see
  *
+ * (with dropout dO·Vᵀ is multiplied by the factors first, and P when dS is made)
+ *
  * and what is left on the diagonal, a triangle for each panel or tile, is done in chains row by row: for dk and dv
  * before the product, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
  * query; dq of a query waits in its place until the next block of keys. */
@@ -18,6 +20,7 @@ typedef struct backward_room {
     float *query_columns, *dout_columns;   /* [tile][d][mr] */
     float *query_elements, *dout_elements; /* [tile of d][query][mr] */
     float *weights, *gradients;            /* [panel][query up to mr][nr] */
+    float *factors;                        /* the same; of dropout */
     float *turned;                         /* gradients of a tile of queries as [key][mr] */
     float *dk, *dv;                        /* [panel][d up to mr][nr] */
     float *dq;                             /* [query up to mr][d up to whole panels and v16] */
@@ -44,6 +47,7 @@ static backward_room carve_backward(const engine *e, size_t d, float *scratch) {
                            .dout_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
                            .weights = take(&scratch, columns * rows),
                            .gradients = take(&scratch, columns * rows),
+                           .factors = take(&scratch, columns * rows),
                            .turned = take(&scratch, columns * e->mr),
                            .dk = take(&scratch, columns * tiled),
                            .dv = take(&scratch, columns * tiled),
@@ -89,21 +93,42 @@ static void open_queries(const ls_attention *a, const engine *e, size_t head, si
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
-/* P = exp(s − m) / l and dS = P·(dP − D), in place. */
-static void weigh(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
-    float *weights = room->weights + at, *gradients = room->gradients + at;
-    const float *m = room->m + stats, *l = room->l + stats, *dots = room->dots + stats;
-    for (size_t i = 0; i < elems; i += LANES) {
-        v16 s = v16_mul(v16_set1(scale), v16_load(weights + i));
-        v16 p = v16_div(v16_exp(v16_sub(s, v16_load(m + i))), v16_load(l + i));
-        v16_store(weights + i, p);
-        v16_store(gradients + i, v16_mul(p, v16_sub(v16_load(gradients + i), v16_load(dots + i))));
+/* Factors of the pairs of the two blocks that see each other. */
+static void make_block_factors(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+    size_t nr = e->nr, rows = up(room->queries, e->mr);
+    float row[LS_ATTENTION_KEYS + LS_ATTENTION_TILE] = {0}; /* panels are whole */
+    for (size_t r = 0; r < room->queries; r++) {
+        size_t query = room->query + r, n = query < room->key ? 0 : min_size(query - room->key + 1, room->keys);
+        if (n > 0) make_factors(a, row, head, query, room->key, n);
+        for (size_t j = 0; j < n; j += nr) memcpy(room->factors + j * rows + r * nr, row + j, nr * sizeof *row);
     }
 }
 
+/* P = exp(s − m) / l and dS = P·(dP − D), in place; with dropout dS = P·(f·dP − D) and then P·f. */
+LSK_INLINE void weigh(const backward_room *room, size_t at, size_t stats, size_t elems, float scale, const int drop) {
+    float *weights = room->weights + at, *gradients = room->gradients + at;
+    const float *m = room->m + stats, *l = room->l + stats, *dots = room->dots + stats, *factors = room->factors + at;
+    for (size_t i = 0; i < elems; i += LANES) {
+        v16 s = v16_mul(v16_set1(scale), v16_load(weights + i)), dp = v16_load(gradients + i);
+        v16 p = v16_div(v16_exp(v16_sub(s, v16_load(m + i))), v16_load(l + i));
+        if (drop) dp = v16_mul(v16_load(factors + i), dp);
+        v16_store(gradients + i, v16_mul(p, v16_sub(dp, v16_load(dots + i))));
+        v16_store(weights + i, drop ? v16_mul(p, v16_load(factors + i)) : p);
+    }
+}
+
+static void weigh_all(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
+    weigh(room, at, stats, elems, scale, 0);
+}
+
+static void weigh_kept(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
+    weigh(room, at, stats, elems, scale, 1);
+}
+
 /* Weights and gradients of the pairs of the two blocks, from the first tile of queries that sees a key of the panel. */
-static void weigh_blocks(const ls_attention *a, engine *e, const backward_room *room) {
+static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_room *room) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
+    if (is_dropping(a)) make_block_factors(a, e, head, room);
     for (size_t j = 0; j < room->keys; j += nr) {
         size_t first = room->key + j > room->query ? (room->key + j - room->query) / mr * mr : 0, at = j * rows;
         for (size_t r = first; r < rows; r += mr) {
@@ -111,7 +136,8 @@ static void weigh_blocks(const ls_attention *a, engine *e, const backward_room *
             product(e, d, room->dout_columns + r * d, room->value_columns + j * d, 0, room->gradients + at + r * nr,
                     nr);
         }
-        if (first < rows) weigh(room, at + first * nr, first * nr, (rows - first) * nr, a->scale);
+        if (first < rows)
+            (is_dropping(a) ? weigh_kept : weigh_all)(room, at + first * nr, first * nr, (rows - first) * nr, a->scale);
     }
 }
 
@@ -262,7 +288,7 @@ static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, f
         for (size_t head = kv * group; head < (kv + 1) * group; head++)
             for (size_t query = key; query < T; query += LS_ATTENTION_BLOCK) {
                 open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &room);
-                weigh_blocks(a, &e, &room);
+                weigh_blocks(a, &e, head, &room);
                 add_to_keys(a, &e, head, &room);
                 if (key > 0) load_queries(a, &e, head, &room);
                 add_to_queries(a, &e, kv, key > 0, &room);
@@ -279,7 +305,7 @@ static void backward_queries_block(const ls_attention *a, size_t head, size_t qu
     open_queries(a, &e, head, query, queries, 0, &room);
     for (size_t key = 0; key < end; key += LS_ATTENTION_KEYS) {
         open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &room);
-        weigh_blocks(a, &e, &room);
+        weigh_blocks(a, &e, head, &room);
         add_to_queries(a, &e, kv, key > 0, &room);
     }
     store_queries(a, &e, head, a->scale, &room);
@@ -301,7 +327,7 @@ static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, si
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t query = key; query < a->T; query += LS_ATTENTION_BLOCK) {
             open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &room);
-            weigh_blocks(a, &e, &room);
+            weigh_blocks(a, &e, head, &room);
             add_to_keys(a, &e, head, &room);
         }
     finish_keys(a, &e, kv, &room);

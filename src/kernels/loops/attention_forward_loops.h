@@ -3,7 +3,7 @@
  * Included by attention_loops.h. A panel is nr queries, one in each column; keys run down its rows:
  *
  *     scores[key][nr]  = K·Qᵀ     tiles of mr keys; a chunk of keys at a time serves all panels
- *     m, p = exp(s − m), l        along the rows, flat: sixteen rows of keys are nr v16
+ *     m, p = exp(s − m), l        along the rows, flat: sixteen rows of keys are nr v16; then dropout of p
  *     outputs[d][nr]   = Vᵀ·p     chains over the keys that every query of the panel sees
  *
  * Then each query takes the keys of the triangle, those that some queries of its panel do not see, in a chain of its
@@ -217,6 +217,7 @@ static void forward_block(const ls_attention *a, engine *e, size_t head, size_t 
     for (size_t i = 0; i < room->count; i++) {
         const panel *p = &room->panels[i];
         weigh_panel(e, p, a->scale, m, l[i]);
+        if (is_dropping(a)) drop_panel(a, e, p->scores, head, p->base, p->count);
         size_t stat = head * a->stat_stride + p->base - a->first_query;
         for (size_t j = 0; j < p->count; j++) a->m[stat + j] = m[j];
         for (size_t j = 0; j < p->count; j++) a->l[stat + j] = l[i][j];

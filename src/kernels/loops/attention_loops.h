@@ -16,6 +16,7 @@
 
 #include "kernels/loops/attention_tiles_loops.h"
 /* Each of these needs what is above. */
+#include "kernels/loops/attention_drop_loops.h"
 #include "kernels/loops/attention_rows_loops.h"
 #include "kernels/loops/attention_forward_loops.h"
 #include "kernels/loops/attention_backward_loops.h"

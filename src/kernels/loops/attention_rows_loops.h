@@ -47,6 +47,7 @@ static void forward_row(const ls_attention *a, const engine *e, size_t head, siz
         lanes = v16_add(lanes, p);
     }
     float l = v16_sum(lanes), *o = row_out(a->o, row, head);
+    if (is_dropping(a)) drop_row(a, scores, head, query, keys);
     for (size_t i = 0; i < up(d, LANES); i++) sums[i] = 0;
     for (size_t key = 0; key < keys; key += ROWS_KEYS)
         chain_row(sums, scores + key, 1, row_in(a->v, key, kv), a->v.row_stride, min_size(ROWS_KEYS, keys - key), d);

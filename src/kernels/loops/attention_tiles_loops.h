@@ -15,8 +15,7 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_pack.h"
-
-enum { LANES = 16 };
+#include "kernels/loops/part_loops.h"
 
 typedef struct engine {
     ls_gemm_kernels gemm;

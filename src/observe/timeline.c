@@ -1,0 +1,225 @@
+/* timeline.c: choosing the step and measuring it. */
+#include "observe/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Times are written to the nanosecond; sums of large ones may be off by more. */
+static const double SLACK_US = 0.5;
+
+/* ---- the step ---------------------------------------------------------------------------------------------------- */
+
+static int compare_steps(const void *a, const void *b) {
+    const ls_trace_span *x = *(const ls_trace_span *const *)a, *y = *(const ls_trace_span *const *)b;
+    if (x->n != y->n) return x->n < y->n ? -1 : 1;
+    return (x->worker > y->worker) - (x->worker < y->worker);
+}
+
+/* Whether the spans are one step of every worker, with nothing lost. */
+static bool is_whole(const ls_trace *t, const ls_trace_span *const *steps, size_t count) {
+    if (count != (size_t)t->workers) return false;
+    for (int w = 0; w < t->workers; w++)
+        if (steps[w]->worker != w || steps[w]->begin_us < t->complete_from[w]) return false;
+    return true;
+}
+
+/* Puts the spans of whole steps to the front, in order; *whole: how many steps. */
+static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t count, size_t *whole) {
+    *whole = 0;
+    for (size_t at = 0, end; at < count; at = end) {
+        for (end = at + 1; end < count && steps[end]->n == steps[at]->n;) end++;
+        if (!is_whole(t, steps + at, end - at)) continue;
+        memmove(steps + *whole * (size_t)t->workers, steps + at, (end - at) * sizeof *steps);
+        ++*whole;
+    }
+}
+
+static ls_status choose(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
+                        const char *source, size_t *chosen) {
+    if (whole == 0)
+        return ls_fail(LS_ERR_INPUT, "%s holds no whole step of training; trace a run with lockstep train --trace run",
+                       source);
+    int64_t first = steps[0]->n, last = steps[(whole - 1) * (size_t)workers]->n;
+    *chosen = whole / 2;
+    if (wanted == 0) return LS_OK;
+    for (*chosen = 0; *chosen < whole; ++*chosen)
+        if (steps[*chosen * (size_t)workers]->n == wanted) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s does not hold step %lld whole; its steps go from %lld to %lld", source,
+                   (long long)wanted, (long long)first, (long long)last);
+}
+
+/* The spans of each worker that begin inside its step. */
+static void cut(const ls_trace *t, const ls_trace_span *const *step, ls_timeline *out) {
+    out->begin_us = HUGE_VAL;
+    out->end_us = -HUGE_VAL;
+    for (int w = 0; w < t->workers; w++) {
+        ls_timeline_worker *worker = &out->worker[w];
+        const ls_trace_span *at = step[w], *end = t->spans + t->first[w + 1];
+        worker->begin_us = at->begin_us;
+        worker->end_us = at->end_us;
+        worker->spans = ++at;
+        while (at < end && at->begin_us < worker->end_us) at++;
+        worker->count = (size_t)(at - worker->spans);
+        if (worker->begin_us < out->begin_us) out->begin_us = worker->begin_us;
+        if (worker->end_us > out->end_us) out->end_us = worker->end_us;
+    }
+}
+
+static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted, ls_timeline *out) {
+    size_t count = 0, whole = 0, chosen = 0;
+    const ls_trace_span **steps = malloc((t->count + 1) * sizeof *steps);
+    if (!steps) return ls_fail(LS_ERR_RESOURCE, "out of memory for the steps of a trace");
+    for (size_t i = 0; i < t->count; i++)
+        if (t->spans[i].mark == LS_MARK_STEP) steps[count++] = &t->spans[i];
+    if (count > 0) qsort(steps, count, sizeof *steps, compare_steps);
+    keep_whole(t, steps, count, &whole);
+    ls_status status = choose(steps, whole, t->workers, wanted, source, &chosen);
+    if (status == LS_OK) {
+        const ls_trace_span *const *step = steps + chosen * (size_t)t->workers;
+        out->step = step[0]->n;
+        out->first_step = steps[0]->n;
+        out->last_step = steps[(whole - 1) * (size_t)t->workers]->n;
+        cut(t, step, out);
+    }
+    free(steps);
+    return status;
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static bool first_chunk(const ls_timeline_worker *w, int64_t *chunk) {
+    bool found = false;
+    for (size_t i = 0; i < w->count; i++) {
+        if (!ls_mark_is_action(w->spans[i].mark) || (found && w->spans[i].n >= *chunk)) continue;
+        *chunk = w->spans[i].n;
+        found = true;
+    }
+    return found;
+}
+
+static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
+    ls_timeline_worker *w = &t->worker[rank];
+    w->stage = rank / t->pipelines;
+    w->pipeline = rank % t->pipelines;
+    for (size_t i = 0; i < w->count; i++) {
+        const ls_trace_span *span = &w->spans[i];
+        if (!ls_mark_is_action(span->mark)) continue;
+        if (span->n % t->stages != w->stage)
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d of stage %d worked on chunk %lld, which is not of its stage",
+                           source, rank, w->stage, (long long)span->n);
+        if (span->n / t->stages >= t->chunks) t->chunks = (int)(span->n / t->stages) + 1;
+    }
+    return LS_OK;
+}
+
+static ls_status find_stages(ls_timeline *t, const char *source) {
+    for (int r = 0; r < t->workers; r++) {
+        int64_t chunk = 0;
+        if (!first_chunk(&t->worker[r], &chunk))
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d did nothing in step %lld", source, r, (long long)t->step);
+        if (chunk >= t->workers)
+            return ls_fail(LS_ERR_INPUT, "%s: chunk %lld is the first one of worker %d, but there are only %d workers",
+                           source, (long long)chunk, r, t->workers);
+        if (chunk >= t->stages) t->stages = (int)chunk + 1;
+    }
+    if (t->workers % t->stages != 0)
+        return ls_fail(LS_ERR_INPUT, "%s: %d workers cannot be divided among %d stages", source, t->workers, t->stages);
+    t->pipelines = t->workers / t->stages;
+    for (int r = 0; r < t->workers; r++) LS_TRY(place_worker(t, r, source));
+    return LS_OK;
+}
+
+void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp) {
+    if (dp < 1 || tp < 1 || pp != timeline->stages || (int64_t)dp * tp != timeline->pipelines) return;
+    timeline->dp = dp;
+    timeline->tp = tp;
+}
+
+/* ---- measures ---------------------------------------------------------------------------------------------------- */
+
+static double overlap(double a_begin, double a_end, double b_begin, double b_end) {
+    double begin = a_begin > b_begin ? a_begin : b_begin, end = a_end < b_end ? a_end : b_end;
+    return end > begin ? end - begin : 0;
+}
+
+static ls_status add_up(ls_timeline *t, int rank, const char *source) {
+    ls_timeline_worker *w = &t->worker[rank];
+    const ls_trace_span *action = NULL; /* the last one that began */
+    for (size_t i = 0; i < w->count; i++) {
+        const ls_trace_span *span = &w->spans[i];
+        w->us[span->mark] += span->end_us - span->begin_us;
+        if (span->mark == LS_MARK_WAIT && action)
+            w->waiting_us += overlap(span->begin_us, span->end_us, action->begin_us, action->end_us);
+        if (!ls_mark_is_action(span->mark)) continue;
+        if (action && span->begin_us < action->end_us - SLACK_US)
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d did two actions at a time, at %.0f us", source, rank,
+                           span->begin_us);
+        action = span;
+        if (span->begin_us < t->work_begin_us) t->work_begin_us = span->begin_us;
+        if (span->end_us > t->work_end_us) t->work_end_us = span->end_us;
+    }
+    return LS_OK;
+}
+
+static double action_us(const ls_timeline_worker *w) {
+    double sum = 0;
+    for (int kind = 0; kind < LS_ACTION_KINDS; kind++) sum += w->us[kind];
+    return sum;
+}
+
+static ls_status measure(ls_timeline *t, const char *source) {
+    t->work_begin_us = HUGE_VAL;
+    t->work_end_us = -HUGE_VAL;
+    for (int r = 0; r < t->workers; r++) LS_TRY(add_up(t, r, source));
+    double work = t->work_end_us - t->work_begin_us;
+    for (int r = 0; r < t->workers; r++) {
+        ls_timeline_worker *w = &t->worker[r];
+        double actions = action_us(w);
+        w->busy = work > 0 ? (actions - w->waiting_us) / work : 0;
+        w->waiting = work > 0 ? w->waiting_us / work : 0;
+        w->bubble = 1 - w->busy - w->waiting;
+        w->predicted_bubble = (double)NAN;
+    }
+    return LS_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t step, ls_timeline *out) {
+    ls_status status;
+    *out = (ls_timeline){.workers = trace->workers, .chunks = 1, .dropped_events = trace->dropped_events};
+    out->worker = calloc((size_t)trace->workers + 1, sizeof *out->worker);
+    if (!out->worker) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", trace->workers);
+        goto out;
+    }
+    LS_TRY_OUT(find_step(trace, source, step, out));
+    LS_TRY_OUT(find_stages(out, source));
+    LS_TRY_OUT(measure(out, source));
+    for (int r = 0; r < out->workers; r++) LS_TRY_OUT(ls_timeline_measure_reductions(&out->worker[r]));
+    LS_TRY_OUT(ls_timeline_predict(out));
+    return LS_OK;
+out:
+    ls_timeline_free(out);
+    return status;
+}
+
+void ls_timeline_free(ls_timeline *timeline) {
+    if (!timeline) return;
+    for (int p = 0; p < timeline->pipelines; p++) {
+        if (timeline->schedule) ls_schedule_free(&timeline->schedule[p]);
+        if (timeline->prediction) ls_simulation_free(&timeline->prediction[p]);
+    }
+    free(timeline->schedule);
+    free(timeline->prediction);
+    free(timeline->worker);
+    *timeline = (ls_timeline){0};
+}
+
+double ls_timeline_predicted_us(const ls_timeline *timeline) {
+    double most = (double)NAN;
+    for (int p = 0; timeline->prediction && p < timeline->pipelines; p++)
+        if (!(timeline->prediction[p].seconds * 1e6 <= most)) most = timeline->prediction[p].seconds * 1e6;
+    return most;
+}

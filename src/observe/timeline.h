@@ -1,0 +1,80 @@
+/* timeline.h: one step of a run as its trace tells it: who worked, who waited, and what the schedule promised.
+ *
+ *     |<------------------------------- step ------------------------------->|
+ *           |<------------ work ------------>|
+ *           [F0][F1] wait [B0]  wait [B1]  [finish][optimizer][publish]
+ *
+ * `Work` is the time from the first action of any worker to the last one's end. A worker's part of it is
+ *
+ *   busy      inside its actions, less the waiting in there
+ *   waiting   inside its actions, for workers that share layers with it (tp) or for weights (zero 3)
+ *   bubble    outside its actions: for want of input from other stages, or because it has nothing left to do
+ *
+ * The prediction is a simulation (parallel/simulate.h) of the lists of actions that were run, each action with its mean
+ * duration in this step on this stage, times the size of its micro-batch, the same on all stages; sends take no time.
+ * So measured less predicted bubble is what handing over and unevenness cost.
+ *
+ * Workers are those of a mesh (parallel/layout.h): with W workers on P stages, worker r is on stage r / (W/P), and
+ * workers with equal r mod (W/P) form a pipeline. That is read off the trace: chunk g lies on stage g mod P. */
+#ifndef LS_OBSERVE_TIMELINE_H
+#define LS_OBSERVE_TIMELINE_H
+
+#include <stdio.h>
+
+#include "observe/trace_read.h"
+#include "parallel/simulate.h"
+
+/* Gradient reductions of one worker, in microseconds. */
+typedef struct ls_timeline_reductions {
+    int count;
+    uint64_t bytes;
+    double under_way;   /* at least one of them was */
+    double in_backward; /* of that: inside backward actions, less waits for them in there */
+    double exposed;     /* the worker waited for them */
+} ls_timeline_reductions;
+
+typedef struct ls_timeline_worker {
+    int stage, pipeline;
+    const ls_trace_span *spans; /* of the step; the trace's */
+    size_t count;
+    double begin_us, end_us;      /* of its step */
+    double us[LS_MARK_KINDS];     /* in all, of spans of each kind */
+    double waiting_us;            /* inside its actions */
+    double busy, waiting, bubble; /* parts of work; their sum is 1 */
+    double predicted_bubble;      /* NaN without a prediction */
+    ls_timeline_reductions reductions;
+} ls_timeline_worker;
+
+typedef struct ls_timeline {
+    int64_t step, first_step, last_step; /* the last two: of whole steps in the trace */
+    uint64_t dropped_events;
+    int workers, stages, pipelines, chunks; /* chunks of a stage */
+    int dp, tp;                             /* 0: not known */
+    double begin_us, end_us, work_begin_us, work_end_us;
+    ls_timeline_worker *worker;
+    /* By pipeline; NULL where there is no prediction, and the reason then. */
+    ls_schedule *schedule;
+    ls_simulation *prediction;
+    char no_prediction[LS_MESSAGE_MAX];
+} ls_timeline;
+
+/* Step `step` of the trace, or the middle one of those that are whole (0). The trace must outlive the timeline.
+ * LS_ERR_INPUT where the step is not in the trace, or is no step that workers of one run can have made. After a failure
+ * there is nothing to free. */
+ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t step, ls_timeline *out);
+void ls_timeline_free(ls_timeline *timeline);
+/* Says that dp × tp workers are on each stage; ignored where there are not so many. */
+void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp);
+
+double ls_timeline_predicted_us(const ls_timeline *timeline); /* of work, of the slowest pipeline; NaN: none */
+
+/* The prediction of the first pipeline, then a lane for each worker. `title` is plain text, about the run. The caller
+ * looks whether `out` took everything. */
+void ls_timeline_svg(const ls_timeline *timeline, const char *title, FILE *out);
+
+/* Parts of ls_timeline_make(), which fail for want of memory alone. Schedule, prediction and predicted_bubble, or
+ * no_prediction (timeline_predict.c); the reductions of a worker (timeline_overlap.c). */
+ls_status ls_timeline_predict(ls_timeline *timeline);
+ls_status ls_timeline_measure_reductions(ls_timeline_worker *worker);
+
+#endif

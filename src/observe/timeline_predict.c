@@ -1,0 +1,203 @@
+/* timeline_predict.c: the lists of actions as they were run, given to the simulator with their mean durations.
+ *
+ * A duration is taken to be (mean of its action on its chunk) · (size of its micro-batch). The size is the median, over
+ * all stages, of what its actions took against their means: a stage that was held up once does not make it larger. */
+#include <stdlib.h>
+
+#include "observe/timeline.h"
+
+/* What the simulator is given; tables are [stages][chunks]. */
+typedef struct durations {
+    double *seconds[LS_ACTION_KINDS];
+    double *counts[LS_ACTION_KINDS];
+    double *share; /* by micro-batch */
+} durations;
+
+/* An action against the mean of its like. */
+typedef struct ratio {
+    int micro;
+    double value;
+} ratio;
+
+static const ls_timeline_worker *member(const ls_timeline *t, int pipeline, int stage) {
+    return &t->worker[stage * t->pipelines + pipeline];
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
+
+/* Every micro-batch has at least two actions on each stage; a number beyond that is no one's. */
+static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out) {
+    size_t most = 0;
+    for (int s = 0; s < t->stages; s++) {
+        const ls_timeline_worker *w = member(t, pipeline, s);
+        size_t actions = 0;
+        for (size_t i = 0; i < w->count; i++) {
+            if (!ls_mark_is_action(w->spans[i].mark)) continue;
+            actions++;
+            if (w->spans[i].micro >= out->micros) out->micros = w->spans[i].micro + 1;
+        }
+        if (actions > LS_SCHEDULE_UNITS_MAX) return ls_fail(LS_ERR_FAILED, "there are too many actions");
+        if (actions > most) most = actions;
+    }
+    if ((size_t)out->micros > most || (int64_t)out->stages * out->chunks > LS_SCHEDULE_UNITS_MAX / out->micros)
+        return ls_fail(LS_ERR_FAILED, "micro-batches are missing");
+    return LS_OK;
+}
+
+static ls_status fill_list(const ls_timeline *t, int pipeline, int stage, ls_schedule *out) {
+    const ls_timeline_worker *w = member(t, pipeline, stage);
+    ls_action *list = out->actions[stage] = calloc(w->count + 1, sizeof *list);
+    if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %zu actions", w->count);
+    for (size_t i = 0; i < w->count; i++) {
+        const ls_trace_span *span = &w->spans[i];
+        if (!ls_mark_is_action(span->mark)) continue;
+        ls_action_kind kind = (ls_action_kind)span->mark;
+        bool apart = kind == LS_ACTION_BACKWARD_INPUT || kind == LS_ACTION_BACKWARD_WEIGHTS;
+        list[out->count[stage]++] = (ls_action){.kind = kind,
+                                                .chunk = (int)(span->n / t->stages),
+                                                .micro = span->micro,
+                                                .slot = span->micro,
+                                                .kept = apart ? span->micro : -1};
+    }
+    return LS_OK;
+}
+
+/* A slot for every micro-batch: which ones were used does not matter for time. */
+static ls_status read_lists(const ls_timeline *t, int pipeline, ls_schedule *out) {
+    size_t chunks = (size_t)t->stages * (size_t)t->chunks;
+    *out = (ls_schedule){.kind = LS_SCHEDULE_1F1B, .stages = t->stages, .chunks = t->chunks};
+    LS_TRY(size_lists(t, pipeline, out));
+    out->count = calloc((size_t)t->stages, sizeof *out->count);
+    out->actions = calloc((size_t)t->stages, sizeof *out->actions);
+    out->slots = calloc(chunks, sizeof *out->slots);
+    out->kept = calloc(chunks, sizeof *out->kept);
+    if (!out->count || !out->actions || !out->slots || !out->kept)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d stages", t->stages);
+    for (size_t i = 0; i < chunks; i++) out->slots[i] = out->kept[i] = out->micros;
+    for (int s = 0; s < t->stages; s++) LS_TRY(fill_list(t, pipeline, s, out));
+    return LS_OK;
+}
+
+/* ---- durations --------------------------------------------------------------------------------------------------- */
+
+static ls_status make_durations(const ls_schedule *s, durations *d) {
+    size_t chunks = (size_t)s->stages * (size_t)s->chunks, micros = (size_t)s->micros;
+    double *numbers = calloc(2 * LS_ACTION_KINDS * chunks + micros, sizeof *numbers);
+    if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory for the durations of %d stages", s->stages);
+    for (size_t kind = 0; kind < LS_ACTION_KINDS; kind++) {
+        d->seconds[kind] = numbers + 2 * kind * chunks;
+        d->counts[kind] = d->seconds[kind] + chunks;
+    }
+    d->share = numbers + 2 * LS_ACTION_KINDS * chunks;
+    return LS_OK;
+}
+
+static size_t place(const ls_timeline *t, int stage, const ls_trace_span *span) {
+    return (size_t)stage * (size_t)t->chunks + (size_t)(span->n / t->stages);
+}
+
+static double seconds_of(const ls_trace_span *span) { return (span->end_us - span->begin_us) * 1e-6; }
+
+static void take_means(const ls_timeline *t, int pipeline, durations *d) {
+    for (int s = 0; s < t->stages; s++) {
+        const ls_timeline_worker *w = member(t, pipeline, s);
+        for (size_t i = 0; i < w->count; i++) {
+            const ls_trace_span *span = &w->spans[i];
+            if (!ls_mark_is_action(span->mark)) continue;
+            d->seconds[span->mark][place(t, s, span)] += seconds_of(span);
+            d->counts[span->mark][place(t, s, span)] += 1;
+        }
+    }
+    size_t chunks = (size_t)t->stages * (size_t)t->chunks;
+    for (int kind = 0; kind < LS_ACTION_KINDS; kind++)
+        for (size_t i = 0; i < chunks; i++)
+            if (d->counts[kind][i] > 0) d->seconds[kind][i] /= d->counts[kind][i];
+}
+
+static int compare_ratios(const void *a, const void *b) {
+    const ratio *x = a, *y = b;
+    if (x->micro != y->micro) return x->micro < y->micro ? -1 : 1;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+static size_t list_ratios(const ls_timeline *t, int pipeline, const durations *d, ratio *out) {
+    size_t count = 0;
+    for (int s = 0; s < t->stages; s++) {
+        const ls_timeline_worker *w = member(t, pipeline, s);
+        for (size_t i = 0; i < w->count; i++) {
+            const ls_trace_span *span = &w->spans[i];
+            double mean = ls_mark_is_action(span->mark) ? d->seconds[span->mark][place(t, s, span)] : 0;
+            if (mean > 0) out[count++] = (ratio){span->micro, seconds_of(span) / mean};
+        }
+    }
+    return count;
+}
+
+/* Shares whose mean is 1, so that the time in all stays what it was. */
+static ls_status take_shares(const ls_timeline *t, int pipeline, const ls_schedule *schedule, durations *d) {
+    size_t room = 1, count;
+    double sum = 0;
+    for (int s = 0; s < schedule->stages; s++) room += (size_t)schedule->count[s];
+    ratio *ratios = malloc(room * sizeof *ratios);
+    if (!ratios) return ls_fail(LS_ERR_RESOURCE, "out of memory for the sizes of %d micro-batches", schedule->micros);
+    count = list_ratios(t, pipeline, d, ratios);
+    if (count > 0) qsort(ratios, count, sizeof *ratios, compare_ratios);
+    for (size_t at = 0, end; at < count; at = end) {
+        for (end = at + 1; end < count && ratios[end].micro == ratios[at].micro;) end++;
+        sum += d->share[ratios[at].micro] = ratios[at + (end - at) / 2].value;
+    }
+    for (int m = 0; m < schedule->micros; m++) d->share[m] = sum > 0 ? d->share[m] * schedule->micros / sum : 1;
+    free(ratios);
+    return LS_OK;
+}
+
+static ls_status predict_one(const ls_timeline *t, int pipeline, ls_schedule *schedule, ls_simulation *simulation) {
+    durations d = {0};
+    ls_status status;
+    LS_TRY(read_lists(t, pipeline, schedule));
+    LS_TRY(make_durations(schedule, &d));
+    take_means(t, pipeline, &d);
+    LS_TRY_OUT(take_shares(t, pipeline, schedule, &d));
+    ls_simulate_costs costs = {.micro_share = d.share};
+    for (int kind = 0; kind < LS_ACTION_KINDS; kind++) costs.seconds[kind] = d.seconds[kind];
+    status = ls_simulate(schedule, &costs, simulation);
+out:
+    free(d.seconds[0]);
+    return status;
+}
+
+/* ---- all pipelines ----------------------------------------------------------------------------------------------- */
+
+static void give_up(ls_timeline *t) {
+    snprintf(t->no_prediction, sizeof t->no_prediction, "%s", ls_status_message());
+    for (int p = 0; p < t->pipelines; p++) {
+        ls_schedule_free(&t->schedule[p]);
+        ls_simulation_free(&t->prediction[p]);
+    }
+    free(t->schedule);
+    free(t->prediction);
+    t->schedule = NULL;
+    t->prediction = NULL;
+}
+
+ls_status ls_timeline_predict(ls_timeline *t) {
+    t->schedule = calloc((size_t)t->pipelines, sizeof *t->schedule);
+    t->prediction = calloc((size_t)t->pipelines, sizeof *t->prediction);
+    if (!t->schedule || !t->prediction)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %d predictions", t->pipelines);
+    double longest = 0;
+    for (int p = 0; p < t->pipelines; p++) {
+        ls_status status = predict_one(t, p, &t->schedule[p], &t->prediction[p]);
+        if (status == LS_ERR_RESOURCE) return status;
+        if (status != LS_OK) {
+            give_up(t);
+            return LS_OK;
+        }
+        if (t->prediction[p].seconds > longest) longest = t->prediction[p].seconds;
+    }
+    for (int r = 0; r < t->workers; r++) {
+        ls_timeline_worker *w = &t->worker[r];
+        w->predicted_bubble = longest > 0 ? 1 - t->prediction[w->pipeline].busy[w->stage] / longest : 0;
+    }
+    return LS_OK;
+}

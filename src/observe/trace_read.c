@@ -1,0 +1,292 @@
+/* trace_read.c: the events of a trace, one after the other, so that no more than one of them is in memory as JSON. */
+#include "observe/trace_read.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "parallel/layout.h"
+
+static const size_t FILE_MAX = (size_t)2 << 30;
+static const double TIME_MAX_US = 1e15; /* thirty years: microseconds are exact to a quarter */
+
+typedef struct reader {
+    const char *source, *text;
+    size_t bytes, at;
+    size_t event_at; /* of the event being read */
+    ls_trace *trace;
+    size_t room;
+    /* The first half of a pair, which its second half follows at once. */
+    bool has_open, open_is_wanted;
+    char open_id[64];
+    ls_trace_span open;
+} reader;
+
+static ls_status refuse(const reader *r, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%s: the event at byte %zu %s; this is no trace of lockstep", r->source, r->event_at,
+                   what);
+}
+
+static ls_status refuse_field(const reader *r, ls_status status) {
+    return ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
+}
+
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
+
+static ls_status time_field(const reader *r, const json_t *event, const char *key, double *out) {
+    ls_status status = ls_json_get_f64(event, key, out);
+    if (status != LS_OK) return refuse_field(r, status);
+    if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse(r, "has a time out of range");
+    return LS_OK;
+}
+
+static ls_status worker_field(const reader *r, const json_t *event, int *out) {
+    int64_t pid;
+    ls_status status = ls_json_get_i64(event, "pid", &pid);
+    if (status != LS_OK) return refuse_field(r, status);
+    if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse(r, "is of a worker that cannot be");
+    *out = (int)pid;
+    if (*out >= r->trace->workers) r->trace->workers = *out + 1;
+    return LS_OK;
+}
+
+static const char *text_field(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *category, *name;
+    ls_mark mark;
+} names[] = {
+    {"stage", "forward", LS_MARK_FORWARD},
+    {"stage", "backward", LS_MARK_BACKWARD},
+    {"stage", "backward-input", LS_MARK_BACKWARD_INPUT},
+    {"stage", "backward-weights", LS_MARK_BACKWARD_WEIGHTS},
+    {"stage", "finish reductions", LS_MARK_FINISH},
+    {"stage", "optimizer", LS_MARK_OPTIMIZER},
+    {"stage", "publish", LS_MARK_PUBLISH},
+    {"comm", "wait", LS_MARK_WAIT},
+    {"train", "step", LS_MARK_STEP},
+};
+
+static ls_mark mark_of(const json_t *event) {
+    const char *category = text_field(event, "cat"), *name = text_field(event, "name");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].category, category) == 0 && strcmp(names[i].name, name) == 0) return names[i].mark;
+    return LS_MARK_KINDS;
+}
+
+static bool is_sum(const char *operation) {
+    return strcmp(operation, "reduce_scatter") == 0 || strcmp(operation, "all_reduce") == 0;
+}
+
+static bool is_reduction(const json_t *event) {
+    return strcmp(text_field(event, "cat"), "comm") == 0 && is_sum(text_field(event, "name")) &&
+           strcmp(text_field(json_object_get(event, "args"), "of"), "dp") == 0;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+static ls_status keep(reader *r, const ls_trace_span *span) {
+    ls_trace *t = r->trace;
+    if (t->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 1024;
+        ls_trace_span *spans = realloc(t->spans, room * sizeof *spans);
+        if (!spans) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu spans of %s", room, r->source);
+        t->spans = spans;
+        r->room = room;
+    }
+    t->spans[t->count++] = *span;
+    return LS_OK;
+}
+
+/* An event is recorded when it ends, and the oldest go first: what is left is whole from the first end on. */
+static void note_end(reader *r, int worker, double end_us) {
+    double *from = &r->trace->complete_from[worker];
+    if (end_us < *from) *from = end_us;
+}
+
+static ls_status read_action(const reader *r, const json_t *args, ls_trace_span *span) {
+    int64_t micro;
+    ls_status status = ls_json_get_i64(args, "micro", &micro);
+    if (status != LS_OK) return refuse_field(r, status);
+    if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse(r, "has a chunk that cannot be");
+    if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse(r, "has a micro-batch that cannot be");
+    span->micro = (int)micro;
+    return LS_OK;
+}
+
+static ls_status read_span(reader *r, const json_t *event) {
+    ls_trace_span span = {.mark = mark_of(event)};
+    double dur;
+    LS_TRY(worker_field(r, event, &span.worker));
+    LS_TRY(time_field(r, event, "ts", &span.begin_us));
+    LS_TRY(time_field(r, event, "dur", &dur));
+    span.end_us = span.begin_us + dur;
+    note_end(r, span.worker, span.end_us);
+    if (span.mark == LS_MARK_KINDS) return LS_OK;
+    const json_t *args = json_object_get(event, "args");
+    ls_status status = ls_json_get_i64(args, "n", &span.n);
+    if (status != LS_OK) return refuse_field(r, status);
+    if (ls_mark_is_action(span.mark)) LS_TRY(read_action(r, args, &span));
+    span.for_sum = span.mark == LS_MARK_WAIT && is_sum(text_field(args, "of"));
+    return keep(r, &span);
+}
+
+static ls_status read_begin(reader *r, const json_t *event) {
+    ls_trace_span *open = &r->open;
+    if (r->has_open) return refuse(r, "begins a pair inside another one");
+    *open = (ls_trace_span){.mark = LS_MARK_REDUCTION};
+    LS_TRY(worker_field(r, event, &open->worker));
+    LS_TRY(time_field(r, event, "ts", &open->begin_us));
+    r->open_is_wanted = is_reduction(event);
+    if (r->open_is_wanted) {
+        ls_status status = ls_json_get_i64(json_object_get(event, "args"), "n", &open->n);
+        if (status != LS_OK) return refuse_field(r, status);
+        if (open->n < 0) return refuse(r, "moves less than nothing");
+    }
+    snprintf(r->open_id, sizeof r->open_id, "%s", text_field(event, "id"));
+    r->has_open = true;
+    return LS_OK;
+}
+
+static ls_status read_end(reader *r, const json_t *event) {
+    int worker = 0;
+    if (!r->has_open || strcmp(text_field(event, "id"), r->open_id) != 0) return refuse(r, "ends no pair");
+    LS_TRY(worker_field(r, event, &worker));
+    LS_TRY(time_field(r, event, "ts", &r->open.end_us));
+    if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse(r, "ends before its beginning");
+    note_end(r, worker, r->open.end_us);
+    r->has_open = false;
+    return r->open_is_wanted ? keep(r, &r->open) : LS_OK;
+}
+
+static ls_status read_meta(reader *r, const json_t *event) {
+    int worker = 0;
+    int64_t dropped;
+    LS_TRY(worker_field(r, event, &worker));
+    if (strcmp(text_field(event, "name"), "dropped_events") != 0) return LS_OK;
+    ls_status status = ls_json_get_i64(json_object_get(event, "args"), "dropped", &dropped);
+    if (status != LS_OK) return refuse_field(r, status);
+    if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX) return refuse(r, "lost a number of events that cannot be");
+    if (__builtin_add_overflow(r->trace->dropped[worker], (uint64_t)dropped, &r->trace->dropped[worker]) ||
+        __builtin_add_overflow(r->trace->dropped_events, (uint64_t)dropped, &r->trace->dropped_events))
+        return refuse(r, "lost a number of events that cannot be");
+    return LS_OK;
+}
+
+static ls_status read_event(reader *r, const json_t *event) {
+    const char *type = text_field(event, "ph");
+    if (r->has_open && strcmp(type, "e") != 0) return refuse(r, "stands between the two of a pair");
+    if (strcmp(type, "X") == 0) return read_span(r, event);
+    if (strcmp(type, "b") == 0) return read_begin(r, event);
+    if (strcmp(type, "e") == 0) return read_end(r, event);
+    if (strcmp(type, "M") == 0) return read_meta(r, event);
+    return refuse(r, "has a type that lockstep does not write");
+}
+
+/* ---- the array --------------------------------------------------------------------------------------------------- */
+
+static char next_char(reader *r) {
+    while (r->at < r->bytes && strchr(" \t\r\n", r->text[r->at]) && r->text[r->at]) r->at++;
+    return r->at < r->bytes ? r->text[r->at] : '\0';
+}
+
+static ls_status parse_event(reader *r) {
+    json_error_t error;
+    r->event_at = r->at;
+    if (next_char(r) != '{') return refuse(r, "is no object");
+    json_t *event = json_loadb(r->text + r->at, r->bytes - r->at, JSON_DISABLE_EOF_CHECK, &error);
+    if (!event && json_error_code(&error) == json_error_out_of_memory)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for an event of %s", r->source);
+    if (!event) return ls_fail(LS_ERR_INPUT, "%s: byte %zu: %s", r->source, r->at + (size_t)error.position, error.text);
+    r->at += (size_t)error.position;
+    ls_status status = read_event(r, event);
+    json_decref(event);
+    return status;
+}
+
+static ls_status parse_array(reader *r) {
+    if (next_char(r) != '[') return ls_fail(LS_ERR_INPUT, "%s is no trace: it must be an array of events", r->source);
+    r->at++;
+    for (bool first = true; next_char(r) != ']'; first = false) {
+        if (!first && next_char(r) != ',')
+            return ls_fail(LS_ERR_INPUT,
+                           "%s: byte %zu: a comma or the end of the array is missing; the file is damaged", r->source,
+                           r->at);
+        if (!first) r->at++;
+        (void)next_char(r);
+        LS_TRY(parse_event(r));
+    }
+    r->at++;
+    r->event_at = r->at;
+    if (r->has_open) return refuse(r, "is missing: a pair has no end");
+    if (next_char(r) || r->at < r->bytes)
+        return ls_fail(LS_ERR_INPUT, "%s: byte %zu: something is behind the end of the trace", r->source, r->at);
+    return LS_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+    const ls_trace_span *x = a, *y = b;
+    if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
+    if (x->begin_us != y->begin_us) return x->begin_us < y->begin_us ? -1 : 1;
+    if (x->end_us != y->end_us) return x->end_us > y->end_us ? -1 : 1;
+    return (x->mark < y->mark) - (x->mark > y->mark);
+}
+
+static void sort(ls_trace *t) {
+    if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare);
+    size_t at = 0;
+    for (int w = 0; w <= t->workers; w++) {
+        while (at < t->count && t->spans[at].worker < w) at++;
+        t->first[w] = at;
+    }
+    for (int w = 0; w < t->workers; w++)
+        if (t->dropped[w] == 0) t->complete_from[w] = -HUGE_VAL;
+}
+
+ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out) {
+    reader r = {.source = source, .text = text, .bytes = bytes, .trace = out};
+    ls_status status;
+    *out = (ls_trace){.first = calloc(LS_WORKERS_MAX + 1, sizeof *out->first),
+                      .dropped = calloc(LS_WORKERS_MAX, sizeof *out->dropped),
+                      .complete_from = malloc(LS_WORKERS_MAX * sizeof *out->complete_from)};
+    if (!out->first || !out->dropped || !out->complete_from) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a trace");
+        goto out;
+    }
+    for (int w = 0; w < LS_WORKERS_MAX; w++) out->complete_from[w] = HUGE_VAL;
+    LS_TRY_OUT(parse_array(&r));
+    sort(out);
+    return LS_OK;
+out:
+    ls_trace_free(out);
+    return status;
+}
+
+ls_status ls_trace_open(const char *path, ls_trace *out) {
+    char *text = NULL;
+    size_t bytes = 0;
+    *out = (ls_trace){0};
+    LS_TRY(ls_file_read(path, FILE_MAX, &text, &bytes));
+    ls_status status = ls_trace_parse(path, text, bytes, out);
+    free(text);
+    return status;
+}
+
+void ls_trace_free(ls_trace *trace) {
+    if (!trace) return;
+    free(trace->spans);
+    free(trace->first);
+    free(trace->dropped);
+    free(trace->complete_from);
+    *trace = (ls_trace){0};
+}

@@ -1,0 +1,56 @@
+/* trace_read.h: a trace file, as far as it tells of training: what each worker did when.
+ *
+ * The file is untrusted: numbers are checked, memory is bounded by its size, and an event that is wrong is named by its
+ * place. Events of other kinds are passed over. */
+#ifndef LS_OBSERVE_TRACE_READ_H
+#define LS_OBSERVE_TRACE_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "parallel/schedule.h"
+
+typedef enum ls_mark {
+    LS_MARK_FORWARD = LS_ACTION_FORWARD, /* the actions of a schedule come first, with its numbers */
+    LS_MARK_BACKWARD = LS_ACTION_BACKWARD,
+    LS_MARK_BACKWARD_INPUT = LS_ACTION_BACKWARD_INPUT,
+    LS_MARK_BACKWARD_WEIGHTS = LS_ACTION_BACKWARD_WEIGHTS,
+    LS_MARK_FINISH = LS_ACTION_KINDS, /* the end of gradient reductions is waited for */
+    LS_MARK_OPTIMIZER,
+    LS_MARK_PUBLISH,   /* of new weights */
+    LS_MARK_WAIT,      /* for whatever message or collective */
+    LS_MARK_REDUCTION, /* of gradients, over dp: from its start to its end, beside other work */
+    LS_MARK_STEP,
+    LS_MARK_KINDS
+} ls_mark;
+
+typedef struct ls_trace_span {
+    double begin_us, end_us;
+    int64_t n; /* of an action: its chunk of the model; of a wait or a reduction: bytes; of a step: its number */
+    int micro; /* of an action */
+    int worker;
+    ls_mark mark;
+    bool for_sum; /* a wait for a sum of any kind */
+} ls_trace_span;
+
+static inline bool ls_mark_is_action(ls_mark mark) { return (int)mark < LS_ACTION_KINDS; }
+
+/* Spans in the order of workers, then of time, an outer one before those inside it. */
+typedef struct ls_trace {
+    int workers;
+    size_t count;
+    ls_trace_span *spans;
+    size_t *first;           /* by worker, and `workers`: where its spans begin */
+    uint64_t *dropped;       /* by worker: events that its memory did not hold */
+    double *complete_from;   /* by worker, us: nothing that began later is missing */
+    uint64_t dropped_events; /* of all workers */
+} ls_trace;
+
+/* `source` names the text in messages. LS_ERR_INPUT for what is no trace. After a failure there is nothing to free. */
+ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out);
+ls_status ls_trace_open(const char *path, ls_trace *out);
+void ls_trace_free(ls_trace *trace);
+
+#endif
