@@ -138,7 +138,7 @@ demo-run: all
 
 # Deliberate errors in a copy of the sources: the tests must fail.
 test-mutations:
-	@tools/setup test
+	@tools/setup parity
 	@tests/mutations/run $(MUTATIONS)
 
 verify-all:
