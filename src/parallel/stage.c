@@ -132,6 +132,7 @@ static ls_status make_chunks(ls_stage *stage) {
     if (train)
         LS_TRY(ls_schedule_make(layout->schedule, layout->pp, layout->virtual_stages, stage->micros.count,
                                 &stage->schedule));
+    if (train) LS_TRY(ls_schedule_check(&stage->schedule));
     if (train && layout->pp > 1) LS_TRY(ls_schedule_buffers(&stage->schedule, &buffers));
     for (int c = 0; c < stage->nchunks; c++) LS_TRY(make_chunk(stage, c));
     LS_TRY(make_ring(&stage->forward, layout->pp > 1 ? buffers : 0));
