@@ -110,7 +110,7 @@ static void a_lost_worker_holds_nobody_up(void **state) {
     shared->bring[1] = LS_ERR_INPUT;
     uint64_t begin = ls_clock_ns();
     assert_int_not_equal(run(agree), LS_OK);
-    assert_true(ls_clock_ns() - begin < 3000000000u);
+    assert_true(ls_clock_ns() - begin < 10000000000u); /* the timeout is twice that */
     assert_int_equal(shared->got[1], LS_ERR_INPUT);
     assert_string_equal(shared->message[1], "trouble number 1");
     assert_int_not_equal(shared->got[0], LS_OK);
