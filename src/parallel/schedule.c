@@ -108,13 +108,10 @@ static int slot_give(slot_set *set, int micro) {
     return slot;
 }
 
-static void assign_action(const ls_schedule *s, ls_action *a, slot_set *slots, slot_set *kept) {
+static void assign_action(ls_action *a, slot_set *slots, slot_set *kept) {
     a->kept = -1;
     switch (a->kind) {
-    case LS_ACTION_FORWARD:
-        a->slot = slot_take(slots, a->micro);
-        if (s->forward_only) slot_give(slots, a->micro);
-        break;
+    case LS_ACTION_FORWARD: a->slot = slot_take(slots, a->micro); break;
     case LS_ACTION_BACKWARD: a->slot = slot_give(slots, a->micro); break;
     case LS_ACTION_BACKWARD_INPUT:
         a->slot = slots->of[a->micro];
@@ -139,7 +136,7 @@ static ls_status assign_slots(ls_schedule *s) {
         slot_set slots = {.taken = taken, .of = of}, kept = {.taken = taken + micros, .of = of + micros};
         for (int j = 0; j < s->count[stage]; j++) {
             ls_action *a = &s->actions[stage][j];
-            if (a->chunk == chunk) assign_action(s, a, &slots, &kept);
+            if (a->chunk == chunk) assign_action(a, &slots, &kept);
         }
         s->slots[i] = slots.most;
         s->kept[i] = kept.most;
@@ -152,20 +149,6 @@ out:
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static ls_status make(ls_schedule sizes, int actions_each, ls_schedule *out) {
-    *out = (ls_schedule){0};
-    LS_TRY(check_sizes(sizes.stages, sizes.chunks, sizes.micros));
-    ls_status status;
-    LS_TRY_OUT(allocate(&sizes, actions_each));
-    LS_TRY_OUT(ls_schedule_order(&sizes));
-    LS_TRY_OUT(assign_slots(&sizes));
-    *out = sizes;
-    return LS_OK;
-out:
-    ls_schedule_free(&sizes);
-    return status;
-}
-
 ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out) {
     *out = (ls_schedule){0};
     if ((int)kind < 0 || kind >= LS_SCHEDULE_KINDS)
@@ -174,15 +157,15 @@ ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int mi
         return ls_fail(LS_ERR_INPUT,
                        "the schedule %s with %d chunks on a stage; only interleaved has several: choose it, or 1 chunk",
                        kind_names[kind], chunks);
-    ls_schedule sizes = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};
-    return make(sizes, kind == LS_SCHEDULE_ZERO_BUBBLE ? 3 : 2, out);
-}
-
-ls_status ls_schedule_forward(int stages, int chunks, int micros, ls_schedule *out) {
-    ls_schedule sizes = {.kind = chunks > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_GPIPE,
-                         .stages = stages,
-                         .chunks = chunks,
-                         .micros = micros,
-                         .forward_only = true};
-    return make(sizes, 1, out);
+    LS_TRY(check_sizes(stages, chunks, micros));
+    ls_schedule s = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};
+    ls_status status;
+    LS_TRY_OUT(allocate(&s, kind == LS_SCHEDULE_ZERO_BUBBLE ? 3 : 2));
+    LS_TRY_OUT(ls_schedule_order(&s));
+    LS_TRY_OUT(assign_slots(&s));
+    *out = s;
+    return LS_OK;
+out:
+    ls_schedule_free(&s);
+    return status;
 }

@@ -50,7 +50,6 @@ typedef struct ls_schedule {
     ls_schedule_kind kind;
     int stages, chunks; /* chunks of one stage */
     int micros;
-    bool forward_only;   /* for evaluation: no backward actions, and a slot is free again after its action */
     int *count;          /* by stage: actions */
     ls_action **actions; /* by stage */
     int *slots, *kept;   /* [stages][chunks]: how many there are */
@@ -65,9 +64,6 @@ ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out);
  * in turn. After a failure there is nothing to free. */
 enum { LS_SCHEDULE_UNITS_MAX = 1 << 22 };
 ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out);
-/* Forward alone, one slot a chunk: for evaluation. All micro-batches in turn; with several chunks in the order of
- * interleaved, which is then the kind (otherwise gpipe). */
-ls_status ls_schedule_forward(int stages, int chunks, int micros, ls_schedule *out);
 void ls_schedule_free(ls_schedule *schedule);
 
 static inline int ls_schedule_slots(const ls_schedule *schedule, int stage, int chunk) {

@@ -31,12 +31,12 @@ static bool holds(const int *slots, int count, int at, int content) {
     return at >= 0 && at < count && slots[at] == content;
 }
 
-static const char *take_forward(chunk_state *c, const ls_action *a, bool forward_only) {
+static const char *take_forward(chunk_state *c, const ls_action *a) {
     if (a->micro != c->forward) return "it is not the next one forward on its chunk";
     if (!holds(c->in_slot, c->slots, a->slot, FREE)) return "its slot is not free, or does not exist";
     if (a->kept != -1) return "it has no gradients to keep";
     c->forward++;
-    if (!forward_only) c->in_slot[a->slot] = a->micro;
+    c->in_slot[a->slot] = a->micro;
     return NULL;
 }
 
@@ -73,8 +73,7 @@ static const char *take(const ls_schedule *s, chunk_state *chunks, const ls_acti
     if (a->chunk < 0 || a->chunk >= s->chunks) return "the stage has no such chunk";
     if (a->micro < 0 || a->micro >= s->micros) return "there is no such micro-batch";
     chunk_state *c = &chunks[a->chunk];
-    if (a->kind == LS_ACTION_FORWARD) return take_forward(c, a, s->forward_only);
-    if (s->forward_only) return "the schedule is for forward alone";
+    if (a->kind == LS_ACTION_FORWARD) return take_forward(c, a);
     return a->kind == LS_ACTION_BACKWARD_WEIGHTS ? take_weights(c, a) : take_backward(c, a);
 }
 
@@ -83,10 +82,9 @@ static ls_status walk_list(const ls_schedule *s, int stage, chunk_state *chunks)
         const char *reason = take(s, chunks, &s->actions[stage][i]);
         if (reason) return refuse(s, stage, i, reason);
     }
-    int back = s->forward_only ? 0 : s->micros;
     for (int k = 0; k < s->chunks; k++) {
         const chunk_state *c = &chunks[k];
-        if (c->forward == s->micros && c->backward == back && c->weights == back) continue;
+        if (c->forward == s->micros && c->backward == s->micros && c->weights == s->micros) continue;
         return ls_fail(
             LS_ERR_FAILED,
             "pipeline schedule: after all %d actions of stage %d, chunk %d has been forward with %d, backward "

@@ -72,7 +72,7 @@ static void set_limits(course *c) {
         int behind = s->stages - i - 1;
         stage->ahead = behind + 1;
         stage->held = INT_MAX;
-        if (s->forward_only || s->kind == LS_SCHEDULE_GPIPE)
+        if (s->kind == LS_SCHEDULE_GPIPE)
             stage->ahead = INT_MAX;
         else if (s->kind == LS_SCHEDULE_NAIVE)
             stage->ahead = 1;
@@ -106,7 +106,7 @@ static bool choose(const course *c, int i, ls_action *out) {
         *out = unit_action(c->s, LS_ACTION_FORWARD, stage->forwards);
         if (forward_ready(c, i, out)) return true;
     }
-    if (!c->s->forward_only && stage->backwards < c->units) {
+    if (stage->backwards < c->units) {
         *out = unit_action(c->s, c->split ? LS_ACTION_BACKWARD_INPUT : LS_ACTION_BACKWARD, stage->backwards);
         if (backward_ready(c, i, out)) return true;
     }
@@ -167,11 +167,10 @@ static void run(course *c) {
 }
 
 static bool is_complete(const course *c) {
-    int back = c->s->forward_only ? 0 : c->units;
     for (int i = 0; i < c->s->stages; i++) {
         const stage_course *stage = &c->stage[i];
-        if (stage->forwards != c->units || stage->backwards != back) return false;
-        if (c->split && stage->weights != back) return false;
+        if (stage->forwards != c->units || stage->backwards != c->units) return false;
+        if (c->split && stage->weights != c->units) return false;
     }
     return true;
 }

@@ -4,7 +4,7 @@
 
 #include "parallel/schedule.h"
 
-/* Fills count and actions, which have room for all of them, but for the slots; from kind, sizes and forward_only. */
+/* Fills count and actions, which have room for all of them, but for the slots; from kind and sizes. */
 ls_status ls_schedule_order(ls_schedule *schedule);
 
 /* Called with each action once, after those of other stages that it waits for. */

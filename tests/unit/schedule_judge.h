@@ -41,11 +41,10 @@ static bool find_places(const ls_schedule *s) {
 static int last_place(int g, int m) { return place[W][g][m] >= 0 ? place[W][g][m] : place[B][g][m]; }
 static int back_place(int g, int m) { return place[I][g][m] >= 0 ? place[I][g][m] : place[B][g][m]; }
 
-static bool order_is_good(const ls_schedule *s, int g, int m) {
+static bool order_is_good(int g, int m) {
     if (place[F][g][m] < 0) return false;
     if (m > 0 && place[F][g][m] < place[F][g][m - 1]) return false;
     bool whole = place[B][g][m] >= 0, input = place[I][g][m] >= 0, weights = place[W][g][m] >= 0;
-    if (s->forward_only) return !whole && !input && !weights;
     if (whole ? input || weights : !input || !weights) return false;
     if (place[F][g][m] > back_place(g, m) || back_place(g, m) > last_place(g, m)) return false;
     return m == 0 || (back_place(g, m) > back_place(g, m - 1) && last_place(g, m) > last_place(g, m - 1));
@@ -56,7 +55,6 @@ static bool slots_are_good(const ls_schedule *s, int g, int m) {
         kept = ls_schedule_kept(s, stage, g / s->stages);
     const ls_action *list = s->actions[stage], *first = &list[place[F][g][m]];
     if (first->slot < 0 || first->slot >= slots || first->kept != -1) return false;
-    if (s->forward_only) return true;
     const ls_action *back = &list[back_place(g, m)], *last = &list[last_place(g, m)];
     if (back->slot != first->slot || last->slot != first->slot) return false;
     if (back == last ? back->kept != -1 : back->kept < 0 || back->kept >= kept || last->kept != back->kept)
@@ -94,7 +92,7 @@ static bool judge(const ls_schedule *s) {
     if (!find_places(s)) return false;
     for (int g = 0; g < s->stages * s->chunks; g++)
         for (int m = 0; m < s->micros; m++)
-            if (!order_is_good(s, g, m)) return false;
+            if (!order_is_good(g, m)) return false;
     for (int g = 0; g < s->stages * s->chunks; g++)
         for (int m = 0; m < s->micros; m++)
             if (!slots_are_good(s, g, m)) return false;

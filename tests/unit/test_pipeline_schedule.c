@@ -71,28 +71,6 @@ static void test_naive_alternates(void **state) {
     ls_schedule_free(&s);
 }
 
-static void test_forward(void **state) {
-    (void)state;
-    for (int stages = 1; stages <= STAGES; stages++)
-        for (int chunks = 1; chunks <= CHUNKS; chunks++)
-            for (int micros = 1; micros <= MICROS; micros++) {
-                ls_schedule s;
-                assert_int_equal(ls_schedule_forward(stages, chunks, micros, &s), LS_OK);
-                assert_true(s.forward_only);
-                assert_int_equal(ls_schedule_check(&s), LS_OK);
-                assert_true(judge(&s));
-                for (int i = 0; i < stages * chunks; i++) {
-                    assert_int_equal(s.slots[i], 1);
-                    assert_int_equal(s.kept[i], 0);
-                }
-                assert_int_equal(s.count[0], chunks * micros);
-                /* Without the mark the backward actions are missing. */
-                s.forward_only = false;
-                assert_int_equal(ls_schedule_check(&s), LS_ERR_FAILED);
-                ls_schedule_free(&s);
-            }
-}
-
 static void test_large(void **state) {
     (void)state;
     for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
@@ -190,10 +168,6 @@ static void test_bad_input(void **state) {
         assert_int_equal(ls_schedule_check(&s), LS_ERR_FAILED);
         ls_schedule_free(&s);
     }
-    ls_schedule s;
-    assert_int_equal(ls_schedule_forward(0, 1, 1, &s), LS_ERR_INPUT);
-    assert_int_equal(ls_schedule_forward(1, 1, 0, &s), LS_ERR_INPUT);
-    assert_int_equal(ls_schedule_forward(1, -1, 1, &s), LS_ERR_INPUT);
     ls_schedule_free(NULL);
 }
 
@@ -215,10 +189,9 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grid),         cmocka_unit_test(test_naive_alternates),
-        cmocka_unit_test(test_forward),      cmocka_unit_test(test_large),
-        cmocka_unit_test(test_known_orders), cmocka_unit_test(test_known_slots),
-        cmocka_unit_test(test_bad_input),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_grid),         cmocka_unit_test(test_naive_alternates), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_known_orders), cmocka_unit_test(test_known_slots),      cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,12 +73,6 @@ static void test_broken_weights(void **state) {
     assert_true(judge(&s));
     assert_int_equal(ls_schedule_check(&s), LS_OK);
     ls_schedule_free(&s);
-
-    assert_int_equal(ls_schedule_forward(1, 1, 3, &s), LS_OK);
-    s.actions[0][1].kind = B;
-    s.actions[0][1].micro = 0;
-    check_refused(&s, "forward alone");
-    ls_schedule_free(&s);
 }
 
 static void test_broken_slots(void **state) {
