@@ -117,11 +117,11 @@ static ls_status read_file(ls_weights *weights, const char *path) {
     LS_TRY(type_of(header[1], &dtype));
     LS_TRY(shape_of(header, path, &shape, &padded));
     LS_TRY(ls_weights_begin(weights, &shape, 0));
-    int params = weights->param_count;
+    int params = weights->model->nparams;
     size_t unit = ls_dtype_bytes(dtype);
     LS_TRY(check_length(weights, LS_LLMC_HEADER_BYTES + ls_llmc_elem(weights->model, padded, params) * unit));
     for (int p = 0; p < params; p++) {
-        const ls_param *param = weights->params[p];
+        const ls_param *param = weights->model->params[p];
         weights->list[weights->count++] =
             (ls_stored){.param = p,
                         .rows = param->rows,

@@ -30,13 +30,13 @@ static void close_list(tensor_list *list) {
 }
 
 static ls_status open_list(ls_weights *weights, tensor_list *list) {
-    int count = weights->param_count;
+    int count = weights->model->nparams;
     size_t widest = 1;
     *list = (tensor_list){.weights = weights, .count = count};
     list->decls = calloc((size_t)count, sizeof *list->decls);
     list->shapes = calloc((size_t)count, sizeof *list->shapes);
     for (int i = 0; i < count && list->decls && list->shapes; i++) {
-        const ls_param *param = weights->params[i];
+        const ls_param *param = weights->model->params[i];
         list->shapes[i][0] = (int64_t)param->rows;
         list->shapes[i][1] = (int64_t)param->columns;
         list->decls[i] = (ls_safetensors_decl){.name = param->name,
@@ -61,7 +61,7 @@ static ls_status read_part(const tensor_list *list, const ls_param *param, size_
 
 static ls_status read_weights(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
     const tensor_list *list = ctx;
-    const ls_param *param = list->weights->params[tensor];
+    const ls_param *param = list->weights->model->params[tensor];
     size_t elem = byte_offset / sizeof(float), count = bytes / sizeof(float), columns = param->columns;
     float *out = host;
     while (count > 0) {

@@ -42,21 +42,9 @@ bool ls_path_is_folder(const char *path) {
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static ls_status list_params(ls_weights *weights) {
-    const ls_model *model = weights->model;
-    int count = ls_model_params(model);
-    weights->params = calloc((size_t)count, sizeof *weights->params);
-    if (!weights->params) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams; i++)
-            weights->params[weights->param_count++] = &model->blocks[b].param[i];
-    return LS_OK;
-}
-
 ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count) {
     LS_TRY(ls_model_create(shape, 1, &weights->model));
-    LS_TRY(list_params(weights));
-    if (count == 0) count = weights->param_count;
+    if (count == 0) count = weights->model->nparams;
     weights->list = calloc((size_t)count + 1, sizeof *weights->list);
     return weights->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
 }
@@ -78,7 +66,7 @@ ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *te
 
 /* Fills `first`; every row of every parameter must be there, and in order. */
 static ls_status index_list(ls_weights *weights) {
-    int params = weights->param_count, at = 0;
+    int params = weights->model->nparams, at = 0;
     weights->first = calloc((size_t)params + 1, sizeof *weights->first);
     if (!weights->first) return ls_fail(LS_ERR_RESOURCE, "out of memory for an index of %d tensors", params);
     for (int p = 0; p < params; p++) {
@@ -88,7 +76,7 @@ static ls_status index_list(ls_weights *weights) {
             assert(weights->list[at].first_row == row);
             row += weights->list[at].rows;
         }
-        assert(row == weights->params[p]->rows);
+        assert(row == weights->model->params[p]->rows);
     }
     assert(at == weights->count);
     weights->first[params] = at;
@@ -102,7 +90,6 @@ void ls_weights_close(ls_weights *weights) {
     ls_safetensors_close(weights->file);
     if (weights->fd >= 0) (void)close(weights->fd);
     ls_model_destroy(weights->model);
-    free(weights->params);
     free(weights->list);
     free(weights->first);
     free(weights->tokenizer);
@@ -227,7 +214,7 @@ const json_t *ls_weights_token_ids(const ls_weights *weights) { return weights->
 int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
 
 static ls_status check_param(const ls_weights *weights, const ls_param *param) {
-    const ls_param *own = (int)param->number < weights->param_count ? weights->params[param->number] : NULL;
+    const ls_param *own = ls_model_param(weights->model, (int)param->number);
     if (!own || strcmp(own->name, param->name) != 0)
         return ls_fail(LS_ERR_INPUT, "%s has no parameter '%s' in the place of this model's; the shapes differ",
                        weights->path, param->name);
@@ -284,21 +271,18 @@ static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t 
 }
 
 static ls_status check_count(const ls_weights *weights, const ls_model *model) {
-    int params = ls_model_params(model);
-    if (params == weights->param_count) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path,
-                   weights->param_count, params);
+    int own = weights->model->nparams;
+    if (model->nparams == own) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path, own,
+                   model->nparams);
 }
 
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx) {
     load l = {.weights = weights, .sink = sink, .ctx = ctx};
     LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams && status == LS_OK; i++) {
-            const ls_param *param = &model->blocks[b].param[i];
-            status = load_rows(&l, param, 0, param->rows);
-        }
+    for (int i = 0; i < model->nparams && status == LS_OK; i++)
+        status = load_rows(&l, model->params[i], 0, model->params[i]->rows);
     free(l.rows);
     return status;
 }
@@ -323,9 +307,7 @@ ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage) {
     ls_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams && status == LS_OK; i++)
-            status = load_needed(&l, &model->blocks[b].param[i], &pieces);
+    for (int i = 0; i < model->nparams && status == LS_OK; i++) status = load_needed(&l, model->params[i], &pieces);
     ls_pieces_fini(&pieces);
     free(l.rows);
     return status;

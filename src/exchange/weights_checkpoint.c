@@ -17,9 +17,9 @@ static ls_status read_shape(const ls_safetensors *file, ls_shape *shape) {
 }
 
 static ls_status add_tensors(ls_weights *weights) {
-    int params = weights->param_count;
+    int params = weights->model->nparams;
     for (int p = 0; p < params; p++) {
-        const ls_param *param = weights->params[p];
+        const ls_param *param = weights->model->params[p];
         const ls_safetensor *tensor;
         int64_t shape[2] = {(int64_t)param->rows, (int64_t)param->columns};
         int dims = param->kind == LS_PARAM_VECTOR ? 1 : 2;
