@@ -1,12 +1,12 @@
 /* bench_kernels_report.c: prints what `lockstep bench kernels` measured: a table and ratio lines for people and scripts
  * that look at lines, or one JSON object. */
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "cli/bench_comm.h"
 #include "cli/bench_kernels.h"
+#include "cli/print_json.h"
 #include "numerics/elementary.h"
 
 static double median_of(const double *values, int count) {
@@ -189,14 +189,10 @@ static json_t *machine_json(const ls_kbench_machine *machine, const ls_kbench_ro
 
 ls_status ls_kbench_print_json(const ls_kbench_machine *machine, const ls_kbench_rows *rows) {
     json_t *all = json_object(), *list = json_array();
-    ls_status status = LS_OK;
     int failed = put(all, "machine", machine_json(machine, rows));
     for (int i = 0; i < rows->count; i++) failed |= json_array_append_new(list, row_json(machine, &rows->row[i]));
     failed |= put(all, "rows", list);
-    if (failed)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
-    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
+    if (!failed) return ls_cli_print_json_lines(all);
     json_decref(all);
-    return status;
+    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
 }

@@ -2,10 +2,10 @@
  * at lines, or one JSON object. */
 #include "cli/bench_comm.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 #include "base/status.h"
+#include "cli/print_json.h"
 
 static const char *buffers_name(const ls_bench_machine *machine) {
     return machine->private_buffers ? "private" : "shared";
@@ -154,13 +154,9 @@ static json_t *rows_json(const ls_bench_case *cases, int count) {
 
 ls_status ls_bench_print_json(const ls_bench_machine *machine, const ls_bench_case *cases, int count) {
     json_t *all = json_object();
-    ls_status status = LS_OK;
     int failed = put(all, "machine", machine_json(machine, cases, count));
     failed |= put(all, "rows", rows_json(cases, count));
-    if (failed)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
-    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
+    if (!failed) return ls_cli_print_json_lines(all);
     json_decref(all);
-    return status;
+    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
 }

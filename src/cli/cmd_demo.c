@@ -11,7 +11,6 @@
  */
 #include "cli/cli.h"
 
-#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "cli/print_json.h"
 #include "numerics/float16.h"
 #include "numerics/tree.h"
 #include "observe/trace.h"
@@ -343,7 +343,6 @@ static void print_verdict(const demo_case *cases, int count) {
 }
 
 static ls_status print_json(const demo_case *cases, int count, bool equal) {
-    ls_status status = LS_OK;
     json_t *rows = json_array();
     for (int c = 0; c < count; c++)
         json_array_append_new(rows, json_pack("{s:i, s:s, s:s, s:f, s:i, s:I}", "workers", cases[c].workers, "gradient",
@@ -352,12 +351,10 @@ static ls_status print_json(const demo_case *cases, int count, bool equal) {
                                               "ring_max_ulp", (json_int_t)cases[c].ring_max_ulp));
     json_t *all = json_pack("{s:i, s:i, s:i, s:b, s:o}", "elements", ELEMS, "groups", GROUPS, "steps", STEPS, "equal",
                             equal, "rows", rows);
-    if (all == NULL || json_array_size(json_object_get(all, "rows")) != (size_t)count)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
-    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
+    if (all == NULL || json_array_size(json_object_get(all, "rows")) == (size_t)count)
+        return ls_cli_print_json_lines(all);
     json_decref(all);
-    return status;
+    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
 }
 
 static int cases_choose(const ls_options *opts, demo_case *cases) {

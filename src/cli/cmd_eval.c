@@ -3,14 +3,13 @@
  * Windows follow each other without overlap (data/sampler.h), so each token but the first is predicted once, less a
  * rest shorter than a window. The loss is exact: it does not depend on micro-batch or threads. */
 #include <math.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/one_worker.h"
+#include "cli/print_json.h"
 #include "data/corpus.h"
 #include "data/sampler.h"
 #include "numerics/elementary.h"
@@ -108,12 +107,8 @@ static ls_status print(const ls_options *o, const result *r) {
                                "perplexity", json_real(r->perplexity), "bits_per_byte",
                                r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "tokens",
                                (json_int_t)r->tokens, "seconds", r->seconds);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!line) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
-    puts(line);
-    free(line);
-    return LS_OK;
+    if (!object) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
+    return ls_cli_print_json(object);
 }
 
 static ls_status evaluate(const ls_options *o, ls_one_worker *one) {

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/model_option.h"
 #include "cli/one_worker.h"
+#include "cli/print_json.h"
 #include "train/generate.h"
 #include "train/stop.h"
 
@@ -133,12 +133,7 @@ static json_t *json_text(const writer *w) {
 static ls_status print_json(const writer *w, double seconds) {
     json_t *object = json_pack("{s:o, s:I, s:f}", "text", json_text(w), "tokens", (json_int_t)w->tokens, "tokens_per_s",
                                (double)w->tokens / seconds);
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the text");
-    puts(line);
-    free(line);
-    return LS_OK;
+    return ls_cli_print_json(object);
 }
 
 static ls_status run(writer *w, ls_one_worker *one) {

@@ -2,9 +2,9 @@
 #include "cli/timeline_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
+
+#include "cli/print_json.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -144,10 +144,7 @@ ls_status ls_timeline_print_json(const ls_timeline *t, const char *title, const 
         (json_int_t)t->dropped_events, "stages", t->stages, "work_ms", (t->work_end_us - t->work_begin_us) / 1e3,
         "predicted_ms", number(ls_timeline_predicted_us(t) / 1e3), "hidden",
         sum.under_way > 0 ? sum.in_backward / sum.under_way : 0, "workers", workers, "drawing", drawing);
-    char *text = !bad && json ? json_dumps(json, JSON_COMPACT) : NULL;
+    if (!bad) return ls_cli_print_json(json);
     json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "cannot make the JSON of a timeline");
-    printf("%s\n", text);
-    free(text);
-    return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of a timeline");
 }

@@ -1,7 +1,5 @@
 /* train_dry_json.c: a dry run as one JSON object. */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "cli/print_json.h"
 #include "cli/train_dry.h"
 
 static json_t *json_bytes(uint64_t bytes) { return json_integer((json_int_t)bytes); }
@@ -60,10 +58,5 @@ ls_status ls_dry_print_json(const ls_dry_run *dry) {
     json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout), "workers",
                                workers, "bytes", json_bytes(dry->arena), "outside_bytes", json_bytes(dry->outside),
                                "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the result");
-    puts(line);
-    free(line);
-    return LS_OK;
+    return ls_cli_print_json(object);
 }

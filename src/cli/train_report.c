@@ -3,9 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/json.h"
+#include "cli/print_json.h"
 
 enum { LAYOUT_TEXT_MAX = 512 };
 
@@ -79,10 +78,5 @@ ls_status ls_train_print_done(const ls_trainer *trainer, const ls_identity *iden
     json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
                                isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
                                weights, "identity", run, "out", out, "arena_bytes", list_arenas(trainer, arenas));
-    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the result");
-    puts(line);
-    free(line);
-    return LS_OK;
+    return ls_cli_print_json(object);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/print_json.h"
+
 static const char *const verdicts[] = {
     [LS_VERDICT_EQUAL] = "ok", [LS_VERDICT_DIFFERS] = "DIFFERS", [LS_VERDICT_FAILED] = "FAILED"};
 
@@ -70,15 +72,9 @@ json_t *ls_verify_row_json(const ls_verify_case *c, const ls_verify_record *alon
 }
 
 ls_status ls_verify_print_json(json_t *cases, const ls_verify_counts *n) {
-    ls_status status = LS_OK;
     json_t *all = json_pack("{s:O, s:i, s:i, s:i, s:i, s:f}", "models", cases, "layouts", n->rows, "before", n->before,
                             "different", n->different, "failed", n->failed, "seconds", n->seconds);
-    if (!all)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
-    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
-    json_decref(all);
-    return status;
+    return ls_cli_print_json_lines(all);
 }
 
 void ls_verify_progress(const char *model, int row, int total, const char *layout) {

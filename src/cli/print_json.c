@@ -1,0 +1,20 @@
+/* print_json.c: results for a program to read. */
+#include "cli/print_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* Output that could not be written is main()'s to notice. */
+static ls_status print(json_t *value, size_t flags) {
+    char *text = value ? json_dumps(value, flags) : NULL;
+    json_decref(value);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    puts(text);
+    free(text);
+    return LS_OK;
+}
+
+ls_status ls_cli_print_json(json_t *value) { return print(value, JSON_COMPACT); }
+ls_status ls_cli_print_json_lines(json_t *value) { return print(value, JSON_INDENT(1) | JSON_REAL_PRECISION(6)); }
