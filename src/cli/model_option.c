@@ -4,9 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "train/begin.h"
+
 ls_status ls_start_open(const char *model, ls_start *out) {
     *out = (ls_start){0};
     return ls_weights_resolve(model, &out->shape, &out->weights);
+}
+
+ls_status ls_start_look(const char *model, ls_start *out) {
+    *out = (ls_start){0};
+    return ls_weights_look(model, &out->shape, &out->weights);
+}
+
+ls_status ls_start_open_together(ls_world *world, const char *model, ls_start *start) {
+    ls_start_close(start);
+    return ls_begin_model(world, model, &start->shape, &start->weights);
 }
 
 void ls_start_close(ls_start *start) {

@@ -64,7 +64,8 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     const ls_options *o = s->opts;
     s->launched = ls_cli_place_get().size > 0;
     LS_TRY(ls_train_options_check(o));
-    LS_TRY(ls_start_open(ls_train_model_name(o), &s->start));
+    bool together = s->launched && !o->dry_run;
+    LS_TRY((together ? ls_start_look : ls_start_open)(ls_train_model_name(o), &s->start));
     if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
         return ls_options_fail(o, LS_OPT_fork,
                                "this is no run and no checkpoint; begin from other weights with --model");

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/fpenv.h"
+#include "cli/train_options.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
 #include "comm/world.h"
@@ -140,6 +141,7 @@ static ls_status work(ls_train_session *s, ls_world *world) {
     char room[PATH_MAX];
     const char *trace;
     LS_TRY(ls_fault_read(ls_world_rank(world)));
+    if (s->launched) LS_TRY(ls_start_open_together(world, ls_train_model_name(s->opts), &s->start));
     LS_TRY(open_data(s, world));
     LS_TRY(create_trainer(s, world));
     LS_TRY(open_run(s, world));

@@ -116,7 +116,7 @@ static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
 
 /* ---- telling what it is ------------------------------------------------------------------------------------------ */
 
-static ls_status open_run(const char *dir, ls_weights **out) {
+static ls_status open_newest_sound(const char *dir, ls_weights **out) {
     ls_store *store = NULL;
     int64_t step = -1;
     char *skipped = NULL, *folder = NULL;
@@ -129,6 +129,28 @@ static ls_status open_run(const char *dir, ls_weights **out) {
 out:
     free(folder);
     free(skipped);
+    ls_store_close(store);
+    return status;
+}
+
+/* The newest one that opens, whether it is sound or not. */
+static ls_status open_newest(const char *dir, ls_weights **out) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    char *folder = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
+    LS_TRY_OUT(ls_store_list(store, &entries, &count));
+    status = ls_fail(LS_ERR_INPUT, "there is no checkpoint in %s/checkpoints", dir);
+    for (int i = count - 1; i >= 0 && status == LS_ERR_INPUT; i--) {
+        LS_TRY_OUT(ls_store_folder(store, entries[i].step, &folder));
+        status = open_with(ls_weights_from_checkpoint, folder, out);
+        free(folder);
+        folder = NULL;
+    }
+out:
+    free(entries);
     ls_store_close(store);
     return status;
 }
@@ -159,7 +181,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
         if (verify) LS_TRY(verify_checkpoint(path));
         return open_with(ls_weights_from_checkpoint, path, out);
     }
-    if (is_run(path)) return open_run(path, out);
+    if (is_run(path)) return (verify ? open_newest_sound : open_newest)(path, out);
     if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
     return ls_fail(LS_ERR_INPUT,
                    "%s holds no model: neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face model "
@@ -180,7 +202,7 @@ static ls_status resolve_shape(const char *path, ls_shape *shape) {
     return status;
 }
 
-ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights) {
+static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
     *weights = NULL;
     if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
     if (!ls_file_exists(model)) {
@@ -194,9 +216,17 @@ ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **we
                                    !ls_hf_has_weights(model)
                              : !ls_llmc_is_model(model);
     if (shape_only) return resolve_shape(model, shape);
-    LS_TRY(ls_weights_open(model, weights));
+    LS_TRY(open_any(model, verify, weights));
     *shape = (*weights)->model->shape;
     return LS_OK;
+}
+
+ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights) {
+    return resolve(model, true, shape, weights);
+}
+
+ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights) {
+    return resolve(model, false, shape, weights);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

@@ -30,6 +30,9 @@ void ls_weights_close(ls_weights *weights);
 /* What --model means: a preset's name, a shape file, config.json, or anything that ls_weights_open() takes. *weights is
  * NULL where there is only a shape; a Hugging Face folder without weights is one. */
 ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights);
+/* The same without looking at checksums, to know of what kind and shape it is: the newest checkpoint of a run may be
+ * damaged. */
+ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights);
 
 /* All borrowed until close. */
 ls_weights_kind ls_weights_kind_of(const ls_weights *weights);

@@ -90,10 +90,31 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
     status=$?
     expect_weights "$final"
     expect_losses "$scratch/run" "$scratch/one.losses"
+
+    # Weights are verified by the first worker alone: what is wrong with them is said once.
+    parent=$scratch/parent
+    from=$parent/checkpoints
+    mv "$scratch/run" "$parent"
+    newest=$from/$(cat "$from/latest")
+    experiment=(--data "$text" --steps 5 --seq 11 --global-batch 8 --lr 0.01)
+    case_begin "mpirun -n 2, from the checkpoint before a damaged one"
+    train "${experiment[@]}" --model "$from/step-000000004" --out "$scratch/alone"
+    after=$(weights)
+    damage=$(($(stat -c %s "$newest/weights.safetensors") - 3))
+    printf '\001' | dd of="$newest/weights.safetensors" bs=1 seek="$damage" conv=notrunc status=none
+    launched 2 --dp 2 --model "$parent"
+    expect_weights "$after"
+    [ "$(grep -c 'passed over a damaged checkpoint' "$scratch/err")" -eq 1 ] || fail "it is not said once"
+    case_begin "mpirun -n 2, from a damaged checkpoint"
+    launched 2 --dp 2 --model "$newest"
+    expect_status 2
+    [ "$(grep -c 'weights.safetensors.* is damaged' "$scratch/err")" -eq 1 ] || fail "it is not said once"
+    [ ! -e "$scratch/run" ] || fail "it left a folder"
+
     for command in "eval --data $text" generate; do
         case_begin "$command under mpirun"
         # shellcheck disable=SC2086 # a command and its flags are words
-        mpirun --oversubscribe -n 2 "$LOCKSTEP" $command --model "$scratch/run" >"$scratch/out" 2>"$scratch/err" </dev/null
+        mpirun --oversubscribe -n 2 "$LOCKSTEP" $command --model "$parent" >"$scratch/out" 2>"$scratch/err" </dev/null
         status=$?
         expect_status 2
         expect_said 'error: this command is one worker on all cores: start it without mpirun or srun$'
