@@ -165,7 +165,7 @@ static bool is_set(const char *variable) {
 void ls_progress_init(ls_progress *p, FILE *out) {
     const char *term = getenv("TERM");
     int fd = fileno(out);
-    *p = (ls_progress){.out = out};
+    *p = (ls_progress){.out = out, .now_ns = ls_clock_ns};
     p->live = fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0);
     p->colours = p->live && !is_set("NO_COLOR");
 }
@@ -196,7 +196,7 @@ static ls_status draw(ls_progress *p) {
     fprintf(p->out, TO_LINE_START "%s", line);
     p->drawn = true;
     p->late = false;
-    p->drawn_ns = ls_clock_ns();
+    p->drawn_ns = p->now_ns();
     return flush(p);
 }
 
@@ -220,7 +220,7 @@ ls_status ls_progress_step_done(ls_progress *p, const ls_progress_step *step) {
         fprintf(p->out, "%s\n", line);
         return flush(p);
     }
-    p->late = p->drawn && ls_clock_ns() - p->drawn_ns < REDRAW_NS && step->step != step->steps;
+    p->late = p->drawn && p->now_ns() - p->drawn_ns < REDRAW_NS && step->step != step->steps;
     return p->late ? LS_OK : draw(p);
 }
 

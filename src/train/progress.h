@@ -35,6 +35,7 @@ typedef struct ls_progress {
     bool live; /* one line, drawn again and again */
     bool colours;
     int columns; /* of the window; 0: asked for at each drawing */
+    uint64_t (*now_ns)(void);
     /* private */
     bool drawn, late; /* a line stands there unended; the last step is not on it yet */
     uint64_t drawn_ns;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -92,12 +93,22 @@ static void runs_follow_each_other(void **state) {
     }
 }
 
+/* Whether all of them are there at once; the limit is for code that is broken, not for a machine that is busy. */
+static bool meet(atomic_int *arrived, int all) {
+    uint64_t end_ns = ls_clock_ns() + 30000000000u;
+    atomic_fetch_add(arrived, 1);
+    while (atomic_load(arrived) < all && ls_clock_ns() < end_ns) sched_yield();
+    return atomic_load(arrived) >= all;
+}
+
+typedef struct meeting {
+    atomic_int arrived, met;
+} meeting;
+
 static void wait_for_all(void *ctx, size_t task, int thread) {
     (void)task, (void)thread;
-    atomic_int *arrived = ctx;
-    atomic_fetch_add(arrived, 1);
-    uint64_t end_ns = ls_clock_ns() + 5000000000u;
-    while (atomic_load(arrived) < 3 && ls_clock_ns() < end_ns) sched_yield();
+    meeting *m = ctx;
+    if (meet(&m->arrived, 3)) atomic_fetch_add(&m->met, 1);
 }
 
 /* Three tasks that each need the other two: only three threads at once get through without the deadline. */
@@ -106,11 +117,9 @@ static void threads_really_run_together(void **state) {
     ls_pool *pool = NULL;
     assert_int_equal(ls_pool_create(3, NULL, &pool), LS_OK);
     for (int round = 0; round < 5; round++) {
-        atomic_int arrived = 0;
-        uint64_t start_ns = ls_clock_ns();
-        ls_pool_run(pool, 3, wait_for_all, &arrived);
-        assert_int_equal(arrived, 3);
-        assert_true(ls_clock_ns() - start_ns < 4000000000u);
+        meeting m = {.arrived = 0};
+        ls_pool_run(pool, 3, wait_for_all, &m);
+        assert_int_equal(m.met, 3);
         ls_clock_sleep_us(200);
     }
     ls_pool_destroy(pool);
@@ -153,9 +162,7 @@ static void note_place(void *ctx, size_t task, int thread) {
             if (CPU_ISSET(cpu, &set)) p->cpu[thread] = cpu;
         }
     }
-    atomic_fetch_add(&p->arrived, 1);
-    uint64_t end_ns = ls_clock_ns() + 5000000000u;
-    while (atomic_load(&p->arrived) < 2 && ls_clock_ns() < end_ns) sched_yield();
+    (void)meet(&p->arrived, 2);
 }
 
 static void threads_are_pinned(void **state) {
@@ -187,9 +194,7 @@ static void note_signal_mask(void *ctx, size_t task, int thread) {
     sigset_t set;
     (void)task;
     if (pthread_sigmask(SIG_BLOCK, NULL, &set) == 0) p->cpu[thread] = sigismember(&set, SIGTERM);
-    atomic_fetch_add(&p->arrived, 1);
-    uint64_t end_ns = ls_clock_ns() + 5000000000u;
-    while (atomic_load(&p->arrived) < 2 && ls_clock_ns() < end_ns) sched_yield();
+    (void)meet(&p->arrived, 2);
 }
 
 static void signals_are_left_to_the_caller(void **state) {

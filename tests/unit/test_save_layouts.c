@@ -191,7 +191,7 @@ static int workers_of(const job *j) { return j->layout.dp * j->layout.tp * j->la
 
 static ls_status run_job(job *j) {
     memset(shared, 0, sizeof *shared);
-    ls_workers_options options = {.workers = workers_of(j), .threads = 1, .timeout_s = 20, .no_pin = 1};
+    ls_workers_options options = {.workers = workers_of(j), .threads = 1, .timeout_s = 60, .no_pin = 1};
     return ls_workers_run(&options, worker, j);
 }
 

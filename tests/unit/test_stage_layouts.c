@@ -206,7 +206,8 @@ static outcome *new_outcome(void) {
 
 static void run(const job *j) {
     job mine = *j;
-    ls_workers_options options = {.workers = ls_layout_workers(&j->setup.layout), .threads = 1, .timeout_s = 60};
+    ls_workers_options options = {
+        .workers = ls_layout_workers(&j->setup.layout), .threads = 1, .timeout_s = 60, .no_pin = 1};
     memset(j->out, 0, sizeof *j->out);
     assert_in_range(options.workers, 1, WORKERS_MAX);
     if (ls_workers_run(&options, work, &mine) == LS_OK) return;

@@ -38,7 +38,7 @@ static void note(int rank, ls_status status) {
 }
 
 static ls_status run(ls_worker_fn fn) {
-    ls_workers_options options = {.workers = WORKERS, .threads = 1, .timeout_s = 20, .no_pin = 1};
+    ls_workers_options options = {.workers = WORKERS, .threads = 1, .timeout_s = 120, .no_pin = 1};
     return ls_workers_run(&options, fn, NULL);
 }
 
@@ -110,7 +110,7 @@ static void a_lost_worker_holds_nobody_up(void **state) {
     shared->bring[1] = LS_ERR_INPUT;
     uint64_t begin = ls_clock_ns();
     assert_int_not_equal(run(agree), LS_OK);
-    assert_true(ls_clock_ns() - begin < 10000000000u); /* the timeout is twice that */
+    assert_true(ls_clock_ns() - begin < 60000000000u); /* the timeout is twice that */
     assert_int_equal(shared->got[1], LS_ERR_INPUT);
     assert_string_equal(shared->message[1], "trouble number 1");
     assert_int_not_equal(shared->got[0], LS_OK);

@@ -2,7 +2,9 @@
  * nobody is hurried, and a second SIGINT ends all.
  *
  * Each case forks the program under test (the "boss") into a process group of its own, as a shell does, so that a
- * terminal's Ctrl-C can be played by a signal to the group. What boss and workers do is seen in a shared page. */
+ * terminal's Ctrl-C can be played by a signal to the group. What boss and workers do is seen in a shared page.
+ *
+ * Runs alone: "at once" is told from "after a second". */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
