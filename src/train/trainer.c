@@ -201,21 +201,24 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
     return LS_OK;
 }
 
-static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result, ls_clip *clip) {
+ls_stage_feed ls_trainer_feed(ls_trainer *t) { return (ls_stage_feed){read_batch, t}; }
+
+static int64_t tokens_of(const ls_trainer *t) { return (int64_t)(t->settings.B * t->settings.T); }
+
+float ls_trainer_backward_start(const ls_trainer *t) { return ls_clip_backward_start(tokens_of(t), 0); }
+
+ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
-    int64_t tokens = (int64_t)(s->B * s->T);
-    totals sum = {.stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
+    totals sum = {.loss = *loss, .stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
     ls_exact_sum squares = {0};
-    ls_stage_feed feed = {read_batch, t};
-    LS_TRY(ls_stage_step(t->stage, (uint64_t)t->step, ls_clip_backward_start(tokens, 0), &feed, &sum.loss));
     LS_TRY(ls_stage_square_norm(t->stage, &squares));
     LS_TRY(add_up(t, &squares, &sum));
     double value = ls_exact_sum_value(&squares);
-    *clip = ls_clip_factor(value, ls_exact_sum_non_finite(&squares), ls_clip_token_scale(tokens, 0), s->clip);
+    t->clip = ls_clip_factor(value, ls_exact_sum_non_finite(&squares), ls_clip_token_scale(tokens_of(t), 0), s->clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
-                               .norm = clip->norm,
+                               .norm = t->clip.norm,
                                .lr = ls_lr_at(&s->lr, t->step),
-                               .finite = clip->finite && sum.loss.bad == 0,
+                               .finite = t->clip.finite && sum.loss.bad == 0,
                                .stop = sum.stop[0] > 0   ? SIGINT
                                        : sum.stop[1] > 0 ? SIGTERM
                                                          : 0};
@@ -223,7 +226,10 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result, ls_c
 }
 
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
-    return gradients(t, stop, result, &t->clip);
+    ls_stage_feed feed = ls_trainer_feed(t);
+    ls_loss_sum loss = {0};
+    LS_TRY(ls_stage_step(t->stage, (uint64_t)t->step, ls_trainer_backward_start(t), &feed, &loss));
+    return ls_trainer_judge(t, stop, &loss, result);
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {

@@ -60,6 +60,12 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
 /* The two halves of a step, for those who look at the gradients in between. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
+/* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
+ * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the
+ * result. `loss` is what this worker stands for. */
+ls_stage_feed ls_trainer_feed(ls_trainer *trainer);
+float ls_trainer_backward_start(const ls_trainer *trainer);
+ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* One step. A gradient that is not finite leaves the weights alone and is told in the result. `stop` is a signal that
  * this worker has got, or 0. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);

@@ -60,7 +60,7 @@ ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out) {
     return LS_OK;
 }
 
-static ls_status flip(const ls_verify_fault *fault, ls_trainer *t) {
+ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *t) {
     const ls_param *param = ls_model_find(t->model, fault->tensor);
     ls_stage_piece piece;
     float value;
@@ -118,7 +118,7 @@ static ls_status fetch_chunk(ls_trainer *t, const ls_param *param, const ls_veri
     return LS_OK;
 }
 
-static ls_status fetch_tensor(ls_trainer *t, const ls_verify_tensor *fetch) {
+ls_status ls_verify_fetch(ls_trainer *t, const ls_verify_tensor *fetch) {
     enum { AT_ONCE = 1 << 16 };
     ls_status status = LS_OK;
     const ls_param *param = ls_model_param(t->model, fetch->param);
@@ -147,10 +147,10 @@ static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals 
     LS_TRY(ls_trainer_gradients(t, 0, &result));
     totals->seconds += ls_clock_seconds() - start;
     totals->traffic_bytes += traffic_of(t) - bytes;
-    if (job->fault) LS_TRY(flip(job->fault, t));
+    if (job->fault) LS_TRY(ls_verify_plant(job->fault, t));
     if (record) LS_TRY(hash_all(t, LS_TENSOR_GRAD, record->grad + (size_t)t->step * (size_t)record->params));
     if (record && t->rank == 0) record->loss[t->step] = result.loss;
-    if (last && job->fetch && job->fetch->which == LS_TENSOR_GRAD) LS_TRY(fetch_tensor(t, job->fetch));
+    if (last && job->fetch && job->fetch->which == LS_TENSOR_GRAD) LS_TRY(ls_verify_fetch(t, job->fetch));
     bytes = traffic_of(t);
     start = ls_clock_seconds();
     LS_TRY(ls_trainer_update(t, &result));
@@ -162,7 +162,7 @@ static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals 
 static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     ls_verify_totals totals = {.validation = (double)NAN};
     while (t->step < job->steps) LS_TRY(step(job, t, &totals));
-    if (job->fetch && job->fetch->which == LS_TENSOR_WEIGHT) LS_TRY(fetch_tensor(t, job->fetch));
+    if (job->fetch && job->fetch->which == LS_TENSOR_WEIGHT) LS_TRY(ls_verify_fetch(t, job->fetch));
     if (!job->record) return LS_OK;
     int64_t sum = (int64_t)totals.traffic_bytes;
     LS_TRY(ls_stage_sum(t->stage, &sum, 1));
@@ -174,14 +174,22 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     return LS_OK;
 }
 
+ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out) {
+    ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
+    LS_TRY(ls_trainer_create(job->settings, &place, job->corpus, job->val_corpus, out));
+    ls_status status = job->weights ? ls_weights_load_stage(job->weights, (*out)->stage)
+                                    : ls_stage_init_weights((*out)->stage, job->settings->seed);
+    status = ls_together((*out)->world, status);
+    if (status == LS_OK) return LS_OK;
+    ls_trainer_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
 ls_status ls_verify_work(const ls_verify_job *job, ls_world *world, ls_device *device) {
     ls_trainer *t = NULL;
-    ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
-    LS_TRY(ls_trainer_create(job->settings, &place, job->corpus, job->val_corpus, &t));
-    ls_status status = job->weights ? ls_weights_load_stage(job->weights, t->stage)
-                                    : ls_stage_init_weights(t->stage, job->settings->seed);
-    status = ls_together(t->world, status);
-    if (status == LS_OK) status = steps(job, t);
+    LS_TRY(ls_verify_begin(job, world, device, &t));
+    ls_status status = steps(job, t);
     ls_trainer_destroy(t);
     return status;
 }

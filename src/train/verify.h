@@ -65,6 +65,13 @@ typedef struct ls_verify_job {
 /* All workers of the layout call it together; world NULL: one worker alone. Worker 0 writes the record. */
 ls_status ls_verify_work(const ls_verify_job *job, ls_world *world, ls_device *device);
 
+/* What it is made of. A trainer with the weights that the job begins with; on failure nothing is left to release. */
+ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out);
+/* Flips the bit, if this is the worker and the next step is the one. */
+ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
+/* All workers call it together; worker 0 writes the values. */
+ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
+
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 typedef enum ls_verify_kind {
