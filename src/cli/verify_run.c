@@ -24,6 +24,12 @@ typedef struct task {
     bool forked;
 } task;
 
+static ls_status steps(const ls_verify_order *order, ls_world *world, ls_device *device) {
+    ls_world *shared = order->workers > 1 ? world : NULL;
+    return order->sums ? ls_order_work(&order->job, order->sums, shared, device)
+                       : ls_verify_work(&order->job, shared, device);
+}
+
 /* All kernels of a forked worker are of its instruction set, those that add up contributions too. */
 static ls_status work(ls_world *world, void *arg) {
     const task *t = arg;
@@ -36,7 +42,7 @@ static ls_status work(ls_world *world, void *arg) {
     if (t->forked) LS_TRY(ls_cpu_set_isa(ls_isa_name(isa)));
     LS_TRY(ls_device_open_cpu_pool(world->pool, &kernels, &device));
     ls_status status = ls_trace_begin(trace);
-    if (status == LS_OK) status = ls_verify_work(&t->order->job, t->order->workers > 1 ? world : NULL, device);
+    if (status == LS_OK) status = steps(t->order, world, device);
     if (status == LS_OK) status = ls_trace_end(world, trace);
     ls_device_destroy(device);
     return status;

@@ -3,7 +3,7 @@
 #define LS_CLI_VERIFY_RUN_H
 
 #include "cli/verify_case.h"
-#include "train/verify.h"
+#include "train/order_run.h"
 
 /* Where rows run: in processes that are forked for each of them, or in those that a launcher has started, which then
  * make every call together. */
@@ -16,7 +16,8 @@ typedef struct ls_verify_order {
     ls_verify_job job;
     int workers, threads; /* threads 0: the cores shared out; a launcher's workers have the threads that they have */
     ls_verify_isa isa;
-    bool traced; /* into the file of --trace */
+    bool traced;               /* into the file of --trace */
+    const ls_order_task *sums; /* NULL: the job; else the job with its gradients added another way */
 } ls_verify_order;
 
 /* Whether this process tells the user. */
