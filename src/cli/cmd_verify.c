@@ -12,6 +12,7 @@
 #include "cli/layout_option.h"
 #include "cli/verify_explain.h"
 #include "cli/verify_journal.h"
+#include "cli/verify_order.h"
 #include "cli/verify_report.h"
 #include "config/value.h"
 #include "parallel/layout_options.h"
@@ -91,6 +92,7 @@ static ls_status read_options(session *s) {
     const ls_options *o = s->opts;
     const char *fault = getenv("LS_FAULT_BITS");
     LS_TRY(read_tier(s));
+    if (o->svg) return ls_options_fail(o, LS_OPT_svg, "it is for --order: add that, or leave this out");
     LS_TRY(read_part(s));
     if (o->resume && is_said(o, LS_OPT_resume) && !is_said(o, LS_OPT_out))
         return ls_options_fail(o, LS_OPT_resume, "name the folder of the rows: --out DIR");
@@ -320,6 +322,7 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     session s = {.opts = opts, .place = {.options = opts}, .journal = {.fd = -1}};
     ls_workers_options workers;
     ls_status status = LS_OK;
+    if (opts->order) return ls_verify_show_order(opts);
     LS_TRY(read_options(&s));
     s.cases = json_array();
     if (!s.cases) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
