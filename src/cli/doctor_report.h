@@ -1,0 +1,11 @@
+/* doctor_report.h: the post-mortem of a run, for people and for programs. */
+#ifndef LS_CLI_DOCTOR_REPORT_H
+#define LS_CLI_DOCTOR_REPORT_H
+
+#include "observe/diagnose.h"
+
+/* `name` is the run as the user named it. */
+void ls_doctor_print(const char *name, const ls_run *run, const ls_diagnosis *diagnosis);
+ls_status ls_doctor_print_json(const char *name, const ls_run *run, const ls_diagnosis *diagnosis);
+
+#endif

@@ -1,0 +1,82 @@
+/* diagnose_faults.c: workers that compute, or keep, numbers wrongly, as replica checks, hashes and audits saw them. */
+#include <string.h>
+
+#include "observe/diagnose_parts.h"
+
+static bool is_fault(const ls_run_event *e) {
+    if (e->kind == LS_EVENT_NON_FINITE) return e->has_recurs && !e->recurs;
+    return e->kind == LS_EVENT_REPLICA || e->kind == LS_EVENT_STATE || e->kind == LS_EVENT_AUDIT;
+}
+
+static void describe_fault(ls_finding *f, const ls_run_event *e) {
+    switch (e->kind) {
+    case LS_EVENT_REPLICA:
+        if (e->suspect_count == 1)
+            ls_finding_title(f, "worker %d holds other weights than the workers that should hold the same", e->worker);
+        else
+            ls_finding_title(f, "workers that should hold the same weights do not: worker %d%s is wrong", e->worker,
+                             e->suspect_count > 1 ? " or another of those named" : "");
+        ls_finding_evidence(f, "step %lld: %d worker%s alone with %s", (long long)e->step, e->suspect_count,
+                            e->suspect_count == 1 ? " is" : "s are", e->tensor[0] ? e->tensor : "a tensor");
+        for (int i = 0; i < e->suspect_count && e->suspect_count > 1; i++)
+            if (i < 3) ls_finding_evidence(f, "suspect: worker %d", e->suspects[i]);
+        break;
+    case LS_EVENT_STATE:
+        ls_finding_title(f, "memory of worker %d changed: %s of %s is not what was written", e->worker,
+                         e->what[0] ? e->what : "a value", e->tensor[0] ? e->tensor : "a tensor");
+        break;
+    case LS_EVENT_AUDIT:
+        ls_finding_title(f, "worker %d computed a wrong gradient%s%s", e->worker, e->block[0] ? ", first in " : "",
+                         e->block);
+        ls_finding_evidence(
+            f, "step %lld: group %d of worker %d was computed again by worker %d; worker %d is the one that differs",
+            (long long)e->step, e->group, e->owner, e->auditor, e->worker);
+        break;
+    default:
+        ls_finding_title(f, "worker %d made a value that is not finite, and did not when it repeated the step",
+                         e->worker);
+        ls_finding_evidence(f, "step %lld: %s in %s %s", (long long)e->step, e->value[0] ? e->value : "not finite",
+                            e->block, e->tensor);
+    }
+}
+
+void ls_diagnose_faults(ls_case *c) {
+    const ls_run *run = c->run;
+    const ls_run_event *first = NULL, *last = NULL;
+    size_t count = 0, of_worker = 0;
+    bool persistent = false;
+    for (size_t i = 0; i < run->event_count; i++) {
+        const ls_run_event *e = &run->events[i];
+        if (!is_fault(e)) continue;
+        if (!first) first = e;
+        last = e;
+        count++;
+        if (e->worker != first->worker) continue;
+        of_worker++;
+        persistent = persistent || e->persistent;
+    }
+    if (!first) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_FAULT, first->step);
+    f->last_step = last->step;
+    f->worker = first->worker;
+    f->group = first->group;
+    f->size = (double)count;
+    memcpy(f->block, first->block, sizeof f->block);
+    memcpy(f->tensor, first->tensor, sizeof f->tensor);
+    describe_fault(f, first);
+    persistent = persistent || of_worker > 2;
+    ls_finding_evidence(f, "%zu such event%s in all, %zu of this worker: %s", count, count == 1 ? "" : "s", of_worker,
+                        persistent ? "it comes back" : "transient so far");
+    if (persistent)
+        ls_finding_action(
+            f,
+            "take the machine of worker %d out of the run and go on with --resume from the last checkpoint "
+            "before step %lld",
+            f->worker, (long long)f->step);
+    else
+        ls_finding_action(
+            f,
+            "go on with --resume from the last checkpoint before step %lld and --audit 0.05; take the machine of "
+            "worker %d out when it happens again",
+            (long long)f->step, f->worker);
+}

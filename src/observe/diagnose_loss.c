@@ -1,0 +1,245 @@
+/* diagnose_loss.c: what the loss alone tells: bad data, a learning rate that is too high, and that a run broke.
+ *
+ * Bad data: single steps, or some in a row, whose loss jumps up and is back at once. The sampler mixes the data, so a
+ * region of garbage comes up in many steps. A learning rate that is too high: the loss rises and stays up, the norm
+ * grows with it, in all blocks alike; or the updates are so long that weights cannot keep what they learned. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/diagnose_parts.h"
+
+static const double FAR = 8;          /* score of a jump that needs few others like it */
+static const double RATIO = 0.04;     /* update norm / weight norm that is too long; 0.001 to 0.01 is usual */
+static const double RATIO_MUCH = 0.1; /* and one that is so at once */
+static const double LARGE = 10;       /* growth of the norm before a run breaks */
+enum { BEGIN_STEPS = 10, LONG = 4, EARLIER = 5 };
+
+/* ---- bad data ---------------------------------------------------------------------------------------------------- */
+
+typedef struct jumps {
+    size_t count, far, longest; /* longest: steps of one episode */
+    const ls_episode *first, *largest;
+    int64_t last_step;
+} jumps;
+
+/* Behind the beginning of a lasting rise everything jumps. */
+static jumps count_jumps(const ls_case *c) {
+    const ls_series *s = &c->series;
+    jumps j = {0};
+    for (size_t i = 0; i < s->episode_count; i++) {
+        const ls_episode *e = &s->episode[i];
+        size_t length = e->last - e->first + 1;
+        if (!e->sharp || (c->rise.found && e->first >= c->rise.low)) continue;
+        j.count++;
+        j.far += e->score >= FAR;
+        if (length > j.longest) j.longest = length;
+        if (!j.first) j.first = e;
+        if (!j.largest || e->score > j.largest->score) j.largest = e;
+        j.last_step = s->step[e->last];
+    }
+    return j;
+}
+
+/* More than chance gives: noise of this kind reaches a score of 5 less than once in 2000 steps, and falls as far as
+ * often. */
+static bool is_data(const ls_series *s, const jumps *j) {
+    size_t some = 3 + s->count / 2000, few = 3 + s->count / 20000;
+    if (j->count == 0 || j->count < 3 * s->jumps_down) return false;
+    return j->count >= some || j->far >= few || (j->longest >= LONG && j->largest->score >= FAR);
+}
+
+static void describe_samples(const ls_case *c, ls_finding *f) {
+    double batch = ls_run_option_number(c->run, "global-batch"), start = ls_run_option_number(c->run, "start-samples");
+    double start_step = ls_run_option_number(c->run, "start-step");
+    if (!(batch >= 1 && batch < 1e9)) return;
+    if (isnan(start) || isnan(start_step)) start = start_step = 0;
+    double first = start + ((double)f->step - 1 - start_step) * batch;
+    if (first >= 0)
+        ls_finding_evidence(f, "step %lld had samples %.0f to %.0f of the run", (long long)f->step, first,
+                            first + batch - 1);
+}
+
+void ls_diagnose_data(ls_case *c) {
+    const ls_series *s = &c->series;
+    jumps j = count_jumps(c);
+    const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
+    if (seen || !is_data(s, &j)) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first]);
+    f->last_step = j.last_step;
+    f->size = (double)j.count;
+    ls_finding_title(f, "bad data: the loss jumps up and is back at once, %zu time%s, first in step %lld", j.count,
+                     j.count == 1 ? "" : "s", (long long)f->step);
+    ls_finding_evidence(f, "step %lld: loss %.3f after a median of %.3f (%.0f times the usual scatter)",
+                        (long long)f->step, j.first->peak, j.first->level, j.first->score);
+    ls_finding_evidence(f, "largest in step %lld: loss %.3f after %.3f (%.0f times); the longest lasts %zu step%s",
+                        (long long)s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score,
+                        j.longest, j.longest == 1 ? "" : "s");
+    ls_finding_evidence(f, "%zu steps fell as far below: it is not noise", s->jumps_down);
+    describe_samples(c, f);
+    ls_finding_action(f, "look for text of another kind (binary, another encoding, repeated) in --data and take it "
+                         "out; with --on-outlier "
+                         "warn the run names the group and its samples");
+}
+
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+typedef struct lengths {
+    const ls_point *first, *worst; /* NULL: none */
+    size_t count;
+} lengths;
+
+/* Updates that are too long, at measurements in a row that lie at least BEGIN_STEPS apart, behind the first steps. */
+static lengths find_lengths(const ls_case *c) {
+    lengths found = {0}, now = {0};
+    for (size_t i = 0; i < c->points.count; i++) {
+        const ls_point *p = &c->points.point[i];
+        if (p->step <= BEGIN_STEPS) continue;
+        if (!(p->ratio >= RATIO)) {
+            now = (lengths){0};
+            continue;
+        }
+        if (!now.first) now.first = p;
+        if (!now.worst || p->ratio > now.worst->ratio) now.worst = p;
+        now.count++;
+        bool lasts = p->step - now.first->step >= BEGIN_STEPS || now.worst->ratio >= RATIO_MUCH;
+        if (lasts && (!found.first || found.first == now.first)) found = now;
+    }
+    return found;
+}
+
+static double norm_near(const ls_series *s, size_t at) {
+    double x[5];
+    size_t n = 0;
+    for (size_t i = at < 4 ? 0 : at - 4; i <= at && i < s->count; i++)
+        if (isfinite(s->norm[i])) x[n++] = s->norm[i];
+    return ls_median(x, n);
+}
+
+static void describe_rise(const ls_case *c, ls_finding *f) {
+    const ls_series *s = &c->series;
+    const ls_rise *r = &c->rise;
+    ls_finding_evidence(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss,
+                        (long long)s->step[r->low], r->top_loss, (long long)s->step[r->top]);
+    double low = norm_near(s, r->low), top = norm_near(s, r->top);
+    if (top > 1.5 * low) ls_finding_evidence(f, "the norm of the gradient grew from %.3g to %.3g meanwhile", low, top);
+    if (isfinite(s->lr[r->first]) && s->peak_lr > 0)
+        ls_finding_evidence(f, "the learning rate was %.3g then, %.0f %% of its peak", s->lr[r->first],
+                            100 * s->lr[r->first] / s->peak_lr);
+}
+
+/* Below the rate at which it began to rise, by `factor`. */
+static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
+    double lr = c->series.peak_lr, planned = ls_run_option_number(c->run, "lr"),
+           warmup = ls_run_option_number(c->run, "warmup");
+    char longer[64] = "";
+    if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
+        snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
+    if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
+    if (lr > 0)
+        ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or anew",
+                          lr / factor, planned > 0 ? planned : c->series.peak_lr, longer, (long long)f->onset);
+    else
+        ls_finding_action(f, "a lower --lr%s", longer);
+}
+
+/* A cause that comes before the rise, or with it, explains it. */
+static void set_onset(const ls_case *c, ls_finding *f) {
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *other = &c->out->finding[i];
+        if (other->is_note || other == f || other->cause == LS_CAUSE_SLOW_WORKER) continue;
+        if (other->onset <= f->step + EARLIER && f->onset <= other->onset) f->onset = other->onset + 1;
+    }
+}
+
+static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_episode **largest) {
+    const ls_series *s = &c->series;
+    size_t count = 0;
+    for (size_t i = 0; i < s->episode_count; i++) {
+        const ls_episode *e = &s->episode[i];
+        if (e->sharp || e->score < FAR || e->last - e->first + 1 < LONG) continue;
+        if (count++ == 0) *first = *largest = e;
+        if (e->score > (*largest)->score) *largest = e;
+    }
+    return count;
+}
+
+static ls_finding *add_waves(ls_case *c) {
+    const ls_series *s = &c->series;
+    const ls_episode *first = NULL, *largest = NULL;
+    size_t count = count_waves(c, &first, &largest);
+    if (count < 3 + s->count / 20000) return NULL;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first]);
+    f->size = (double)count;
+    ls_finding_title(f,
+                     "learning rate too high: the loss rises %zu times and takes long to come back, first at step %lld",
+                     count, (long long)f->step);
+    ls_finding_evidence(f, "largest from step %lld to %lld: loss %.3f after %.3f", (long long)s->step[largest->first],
+                        (long long)s->step[largest->last], largest->peak, largest->level);
+    set_onset(c, f);
+    return f;
+}
+
+static ls_finding *add_rise(ls_case *c) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first]);
+    f->last_step = c->series.step[c->rise.top];
+    f->size = c->rise.top_loss - c->rise.low_loss;
+    ls_finding_title(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps",
+                     (long long)f->step, c->rise.steps);
+    describe_rise(c, f);
+    set_onset(c, f);
+    return f;
+}
+
+static ls_finding *add_lengths(ls_case *c, const lengths *l) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step);
+    f->last_step = l->worst->step;
+    f->size = l->worst->ratio;
+    ls_finding_title(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
+                     100 * l->worst->ratio, (long long)f->step);
+    return f;
+}
+
+void ls_diagnose_lr(ls_case *c) {
+    lengths l = find_lengths(c);
+    ls_finding *f = c->rise.found ? add_rise(c) : add_waves(c);
+    if (!f && l.first) f = add_lengths(c, &l);
+    if (!f) return;
+    double factor = 4;
+    if (l.first) {
+        ls_finding_evidence(f,
+                            "update / weights (norms, median of the inner blocks): %.3f at step %lld, at most %.3f at "
+                            "step %lld; usual is "
+                            "0.001 to 0.01",
+                            l.first->ratio, (long long)l.first->step, l.worst->ratio, (long long)l.worst->step);
+        if (l.first->step < f->onset) f->onset = l.first->step;
+        if (l.worst->ratio > factor * 0.01) factor = l.worst->ratio / 0.01;
+    }
+    advise_lr(c, f, factor > 100 ? 100 : factor);
+}
+
+/* ---- a run that broke -------------------------------------------------------------------------------------------- */
+
+void ls_diagnose_unknown(ls_case *c) {
+    const ls_series *s = &c->series;
+    size_t at;
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *f = &c->out->finding[i];
+        if (!f->is_note && f->cause != LS_CAUSE_SLOW_WORKER) return;
+    }
+    if (s->first_bad == LS_RUN_NONE) return;
+    double late = ls_series_find(s, s->first_bad, &at) ? norm_near(s, at) : (double)NAN;
+    double early = s->count > 0 ? norm_near(s, at / 2) : (double)NAN;
+    bool grew = late > LARGE * early;
+    ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
+    ls_finding *f = ls_finding_add(c, cause, s->first_bad);
+    ls_finding_title(f, "loss or gradient is not finite from step %lld on", (long long)s->first_bad);
+    if (grew) ls_finding_evidence(f, "the norm of the gradient grew from %.3g to %.3g before", early, late);
+    if (cause == LS_CAUSE_UNKNOWN)
+        ls_finding_action(f, "go on from the last checkpoint with --numerics 1, which records where it begins");
+    else if (cause == LS_CAUSE_OVERFLOW)
+        ls_finding_action(f, "--loss-scale dynamic, or --precision bf16, which needs no scale");
+    else
+        advise_lr(c, f, 4);
+}

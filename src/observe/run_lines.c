@@ -1,0 +1,260 @@
+/* run_lines.c: one line of the metrics: which kind it is, and its members. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "observe/run_parts.h"
+
+static const int64_t STEP_MAX = (INT64_C(1) << 48) - 1;
+enum { SCALE_MAX = 1024 };
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+/* A number, or one as text: "nan", "-inf", "0x1.8p+1". */
+static double number(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    if (json_is_number(value)) return json_number_value(value);
+    const char *text = json_string_value(value);
+    if (!text || !*text) return (double)NAN;
+    char *end;
+    double x = strtod(text, &end);
+    return *end ? (double)NAN : x;
+}
+
+/* A whole number between `low` and `high`, else `none`. */
+static int64_t whole(const json_t *object, const char *key, int64_t low, int64_t high, int64_t none) {
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value)) return none;
+    int64_t n = (int64_t)json_integer_value(value);
+    return n >= low && n <= high ? n : none;
+}
+
+static int worker(const json_t *object, const char *key) {
+    return (int)whole(object, key, 0, LS_WORKERS_MAX - 1, LS_RUN_NONE);
+}
+
+static int scale(const json_t *object, const char *key) {
+    return (int)whole(object, key, -SCALE_MAX, SCALE_MAX, INT_MIN);
+}
+
+static int64_t place(const json_t *object, const char *key) { return whole(object, key, 0, INT64_MAX, LS_RUN_NONE); }
+
+static void text(const json_t *object, const char *key, char *out, size_t room) {
+    const char *from = json_string_value(json_object_get(object, key));
+    ls_run_copy_text(out, room, from ? from : "");
+}
+
+void ls_run_copy_text(char *out, size_t room, const char *from) {
+    size_t used = 0;
+    for (; *from && used + 1 < room; from++) {
+        unsigned char c = (unsigned char)*from;
+        /* U+0080 to U+009F are controls too; in UTF-8 they begin with C2. */
+        bool is_control = c < 0x20 || c == 0x7F || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
+        if (is_control && c == 0xC2 && from[1]) from++;
+        out[used++] = is_control ? '?' : (char)c;
+    }
+    /* Half a character at the end is none. */
+    if (*from) {
+        while (used > 0 && ((unsigned char)*from & 0xC0) == 0x80) {
+            from--;
+            used--;
+        }
+    }
+    out[used] = '\0';
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static float small(const json_t *line, const char *key) {
+    double x = number(line, key);
+    return x > (double)HUGE_VALF ? HUGE_VALF : (float)x;
+}
+
+/* Blocks come in the same order every time, so the one behind the last is looked at first. */
+static ls_status find_block(ls_run *run, const char *name, int *out) {
+    int n = run->block_count,
+        guess = n > 0 && run->numerics_count > 0 ? (run->numerics[run->numerics_count - 1].block + 1) % n : 0;
+    for (int i = 0; i < n; i++) {
+        *out = (guess + i) % n;
+        if (strcmp(run->blocks[*out], name) == 0) return LS_OK;
+    }
+    *out = LS_RUN_NONE;
+    if (n == LS_RUN_BLOCKS_MAX) return LS_OK;
+    LS_TRY(ls_run_make_room((void **)&run->blocks, &run->room[LS_ROOM_BLOCKS], (size_t)n, sizeof *run->blocks));
+    memcpy(run->blocks[n], name, strlen(name) + 1);
+    *out = run->block_count++;
+    return LS_OK;
+}
+
+static ls_status add_numerics(ls_run *run, int64_t step, const json_t *line) {
+    char name[LS_RUN_NAME_MAX];
+    int block;
+    text(line, "numerics", name, sizeof name);
+    LS_TRY(find_block(run, name, &block));
+    if (block == LS_RUN_NONE) {
+        run->unknown_lines++;
+        return LS_OK;
+    }
+    LS_TRY(ls_run_make_room((void **)&run->numerics, &run->room[LS_ROOM_NUMERICS], run->numerics_count,
+                            sizeof *run->numerics));
+    run->numerics[run->numerics_count++] = (ls_run_numerics){
+        .step = step,
+        .block = block,
+        .grad_norm = small(line, "grad_norm"),
+        .weight_norm = small(line, "weight_norm"),
+        .update_norm = small(line, "update_norm"),
+        .grad_flushed = small(line, "grad_flushed"),
+        .grad_high = small(line, "grad_high"),
+        .act_flushed = small(line, "act_flushed"),
+        .act_high = small(line, "act_high"),
+        .lost = small(line, "lost"),
+    };
+    return LS_OK;
+}
+
+static const char *const event_names[LS_EVENT_KINDS] = {
+    [LS_EVENT_OVERFLOW] = "overflow", [LS_EVENT_FLOOR] = "floor",     [LS_EVENT_NON_FINITE] = "non-finite",
+    [LS_EVENT_OUTLIER] = "outlier",   [LS_EVENT_REPLICA] = "replica", [LS_EVENT_STATE] = "state",
+    [LS_EVENT_AUDIT] = "audit",       [LS_EVENT_STOPPED] = "stopped",
+};
+
+static void read_suspects(const json_t *line, ls_run_event *event) {
+    const json_t *list = json_object_get(line, "workers");
+    for (size_t i = 0; i < json_array_size(list) && event->suspect_count < LS_RUN_SUSPECTS_MAX; i++) {
+        const json_t *item = json_array_get(list, i);
+        int64_t rank = json_is_integer(item) ? (int64_t)json_integer_value(item) : -1;
+        if (rank >= 0 && rank < LS_WORKERS_MAX) event->suspects[event->suspect_count++] = (int)rank;
+    }
+    if (event->worker == LS_RUN_NONE && event->suspect_count > 0) event->worker = event->suspects[0];
+}
+
+static void read_event(const json_t *line, ls_run_event *event) {
+    static const char *const what_of[LS_EVENT_KINDS] = {[LS_EVENT_NON_FINITE] = "phase",
+                                                        [LS_EVENT_OUTLIER] = "action",
+                                                        [LS_EVENT_STATE] = "what",
+                                                        [LS_EVENT_STOPPED] = "reason"};
+    event->worker = worker(line, event->kind == LS_EVENT_AUDIT ? "wrong" : "worker");
+    event->owner = worker(line, "owner");
+    event->auditor = worker(line, "auditor");
+    event->group = (int)whole(line, "group", 0, INT_MAX, LS_RUN_NONE);
+    event->scale = scale(line, "scale");
+    event->next_scale = scale(line, "next_scale");
+    event->micro = place(line, "micro");
+    event->index = place(line, "index");
+    event->first_sample = place(line, "first_sample");
+    event->samples = place(line, "samples");
+    event->norm = number(line, "norm");
+    event->median = number(line, "median");
+    event->spread = number(line, "spread");
+    event->score = number(line, "score");
+    event->angle_deg = number(line, "angle_deg");
+    event->length_with = number(line, "length_with");
+    event->length_without = number(line, "length_without");
+    event->has_recurs = json_is_boolean(json_object_get(line, "recurs"));
+    event->recurs = json_is_true(json_object_get(line, "recurs"));
+    event->has_persistent = json_is_boolean(json_object_get(line, "persistent"));
+    event->persistent = json_is_true(json_object_get(line, "persistent"));
+    text(line, "block", event->block, sizeof event->block);
+    text(line, "tensor", event->tensor, sizeof event->tensor);
+    text(line, "value", event->value, sizeof event->value);
+    if (what_of[event->kind]) text(line, what_of[event->kind], event->what, sizeof event->what);
+    read_suspects(line, event);
+}
+
+static ls_status add_event(ls_run *run, int64_t step, const json_t *line) {
+    const char *name = json_string_value(json_object_get(line, "event"));
+    int kind = 0;
+    while (kind < LS_EVENT_KINDS && (!name || strcmp(name, event_names[kind]) != 0)) kind++;
+    if (kind == LS_EVENT_KINDS) {
+        run->unknown_lines++;
+        return LS_OK;
+    }
+    if (run->of_kind[kind]++ >= LS_RUN_EVENTS_MAX) return LS_OK;
+    LS_TRY(ls_run_make_room((void **)&run->events, &run->room[LS_ROOM_EVENTS], run->event_count, sizeof *run->events));
+    ls_run_event *event = &run->events[run->event_count++];
+    *event = (ls_run_event){.step = step, .kind = (ls_run_event_kind)kind};
+    read_event(line, event);
+    return LS_OK;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static size_t read_list(const json_t *line, const char *key, float out[LS_WORKERS_MAX]) {
+    const json_t *list = json_object_get(line, key);
+    size_t count = json_array_size(list);
+    if (count > LS_WORKERS_MAX) return 0;
+    for (size_t i = 0; i < count; i++) {
+        double ms = json_number_value(json_array_get(list, i));
+        out[i] = ms >= 0 && ms < 1e12 ? (float)ms : NAN;
+    }
+    return count;
+}
+
+static ls_status read_usage(ls_run *run, int64_t step, const json_t *line) {
+    float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
+    size_t count = read_list(line, "busy_ms", busy), waits = read_list(line, "wait_ms", wait);
+    if (count == 0) return LS_OK;
+    for (size_t i = waits == count ? count : 0; i < count; i++) wait[i] = NAN;
+    return ls_run_add_usage(run, step, (int)count, busy, wait);
+}
+
+static ls_status add_step(ls_run *run, int64_t step, const json_t *line) {
+    ls_run_cut(run, step);
+    LS_TRY(ls_run_make_room((void **)&run->steps, &run->room[LS_ROOM_STEPS], run->step_count, sizeof *run->steps));
+    run->steps[run->step_count++] = (ls_run_step){
+        .step = step,
+        .loss = number(line, "loss"),
+        .norm = number(line, "norm"),
+        .lr = number(line, "lr"),
+        .ms = number(line, "ms"),
+        .scale = scale(line, "scale"),
+        .dropped = (int)json_array_size(json_object_get(line, "dropped")),
+        .skipped = json_is_true(json_object_get(line, "skipped")),
+    };
+    return read_usage(run, step, line);
+}
+
+static ls_status add_validation(ls_run *run, int64_t step, const json_t *line) {
+    LS_TRY(ls_run_make_room((void **)&run->validations, &run->room[LS_ROOM_VALIDATIONS], run->validation_count,
+                            sizeof *run->validations));
+    run->validations[run->validation_count++] = (ls_run_validation){step, number(line, "val_loss")};
+    return LS_OK;
+}
+
+static void set_noise(ls_run *run, int64_t step, const json_t *noise) {
+    run->noise = (ls_run_noise){step, number(noise, "scale_tokens"), number(noise, "scale_sequences")};
+}
+
+static ls_status add_object(ls_run *run, const json_t *line) {
+    int64_t step = whole(line, "step", 0, STEP_MAX, LS_RUN_NONE);
+    if (step == LS_RUN_NONE) {
+        run->unknown_lines++;
+        return LS_OK;
+    }
+    if (json_object_get(line, "event")) return add_event(run, step, line);
+    if (json_is_string(json_object_get(line, "numerics"))) return add_numerics(run, step, line);
+    if (json_object_get(line, "loss")) return add_step(run, step, line);
+    if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
+    if (json_is_object(json_object_get(line, "noise")))
+        set_noise(run, step, json_object_get(line, "noise"));
+    else
+        run->unknown_lines++;
+    return LS_OK;
+}
+
+ls_status ls_run_add_line(ls_run *run, const char *line, size_t bytes) {
+    json_error_t error;
+    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+    ls_status status = LS_OK;
+    run->lines++;
+    if (!object && json_error_code(&error) == json_error_out_of_memory)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a line of metrics");
+    else if (!json_is_object(object))
+        run->damaged_lines++;
+    else
+        status = add_object(run, object);
+    json_decref(object);
+    return status;
+}

@@ -1,0 +1,242 @@
+/* run_read.c: the files of a run directory, and the arrays that hold what they tell. */
+#include "observe/run_read.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/files.h"
+#include "observe/metrics.h"
+#include "observe/run_parts.h"
+
+enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
+static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
+
+_Static_assert(LS_ROOMS == sizeof((ls_run *)NULL)->room / sizeof(size_t), "one room for each array");
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_run_make_room(void **array, size_t *room, size_t count, size_t size) {
+    if (count < *room) return LS_OK;
+    size_t more = *room ? 2 * *room : 64, bytes;
+    void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*array, bytes);
+    if (!grown) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu records of a run", more);
+    *array = grown;
+    *room = more;
+    return LS_OK;
+}
+
+void ls_run_init(ls_run *run) { *run = (ls_run){.noise = {.step = LS_RUN_NONE}}; }
+
+void ls_run_free(ls_run *run) {
+    if (!run) return;
+    free(run->steps);
+    free(run->validations);
+    free(run->numerics);
+    free(run->blocks);
+    free(run->events);
+    free(run->usage);
+    free(run->usage_ms);
+    free(run->options);
+    ls_run_init(run);
+}
+
+/* Numerics, events and validations of `step` itself stay: they may stand before the line of their step. */
+void ls_run_cut(ls_run *run, int64_t step) {
+    if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
+    while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
+    while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
+        run->usage_ms_count = run->usage[--run->usage_count].at;
+    while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
+        run->validation_count--;
+    while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
+    while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
+        run->of_kind[run->events[--run->event_count].kind]--;
+}
+
+ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait) {
+    LS_TRY(ls_run_make_room((void **)&run->usage, &run->room[LS_ROOM_USAGE], run->usage_count, sizeof *run->usage));
+    run->usage[run->usage_count] = (ls_run_usage){step, workers, run->usage_ms_count};
+    for (int half = 0; half < 2; half++)
+        for (int w = 0; w < workers; w++) {
+            LS_TRY(ls_run_make_room((void **)&run->usage_ms, &run->room[LS_ROOM_USAGE_MS], run->usage_ms_count,
+                                    sizeof *run->usage_ms));
+            run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
+        }
+    run->usage_count++;
+    return LS_OK;
+}
+
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+
+typedef struct line_reader {
+    char text[LS_METRICS_LINE_MAX];
+    size_t used;
+    bool too_long;
+} line_reader;
+
+static ls_status end_line(ls_run *run, line_reader *line) {
+    ls_status status = LS_OK;
+    if (line->too_long) {
+        run->lines++;
+        run->damaged_lines++;
+    } else {
+        status = ls_run_add_line(run, line->text, line->used);
+    }
+    line->used = 0;
+    line->too_long = false;
+    return status;
+}
+
+static ls_status add_bytes(ls_run *run, line_reader *line, const char *bytes, size_t count) {
+    while (count > 0) {
+        const char *newline = memchr(bytes, '\n', count);
+        size_t part = newline ? (size_t)(newline - bytes) : count;
+        if (part > sizeof line->text - line->used) line->too_long = true;
+        if (!line->too_long) {
+            memcpy(line->text + line->used, bytes, part);
+            line->used += part;
+        }
+        if (!newline) return LS_OK;
+        LS_TRY(end_line(run, line));
+        bytes += part + 1;
+        count -= part + 1;
+    }
+    return LS_OK;
+}
+
+/* A last line without its newline is whole where it is JSON, else torn. */
+static ls_status add_rest(ls_run *run, line_reader *line) {
+    if (line->used == 0 && !line->too_long) return LS_OK;
+    int64_t damaged = run->damaged_lines;
+    LS_TRY(end_line(run, line));
+    run->ends_torn = run->damaged_lines > damaged;
+    return LS_OK;
+}
+
+ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes) {
+    line_reader *line = calloc(1, sizeof *line);
+    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
+    ls_status status = add_bytes(run, line, text, bytes);
+    if (status == LS_OK) status = add_rest(run, line);
+    free(line);
+    return status;
+}
+
+static ls_status read_lines(ls_run *run, FILE *file, const char *path) {
+    enum { PIECE = 1 << 16 };
+    ls_status status = LS_OK;
+    line_reader *line = calloc(1, sizeof *line);
+    char *piece = malloc(PIECE);
+    if (!line || !piece) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %.*s", SHOWN, path);
+        goto out;
+    }
+    /* A run that is at work may write faster than this reads. */
+    int64_t left = METRICS_BYTES_MAX;
+    for (size_t got; left > 0 && (got = fread(piece, 1, PIECE, file)) > 0; left -= (int64_t)got)
+        LS_TRY_OUT(add_bytes(run, line, piece, got));
+    if (ferror(file)) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot read %.*s", SHOWN, path);
+        goto out;
+    }
+    LS_TRY_OUT(add_rest(run, line));
+    if (run->lines > 0 && run->lines == run->damaged_lines)
+        status = ls_fail(LS_ERR_INPUT, "%.*s holds no line of metrics: each must be a JSON object", SHOWN, path);
+out:
+    free(piece);
+    free(line);
+    return status;
+}
+
+static ls_status read_metrics(ls_run *run, const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot look at %.*s", SHOWN, path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "the metrics %.*s are not a regular file", SHOWN, path);
+    if (about.st_size > METRICS_BYTES_MAX)
+        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; no more than %lld are read", SHOWN, path,
+                       (long long)about.st_size, (long long)METRICS_BYTES_MAX);
+    FILE *file = fopen(path, "re");
+    if (!file) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
+    ls_status status = read_lines(run, file, path);
+    (void)fclose(file);
+    return status;
+}
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+typedef ls_status add_text_fn(ls_run *run, const char *text, size_t bytes);
+
+static ls_status join(char path[PATH_MAX], const char *folder, const char *name) {
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%.*s… is too long for a path", SHOWN, folder);
+}
+
+/* A small file beside the metrics; without it there is less to tell. */
+static ls_status read_text(ls_run *run, const char *folder, const char *name, add_text_fn *add) {
+    char path[PATH_MAX], *text;
+    size_t bytes;
+    struct stat about;
+    LS_TRY(join(path, folder, name));
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
+    ls_status status = ls_file_read(path, OPTIONS_BYTES_MAX, &text, &bytes);
+    if (status == LS_ERR_RESOURCE) return status;
+    if (status != LS_OK) return LS_OK;
+    status = add(run, text, bytes);
+    free(text);
+    return status;
+}
+
+static ls_status read_trace(ls_run *run, const char *folder) {
+    char path[PATH_MAX];
+    struct stat about;
+    ls_trace trace;
+    LS_TRY(join(path, folder, "trace.json"));
+    if (run->usage_count > 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
+    ls_status status = ls_trace_open(path, &trace);
+    if (status == LS_OK) {
+        status = ls_run_add_trace(run, path, &trace);
+        ls_trace_free(&trace);
+    }
+    if (status == LS_OK || status == LS_ERR_RESOURCE) return status;
+    ls_run_copy_text(run->trace_problem, sizeof run->trace_problem, ls_status_message());
+    return LS_OK;
+}
+
+static ls_status check_folder(const char *path) {
+    static const char *const marks[] = {"identity.json", "metrics.jsonl", "checkpoints"};
+    char name[PATH_MAX];
+    struct stat about;
+    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
+    if (!S_ISDIR(about.st_mode))
+        return ls_fail(LS_ERR_INPUT, "%.*s is a file; give the folder of a run, that of train --out", SHOWN, path);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        LS_TRY(join(name, path, marks[i]));
+        if (ls_file_exists(name)) return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s is no run: it has neither identity.json nor metrics.jsonl; give the folder of train --out",
+                   SHOWN, path);
+}
+
+ls_status ls_run_open(const char *path, ls_run *out) {
+    char metrics[PATH_MAX];
+    ls_status status;
+    ls_run_init(out);
+    LS_TRY(check_folder(path));
+    LS_TRY(join(metrics, path, "metrics.jsonl"));
+    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_add_options));
+    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_add_options));
+    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_add_layout));
+    LS_TRY_OUT(read_metrics(out, metrics));
+    LS_TRY_OUT(read_trace(out, path));
+    return LS_OK;
+out:
+    ls_run_free(out);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* run_read.h: what a run directory tells about a run, as plain structs: metrics, options, layout, trace.
+ *
+ * Everything read here is untrusted. It may be torn, cut off, huge or made up: a line that is no JSON object is counted
+ * and passed over, and so is a line of a kind that is not known; a member of a wrong type is as good as absent. Memory
+ * is bounded by the size of the files. Nothing is written.
+ *
+ * A number that is absent or not finite is NaN or an infinity; a worker, group, scale or position that is absent is
+ * LS_RUN_NONE; a text that is absent is "". Texts have no control characters.
+ *
+ * Steps are counted as "step" of the metrics is: steps done. A run that was cut back and went on tells a step twice;
+ * the later line counts, as observe/metrics.h has it. So steps ascend. */
+#ifndef LS_OBSERVE_RUN_READ_H
+#define LS_OBSERVE_RUN_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "lockstep.h"
+#include "observe/trace_read.h"
+
+enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLOCKS_MAX = 1024 };
+
+typedef struct ls_run_step {
+    int64_t step;
+    double loss, norm, lr, ms;
+    int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
+    int dropped;  /* gradient groups that were left out */
+    bool skipped; /* no update: overflow */
+} ls_run_step;
+
+typedef struct ls_run_validation {
+    int64_t step;
+    double loss;
+} ls_run_validation;
+
+/* One block of the model, every --numerics steps. Shares are between 0 and 1. */
+typedef struct ls_run_numerics {
+    int64_t step;
+    int block; /* in ls_run.blocks */
+    float grad_norm, weight_norm, update_norm;
+    float grad_flushed, grad_high, act_flushed, act_high, lost;
+} ls_run_numerics;
+
+typedef struct ls_run_noise {
+    int64_t step; /* of the newest estimate; LS_RUN_NONE: there is none */
+    double scale_tokens, scale_sequences;
+} ls_run_noise;
+
+typedef enum ls_run_event_kind {
+    LS_EVENT_OVERFLOW,
+    LS_EVENT_FLOOR,
+    LS_EVENT_NON_FINITE,
+    LS_EVENT_OUTLIER,
+    LS_EVENT_REPLICA,
+    LS_EVENT_STATE,
+    LS_EVENT_AUDIT,
+    LS_EVENT_STOPPED,
+    LS_EVENT_KINDS
+} ls_run_event_kind;
+
+enum { LS_RUN_SUSPECTS_MAX = 8, LS_RUN_EVENTS_MAX = 8192 }; /* the latter: of each kind */
+
+typedef struct ls_run_event {
+    int64_t step;
+    ls_run_event_kind kind;
+    int worker; /* of an audit: the one that was wrong; of a replica check: the first suspect */
+    int suspects[LS_RUN_SUSPECTS_MAX], suspect_count;
+    int owner, auditor, group;
+    int scale, next_scale; /* INT_MIN: none */
+    int64_t micro, index, first_sample, samples;
+    double norm, median, spread, score, angle_deg, length_with, length_without;
+    bool recurs, persistent, has_recurs, has_persistent;
+    char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
+    char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */
+    char value[8];              /* of non-finite: "nan" or "inf" */
+} ls_run_event;
+
+/* Computing and waiting of all workers in one step: busy_ms and wait_ms of a line of the metrics, or a step of the
+ * trace. */
+typedef struct ls_run_usage {
+    int64_t step;
+    int workers;
+    size_t at; /* ls_run.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
+} ls_run_usage;
+
+typedef struct ls_run_option {
+    char name[LS_RUN_NAME_MAX], value[LS_RUN_TEXT_MAX];
+} ls_run_option;
+
+typedef struct ls_run {
+    ls_run_step *steps;
+    size_t step_count;
+    ls_run_validation *validations;
+    size_t validation_count;
+    ls_run_numerics *numerics;
+    size_t numerics_count;
+    char (*blocks)[LS_RUN_NAME_MAX];
+    int block_count;
+    ls_run_noise noise;
+    ls_run_event *events;
+    size_t event_count;
+    size_t of_kind[LS_EVENT_KINDS]; /* events, those beyond LS_RUN_EVENTS_MAX among them */
+    ls_run_usage *usage;
+    size_t usage_count;
+    float *usage_ms;
+    size_t usage_ms_count;
+    bool usage_of_trace;
+    /* options as resolved (config.json), then fields of the identity that are not among them */
+    ls_run_option *options;
+    size_t option_count;
+    int dp, tp, pp;            /* 0: not known */
+    int share[LS_WORKERS_MAX]; /* groups of each dp row; 0: not known */
+    /* lines of the metrics */
+    int64_t lines, damaged_lines, unknown_lines;
+    bool ends_torn;                     /* the last line lacks its end */
+    char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
+    size_t room[8];                     /* of the arrays above, in elements; the reader's own */
+} ls_run;
+
+/* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
+ * layout or trace that is damaged is passed over. After a failure there is nothing to free. */
+ls_status ls_run_open(const char *path, ls_run *out);
+void ls_run_free(ls_run *run);
+
+/* Parts of ls_run_open(), for texts that are in memory. A run to add to begins as ls_run_init() leaves it. */
+void ls_run_init(ls_run *run);
+/* One line, without its newline (run_lines.c). Fails for want of memory alone. */
+ls_status ls_run_add_line(ls_run *run, const char *line, size_t bytes);
+/* All lines of a text. */
+ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes);
+/* config.json, identity.json or layout.json (run_options.c); what is none of them has no effect. */
+ls_status ls_run_add_options(ls_run *run, const char *text, size_t bytes);
+ls_status ls_run_add_layout(ls_run *run, const char *text, size_t bytes);
+/* Some steps of a trace (run_usage.c), where the metrics tell nothing of the workers. `source` names it. */
+ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trace);
+ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait);
+
+/* The value of an option, or NULL; as a number, or NaN. */
+const char *ls_run_option_get(const ls_run *run, const char *name);
+double ls_run_option_number(const ls_run *run, const char *name);
+
+static inline const float *ls_run_busy(const ls_run *run, const ls_run_usage *u) { return run->usage_ms + u->at; }
+static inline const float *ls_run_wait(const ls_run *run, const ls_run_usage *u) {
+    return run->usage_ms + u->at + u->workers;
+}
+
+#endif
