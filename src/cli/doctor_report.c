@@ -7,6 +7,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COLUMNS = 118 };
+
+/* Characters, not bytes. */
+static int width_of(const char *text, size_t bytes) {
+    int width = 0;
+    for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return width;
+}
+
+/* `first`, then the text; further lines begin below the text. */
+static void print_text(const char *first, const char *text) {
+    int indent = width_of(first, strlen(first)), column = indent;
+    printf("%s", first);
+    for (bool begins = true; *text; begins = false) {
+        size_t bytes = strcspn(text, " ");
+        int width = width_of(text, bytes);
+        if (!begins && column + 1 + width > COLUMNS) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (!begins) {
+            printf(" ");
+            column++;
+        }
+        printf("%.*s", (int)bytes, text);
+        column += width;
+        text += bytes + (text[bytes] == ' ');
+    }
+    printf("\n");
+}
+
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static void print_run(const char *name, const ls_run *run, const ls_diagnosis *d) {
@@ -43,18 +73,21 @@ static void print_verdict(const ls_diagnosis *d) {
         printf("verdict: not enough was recorded%s%s\n", d->cause_count > 0 ? " to say why: " : "",
                d->cause_count > 0 ? d->finding[0].title : "");
         break;
-    case LS_VERDICT_CAUSE: printf("verdict: %s\n", d->finding[0].title); break;
+    case LS_VERDICT_CAUSE: print_text("verdict: ", d->finding[0].title); break;
     }
     if (d->cause_count == 0) return;
     print_place(&d->finding[0]);
     if (d->finding[0].evidence_count > 0) printf("\nevidence\n");
-    for (int i = 0; i < d->finding[0].evidence_count; i++) printf("  - %s\n", d->finding[0].evidence[i]);
+    for (int i = 0; i < d->finding[0].evidence_count; i++) print_text("  - ", d->finding[0].evidence[i]);
 }
 
 static void print_followed(const ls_diagnosis *d) {
     if (d->followed_count > 0) printf("\nwhat followed\n");
-    for (int i = 0; i < d->followed_count; i++)
-        printf("  step %-8lld %s\n", (long long)d->followed[i].step, d->followed[i].text);
+    for (int i = 0; i < d->followed_count; i++) {
+        char step[32];
+        snprintf(step, sizeof step, "  step %-8lld ", (long long)d->followed[i].step);
+        print_text(step, d->followed[i].text);
+    }
 }
 
 static void print_cell(int decimals, double x, const char *unit) {
@@ -87,7 +120,7 @@ static void print_actions(const ls_diagnosis *d) {
     for (int i = 0; i < d->cause_count; i++) {
         if (!d->finding[i].action[0]) continue;
         if (!any) printf("\nchange first\n");
-        printf("  %s%s\n", i == 0 ? "" : "then: ", d->finding[i].action);
+        print_text(i == 0 ? "  " : "  then: ", d->finding[i].action);
         any = true;
     }
 }
@@ -96,7 +129,7 @@ static void print_notes(const ls_run *run, const ls_diagnosis *d) {
     bool any = false;
     for (int i = d->cause_count; i < d->finding_count; i++) {
         if (!any) printf("\nalso seen\n");
-        printf("  - %s\n", d->finding[i].title);
+        print_text("  - ", d->finding[i].title);
         any = true;
     }
     if (run->noise.step == LS_RUN_NONE || !(run->noise.scale_sequences > 0)) return;
@@ -107,7 +140,7 @@ static void print_notes(const ls_run *run, const ls_diagnosis *d) {
 
 static void print_missing(const ls_diagnosis *d) {
     if (d->missing_count > 0) printf("\nnot recorded\n");
-    for (int i = 0; i < d->missing_count; i++) printf("  - %s\n", d->missing[i]);
+    for (int i = 0; i < d->missing_count; i++) print_text("  - ", d->missing[i]);
 }
 
 void ls_doctor_print(const char *name, const ls_run *run, const ls_diagnosis *d) {

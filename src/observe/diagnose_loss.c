@@ -10,6 +10,7 @@
 
 #include "observe/diagnose_parts.h"
 
+static const double HIGH = 6;         /* score of a jump that lasts some steps */
 static const double FAR = 8;          /* score of a jump that needs few others like it */
 static const double RATIO = 0.04;     /* update norm / weight norm that is too long; 0.001 to 0.01 is usual */
 static const double RATIO_MUCH = 0.1; /* and one that is so at once */
@@ -30,11 +31,10 @@ static jumps count_jumps(const ls_case *c) {
     jumps j = {0};
     for (size_t i = 0; i < s->episode_count; i++) {
         const ls_episode *e = &s->episode[i];
-        size_t length = e->last - e->first + 1;
         if (!e->sharp || (c->rise.found && e->first >= c->rise.low)) continue;
         j.count++;
         j.far += e->score >= FAR;
-        if (length > j.longest) j.longest = length;
+        if (e->high > j.longest) j.longest = e->high;
         if (!j.first) j.first = e;
         if (!j.largest || e->score > j.largest->score) j.largest = e;
         j.last_step = s->step[e->last];
@@ -42,12 +42,11 @@ static jumps count_jumps(const ls_case *c) {
     return j;
 }
 
-/* More than chance gives: noise of this kind reaches a score of 5 less than once in 2000 steps, and falls as far as
- * often. */
+/* More than chance gives: in healthy runs a score of 5 comes less than once in 1000 steps, and downward as often as
+ * upward. */
 static bool is_data(const ls_series *s, const jumps *j) {
-    size_t some = 3 + s->count / 2000, few = 3 + s->count / 20000;
-    if (j->count == 0 || j->count < 3 * s->jumps_down) return false;
-    return j->count >= some || j->far >= few || (j->longest >= LONG && j->largest->score >= FAR);
+    size_t some = 4 + s->count / 800, few = 3 + s->count / 5000, chance = 2 * s->jumps_down;
+    return j->count >= some + chance || j->far >= few + chance || (j->longest >= LONG && j->largest->score >= HIGH);
 }
 
 static void describe_samples(const ls_case *c, ls_finding *f) {
@@ -234,7 +233,9 @@ void ls_diagnose_unknown(ls_case *c) {
     bool grew = late > LARGE * early;
     ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
     ls_finding *f = ls_finding_add(c, cause, s->first_bad);
-    ls_finding_title(f, "loss or gradient is not finite from step %lld on", (long long)s->first_bad);
+    ls_finding_title(f, "%s%sloss or gradient is not finite from step %lld on",
+                     cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
+                     (long long)s->first_bad);
     if (grew) ls_finding_evidence(f, "the norm of the gradient grew from %.3g to %.3g before", early, late);
     if (cause == LS_CAUSE_UNKNOWN)
         ls_finding_action(f, "go on from the last checkpoint with --numerics 1, which records where it begins");

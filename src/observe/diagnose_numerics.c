@@ -3,6 +3,7 @@
  *
  * Embedding and head are left out of the shares of flushed gradients where the model has other blocks: the gradient of
  * a logit that is nearly certain is nearly zero, and it may flush without harm. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,19 +161,32 @@ static bool is_flushed(const ls_case *c, const ls_point *p) {
     return p->flushed >= RISING && first->flushed >= 0 && p->flushed >= 3 * first->flushed;
 }
 
+/* Whether the scale moves, and what keeps it from doing so, is seen in the steps themselves. */
 static void advise_underflow(const ls_case *c, ls_finding *f) {
-    const char *scale = ls_case_option(c, "loss-scale", "");
-    if (!ls_case_is_fp16(c))
+    const ls_run *run = c->run;
+    int low = INT_MAX, high = INT_MIN;
+    size_t skipped = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        skipped += run->steps[i].skipped;
+        if (run->steps[i].scale == INT_MIN) continue;
+        if (run->steps[i].scale < low) low = run->steps[i].scale;
+        if (run->steps[i].scale > high) high = run->steps[i].scale;
+    }
+    if (!ls_case_is_fp16(c)) {
         ls_finding_action(f, "find out where the gradients become so small; --precision fp32 shows whether it matters");
-    else if (*scale && strcmp(scale, "dynamic") != 0)
-        ls_finding_action(f,
-                          "--loss-scale dynamic (it was %s): the scale then grows until gradients use the range of "
-                          "fp16; or --precision bf16, which needs no scale",
-                          scale);
+        return;
+    }
+    if (high != INT_MIN)
+        ls_finding_evidence(f, "the loss scale was between 2^%d and 2^%d; %zu step%s skipped", low, high, skipped,
+                            skipped == 1 ? " was" : "s were");
+    if (skipped > 0)
+        ls_finding_action(f, "--precision bf16, which has the range of fp32 and needs no scale: overflow keeps the "
+                             "scale from growing here");
     else
-        ls_finding_action(f,
-                          "--precision bf16, which has the range of fp32 and needs no scale; overflow keeps the loss "
-                          "scale from growing far enough here");
+        ls_finding_action(
+            f,
+            "--loss-scale dynamic: nothing overflowed, so the scale may grow until gradients use the range of fp16; or "
+            "--precision bf16, which needs no scale");
 }
 
 void ls_diagnose_underflow(ls_case *c) {

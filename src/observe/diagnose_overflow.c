@@ -129,10 +129,12 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_event *floor) {
                      f->tensor[0] ? ", first in " : "", f->tensor);
     if (s->fall != SIZE_MAX)
         ls_finding_evidence(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
-    if (s->count > 0) ls_finding_evidence(f, "%zu of the %zu steps behind the start were skipped", s->count, s->steps);
+    if (s->count > 0)
+        ls_finding_evidence(f, "%zu of %zu steps were skipped, those at the start of the run not counted", s->count,
+                            s->steps);
     if (floor)
-        ls_finding_evidence(f, "step %lld: the scale is at its floor%s%s%s", (long long)floor->step,
-                            floor->tensor[0] ? ", overflow in " : "", floor->tensor, floor->tensor[0] ? "" : "");
+        ls_finding_evidence(f, "step %lld: the scale is at its floor%s%s", (long long)floor->step,
+                            floor->tensor[0] ? ", overflow in " : "", floor->tensor);
     add_growth(c, f);
     ls_finding_action(f, "--precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
                       f->block[0] ? f->block : "a block");

@@ -11,6 +11,7 @@
 /* Steps in a row whose loss lies far above that of the steps before. */
 typedef struct ls_episode {
     size_t first, last; /* in the series */
+    size_t high;        /* steps of it that are not far from the peak */
     double level, peak; /* median loss before it, highest loss in it */
     double score;       /* of the peak */
     bool recovered;     /* the loss came back to its level */
@@ -36,7 +37,7 @@ typedef struct ls_series {
     bool *in_data; /* inside a sharp episode */
     ls_episode *episode;
     size_t episode_count;
-    size_t jumps_down; /* single steps as far below their level as an episode is above it */
+    size_t jumps_down; /* single steps as far below their level as an episode is above it, and back at once */
     double peak_lr;
     int64_t first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
@@ -78,6 +79,15 @@ typedef struct ls_points {
 ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
+/* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
+
+/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
+double ls_usage_groups(const ls_run *run, int rank, int workers);
+int ls_usage_stage(const ls_run *run, int rank, int workers);
+/* Whether record i of run->usage counts: the first step warms up caches and pages. */
+bool ls_usage_counts(const ls_run *run, size_t i);
+ls_status ls_usage_measure(const ls_run *run, ls_usage *out);
+
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_case {
@@ -109,7 +119,7 @@ ls_status ls_diagnose_outliers(ls_case *c); /* diagnose_outliers.c: outlier grou
 void ls_diagnose_overflow(ls_case *c);      /* diagnose_overflow.c */
 void ls_diagnose_underflow(ls_case *c);     /* diagnose_numerics.c */
 void ls_diagnose_lost(ls_case *c);          /* diagnose_numerics.c */
-ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_usage.c */
+ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_slow.c */
 void ls_diagnose_data(ls_case *c);          /* diagnose_loss.c: bad data that the loss shows */
 void ls_diagnose_lr(ls_case *c);            /* diagnose_loss.c */
 void ls_diagnose_unknown(ls_case *c);       /* diagnose_loss.c: the run broke, and nothing above says why */

@@ -11,14 +11,16 @@
 
 enum {
     WINDOW = 32,
-    LEAST = 12,        /* normal steps before anything is judged */
+    LEAST = 24,        /* normal steps before anything is judged */
     EPISODE_MAX = 200, /* steps; what lasts longer is the new normal */
+    EDGE = 2,          /* steps at either end of a sharp one that may be lower */
     SMOOTH = 9,
-    NOISE_STEPS = 64
+    NOISE_STEPS = 64,
+    NOISE_LEAST = 24
 };
 
 static const double UP = 5, BACK = 3;        /* scores at which an episode begins, and ends */
-static const double SHARP = 0.35;            /* of the peak, at both ends */
+static const double SHARP = 0.35;            /* of the peak, near both ends */
 static const double RISE_SCATTER = 4;        /* of a lasting rise: in standard deviations of single steps, */
 static const double RISE_OF_LOSS = 0.05;     /* as a part of the loss, */
 static const double RISE_OF_PROGRESS = 0.15; /* and as a part of what had been gained */
@@ -103,6 +105,14 @@ static float score_of(const level *l, double loss) {
     return score > 1e6 ? 1e6F : score < -1e6 ? -1e6F : (float)score;
 }
 
+/* High from its first steps to its last ones. */
+static bool is_sharp(const ls_series *s, const ls_episode *e) {
+    size_t up = e->first, down = e->last;
+    while (up < down && (double)s->score[up] < SHARP * e->score) up++;
+    while (down > up && (double)s->score[down] < SHARP * e->score) down--;
+    return up - e->first <= EDGE && e->last - down <= EDGE;
+}
+
 /* The episode that begins at `first`; its steps get their scores. */
 static ls_episode follow(ls_series *s, const level *l, size_t first) {
     ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->loss[first]};
@@ -119,8 +129,8 @@ static ls_episode follow(ls_series *s, const level *l, size_t first) {
     }
     e.score = (double)score_of(l, e.peak);
     e.recovered = below == 2 || (below == 1 && at == s->count);
-    double least = SHARP * e.score;
-    e.sharp = e.recovered && (double)s->score[e.first] >= least && (double)s->score[e.last] >= least;
+    e.sharp = e.recovered && is_sharp(s, &e);
+    for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->score[i] >= SHARP * e.score;
     return e;
 }
 
@@ -141,7 +151,7 @@ static ls_status find_episodes(ls_series *s) {
     for (size_t i = 0; i < s->count;) {
         measure(&l);
         s->score[i] = l.seen < LEAST ? 0 : score_of(&l, s->loss[i]);
-        if ((double)s->score[i] < -UP) s->jumps_down++;
+        if (i > 0 && (double)s->score[i - 1] < -UP && (double)s->score[i] > -BACK) s->jumps_down++;
         if ((double)s->score[i] <= UP) {
             learn(&l, s->loss[i++]);
             continue;
@@ -206,13 +216,16 @@ void ls_series_free(ls_series *s) {
 
 /* ---- a lasting rise ---------------------------------------------------------------------------------------------- */
 
-/* Standard deviation of single steps, from the differences of neighbours up to `end`: a slope hardly counts. */
+/* Standard deviation of single steps, from the differences of neighbours up to `end`: a slope hardly counts, and of a
+ * normal distribution a quarter of the differences is below 0.45 of it. Near the beginning it is the first ones. */
 static double noise_before(const ls_series *s, size_t end) {
     double difference[NOISE_STEPS];
     size_t n = 0;
+    if (end < NOISE_LEAST) end = s->count - 1 < NOISE_LEAST ? s->count - 1 : NOISE_LEAST;
     for (size_t i = end; i > 0 && n < NOISE_STEPS; i--)
         if (!s->in_data[i] && !s->in_data[i - 1]) difference[n++] = fabs(s->loss[i] - s->loss[i - 1]);
-    return n < 4 ? 0 : ls_median(difference, n) / 0.954;
+    (void)ls_median(difference, n); /* sorts */
+    return n == 0 ? 0 : difference[n / 4] / 0.4506;
 }
 
 typedef struct riser {
@@ -235,15 +248,15 @@ static void smooth(riser *r) {
 
 static double least_rise(const riser *r, size_t low) {
     double loss = r->smooth[low], rise = RISE_OF_LOSS * fabs(loss);
-    double gained = RISE_OF_PROGRESS * (r->smooth[0] - loss), scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
+    double gained = RISE_OF_PROGRESS * (r->s->loss[0] - loss), scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
     if (gained > rise) rise = gained;
     return scatter > rise ? scatter : rise;
 }
 
 static void search(const riser *r, size_t least, ls_rise *out) {
-    size_t low = 0, length = 0;
+    size_t low = SMOOTH / 2, length = 0;
     double needed = (double)NAN;
-    for (size_t k = 0; k < r->count; k++) {
+    for (size_t k = low; k < r->count; k++) {
         double rise = r->smooth[k] - r->smooth[low];
         if (rise <= 0) {
             low = k;

@@ -136,7 +136,7 @@ static void list_missing(ls_case *c) {
     int workers = run->dp * run->tp * run->pp;
     if (run->lines == 0) miss(d, "there are no metrics: the run made no step, or its metrics.jsonl was taken away");
     if (run->damaged_lines > 0)
-        miss(d, "%lld of %lld lines of the metrics are damaged%s", (long long)run->damaged_lines, (long long)run->lines,
+        miss(d, "damaged lines of the metrics: %lld of %lld%s", (long long)run->damaged_lines, (long long)run->lines,
              run->ends_torn ? ", the last among them: the run was killed" : "");
     if (d->steps > 0 && d->steps < FEW_STEPS) miss(d, "%zu step%s tell little", d->steps, d->steps == 1 ? "" : "s");
     if (run->numerics_count == 0)
@@ -147,7 +147,8 @@ static void list_missing(ls_case *c) {
         else
             miss(d, "computing and waiting of each worker: --trace run records them");
     }
-    bool suspicious = d->cause_count > 0 && d->finding[0].cause != LS_CAUSE_SLOW_WORKER;
+    ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
+    bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
     if (suspicious && run->dp > 1 && is_off(ls_run_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
         miss(d, "whether a worker computes wrongly: --audit 0.02 has a part of the gradients computed twice");
 }

@@ -4,6 +4,17 @@
 
 enum { SAMPLES_MAX = 16 };
 
+/* Waiting for reductions that goes on when the last worker has done its work. */
+static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
+    double sum = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const ls_trace_span *span = &w->spans[i];
+        double begin = span->begin_us > line->work_end_us ? span->begin_us : line->work_end_us;
+        if (span->mark == LS_MARK_FINISH && span->end_us > begin) sum += span->end_us - begin;
+    }
+    return sum;
+}
+
 /* Busy is time inside actions, less waiting in there; waiting is all other time of the work, and that for reductions.
  */
 static ls_status add_step(ls_run *run, const ls_timeline *line) {
@@ -12,7 +23,7 @@ static ls_status add_step(ls_run *run, const ls_timeline *line) {
     for (int r = 0; r < line->workers; r++) {
         const ls_timeline_worker *w = &line->worker[r];
         busy[r] = (float)(w->busy * work_us / 1e3);
-        wait[r] = (float)(((w->waiting + w->bubble) * work_us + w->us[LS_MARK_FINISH]) / 1e3);
+        wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
     }
     return ls_run_add_usage(run, line->step, line->workers, busy, wait);
 }

@@ -1,0 +1,416 @@
+/* test_diagnose_rules.c: single rules on runs of a few lines whose answer is known: which worker, step and tensor is
+ * named, what comes first when there are several, what is said to be missing. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "observe/diagnose.h"
+
+static ls_run run;
+static ls_diagnosis d;
+
+static int begin(void **state) {
+    (void)state;
+    ls_run_init(&run);
+    d = (ls_diagnosis){0};
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    ls_diagnosis_free(&d);
+    ls_run_free(&run);
+    return 0;
+}
+
+static void line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void line(const char *format, ...) {
+    char text[4096];
+    va_list list;
+    va_start(list, format);
+    int bytes = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    int64_t damaged = run.damaged_lines, unknown = run.unknown_lines;
+    assert_int_equal(ls_run_add_line(&run, text, (size_t)bytes), LS_OK);
+    assert_true(run.damaged_lines == damaged && run.unknown_lines == unknown);
+}
+
+static void layout(const char *text) { assert_int_equal(ls_run_add_layout(&run, text, strlen(text)), LS_OK); }
+static void options(const char *text) { assert_int_equal(ls_run_add_options(&run, text, strlen(text)), LS_OK); }
+
+/* A loss that falls and scatters by about 0.02, the same every time. */
+static double calm(int step) {
+    return 2 + 3 * exp(-step / 30.0) + 0.02 * (sin(12.9898 * step) + sin(4.1 * step * step));
+}
+
+static void steps(int first, int last) {
+    for (int s = first; s <= last; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":%.3f,\"lr\":0.001,\"ms\":100}", s, calm(s), 0.7 + 0.1 * sin(3.3 * s));
+}
+
+static void diagnose(void) { assert_int_equal(ls_diagnose(&run, &d), LS_OK); }
+
+static const ls_finding *first_is(ls_cause cause) {
+    assert_int_equal(d.verdict, LS_VERDICT_CAUSE);
+    assert_string_equal(ls_cause_name(d.finding[0].cause), ls_cause_name(cause));
+    assert_true(d.finding[0].action[0] != '\0');
+    return &d.finding[0];
+}
+
+static bool misses(const char *words) {
+    for (int i = 0; i < d.missing_count; i++)
+        if (strstr(d.missing[i], words)) return true;
+    return false;
+}
+
+static bool follows(int64_t step, const char *words) {
+    for (int i = 0; i < d.followed_count; i++)
+        if (d.followed[i].step == step && strstr(d.followed[i].text, words)) return true;
+    return false;
+}
+
+/* ---- workers that are wrong -------------------------------------------------------------------------------------- */
+
+static void test_replica(void **state) {
+    (void)state;
+    steps(1, 100);
+    line("{\"step\":100,\"event\":\"replica\",\"workers\":[3],\"tensor\":\"blocks.2.mlp.in.weight\",\"block\":\"blocks."
+         "2\"}");
+    line("{\"step\":100,\"event\":\"stopped\",\"reason\":\"replicas differ\"}");
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_FAULT);
+    assert_int_equal(f->worker, 3);
+    assert_int_equal(f->step, 100);
+    assert_string_equal(f->tensor, "blocks.2.mlp.in.weight");
+    assert_non_null(strstr(f->title, "worker 3"));
+    assert_true(follows(100, "replicas differ"));
+}
+
+static void test_audit(void **state) {
+    (void)state;
+    steps(1, 60);
+    for (int s = 30; s <= 50; s += 10)
+        line("{\"step\":%d,\"event\":\"audit\",\"group\":5,\"owner\":1,\"auditor\":0,\"wrong\":1,\"persistent\":true,"
+             "\"block\":\"blocks.1\",\"micro\":2}",
+             s);
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_FAULT);
+    assert_int_equal(f->worker, 1);
+    assert_int_equal(f->step, 30);
+    assert_int_equal(f->last_step, 50);
+    assert_int_equal((int)f->size, 3);
+    assert_non_null(strstr(f->action, "take the machine of worker 1 out"));
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    steps(1, 60);
+    line("{\"step\":42,\"event\":\"state\",\"worker\":2,\"tensor\":\"head.weight\",\"what\":\"moment2\"}");
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_FAULT);
+    assert_int_equal(f->worker, 2);
+    assert_non_null(strstr(f->title, "moment2 of head.weight"));
+    assert_non_null(strstr(f->action, "--audit"));
+}
+
+/* The same event is a fault of the machine when it does not come again, and an overflow when it does. */
+static void test_non_finite(void **state) {
+    (void)state;
+    static const char format[] =
+        "{\"step\":61,\"event\":\"non-finite\",\"worker\":1,\"phase\":\"backward\",\"micro\":3,\"block\":\"blocks.0\","
+        "\"tensor\":\"input gradient\",\"index\":17,\"value\":\"nan\",\"recurs\":%s}";
+    for (int again = 0; again < 2; again++) {
+        begin(NULL);
+        steps(1, 60);
+        line(format, again ? "true" : "false");
+        diagnose();
+        const ls_finding *f = first_is(again ? LS_CAUSE_OVERFLOW : LS_CAUSE_FAULT);
+        assert_int_equal(f->worker, 1);
+        assert_int_equal(f->step, 61);
+        assert_string_equal(f->block, "blocks.0");
+        assert_string_equal(f->tensor, "input gradient");
+        end(NULL);
+    }
+}
+
+/* ---- the loss scale ---------------------------------------------------------------------------------------------- */
+
+static void overflow_at(int step, int scale) {
+    line("{\"step\":%d,\"event\":\"overflow\",\"scale\":%d,\"next_scale\":%d,\"tensor\":\"blocks.1.mlp.out.weight\","
+         "\"block\":\"blocks.1\"}",
+         step, scale, scale - 1);
+    line("{\"step\":%d,\"loss\":%.6f,\"norm\":\"inf\",\"lr\":0.001,\"ms\":100,\"scale\":%d,\"skipped\":true}", step,
+         calm(step), scale);
+}
+
+static void scaled(int first, int last, int scale) {
+    for (int s = first; s <= last; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"scale\":%d}", s, calm(s), scale);
+}
+
+static void test_start_is_normal(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) overflow_at(i + 1, 24 - i);
+    scaled(9, 120, 16);
+    overflow_at(121, 17);
+    scaled(122, 200, 16);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+    assert_int_equal(d.cause_count, 0);
+    assert_int_equal(d.finding_count, 2); /* the start, and the one that grew */
+}
+
+/* With a short window and hysteresis skips are many, but the scale stays where it is. */
+static void test_swinging_is_normal(void **state) {
+    (void)state;
+    scaled(1, 40, 16);
+    for (int s = 41; s <= 100; s += 6) {
+        overflow_at(s, 17);
+        overflow_at(s + 1, 17);
+        scaled(s + 2, s + 5, 16);
+    }
+    diagnose();
+    assert_int_equal(d.cause_count, 0);
+}
+
+static void test_scale_falls(void **state) {
+    (void)state;
+    scaled(1, 100, 16);
+    for (int i = 0; i < 6; i++) overflow_at(101 + i, 16 - i);
+    scaled(107, 150, 10);
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_OVERFLOW);
+    assert_int_equal(f->step, 101);
+    assert_string_equal(f->tensor, "blocks.1.mlp.out.weight");
+    assert_non_null(strstr(f->evidence[0], "2^16 to 2^10"));
+}
+
+static void test_scale_never_fits(void **state) {
+    (void)state;
+    for (int s = 1; s <= 20; s++)
+        line("{\"step\":%d,\"loss\":5.1,\"norm\":\"inf\",\"lr\":0.001,\"ms\":100,\"scale\":24,\"skipped\":true}", s);
+    diagnose();
+    assert_int_equal((int)(100 * first_is(LS_CAUSE_OVERFLOW)->size), 100);
+}
+
+static void test_floor_alone(void **state) {
+    (void)state;
+    scaled(1, 40, 0);
+    line("{\"step\":41,\"event\":\"floor\",\"scale\":-14,\"next_scale\":-14,\"tensor\":\"head.weight\",\"block\":"
+         "\"head\"}");
+    diagnose();
+    assert_string_equal(first_is(LS_CAUSE_OVERFLOW)->tensor, "head.weight");
+}
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+static void numerics(int step, const char *block, double flushed, double lost) {
+    line("{\"step\":%d,\"numerics\":\"%s\",\"grad_norm\":0.3,\"weight_norm\":20,\"update_norm\":0.05,\"grad_flushed\":%"
+         "g,\"grad_high\":0,"
+         "\"act_flushed\":%g,\"act_high\":0,\"lost\":%g}",
+         step, block, flushed / 3, flushed, lost);
+}
+
+/* Gradients of certain logits flush in the best of runs; those between the blocks must not. */
+static void test_head_may_flush(void **state) {
+    (void)state;
+    for (int inner = 0; inner < 2; inner++) {
+        begin(NULL);
+        scaled(1, 100, 16);
+        for (int s = 10; s <= 100; s += 10) {
+            numerics(s, "embedding", 0.4, 0);
+            numerics(s, "blocks.0", inner ? 0.15 : 0.01, 0);
+            numerics(s, "head", 0.4, 0);
+        }
+        diagnose();
+        if (inner)
+            assert_string_equal(first_is(LS_CAUSE_UNDERFLOW)->block, "blocks.0");
+        else
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        end(NULL);
+    }
+}
+
+/* Updates vanish where the learning rate does: that is no cause. */
+static void test_lost_at_the_end(void **state) {
+    (void)state;
+    for (int s = 1; s <= 200; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":%g,\"ms\":100}", s, calm(s), s <= 160 ? 1e-3 : 1e-8);
+    for (int s = 20; s <= 200; s += 20) numerics(s, "blocks.0", 0, s <= 160 ? 0.01 : 0.9);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------------- */
+
+static void outlier(int step, int worker, int sample) {
+    line("{\"step\":%d,\"event\":\"outlier\",\"group\":%d,\"worker\":%d,\"first_sample\":%d,\"samples\":4,\"norm\":7.5,"
+         "\"median\":0.7,\"spread\":0.2,"
+         "\"score\":12,\"angle_deg\":40,\"length_with\":2.1,\"length_without\":0.6,\"action\":\"warn\"}",
+         step, 2 * worker, worker, sample);
+}
+
+/* A wrong worker spoils the weights: it comes first, the loss that rises after it follows. */
+static void test_worker_before_loss(void **state) {
+    (void)state;
+    layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+    steps(1, 100);
+    outlier(101, 2, 400);
+    outlier(104, 2, 420);
+    outlier(108, 2, 440);
+    for (int s = 101; s <= 180; s++)
+        line("{\"step\":%d,\"loss\":%.4f,\"norm\":2.0,\"lr\":0.001,\"ms\":100}", s, calm(s) + 0.05 * (s - 100));
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_OUTLIER);
+    assert_int_equal(f->worker, 2);
+    assert_true(d.cause_count == 2 && d.finding[1].cause == LS_CAUSE_LR);
+    assert_true(misses("--audit"));
+}
+
+/* One group that stands out in a step whose loss jumps: it is the data. Where the loss does not, it is the group. */
+static void test_hot_outlier(void **state) {
+    (void)state;
+    for (int hot = 0; hot < 2; hot++) {
+        begin(NULL);
+        layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+        steps(1, 99);
+        outlier(100, 2, 400);
+        line("{\"step\":100,\"loss\":%.4f,\"norm\":2.0,\"lr\":0.001,\"ms\":100}", calm(100) + (hot ? 1.0 : 0));
+        steps(101, 180);
+        diagnose();
+        const ls_finding *f = first_is(hot ? LS_CAUSE_BAD_DATA : LS_CAUSE_OUTLIER);
+        assert_true(f->step == 100 && d.cause_count == 1);
+        if (!hot) assert_int_equal(f->worker, 2);
+        end(NULL);
+    }
+}
+
+/* The same samples again, on other workers: it is the data. */
+static void test_same_samples(void **state) {
+    (void)state;
+    layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+    steps(1, 200);
+    outlier(60, 2, 1000);
+    outlier(120, 0, 1002);
+    diagnose();
+    assert_int_equal(first_is(LS_CAUSE_BAD_DATA)->step, 60);
+}
+
+/* ---- workers that are slow --------------------------------------------------------------------------------------- */
+
+static void busy_steps(double a, double b) {
+    for (int s = 1; s <= 60; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"busy_ms\":[%.2f,%.2f],\"wait_ms\":[%."
+             "2f,%.2f]}",
+             s, calm(s), a, b, a > b ? 1.0 : b - a + 1, b > a ? 1.0 : a - b + 1);
+}
+
+static void test_slow_by_share(void **state) {
+    (void)state;
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"6,2\"}");
+    busy_steps(90, 30);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN); /* three times the groups, three times the time */
+    assert_int_equal(d.usage.slowest, 0);
+    assert_true(fabs(d.usage.worker[0].relative - 1) < 1e-6 && fabs(d.usage.worker[1].busy - 30.0 / 91) < 1e-3);
+    assert_int_equal((int)d.usage.worker[0].slowest, 59);
+    end(NULL);
+    begin(NULL);
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    busy_steps(90, 30);
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_SLOW_WORKER);
+    assert_int_equal(f->worker, 0);
+    assert_true(fabs(f->size - 3) < 1e-6);
+    assert_true(fabs(d.usage.waited_ms - 59 * 61) < 1);
+}
+
+static void test_slow_stage(void **state) {
+    (void)state;
+    layout("{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\"}");
+    busy_steps(50, 70);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN); /* stages are never equal */
+    end(NULL);
+    begin(NULL);
+    layout("{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\"}");
+    busy_steps(50, 95);
+    diagnose();
+    assert_int_equal(first_is(LS_CAUSE_SLOW_WORKER)->worker, 1);
+    assert_non_null(strstr(d.finding[0].action, "--stages"));
+}
+
+/* ---- too little -------------------------------------------------------------------------------------------------- */
+
+static void test_nothing(void **state) {
+    (void)state;
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_NOT_ENOUGH);
+    assert_int_equal(d.cause_count, 0);
+    assert_true(misses("no metrics"));
+}
+
+static void test_few_steps(void **state) {
+    (void)state;
+    steps(1, 5);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_NOT_ENOUGH);
+    assert_true(misses("5 steps") && misses("--numerics"));
+}
+
+/* It broke, and nothing says why. */
+static void test_unknown(void **state) {
+    (void)state;
+    options("{\"precision\":\"bf16\"}");
+    steps(1, 80);
+    line("{\"step\":81,\"loss\":\"nan\",\"norm\":\"nan\",\"lr\":0.001,\"ms\":100}");
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_NOT_ENOUGH);
+    assert_int_equal(d.finding[0].cause, LS_CAUSE_UNKNOWN);
+    assert_int_equal(d.finding[0].step, 81);
+    assert_non_null(strstr(d.finding[0].action, "--numerics"));
+}
+
+static void test_more_workers_than_recorded(void **state) {
+    (void)state;
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    steps(1, 40);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+    assert_true(misses("--trace run"));
+    assert_int_equal(d.usage.workers, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_replica),
+        TEST(test_audit),
+        TEST(test_memory),
+        TEST(test_non_finite),
+        TEST(test_start_is_normal),
+        TEST(test_scale_falls),
+        TEST(test_scale_never_fits),
+        TEST(test_floor_alone),
+        TEST(test_worker_before_loss),
+        TEST(test_same_samples),
+        TEST(test_hot_outlier),
+        TEST(test_swinging_is_normal),
+        TEST(test_head_may_flush),
+        TEST(test_lost_at_the_end),
+        TEST(test_slow_by_share),
+        TEST(test_slow_stage),
+        TEST(test_nothing),
+        TEST(test_few_steps),
+        TEST(test_unknown),
+        TEST(test_more_workers_than_recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
