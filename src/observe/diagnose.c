@@ -75,11 +75,6 @@ const ls_finding *ls_case_find(const ls_case *c, ls_cause cause) {
     return NULL;
 }
 
-const char *ls_case_option(const ls_case *c, const char *name, const char *otherwise) {
-    const char *value = ls_run_option_get(c->run, name);
-    return value ? value : otherwise;
-}
-
 bool ls_case_is_fp16(const ls_case *c) {
     const char *precision = ls_run_option_get(c->run, "precision");
     if (precision) return strcmp(precision, "fp16") == 0;

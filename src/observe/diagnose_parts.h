@@ -110,8 +110,6 @@ void ls_diagnose_print(char *out, size_t room, const char *format, va_list list)
 bool ls_case_is_fp16(const ls_case *c);
 /* The first cause of this kind, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
-/* The option `name` of the run as text, or `otherwise`. */
-const char *ls_case_option(const ls_case *c, const char *name, const char *otherwise);
 
 /* The rules; the last three look at findings of those before them. A status tells of memory alone. */
 void ls_diagnose_faults(ls_case *c);        /* diagnose_faults.c */

@@ -172,7 +172,7 @@ static void fill(const ls_run *run, ls_series *s) {
     s->first_bad = LS_RUN_NONE;
     for (size_t i = 0; i < run->step_count; i++) {
         const ls_run_step *step = &run->steps[i];
-        bool bad = !isfinite(step->loss) || isinf(step->norm);
+        bool bad = !isfinite(step->loss) || (step->has_norm && !isfinite(step->norm));
         if (bad && !step->skipped && s->first_bad == LS_RUN_NONE) s->first_bad = step->step;
         if (step->lr > s->peak_lr && isfinite(step->lr)) s->peak_lr = step->lr;
         if (!isfinite(step->loss)) continue;

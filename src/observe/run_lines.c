@@ -207,6 +207,7 @@ static ls_status add_step(ls_run *run, int64_t step, const json_t *line) {
         .step = step,
         .loss = number(line, "loss"),
         .norm = number(line, "norm"),
+        .has_norm = json_object_get(line, "norm") != NULL,
         .lr = number(line, "lr"),
         .ms = number(line, "ms"),
         .scale = scale(line, "scale"),

@@ -28,6 +28,7 @@ typedef struct ls_run_step {
     int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
     int dropped;  /* gradient groups that were left out */
     bool skipped; /* no update: overflow */
+    bool has_norm;
 } ls_run_step;
 
 typedef struct ls_run_validation {

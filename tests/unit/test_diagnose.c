@@ -1,5 +1,5 @@
-/* test_diagnose.c: seeded failures must be named first, healthy runs must be left alone, and single rules are tried on
- * runs of a few lines. */
+/* test_diagnose.c: seeded failures must be named first, and healthy runs must be left alone. LS_TEST_LONG takes twenty
+ * times as many; LS_TEST_SEED=N takes other ones. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
