@@ -65,7 +65,8 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
-ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma))
+ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
+            $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16)
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
@@ -83,6 +84,7 @@ BIN     := $(BUILD)/lockstep
 
 # Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
+SPOILED  := $(BUILD)/tests/spoil/lockstep
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
@@ -118,11 +120,16 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) $(shell $(PKG) --libs cmocka) -o $@
 
+# The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
+$(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ $(LIB_LDLIBS) -o $@
+
 $(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
--include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN))
+-include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.d
 
 # ---- set-up, main job, tests -------------------------------------------------------------------------------------------
 
@@ -146,10 +153,14 @@ verify-all:
 	@$(MAKE) verify-all-run
 
 VERIFY_PARTS ?= 8
+# Types of numbers; fp16 begins with a loss scale that overflows.
+VERIFY_TYPES ?= '--precision bf16' '--precision bf16 --reduce-dtype bf16' '--precision bf16 --matrix-unit auto' \
+    '--precision fp16 --loss-scale-initial 16777216 --loss-scale-window 2 --loss-scale-hysteresis 1'
 verify-all-run: all
 	@for i in $$(seq $(VERIFY_PARTS)); do ./lockstep verify --all --part $$i/$(VERIFY_PARTS) --out $(BUILD)/verify --resume || exit 1; done
+	@for types in $(VERIFY_TYPES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
-programs: all $(UNIT_BIN) $(PROG_BIN)
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED)
 
 test:
 	@tools/setup test
@@ -283,7 +294,7 @@ help:
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
-	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, in parts; goes on where it was stopped'
+	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'
 	@echo 'make fuzz         every parser with libFuzzer; FUZZ_SECONDS=20 each'

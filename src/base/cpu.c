@@ -12,11 +12,15 @@
 
 static ls_cpu cpu_found;
 static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
+static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
+static bool amx_allowed;
 static pthread_once_t isa_once = PTHREAD_ONCE_INIT;
 static atomic_uint isa_mask;
 
 #if defined(__x86_64__)
 #    include <cpuid.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
 
 /* AVX registers are saved by the system when XCR0 says so. A CPU may have AVX and a system that ignores it. */
 static uint64_t read_xcr0(void) {
@@ -58,6 +62,16 @@ static void detect(void) {
     cpu->amx_bf16 = tile && bit(d, 22);
     cpu->amx_tile = tile && bit(d, 24);
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu->avx512_bf16 = zmm && bit(a, 5);
+}
+
+/* Numbers of arch_prctl(), written out because older headers lack them: the tiles' registers are saved only for
+ * processes that have asked. */
+enum { REQUEST_STATE_PERMISSION = 0x1023, STATE_TILE_DATA = 18 };
+
+static void ask_for_amx(void) {
+    const ls_cpu *cpu = ls_cpu_detect();
+    amx_allowed =
+        cpu->amx_tile && cpu->amx_bf16 && syscall(SYS_arch_prctl, REQUEST_STATE_PERMISSION, STATE_TILE_DATA) == 0;
 }
 
 #elif defined(__aarch64__)
@@ -104,6 +118,8 @@ static void detect(void) {
     read_model(cpu_found.model, sizeof cpu_found.model, cap);
 }
 
+static void ask_for_amx(void) { amx_allowed = false; }
+
 #else
 #    error "lockstep runs on x86-64 and ARM64 only"
 #endif
@@ -111,6 +127,11 @@ static void detect(void) {
 const ls_cpu *ls_cpu_detect(void) {
     (void)pthread_once(&cpu_once, detect); /* fails only for a broken once variable */
     return &cpu_found;
+}
+
+bool ls_cpu_allow_amx(void) {
+    (void)pthread_once(&amx_once, ask_for_amx);
+    return amx_allowed;
 }
 
 const char *ls_isa_name(ls_isa isa) {

@@ -17,12 +17,15 @@ typedef struct ls_cpu {
     bool neon, bf16, i8mm, sve;
     bool avx2, fma, f16c;
     bool avx512f, avx512bw, avx512dq, avx512vl, avx512_bf16;
-    bool amx_tile, amx_bf16; /* a process must still ask the system (arch_prctl) before it uses them */
+    bool amx_tile, amx_bf16; /* a process must still ask the system before it uses them: ls_cpu_allow_amx() */
     char model[64];
 } ls_cpu;
 
 /* Looked up once; borrowed, lives for ever. */
 const ls_cpu *ls_cpu_detect(void);
+
+/* Whether this process may use AMX with bf16. The first call asks the system, for all threads. */
+bool ls_cpu_allow_amx(void);
 
 /* "portable", "neon", "avx2", "avx512" */
 const char *ls_isa_name(ls_isa isa);

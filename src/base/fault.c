@@ -5,6 +5,10 @@
 #include <stdlib.h>
 
 double ls_fault_slow;
+void (*ls_fault_spoil)(const ls_fault_site *site);
+int ls_fault_rank;
+int64_t ls_fault_step;
+int ls_fault_path;
 
 enum { PERCENT_MAX = 100000 };
 
@@ -12,6 +16,7 @@ ls_status ls_fault_read(int rank) {
     const char *text = getenv("LS_FAULT_SLOW");
     char *end = NULL;
     ls_fault_slow = 0;
+    ls_fault_rank = rank;
     if (!text) return LS_OK;
     long slowed = strtol(text, &end, 10);
     bool sound = end != text && *end == ':' && slowed >= 0;

@@ -8,6 +8,9 @@
 #ifndef LS_BASE_FAULT_H
 #define LS_BASE_FAULT_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -16,6 +19,42 @@ extern double ls_fault_slow;
 
 /* Looks at the environment for the worker of this rank. */
 ls_status ls_fault_read(int rank);
+
+/* ---- spoiled numbers ---------------------------------------------------------------------------------------------
+ *
+ * A test's own program (tests/spoil) puts a function here that changes numbers at one of these places, to see whether
+ * it is noticed. In the product nobody is there. */
+
+typedef enum ls_fault_place {
+    LS_FAULT_TOKENS,   /* of a batch as it was read: int32 */
+    LS_FAULT_FORWARD,  /* what a block gives to the residual stream */
+    LS_FAULT_PRODUCT,  /* the result of a matrix product, in the policy's type */
+    LS_FAULT_BACKWARD, /* the gradient that a block passes on */
+    LS_FAULT_LEAF,     /* the gradient of a group */
+    LS_FAULT_GRADIENT, /* the sum, before the update */
+    LS_FAULT_WEIGHT,   /* after the update: fp32 */
+    LS_FAULT_MOMENT    /* after the update */
+} ls_fault_place;
+
+typedef struct ls_fault_site {
+    ls_fault_place place;
+    const char *tensor; /* NULL: none of its own */
+    int block;          /* of the model; −1: none */
+    void *data;
+    size_t elems, elem_bytes;
+} ls_fault_site;
+
+extern void (*ls_fault_spoil)(const ls_fault_site *site);
+extern int ls_fault_rank;     /* of this worker */
+extern int64_t ls_fault_step; /* steps done */
+extern int ls_fault_path;     /* 1: while other instructions than usual compute */
+
+static inline void ls_fault_at(ls_fault_place place, const char *tensor, int block, void *data, size_t elems,
+                               size_t elem_bytes) {
+    if (ls_fault_spoil) ls_fault_spoil(&(ls_fault_site){place, tensor, block, data, elems, elem_bytes});
+}
+
+/* ---- slow work --------------------------------------------------------------------------------------------------- */
 
 static inline double ls_fault_slow_begin(void) { return ls_fault_slow > 0 ? ls_clock_seconds() : 0; }
 /* Stays busy for as long as the work since `begin` makes it. */

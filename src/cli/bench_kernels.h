@@ -49,7 +49,8 @@ typedef struct ls_kbench_shape {
     ls_gemm_form form;
     size_t m, n, k;
     int slices;
-    ls_dtype dtype;
+    ls_dtype dtype, c_dtype;
+    ls_unit unit;
 } ls_kbench_shape;
 
 typedef struct ls_kbench_row {

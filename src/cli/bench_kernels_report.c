@@ -1,12 +1,12 @@
 /* bench_kernels_report.c: prints what `lockstep bench kernels` measured: a table and ratio lines for people and scripts
  * that look at lines, or one JSON object. */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "cli/bench_comm.h"
 #include "cli/bench_kernels.h"
-#include "cli/print_json.h"
 #include "numerics/elementary.h"
 
 static double median_of(const double *values, int count) {
@@ -63,7 +63,7 @@ static void print_row(const ls_kbench_machine *machine, const ls_kbench_row *row
     char share[24] = "-", each[24] = "-";
     if (f.share > 0) snprintf(share, sizeof share, "%.0f %% of %s", 100 * f.share, row->yardstick);
     if (row->elems > 0) snprintf(each, sizeof each, "%.3f", 1e9 * f.seconds / row->elems);
-    printf("%-40s %12.2f %9.2f %-7s %8s %15s", row->name, 1e6 * f.seconds, 1e-9 * f.rate,
+    printf("%-45s %12.2f %9.2f %-7s %8s %15s", row->name, 1e6 * f.seconds, 1e-9 * f.rate,
            row->is_flops ? "GFLOP/s" : "GB/s", each, share);
     if (row->has_peer) printf(" %12.2f %7.2f", 1e6 * f.peer_seconds, f.ratio);
     if (!row->has_peer && peer_column) printf(" %12s %7s", "-", "-");
@@ -81,7 +81,7 @@ void ls_kbench_print_rows(const ls_kbench_machine *machine, int count_index, con
     else
         printf("not known");
     if (peer_column) printf(", peer %s", machine->peer_library);
-    printf("\n%-40s %12s %9s %-7s %8s %15s", "kernel", "time us", "rate", "", "ns/elem", "share");
+    printf("\n%-45s %12s %9s %-7s %8s %15s", "kernel", "time us", "rate", "", "ns/elem", "share");
     if (peer_column) printf(" %12s %7s", "peer us", "ratio");
     putchar('\n');
     for (int i = 0; i < rows->count; i++)
@@ -189,10 +189,14 @@ static json_t *machine_json(const ls_kbench_machine *machine, const ls_kbench_ro
 
 ls_status ls_kbench_print_json(const ls_kbench_machine *machine, const ls_kbench_rows *rows) {
     json_t *all = json_object(), *list = json_array();
+    ls_status status = LS_OK;
     int failed = put(all, "machine", machine_json(machine, rows));
     for (int i = 0; i < rows->count; i++) failed |= json_array_append_new(list, row_json(machine, &rows->row[i]));
     failed |= put(all, "rows", list);
-    if (!failed) return ls_cli_print_json_lines(all);
+    if (failed)
+        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
+        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
     json_decref(all);
-    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    return status;
 }

@@ -25,15 +25,17 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "kernels/unit.h"
+#include "lockstep.h"
 
 /* Element i of a head's row is at[row·row_stride + head·head_stride + i]. */
 typedef struct ls_attention_in {
-    const float *at;
+    const void *at;
     size_t row_stride, head_stride;
 } ls_attention_in;
 
 typedef struct ls_attention_out {
-    float *at;
+    void *at;
     size_t row_stride, head_stride;
 } ls_attention_out;
 
@@ -52,7 +54,9 @@ typedef struct ls_attention_drop {
 typedef struct ls_attention {
     size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
     size_t first_query;
-    float scale; /* > 0, finite */
+    ls_dtype act; /* of q, k, v, o and their gradients; weights and dS are rounded to it where products read them */
+    ls_unit unit; /* with LS_BF16: who makes the products */
+    float scale;  /* > 0, finite */
     ls_attention_drop drop;
     ls_attention_in q, k, v;
     ls_attention_out o;
@@ -88,14 +92,23 @@ enum {
     LS_ATTENTION_KEPT = 1 << 20, /* elements of all keys, up to which forward packs them once for all queries */
 };
 
-/* Floats of scratch that any of the kernels needs in one thread. Its contents mean nothing between calls. */
-static inline size_t ls_attention_scratch_elems(size_t T, size_t head_size) {
-    size_t block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
-    size_t row = head_size + LS_ATTENTION_TILE;
-    size_t packed = LS_ATTENTION_CHUNK + (T <= LS_ATTENTION_KEPT / head_size ? T : 0);
+/* Floats of scratch that any of the kernels needs in one thread, for this shape, type and unit. Its contents mean
+ * nothing between calls. */
+static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
+    size_t T = a->T, block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
+    size_t row = a->head_size + LS_ATTENTION_TILE, sums = 0;
+    size_t packed = LS_ATTENTION_CHUNK + (T <= LS_ATTENTION_KEPT / a->head_size ? T : 0);
     size_t forward = (2 * packed + 2 * block + LS_ATTENTION_TILE) * row + block * (T + 2 * LS_ATTENTION_TILE);
     size_t tiles = 3 * block * keys + (keys + 3 * block) * LS_ATTENTION_TILE;
     size_t backward = (5 * keys + 5 * block + 2 * LS_ATTENTION_TILE) * row + tiles;
+    if (a->act != LS_F32) { /* rows in fp32, and dq of a whole kv head; a unit packs all keys at once */
+        bool is_unit = a->unit != LS_UNIT_CHAIN;
+        size_t rows = is_unit ? 4 : a->heads / a->kv_heads;
+        if (__builtin_mul_overflow(rows * row, T + LS_ATTENTION_TILE, &sums) || sums > SIZE_MAX / 64)
+            return SIZE_MAX / 16;
+        forward += (LS_ATTENTION_CHUNK + block) * row + (is_unit ? T * row + block * T : 0);
+        backward += 2 * (keys + block) * row + sums;
+    }
     return forward > backward ? forward : backward;
 }
 
@@ -103,5 +116,7 @@ void ls_attention_kernels_fill_portable(ls_attention_kernels *t);
 void ls_attention_kernels_fill_neon(ls_attention_kernels *t);
 void ls_attention_kernels_fill_avx2(ls_attention_kernels *t);
 void ls_attention_kernels_fill_avx512(ls_attention_kernels *t);
+/* For bf16 tensors alone, on an ARM64 CPU with BF16. On x86-64 attention makes chains, whatever the unit is. */
+void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *t);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "lockstep.h"
 
 /* Element (row, column) has the global index (index0 + row)·columns + column, which is below LS_RNG_INDEX_LIMIT.
  * Strides count elements. y may be exactly x or residual. */
@@ -18,11 +19,13 @@ typedef struct ls_dropout_call {
     uint64_t index0;    /* of the first row, in the whole batch */
     uint32_t threshold; /* elements whose number is below are dropped */
     float scale;        /* of those that are kept */
-    const float *x;
+    const void *x;
+    ls_dtype x_dtype; /* the kernel takes LS_F32 alone; the operation of a device any */
     size_t x_stride;
     const float *residual; /* NULL: none */
     size_t residual_stride;
-    float *y;
+    void *y;
+    ls_dtype y_dtype;
     size_t y_stride;
 } ls_dropout_call;
 

@@ -4,8 +4,11 @@
  *
  * The order of every sum is that of docs/arithmetic.md, "Matrix products": a chain over k inside a slice, a tree over
  * slices. Block sizes, tile shapes and threads only decide who computes what when, so they never change a bit. Operands
- * are packed into panels, bf16 is widened on the way; K is never padded. A product with few rows or few columns reads
- * its large operand once and packs nothing that outlives a block (gemm_thin.c).
+ * are packed into panels, 16-bit types are widened on the way; K is never padded. A product with few rows or few
+ * columns reads its large operand once and packs nothing that outlives a block (gemm_thin.c).
+ *
+ * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
+ * with +0 to whole granules at the end of each slice and of each sequence (gemm_k.h).
  *
  * A machine adds its kernels and its block sizes, set together in one function; the loops are written once (gemm.c,
  * gemm_tile.c, gemm_thin.c). */
@@ -14,8 +17,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/pool.h"
+#include "kernels/convert.h"
+#include "kernels/unit.h"
 #include "lockstep.h"
 
 typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
@@ -24,11 +30,15 @@ enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 1
 
 typedef struct ls_gemm {
     ls_gemm_form form;
-    ls_dtype dtype; /* of A and B: LS_F32 or LS_BF16 */
+    ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
+    ls_unit unit;   /* with LS_BF16: who adds; anything but LS_UNIT_CHAIN adds granules of k */
+    size_t period;  /* with a unit: k is sequences of so many, and a granule ends with each; slices begin and end with
+                       sequences then; 0: k is one sequence */
     size_t m, n, k;
     const void *a, *b;
     size_t lda, ldb; /* elements from one row to the next, as stored */
-    float *c;
+    void *c;
+    ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
     size_t ldc;
 
     int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
@@ -39,9 +49,6 @@ typedef struct ls_gemm {
     const float *sibling[LS_GEMM_SIBLINGS_MAX];
     size_t ldsibling;
     const float *bias; /* [n], added last, or NULL */
-    /* Called once for each finished stretch of a row of C while it is in the cache; or NULL. From any thread. */
-    void (*finish)(void *ctx, float *c, size_t row, size_t column, size_t columns);
-    void *finish_ctx;
 } ls_gemm;
 
 /* One value to be added to a tile from the left. */
@@ -50,7 +57,7 @@ typedef struct ls_gemm_addend {
     size_t ld;
 } ls_gemm_addend;
 
-/* What a micro-kernel does after its chains, in this order: adds the addends, adds the bias, stores. */
+/* What a micro-kernel does after its chains, in this order: adds the addends, adds the bias, rounds, stores. */
 typedef struct ls_gemm_tile {
     const float *start; /* where the chains continue from, NULL: +0 */
     size_t ldstart;
@@ -59,10 +66,12 @@ typedef struct ls_gemm_tile {
     int addends;
     const ls_gemm_addend *addend;
     const float *bias; /* nr values, or NULL */
+    uint16_t *halves;  /* where the table rounds to bf16 itself: instead of out, or NULL */
+    size_t ldhalves;
 } ls_gemm_tile;
 
-/* a: k × mr, b: k × nr, packed. */
-typedef void (*ls_gemm_micro)(size_t k, const float *a, const float *b, const ls_gemm_tile *tile);
+/* a: k × mr, b: k × nr, packed as the table says; k is a multiple of its granule. */
+typedef void (*ls_gemm_micro)(size_t k, const void *a, const void *b, const ls_gemm_tile *tile);
 
 /* Kernels for few rows continue c[row][column] = chain over k of a·b, for 1 to LS_GEMM_THIN_ROWS rows. a: k rows of
  * LS_GEMM_THIN_ROWS values. */
@@ -90,16 +99,34 @@ typedef struct ls_gemm_kernels {
     size_t mr, nr;
     size_t kc;     /* k of a pass over a block: its panel of B stays in the first cache */
     size_t mb, nb; /* rows and columns of a block: its panels stay in the second cache; multiples of mr, nr */
+    ls_convert_kernels convert;
+    /* Of a unit alone; all 0 with chains. A panel is [k / group][line][group]. */
+    size_t granule;
+    size_t group_a, group_b; /* they divide the granule */
+    size_t rate;             /* multiply-adds while a chain in fp32 does one; for choosing tasks */
+    bool rounds_bf16;        /* the micro-kernel can store a tile as bf16 */
+    void (*begin)(void);     /* called by a thread before the first tile of a task, and after its last; or NULL */
+    void (*end)(void);
 } ls_gemm_kernels;
 
 void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx2(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table);
+/* A unit's, whatever the ISA of the others; the unit must be here (ls_unit_is_here) to run them. */
+void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
 
-/* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. */
+/* The kernels for products of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
+const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit);
+
+/* LS_ERR_INPUT where types, unit and options of a product do not go together, or the unit is not here. */
+ls_status ls_gemm_check(const ls_gemm *g);
+/* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. Looks at no pointer. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
-/* Outputs of different tasks go to different threads as they come free. The scratch is 64-byte aligned. */
+/* Outputs of different tasks go to different threads as they come free. The scratch is 64-byte aligned. `kernels` are
+ * those of the ISA; the unit's are found by itself. */
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch);
 
 #endif

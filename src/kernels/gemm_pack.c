@@ -1,12 +1,11 @@
-/* gemm_pack.c: packing. Where the values of a line are neighbours, by transposes: the machine's own, else 4 × 4. */
+/* gemm_pack.c: packing as fp32. Where the values of a line are neighbours, by transposes: the machine's own, else 4
+ * × 4. fp16 is widened to a buffer in the first cache and packed from there. */
 #include "kernels/gemm_pack.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "numerics/float16.h"
-
-static size_t bytes_of(ls_dtype dtype) { return dtype == LS_BF16 ? 2 : 4; }
 
 ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g) {
     return (ls_gemm_lines){g->a, g->dtype, g->lda, g->form != LS_GEMM_TN};
@@ -18,7 +17,7 @@ ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g) {
 
 ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
     size_t elems = x.along_k ? line * x.ld + k : k * x.ld + line;
-    x.at = (const char *)x.at + elems * bytes_of(x.dtype);
+    x.at = (const char *)x.at + elems * ls_dtype_bytes(x.dtype);
     return x;
 }
 
@@ -84,10 +83,30 @@ static size_t pack_some_lines(const ls_gemm_kernels *kernels, float *to, size_t 
  * it. */
 enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32, ROWS_AHEAD = 16 };
 
+/* What fp16 is widened to at a time: lines × K_AT_ONCE along k, rows × lines across. */
+enum { WIDE_LINES = 16, WIDE_ROWS = 16, WIDE_ACROSS = 256 };
+
+static void pack_wide_along_k(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
+                              size_t k) {
+    _Alignas(64) float wide[WIDE_LINES * K_AT_ONCE];
+    for (size_t first = 0; first < lines; first += WIDE_LINES) {
+        size_t some = lines - first < WIDE_LINES ? lines - first : WIDE_LINES;
+        for (size_t l = 0; l < some; l++)
+            kernels->convert.f16_to_f32(wide + l * K_AT_ONCE, ls_gemm_lines_from(from, first + l, 0).at, k);
+        ls_gemm_lines x = {wide, LS_F32, K_AT_ONCE, true};
+        for (size_t l = 0; l < some;)
+            l += pack_some_lines(kernels, to + first + l, width, ls_gemm_lines_from(x, l, 0), some - l, k);
+    }
+}
+
 static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                          size_t k) {
     for (size_t i = 0; i < k; i += K_AT_ONCE) {
         size_t n = k - i < K_AT_ONCE ? k - i : K_AT_ONCE;
+        if (from.dtype == LS_F16) {
+            pack_wide_along_k(kernels, panel + i * width, width, ls_gemm_lines_from(from, 0, i), lines, n);
+            continue;
+        }
         for (size_t l = 0; l < lines;)
             l += pack_some_lines(kernels, panel + i * width + l, width, ls_gemm_lines_from(from, l, i), lines - l, n);
     }
@@ -123,19 +142,42 @@ static void widen_panel(float *to, size_t width, const uint16_t *from, size_t ld
         for (size_t l = 0; l < n; l++) to[i * width + l] = ls_bf16_to_f32(from[i * ld + l]);
 }
 
+/* `k` rows into panels of `length` rows. */
+static void pack_rows(float *panel, size_t width, size_t length, ls_gemm_lines from, size_t lines, size_t k) {
+    for (size_t l = 0; l < lines; l += width) {
+        size_t n = lines - l < width ? lines - l : width;
+        const void *at = ls_gemm_lines_from(from, l, 0).at;
+        if (from.dtype == LS_BF16)
+            widen_panel(panel + l * length, width, at, from.ld, k, n);
+        else
+            copy_panel(panel + l * length, width, at, from.ld, k, n);
+    }
+}
+
+static void pack_wide_rows(const ls_gemm_kernels *kernels, float *panel, size_t width, size_t length,
+                           ls_gemm_lines from, size_t lines, size_t k) {
+    _Alignas(64) float wide[WIDE_ROWS * WIDE_ACROSS];
+    size_t most = WIDE_ACROSS / width * width;
+    for (size_t i = 0; i < k; i += WIDE_ROWS)
+        for (size_t l = 0; l < lines; l += most) {
+            size_t rows = k - i < WIDE_ROWS ? k - i : WIDE_ROWS, n = lines - l < most ? lines - l : most;
+            for (size_t r = 0; r < rows; r++)
+                kernels->convert.f16_to_f32(wide + r * WIDE_ACROSS, ls_gemm_lines_from(from, l, i + r).at, n);
+            ls_gemm_lines x = {wide, LS_F32, WIDE_ACROSS, false};
+            pack_rows(panel + l * length + i * width, width, length, x, n, rows);
+        }
+}
+
 /* Some rows of k at a time: they stay in the first cache while one panel after the other takes its part of them. */
-static void pack_across(float *panel, size_t width, ls_gemm_lines from, size_t lines, size_t k) {
+static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
+                        size_t k) {
     for (size_t i = 0; i < k; i += ROWS_AT_ONCE) {
         size_t rows = k - i < ROWS_AT_ONCE ? k - i : ROWS_AT_ONCE;
-        for (size_t l = 0; l < lines; l += width) {
-            size_t n = lines - l < width ? lines - l : width;
-            float *to = panel + l * k + i * width;
-            const void *at = ls_gemm_lines_from(from, l, i).at;
-            if (from.dtype == LS_BF16)
-                widen_panel(to, width, at, from.ld, rows, n);
-            else
-                copy_panel(to, width, at, from.ld, rows, n);
-        }
+        ls_gemm_lines x = ls_gemm_lines_from(from, 0, i);
+        if (from.dtype == LS_F16)
+            pack_wide_rows(kernels, panel + i * width, width, k, x, lines, rows);
+        else
+            pack_rows(panel + i * width, width, k, x, lines, rows);
     }
 }
 
@@ -146,7 +188,7 @@ void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls
             pack_along_k(kernels, panel + l * k, width, ls_gemm_lines_from(from, l, 0),
                          lines - l < width ? lines - l : width, k);
     else
-        pack_across(panel, width, from, lines, k);
+        pack_across(kernels, panel, width, from, lines, k);
     size_t rest = lines % width;
     float *last = panel + (lines - rest) * k;
     for (size_t i = 0; i < k && rest; i++) memset(last + i * width + rest, 0, (width - rest) * sizeof(float));

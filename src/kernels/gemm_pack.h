@@ -1,12 +1,14 @@
 /* gemm_pack.h: operands of a matrix product as panels: k rows of `width` values, one for each row (or column) of a
- * tile. */
+ * tile; for a unit, rows of `width` groups of neighbours in k. */
 #ifndef LS_KERNELS_GEMM_PACK_H
 #define LS_KERNELS_GEMM_PACK_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/gemm.h"
+#include "kernels/gemm_k.h"
 
 /* Lines of an operand: line l begins at `at` + l·ld where its values are neighbours (along_k), else at `at` + l, with
  * its values ld apart. */
@@ -23,8 +25,15 @@ ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g);
 /* The same without the first `line` lines and the first `k` values of each. */
 ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k);
 
+/* Bytes of an element of a panel: chains are in fp32, units take bf16. */
+static inline size_t ls_gemm_packed_bytes(const ls_gemm_kernels *kernels) { return kernels->granule ? 2 : 4; }
+
 /* Packs `lines` lines, k values each, into panels one behind the other; lines that the last panel misses become +0. */
 void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k);
+
+/* The same for a unit: bf16 lines, their positions at … at+n−1 of x, in groups of `group`. */
+void ls_gemm_pack_unit(const ls_gemm_kernels *kernels, uint16_t *panel, size_t width, size_t group, ls_gemm_lines from,
+                       size_t lines, const ls_gemm_k *x, size_t at, size_t n);
 
 #endif

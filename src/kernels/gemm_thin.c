@@ -9,10 +9,12 @@
  * changes no bit, and C is written transposed. */
 #include "kernels/gemm_thin.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "kernels/gemm_pack.h"
 #include "kernels/gemm_tile.h"
+#include "numerics/float16.h"
 
 enum {
     GROUP = LS_GEMM_THIN_ROWS,
@@ -47,14 +49,14 @@ typedef struct stripe {
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-bool ls_gemm_is_thin(const ls_gemm *g) { return g->m <= ROWS || g->n <= ROWS; }
+bool ls_gemm_is_thin(const ls_gemm *g) { return g->unit == LS_UNIT_CHAIN && (g->m <= ROWS || g->n <= ROWS); }
 
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 /* Columns that the kernel reads in place; the others go through the buffer. */
 static size_t columns_in_place(const thin *t, size_t columns) {
     if (!t->wide.along_k) return t->wide.dtype == LS_F32 ? columns / LANES * LANES : 0;
-    if (!t->kernels->thin_along) return 0;
+    if (!t->kernels->thin_along || t->wide.dtype == LS_F16) return 0;
     size_t unit = up(t->kernels->thin_lines, LANES);
     return columns / unit * unit;
 }
@@ -122,10 +124,19 @@ static size_t at(const thin *t, const stripe *s, size_t row, size_t column, size
 
 static void begin_slice(const thin *t, stripe *s) {
     const ls_gemm *g = t->g;
+    const float *c = g->c;
     memset(s->store, 0, t->rows * s->ld * sizeof(float));
     for (size_t row = 0; g->accumulate && row < t->rows; row++)
         for (size_t column = 0; column < s->columns; column++)
-            s->store[row * s->ld + column] = g->c[at(t, s, row, column, g->ldc)];
+            s->store[row * s->ld + column] = c[at(t, s, row, column, g->ldc)];
+}
+
+static void store(const ls_gemm *g, size_t at_elem, float c) {
+    switch (g->c_dtype) {
+    case LS_BF16: ((uint16_t *)g->c)[at_elem] = ls_bf16_from_f32(c); break;
+    case LS_F16: ((uint16_t *)g->c)[at_elem] = ls_f16_from_f32(c); break;
+    default: ((float *)g->c)[at_elem] = c; break;
+    }
 }
 
 static void write_out(const thin *t, const stripe *s) {
@@ -136,16 +147,8 @@ static void write_out(const thin *t, const stripe *s) {
             size_t left = at(t, s, row, column, g->ldsibling);
             for (int i = 0; i < g->siblings; i++) c = g->sibling[i][left] + c;
             if (g->bias) c = c + g->bias[t->turned ? row : s->column + column];
-            g->c[at(t, s, row, column, g->ldc)] = c;
+            store(g, at(t, s, row, column, g->ldc), c);
         }
-}
-
-static void finish(const thin *t, const stripe *s) {
-    const ls_gemm *g = t->g;
-    for (size_t row = 0; !t->turned && row < t->rows; row++)
-        g->finish(g->finish_ctx, g->c + row * g->ldc + s->column, row, s->column, s->columns);
-    for (size_t row = s->column; t->turned && row < s->column + s->columns; row++)
-        g->finish(g->finish_ctx, g->c + row * g->ldc, row, 0, t->rows);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -164,7 +167,6 @@ static void stripe_task(void *context, size_t task, int thread) {
         end_slice(t, &s, slice);
     }
     write_out(t, &s);
-    if (t->g->finish) finish(t, &s);
 }
 
 void ls_gemm_thin_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool) {

@@ -1,4 +1,4 @@
-/* gemm_thin.h: products with few rows or few columns, for gemm.c. */
+/* gemm_thin.h: products with few rows or few columns, in chain order, for gemm.c. */
 #ifndef LS_KERNELS_GEMM_THIN_H
 #define LS_KERNELS_GEMM_THIN_H
 

@@ -3,10 +3,15 @@
  *
  * Slices of a binary counter: slice s, when it ends, adds from the left one subtree for each trailing one bit of s and
  * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
- * that is the tree of docs/arithmetic.md for any number of slices. */
+ * that is the tree of docs/arithmetic.md for any number of slices.
+ *
+ * A C of 16 bits is rounded from a finished tile, once. */
 #include "kernels/gemm_tile.h"
 
+#include <stdint.h>
 #include <string.h>
+
+#include "kernels/gemm_pack.h"
 
 void ls_gemm_pass_cut(ls_gemm_pass *pass, int slices, const size_t *bounds, size_t base, size_t k0, size_t k1,
                       bool is_last) {
@@ -57,12 +62,38 @@ static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_
     tile->bias = e->bias;
 }
 
+static void run_micro(const ls_gemm_kernels *t, const ls_gemm_place *p, const ls_gemm_segment *s,
+                      const ls_gemm_tile *tile) {
+    size_t bytes = ls_gemm_packed_bytes(t);
+    t->micro(s->k, p->a + s->at * t->mr * bytes, p->b + s->at * t->nr * bytes, tile);
+}
+
+/* A row of a tile is too short for the library's copy. */
+static void copy_halves(uint16_t *to, const uint16_t *from, size_t n) {
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 4 * sizeof *to);
+    for (; i < n; i++) to[i] = from[i];
+}
+
+/* A finished tile that is a part of one, or of another type than C. */
+static void write_tile(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
+    size_t at = p->row * g->ldc + p->column, nr = t->nr;
+    if (g->c_dtype == LS_F32) {
+        copy_tile((float *)g->c + at, g->ldc, out, nr, p->rows, p->columns);
+        return;
+    }
+    _Alignas(64) uint16_t halves[LS_GEMM_TILE_ELEMS_MAX];
+    uint16_t *c = (uint16_t *)g->c + at;
+    (g->c_dtype == LS_BF16 ? t->convert.f32_to_bf16 : t->convert.f32_to_f16)(halves, out, p->rows * nr);
+    for (size_t i = 0; i < p->rows; i++) copy_halves(c + i * g->ldc, halves + i * nr, p->columns);
+}
+
 /* A segment that begins or ends in C. */
 static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const ls_gemm_segment *s,
                         bool is_last) {
     size_t mr = t->mr, nr = t->nr, elems = mr * nr;
     bool whole = p->rows == mr && p->columns == nr, to_c = is_last || !p->slots;
-    float *c = g->c + p->row * g->ldc + p->column;
+    bool in_place = to_c && whole && (g->c_dtype == LS_F32 || (g->c_dtype == LS_BF16 && t->rounds_bf16));
     ls_gemm_addend addend[LS_GEMM_LEVELS_MAX + LS_GEMM_SIBLINGS_MAX];
     ls_gemm_tile tile = {.addend = addend};
     edge e; /* not cleared: this runs once for every tile */
@@ -78,15 +109,23 @@ static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gem
         if (s->slice >> level & 1)
             addend[tile.addends++] = (ls_gemm_addend){p->slots + elems * (size_t)(level + 1), nr};
     if (is_last) add_rest(g, p, whole, nr, addend, &tile, &e);
-    tile.out = !to_c ? p->slots : whole ? c : e.out;
-    tile.ldout = to_c && whole ? g->ldc : nr;
-    t->micro(s->k, p->a + s->at * mr, p->b + s->at * nr, &tile);
-    if (to_c && !whole) copy_tile(c, g->ldc, e.out, nr, p->rows, p->columns);
+    size_t at = p->row * g->ldc + p->column;
+    tile.out = to_c ? e.out : p->slots;
+    tile.ldout = nr;
+    if (in_place && g->c_dtype == LS_F32) {
+        tile.out = (float *)g->c + at;
+        tile.ldout = g->ldc;
+    } else if (in_place) {
+        tile.halves = (uint16_t *)g->c + at;
+        tile.ldhalves = g->ldc;
+    }
+    run_micro(t, p, s, &tile);
+    if (to_c && !in_place) write_tile(t, g, p, e.out);
 }
 
 void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls_gemm_pass *pass,
                       const ls_gemm_place *place) {
-    size_t mr = kernels->mr, nr = kernels->nr, elems = mr * nr;
+    size_t nr = kernels->nr, elems = kernels->mr * nr;
     ls_gemm_addend subtree[LS_GEMM_LEVELS_MAX];
     for (int i = 0; pass->slices > 1 && i < LS_GEMM_LEVELS_MAX; i++)
         subtree[i] = (ls_gemm_addend){place->slots + elems * (size_t)(i + 1), nr};
@@ -105,6 +144,6 @@ void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls
                              .ldout = nr,
                              .addends = ones,
                              .addend = subtree};
-        kernels->micro(s->k, place->a + s->at * mr, place->b + s->at * nr, &tile);
+        run_micro(kernels, place, s, &tile);
     }
 }

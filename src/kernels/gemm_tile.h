@@ -2,16 +2,17 @@
  *
  * A pass is a stretch of K, cut at the ends of slices into segments; the micro-kernel runs once for each. Between
  * segments a chain lives in C, or in the tile's own slots: slot 0 holds the chain under way, slot 1 + i a finished
- * subtree of 2^i slices, as in a binary counter. C is then written by the last segment of K alone. */
+ * subtree of 2^i slices, as in a binary counter. C is then written by the last segment of K alone, which is why a C of
+ * 16 bits always has slots. */
 #ifndef LS_KERNELS_GEMM_TILE_H
 #define LS_KERNELS_GEMM_TILE_H
 
 #include "kernels/gemm.h"
 
-enum { LS_GEMM_TILE_ELEMS_MAX = 14 * 32 };
+enum { LS_GEMM_TILE_ELEMS_MAX = 32 * 32 };
 
 typedef struct ls_gemm_segment {
-    size_t at, k; /* from the begin of the packed panels */
+    size_t at, k; /* positions from the begin of the packed panels */
     int slice;
     bool begins, ends; /* its slice */
 } ls_gemm_segment;
@@ -32,8 +33,8 @@ int ls_gemm_slots_of(int slices);
 typedef struct ls_gemm_place {
     size_t row, column;   /* in C */
     size_t rows, columns; /* of this tile that exist */
-    const float *a, *b;   /* its panels */
-    float *slots;         /* NULL: the chain lives in C, with one slice and no siblings */
+    const char *a, *b;    /* its panels */
+    float *slots;         /* NULL: the chain lives in C, in fp32 with one slice and no siblings */
 } ls_gemm_place;
 
 void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls_gemm_pass *pass,

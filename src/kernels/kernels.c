@@ -17,6 +17,7 @@ static void fill_portable(ls_kernels *t) {
     ls_embed_kernels_fill_portable(&t->embed);
     ls_loss_kernels_fill_portable(&t->loss);
     ls_attention_kernels_fill_portable(&t->attention);
+    t->attention_bfmmla = (ls_attention_kernels){.forward = NULL};
     ls_optim_kernels_fill_portable(&t->optim);
     ls_convert_kernels_fill_portable(&t->convert);
 }
@@ -77,6 +78,7 @@ void ls_kernels_fill(ls_kernels *table, unsigned isa_mask) {
     fill_portable(table);
 #ifdef __aarch64__
     if (isa_mask >> LS_ISA_NEON & 1) fill_neon(table);
+    if (ls_cpu_detect()->bf16) ls_attention_kernels_fill_bfmmla(&table->attention_bfmmla);
 #endif
 #ifdef __x86_64__
     if (isa_mask >> LS_ISA_AVX2 & 1) fill_avx2(table);

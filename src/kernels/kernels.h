@@ -31,6 +31,7 @@ typedef struct ls_kernels {
     ls_embed_kernels embed;
     ls_loss_kernels loss;
     ls_attention_kernels attention;
+    ls_attention_kernels attention_bfmmla; /* bf16 with LS_UNIT_BFMMLA; all NULL where the CPU lacks it */
     ls_optim_kernels optim;
     ls_convert_kernels convert;
 } ls_kernels;

@@ -8,11 +8,14 @@
 
 #include <stddef.h>
 
+#include "lockstep.h"
+
 /* Row r and head h of x start at x + r·x_row_stride + h·x_head_stride; the same for y, which may be exactly x. */
 typedef struct ls_rope_call {
-    float *y;
+    ls_dtype act; /* of x and y: the kernel takes LS_F32 alone; the operation of a device any */
+    void *y;
     size_t y_row_stride, y_head_stride;
-    const float *x;
+    const void *x;
     size_t x_row_stride, x_head_stride;
     size_t rows, heads, d;  /* d is even */
     const float *cos, *sin; /* tables [period][d/2] */

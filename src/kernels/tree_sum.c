@@ -14,6 +14,7 @@ enum { BLOCK_BYTES = LS_TREE_BLOCK * 8 };
 
 typedef struct machine {
     const ls_add_kernels *kernels;
+    const ls_convert_kernels *convert;
     const ls_tree_source *sources;
     bool integers;
     size_t width; /* bytes of a value on the stack */
@@ -23,9 +24,14 @@ typedef struct machine {
 
 /* Puts elements at … at+n−1 of a source on the stack at `depth`. */
 static void push(machine *m, int depth, const ls_tree_source *source, size_t at, size_t n) {
-    if (source->dtype == LS_BF16) {
-        m->kernels->widen_bf16((float *)(void *)m->scratch[depth], (const uint16_t *)source->data + at, n);
-        m->stack[depth] = m->scratch[depth];
+    if (source->dtype == LS_BF16 || source->dtype == LS_F16) {
+        float *to = (float *)(void *)m->scratch[depth];
+        const uint16_t *half = (const uint16_t *)source->data + at;
+        if (source->dtype == LS_BF16)
+            m->kernels->widen_bf16(to, half, n);
+        else
+            m->convert->f16_to_f32(to, half, n);
+        m->stack[depth] = to;
         return;
     }
     m->stack[depth] = (const char *)source->data + at * m->width;
@@ -92,6 +98,7 @@ void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sourc
     assert(program->length > 0 && program->depth <= LS_TREE_DEPTH_MAX);
     machine m;
     m.kernels = &ls_kernels_get()->add;
+    m.convert = &ls_kernels_get()->convert;
     m.sources = sources;
     m.integers = integers;
     m.width = integers ? 8 : 4;

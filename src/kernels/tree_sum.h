@@ -13,7 +13,7 @@ enum { LS_TREE_BLOCK = 512 };
 
 typedef struct ls_tree_source {
     const void *data; /* of the first element to add */
-    ls_dtype dtype;   /* LS_F32 or LS_BF16; LS_I64 in a sum of integers */
+    ls_dtype dtype;   /* LS_F32, LS_BF16 or LS_F16; LS_I64 in a sum of integers */
 } ls_tree_source;
 
 /* Writes `elems` sums to each of the outputs: fp32, or int64 where `integers`. `stream` says that the outputs are large

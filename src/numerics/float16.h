@@ -30,4 +30,21 @@ static inline uint16_t ls_bf16_from_f32(float value) {
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
+static inline float ls_f16_to_f32(uint16_t half) {
+    uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
+    if (rest > 0x7C00u) return ls_f32_from_bits(LS_NAN_BITS);
+    if (rest == 0x7C00u) return ls_f32_from_bits(sign | 0x7F800000u);
+    if (rest >= 0x0400u) return ls_f32_from_bits(sign | ((rest << 13) + (112u << 23)));
+    return ls_f32_from_bits(sign | ls_f32_bits((float)rest * 0x1p-24f));
+}
+
+static inline uint16_t ls_f16_from_f32(float value) {
+    uint32_t bits = ls_f32_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
+    if (rest > 0x7F800000u) return 0x7E00u;
+    if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
+    /* Half the smallest normal and below: one ulp of 0.5 is the step of the subnormals, so the addition rounds. */
+    if (rest < 0x38800000u) return (uint16_t)(sign | (ls_f32_bits(ls_f32_from_bits(rest) + 0.5f) - 0x3F000000u));
+    return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
+}
+
 #endif

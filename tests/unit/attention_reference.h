@@ -1,23 +1,24 @@
 /* attention_reference.h: causal attention in plain loops, written from docs/arithmetic.md, and once more in double.
  *
- * The fp32 half must give the kernels' bits; it shares nothing with them. The double half tells how
- * good the numbers are. */
+ * The first half must give the kernels' bits; it shares nothing with them. Its tensors are fp32 whatever the type is:
+ * of a 16-bit one they hold numbers of that type. The double half tells how good the numbers are. */
 #ifndef LS_TESTS_ATTENTION_REFERENCE_H
 #define LS_TESTS_ATTENTION_REFERENCE_H
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "attention_units.h"
 #include "base/rng.h"
 #include "contract_f32.h"
 #include "kernels/attention.h"
 
 static const float *in_row(ls_attention_in x, size_t row, size_t head) {
-    return &x.at[row * x.row_stride + head * x.head_stride];
+    return (const float *)x.at + row * x.row_stride + head * x.head_stride;
 }
 
 static float *out_row(ls_attention_out x, size_t row, size_t head) {
-    return &x.at[row * x.row_stride + head * x.head_stride];
+    return (float *)x.at + row * x.row_stride + head * x.head_stride;
 }
 
 static float reference_fold(float lanes[16]) {
@@ -26,15 +27,16 @@ static float reference_fold(float lanes[16]) {
     return lanes[0];
 }
 
-static float reference_chain(const float *a, const float *b, size_t n) {
-    float c = 0;
-    for (size_t i = 0; i < n; i++) c = fmaf(a[i], b[i], c);
-    return c;
+static float reference_dot(const ls_attention *a, const float *x, const float *y) {
+    reference_sum sum = reference_begin(a);
+    for (size_t i = 0; i < a->head_size; i++) reference_add(&sum, x[i], y[i]);
+    reference_pad(&sum);
+    return sum.value;
 }
 
 static float reference_score(const ls_attention *a, size_t head, size_t q, size_t k) {
     size_t kv = head / (a->heads / a->kv_heads);
-    return a->scale * reference_chain(in_row(a->q, q - a->first_query, head), in_row(a->k, k, kv), a->head_size);
+    return a->scale * reference_dot(a, in_row(a->q, q - a->first_query, head), in_row(a->k, k, kv));
 }
 
 /* What dropout multiplies the weight of a pair with. */
@@ -57,11 +59,11 @@ static void reference_forward_query(const ls_attention *a, size_t head, size_t q
         lanes[k % 16] = lanes[k % 16] + p[k];
     }
     float l = reference_fold(lanes);
-    for (size_t k = 0; k <= q; k++) p[k] = p[k] * reference_factor(a, head, q, k);
+    for (size_t k = 0; k <= q; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
     for (size_t i = 0; i < a->head_size; i++) {
-        float c = 0;
-        for (size_t k = 0; k <= q; k++) c = fmaf(p[k], in_row(a->v, k, kv)[i], c);
-        out_row(a->o, row, head)[i] = c / l;
+        reference_sum sum = reference_begin(a);
+        for (size_t k = 0; k <= q; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
+        out_row(a->o, row, head)[i] = reference_round(reference_end(&sum) / l, a->act);
     }
     a->m[head * a->stat_stride + row] = m;
     a->l[head * a->stat_stride + row] = l;
@@ -74,53 +76,65 @@ static void reference_forward(const ls_attention *a) {
     free(p);
 }
 
-/* P, times its factor, and dS of one query and head with key k. */
+/* P, times its factor, and dS of one query and head with key k, as products read them. */
 static void reference_weights(const ls_attention *a, size_t head, size_t q, size_t k, float *p, float *ds) {
     size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
     float weight = contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
-    float dp = reference_chain(in_row(a->dout, q, head), in_row(a->v, k, kv), a->head_size);
+    float dp = reference_dot(a, in_row(a->dout, q, head), in_row(a->v, k, kv));
     float factor = reference_factor(a, head, q, k);
-    *ds = weight * (factor * dp - a->dots[stat]);
-    *p = weight * factor;
+    *ds = reference_round(weight * (factor * dp - a->dots[stat]), a->act);
+    *p = reference_round(weight * factor, a->act);
+}
+
+/* dq of one query and head, whose dS with the keys it sees are given. */
+static void reference_backward_query(const ls_attention *a, size_t head, size_t q, const float *ds) {
+    size_t kv = head / (a->heads / a->kv_heads);
+    for (size_t i = 0; i < a->head_size; i++) {
+        reference_sum sum = reference_begin(a);
+        for (size_t k = 0; k <= q; k++) reference_add(&sum, ds[k], in_row(a->k, k, kv)[i]);
+        out_row(a->dq, q, head)[i] = reference_round(a->scale * reference_end(&sum), a->act);
+    }
+}
+
+/* dk (x: q) or dv (x: dout) of one key, from weights[head][query][key]. */
+static void reference_backward_key(const ls_attention *a, size_t kv, size_t k, const float *weights, ls_attention_in x,
+                                   ls_attention_out to, float scale) {
+    size_t T = a->T, group = a->heads / a->kv_heads;
+    for (size_t i = 0; i < a->head_size; i++) {
+        reference_sum sum = reference_begin(a);
+        for (size_t head = kv * group; head < (kv + 1) * group; head++) {
+            reference_skip(&sum, k);
+            for (size_t q = k; q < T; q++) reference_add(&sum, weights[(head * T + q) * T + k], in_row(x, q, head)[i]);
+            reference_pad(&sum);
+        }
+        out_row(to, k, kv)[i] = reference_round(scale * reference_end(&sum), a->act);
+    }
 }
 
 static void reference_backward(const ls_attention *a) {
-    size_t T = a->T, d = a->head_size, group = a->heads / a->kv_heads;
+    size_t T = a->T, d = a->head_size;
     float *p = calloc(a->heads * T * T, sizeof *p), *ds = calloc(a->heads * T * T, sizeof *ds);
     for (size_t head = 0; head < a->heads; head++)
         for (size_t q = 0; q < T; q++) {
-            float lanes[16] = {0};
+            float lanes[16] = {0}, *row = ds + (head * T + q) * T;
             for (size_t i = 0; i < d; i++)
                 lanes[i % 16] = fmaf(in_row(a->dout, q, head)[i], out_row(a->o, q, head)[i], lanes[i % 16]);
             a->dots[head * a->stat_stride + q] = reference_fold(lanes);
-            for (size_t k = 0; k <= q; k++)
-                reference_weights(a, head, q, k, &p[(head * T + q) * T + k], &ds[(head * T + q) * T + k]);
-            for (size_t i = 0; i < d; i++) {
-                float c = 0;
-                for (size_t k = 0; k <= q; k++)
-                    c = fmaf(ds[(head * T + q) * T + k], in_row(a->k, k, head / group)[i], c);
-                out_row(a->dq, q, head)[i] = a->scale * c;
-            }
+            for (size_t k = 0; k <= q; k++) reference_weights(a, head, q, k, &p[(head * T + q) * T + k], &row[k]);
+            reference_backward_query(a, head, q, row);
         }
     for (size_t kv = 0; kv < a->kv_heads; kv++)
-        for (size_t k = 0; k < T; k++)
-            for (size_t i = 0; i < d; i++) {
-                float dk = 0, dv = 0;
-                for (size_t head = kv * group; head < (kv + 1) * group; head++)
-                    for (size_t q = k; q < T; q++) {
-                        dk = fmaf(ds[(head * T + q) * T + k], in_row(a->q, q, head)[i], dk);
-                        dv = fmaf(p[(head * T + q) * T + k], in_row(a->dout, q, head)[i], dv);
-                    }
-                out_row(a->dk, k, kv)[i] = a->scale * dk;
-                out_row(a->dv, k, kv)[i] = dv;
-            }
+        for (size_t k = 0; k < T; k++) {
+            reference_backward_key(a, kv, k, ds, a->q, a->dk, a->scale);
+            reference_backward_key(a, kv, k, p, a->dout, a->dv, 1);
+        }
     free(p);
     free(ds);
 }
 
 /* o of one query and head in double; q, k and v are dense [row][head][d] of doubles. */
-static void double_forward_query(const ls_attention *a, const double *q, const double *k, const double *v, size_t head,
-                                 size_t t, double *o) {
+static inline void double_forward_query(const ls_attention *a, const double *q, const double *k, const double *v,
+                                        size_t head, size_t t, double *o) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads);
     double m = -HUGE_VAL, l = 0, *s = calloc(t + 1, sizeof *s);
     for (size_t j = 0; j <= t; j++) {
@@ -139,7 +153,7 @@ static void double_forward_query(const ls_attention *a, const double *q, const d
 }
 
 /* Σ o·dout in double: the function whose gradients backward makes. */
-static double double_loss(const ls_attention *a, const double *q, const double *k, const double *v) {
+static inline double double_loss(const ls_attention *a, const double *q, const double *k, const double *v) {
     double loss = 0, *o = calloc(a->head_size, sizeof *o);
     for (size_t head = 0; head < a->heads; head++)
         for (size_t t = 0; t < a->T; t++) {

@@ -16,20 +16,25 @@
 #include "attention_reference.h"
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "kernels/convert.h"
 #include "kernels/dropout.h"
 
-/* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare floats behind every head. */
+/* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare elements behind every head. `a` is
+ * what kernels take, `ref` what the reference takes: fp32 tensors with the same numbers. With fp32 the inputs are
+ * shared. */
 typedef struct sequence {
-    ls_attention a;
-    float *in, *in_dout, *out, *scratch;
-    size_t in_elems, dout_elems, out_elems, scratch_elems;
+    ls_attention a, ref;
+    float *in, *in_dout; /* of `ref` */
+    float *stats, *out;  /* m, l and dots; o and the gradients: of `ref` */
+    float *a_stats, *scratch;
+    void *a_in, *a_dout, *a_out;
+    size_t in_elems, dout_elems, stat_elems, out_elems;
 } sequence;
 
 static ls_rng_key key_of(uint32_t purpose) { return ls_rng_key_make(7, purpose, 0); }
 
 static float uniform(uint32_t purpose, size_t i) { return 2 * ls_rng_uniform_f32(key_of(purpose), i) - 1; }
 
-/* Carves q, k, v (or their gradients) out of one fused buffer of rows. */
 static size_t fused_stride(const ls_attention *a, size_t gap) {
     return (a->heads + 2 * a->kv_heads) * (a->head_size + gap) + gap;
 }
@@ -41,6 +46,31 @@ static float *filled(size_t elems, float value) {
     return x;
 }
 
+/* Numbers of `from`, which fit, as `act`. */
+static void encode(void *to, const float *from, size_t elems, ls_dtype act) {
+    ls_convert_kernels convert;
+    ls_convert_kernels_fill_portable(&convert);
+    if (act == LS_F32)
+        memcpy(to, from, elems * sizeof *from);
+    else
+        (act == LS_BF16 ? convert.f32_to_bf16 : convert.f32_to_f16)(to, from, elems);
+}
+
+static void *encoded(const float *from, size_t elems, ls_dtype act) {
+    void *to = malloc(elems * ls_dtype_bytes(act));
+    assert_non_null(to);
+    encode(to, from, elems, act);
+    return to;
+}
+
+static inline float decode(uint16_t half, ls_dtype act) {
+    ls_convert_kernels convert;
+    float x;
+    ls_convert_kernels_fill_portable(&convert);
+    (act == LS_BF16 ? convert.bf16_to_f32 : convert.f16_to_f32)(&x, &half, 1);
+    return x;
+}
+
 static void randomize(ls_attention_in x, float *base, size_t rows, size_t heads, size_t d, float size,
                       uint32_t purpose) {
     for (size_t r = 0; r < rows; r++)
@@ -49,39 +79,74 @@ static void randomize(ls_attention_in x, float *base, size_t rows, size_t heads,
                 base[r * x.row_stride + h * x.head_stride + i] = size * uniform(purpose, (r * heads + h) * d + i);
 }
 
+/* After a change of `in` or `in_dout`: the kernels' inputs follow. */
+static void settle(sequence *s) {
+    if (s->a.act == LS_F32) return;
+    for (size_t i = 0; i < s->in_elems; i++) s->in[i] = reference_round(s->in[i], s->a.act);
+    for (size_t i = 0; i < s->dout_elems; i++) s->in_dout[i] = reference_round(s->in_dout[i], s->a.act);
+    encode(s->a_in, s->in, s->in_elems, s->a.act);
+    encode(s->a_dout, s->in_dout, s->dout_elems, s->a.act);
+}
+
+static const void *in_from(const void *base, size_t elems, ls_dtype act) {
+    return (const char *)base + elems * ls_dtype_bytes(act);
+}
+
+static void *out_from(void *base, size_t elems, ls_dtype act) { return (char *)base + elems * ls_dtype_bytes(act); }
+
+/* A view of the tensors: those of `ref`, or of `a`. */
+static void place(ls_attention *a, ls_dtype act, const void *in, const void *dout, float *stats, void *out,
+                  size_t gap) {
+    size_t head = a->head_size + gap, fused = fused_stride(a, gap), plain = a->heads * head + gap;
+    size_t keys = a->heads * head, values = (a->heads + a->kv_heads) * head, n = a->heads * (a->T + gap);
+    void *dqkv = out_from(out, a->T * plain, act);
+    a->q = (ls_attention_in){in, fused, head};
+    a->k = (ls_attention_in){in_from(in, keys, act), fused, head};
+    a->v = (ls_attention_in){in_from(in, values, act), fused, head};
+    a->dout = (ls_attention_in){dout, plain, head};
+    a->stat_stride = a->T + gap;
+    a->m = stats;
+    a->l = stats + n;
+    a->dots = stats + 2 * n;
+    a->o = (ls_attention_out){out, plain, head};
+    a->dq = (ls_attention_out){dqkv, fused, head};
+    a->dk = (ls_attention_out){out_from(dqkv, keys, act), fused, head};
+    a->dv = (ls_attention_out){out_from(dqkv, values, act), fused, head};
+}
+
 /* Gaps of inputs hold NaN, which a wrong read would spread; gaps of outputs hold 7, which a wrong write would change.
  * The last gap is left off, so that a checked build sees reads past the end. */
-static sequence make(size_t T, size_t heads, size_t kv_heads, size_t d, size_t gap, float size) {
-    sequence s = {.a = {.T = T, .heads = heads, .kv_heads = kv_heads, .head_size = d, .scale = 1 / sqrtf((float)d)}};
-    ls_attention *a = &s.a;
-    size_t head = d + gap, fused = fused_stride(a, gap), plain = heads * head + gap;
+static sequence make_of(ls_dtype act, ls_unit unit, size_t T, size_t heads, size_t kv_heads, size_t d, size_t gap,
+                        float size) {
+    ls_attention a = {.T = T, .heads = heads, .kv_heads = kv_heads, .head_size = d, .act = act, .unit = unit};
+    a.scale = 1 / sqrtf((float)d);
+    sequence s = {.a = a, .ref = a};
+    size_t head = d + gap, fused = fused_stride(&a, gap), plain = heads * head + gap;
     s.in_elems = (T - 1) * fused + (heads + 2 * kv_heads) * head - gap;
     s.dout_elems = (T - 1) * plain + heads * head - gap;
+    s.stat_elems = 3 * heads * (T + gap);
+    s.out_elems = T * (fused + plain);
     s.in = filled(s.in_elems, NAN);
     s.in_dout = filled(s.dout_elems, NAN);
-    a->q = (ls_attention_in){s.in, fused, head};
-    a->k = (ls_attention_in){s.in + heads * head, fused, head};
-    a->v = (ls_attention_in){s.in + (heads + kv_heads) * head, fused, head};
-    a->dout = (ls_attention_in){s.in_dout, plain, head};
-    randomize(a->q, s.in, T, heads, d, size, 1);
-    randomize(a->k, s.in + heads * head, T, kv_heads, d, size, 2);
-    randomize(a->v, s.in + (heads + kv_heads) * head, T, kv_heads, d, 1, 3);
-    randomize(a->dout, s.in_dout, T, heads, d, 1, 4);
-    a->stat_stride = T + gap;
-    size_t stats = heads * a->stat_stride, gradients = T * fused, o = T * plain;
-    s.out_elems = 3 * stats + gradients + o;
+    s.stats = filled(s.stat_elems, 7);
     s.out = filled(s.out_elems, 7);
-    a->m = s.out;
-    a->l = a->m + stats;
-    a->dots = a->l + stats;
-    a->o = (ls_attention_out){a->dots + stats, plain, head};
-    float *dqkv = a->o.at + o;
-    a->dq = (ls_attention_out){dqkv, fused, head};
-    a->dk = (ls_attention_out){dqkv + heads * head, fused, head};
-    a->dv = (ls_attention_out){dqkv + (heads + kv_heads) * head, fused, head};
-    s.scratch_elems = ls_attention_scratch_elems(T, d);
-    s.scratch = filled(s.scratch_elems, NAN);
+    place(&s.ref, LS_F32, s.in, s.in_dout, s.stats, s.out, gap);
+    randomize(s.ref.q, s.in, T, heads, d, size, 1);
+    randomize(s.ref.k, s.in + heads * head, T, kv_heads, d, size, 2);
+    randomize(s.ref.v, s.in + (heads + kv_heads) * head, T, kv_heads, d, 1, 3);
+    randomize(s.ref.dout, s.in_dout, T, heads, d, 1, 4);
+    s.a_in = act == LS_F32 ? s.in : encoded(s.in, s.in_elems, act);
+    s.a_dout = act == LS_F32 ? s.in_dout : encoded(s.in_dout, s.dout_elems, act);
+    s.a_stats = filled(s.stat_elems, 7);
+    s.a_out = encoded(s.out, s.out_elems, act);
+    place(&s.a, act, s.a_in, s.a_dout, s.a_stats, s.a_out, gap);
+    settle(&s);
+    s.scratch = filled(ls_attention_scratch_elems(&s.a), NAN);
     return s;
+}
+
+static sequence make(size_t T, size_t heads, size_t kv_heads, size_t d, size_t gap, float size) {
+    return make_of(LS_F32, LS_UNIT_CHAIN, T, heads, kv_heads, d, gap, size);
 }
 
 /* From here on weights are dropped with probability p. The numbers of the pairs begin where the 32 lower bits of the
@@ -93,13 +158,31 @@ static void set_dropout(sequence *s, double p) {
                                     .scale = ls_dropout_scale(p),
                                     .head0 = (UINT64_C(1) << 34) / pairs,
                                     .heads = s->a.heads};
+    s->ref.drop = s->a.drop;
 }
 
 static void release(sequence *s) {
+    if (s->a.act != LS_F32) {
+        free(s->a_in);
+        free(s->a_dout);
+    }
     free(s->in);
     free(s->in_dout);
+    free(s->stats);
     free(s->out);
+    free(s->a_stats);
+    free(s->a_out);
     free(s->scratch);
+}
+
+/* A row of what the kernels have written. */
+static const void *got_row(const ls_attention *a, ls_attention_out x, size_t row, size_t head) {
+    return (const char *)x.at + (row * x.row_stride + head * x.head_stride) * ls_dtype_bytes(a->act);
+}
+
+static void assert_rows_equal(const ls_attention *a, ls_attention_out x, size_t row, size_t head, const ls_attention *b,
+                              ls_attention_out y, size_t y_row, size_t y_head) {
+    assert_memory_equal(got_row(a, x, row, head), got_row(b, y, y_row, y_head), a->head_size * ls_dtype_bytes(a->act));
 }
 
 /* Bounds of `n` ranges of 0 … total−1, cut at random places. */
@@ -140,24 +223,51 @@ static void run(const ls_attention_kernels *k, sequence *s, size_t n, bool whole
 
 /* Runs `k` undivided and in `n` ranges, and compares all of the outputs, gaps too, with the reference. */
 static void check_same_bits(const ls_attention_kernels *k, sequence *s, size_t n) {
-    float *expected = filled(s->out_elems, 7), *out = s->out;
-    reference_forward(&s->a);
-    reference_backward(&s->a);
-    memcpy(expected, out, s->out_elems * sizeof *out);
+    reference_forward(&s->ref);
+    reference_backward(&s->ref);
+    void *expected = encoded(s->out, s->out_elems, s->a.act);
     for (size_t ranges = 1; ranges <= n; ranges += n > 1 ? n - 1 : 1) {
         for (int whole = 0; whole < 2; whole++) {
+            float *blank = filled(s->out_elems, 7);
             for (size_t i = 0; i < s->out_elems; i++)
-                if (expected[i] != 7) out[i] = -5;
+                if (s->out[i] != 7) blank[i] = -5;
+            encode(s->a_out, blank, s->out_elems, s->a.act);
+            for (size_t i = 0; i < s->stat_elems; i++)
+                if (s->stats[i] != 7) s->a_stats[i] = -5;
             run(k, s, ranges, whole, (uint32_t)(100 + 10 * ranges));
-            assert_memory_equal(out, expected, s->out_elems * sizeof *out);
+            assert_memory_equal(s->a_stats, s->stats, s->stat_elems * sizeof *s->stats);
+            assert_memory_equal(s->a_out, expected, s->out_elems * ls_dtype_bytes(s->a.act));
+            free(blank);
         }
     }
     free(expected);
 }
 
+/* With a cache: the last rows alone give the bits that they have in the whole sequence. */
+static inline void check_last_rows(const ls_attention_kernels *k, ls_dtype act, ls_unit unit, size_t T, size_t d) {
+    enum { H = 4 };
+    sequence whole = make_of(act, unit, T, H, 2, d, 1, 1);
+    k->forward(&whole.a, 0, H, 0, T, whole.scratch);
+    for (size_t first = T > 5 ? T - 5 : 0; first < T; first++) {
+        sequence late = make_of(act, unit, T, H, 2, d, 1, 1);
+        late.a.first_query = first;
+        late.a.q.at = in_from(late.a.q.at, first * late.a.q.row_stride, act);
+        k->forward(&late.a, 0, H, first, T, late.scratch);
+        for (size_t head = 0; head < H; head++)
+            for (size_t t = first; t < T; t++) {
+                assert_rows_equal(&late.a, late.a.o, t - first, head, &whole.a, whole.a.o, t, head);
+                size_t row = head * late.a.stat_stride;
+                assert_true(late.a.l[row + t - first] == whole.a.l[row + t]);
+                assert_true(late.a.m[row + t - first] == whole.a.m[row + t]);
+            }
+        release(&late);
+    }
+    release(&whole);
+}
+
 /* ---- against double ---------------------------------------------------------------------------------------------- */
 
-static double *widened(ls_attention_in x, size_t rows, size_t heads, size_t d) {
+static inline double *widened(ls_attention_in x, size_t rows, size_t heads, size_t d) {
     double *out = malloc(rows * heads * d * sizeof *out);
     assert_non_null(out);
     for (size_t r = 0; r < rows; r++)
@@ -166,7 +276,7 @@ static double *widened(ls_attention_in x, size_t rows, size_t heads, size_t d) {
     return out;
 }
 
-static void check_accuracy(const ls_attention_kernels *k, double p) {
+static inline void check_accuracy(const ls_attention_kernels *k, double p) {
     enum { T = 200, D = 64 };
     sequence s = make(T, 2, 1, D, 0, 3);
     if (p > 0) set_dropout(&s, p);
@@ -184,8 +294,8 @@ static void check_accuracy(const ls_attention_kernels *k, double p) {
 }
 
 /* Every element of `gradient` against the central difference of the double loss in that element. */
-static void check_difference(const sequence *s, double *q, double *k, double *v, double *moved,
-                             ls_attention_out gradient, size_t heads) {
+static inline void check_difference(const sequence *s, double *q, double *k, double *v, double *moved,
+                                    ls_attention_out gradient, size_t heads) {
     const double step = 1e-5;
     for (size_t t = 0; t < s->a.T; t++)
         for (size_t h = 0; h < heads; h++)
@@ -200,7 +310,7 @@ static void check_difference(const sequence *s, double *q, double *k, double *v,
             }
 }
 
-static void check_gradients(const ls_attention_kernels *k, double p) {
+static inline void check_gradients(const ls_attention_kernels *k, double p) {
     enum { T = 19, D = 6, H = 4, KV = 2 };
     sequence s = make(T, H, KV, D, 2, 2);
     if (p > 0) set_dropout(&s, p);

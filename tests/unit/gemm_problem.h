@@ -1,5 +1,5 @@
-/* gemm_problem.h: random products with their results, for test_gemm.c: plain C from docs/arithmetic.md, element by
- * element. Include it after cmocka.h. */
+/* gemm_problem.h: random products with their results, for test_gemm.c and test_gemm_unit.c: plain C from
+ * docs/arithmetic.md, element by element. Include it after cmocka.h. */
 #ifndef LS_TESTS_GEMM_PROBLEM_H
 #define LS_TESTS_GEMM_PROBLEM_H
 
@@ -8,17 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "base/rng.h"
 #include "kernels/gemm.h"
 
+#include "contract.h"
+#include "gemm_units.h"
+
 enum { GUARD = 32 }; /* elements before and behind C */
+
+/* What a product has beside its sizes; own: one sibling is C; many: siblings, and slices of different lengths. */
+enum {
+    ACCUMULATE = 1,
+    SIBLINGS = 2,
+    BIAS = 4,
+    OPERANDS_BF16 = 8,
+    WILD = 16,
+    OWN = 32,
+    MANY = 64,
+    OPERANDS_F16 = 128,
+    C_BF16 = 256,
+    C_F16 = 512,
+    ALL_OPTIONS = 1024
+};
 
 typedef struct problem {
     ls_gemm g;
     size_t a_elems, b_elems, c_elems;
     float *a, *b, *c, *expected, *sibling, *bias;
     int own; /* this sibling is C, −1: none */
-    uint16_t *a16, *b16;
+    uint16_t *a16, *b16, *c16, *expected16;
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
 } problem;
 
@@ -48,11 +67,27 @@ static float *floats(size_t n, int wild) {
     return f;
 }
 
+/* To nearest even: by value, not by bits. */
+static uint16_t reference_f16(float x) {
+    if (isnan(x)) return 0x7E00;
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    double size = fabs((double)x);
+    if (size >= 65520) return sign | 0x7C00;
+    int exponent = size < 0x1p-14 ? -14 : ilogb(size);
+    double steps = nearbyint(ldexp(size, 10 - exponent)); /* of 2^(exponent − 10) */
+    return sign | (uint16_t)((exponent + 14) * 1024 + (int)steps);
+}
+
 /* Rounds both copies, so that the reference sees what the kernel sees. */
-static uint16_t *halves(float *f, size_t n) {
+static uint16_t *halves(float *f, size_t n, bool is_f16) {
     uint16_t *h = room(n * sizeof *h);
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
+        if (is_f16) {
+            h[i] = reference_f16(f[i]);
+            f[i] = isinf(f[i]) ? f[i] : (float)contract_f16_value(h[i]);
+            continue;
+        }
         memcpy(&bits, &f[i], 4);
         h[i] = (uint16_t)(bits >> 16);
         bits &= 0xFFFF0000u;
@@ -68,6 +103,30 @@ static float tree(const float *leaves, int n) {
     return tree(leaves, left) + tree(leaves + left, n - left);
 }
 
+static float a_at(const problem *p, size_t i, size_t k) {
+    return p->g.form == LS_GEMM_TN ? p->a[k * p->g.lda + i] : p->a[i * p->g.lda + k];
+}
+
+static float b_at(const problem *p, size_t j, size_t k) {
+    return p->g.form == LS_GEMM_NT ? p->b[j * p->g.ldb + k] : p->b[k * p->g.ldb + j];
+}
+
+/* The sum from `from` to `to`, granule by granule; one ends with each sequence and with the slice. */
+static float chain_of(const problem *p, size_t i, size_t j, size_t from, size_t to, float c) {
+    size_t granule = ls_unit_granule(p->g.unit), period = p->g.period ? p->g.period : p->g.k + 1;
+    for (size_t k = from; granule == 1 && k < to; k++) c = fmaf(a_at(p, i, k), b_at(p, j, k), c);
+    for (size_t k = from; granule > 1 && k < to;) {
+        float a[32] = {0}, b[32] = {0};
+        size_t end = (k / period + 1) * period, n = 0;
+        for (; n < granule && k < to && k < end; n++, k++) {
+            a[n] = a_at(p, i, k);
+            b[n] = b_at(p, j, k);
+        }
+        c = model_granule(p->g.unit, c, a, b);
+    }
+    return c;
+}
+
 static float expected_at(const problem *p, size_t i, size_t j) {
     const ls_gemm *g = &p->g;
     float slice[LS_GEMM_SLICES_MAX];
@@ -75,12 +134,7 @@ static float expected_at(const problem *p, size_t i, size_t j) {
     for (int s = 0; s < slices; s++) {
         float c = g->accumulate ? p->expected[GUARD + i * g->ldc + j] : 0.0f;
         size_t from = slices > 1 ? p->bounds[s] : 0, to = slices > 1 ? p->bounds[s + 1] : g->k;
-        for (size_t k = from; k < to; k++) {
-            float a = g->form == LS_GEMM_TN ? p->a[k * g->lda + i] : p->a[i * g->lda + k];
-            float b = g->form == LS_GEMM_NT ? p->b[j * g->ldb + k] : p->b[k * g->ldb + j];
-            c = fmaf(a, b, c);
-        }
-        slice[s] = c;
+        slice[s] = chain_of(p, i, j, from, to, c);
     }
     float c = tree(slice, slices);
     for (int s = 0; s < g->siblings; s++) {
@@ -91,15 +145,64 @@ static float expected_at(const problem *p, size_t i, size_t j) {
     return c;
 }
 
-static void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices, unsigned options) {
+static void choose_bounds(problem *p, int slices, size_t k, unsigned options) {
+    size_t unit = p->g.period ? p->g.period : 1, units = k / unit;
+    for (int s = 0; s <= slices; s++) p->bounds[s] = (size_t)s * units / (size_t)(slices ? slices : 1) * unit;
+    /* Slices of different lengths, some empty. */
+    for (int s = 1; s < slices && options & MANY; s++)
+        p->bounds[s] = p->bounds[s - 1] + below(units - p->bounds[s - 1] / unit + 1) / (size_t)(slices - s) * unit;
+    p->g.bounds = slices > 1 ? p->bounds : NULL;
+}
+
+static void choose_types(problem *p, unsigned options) {
+    if (options & (OPERANDS_BF16 | OPERANDS_F16)) {
+        p->g.dtype = options & OPERANDS_BF16 ? LS_BF16 : LS_F16;
+        p->a16 = halves(p->a, p->a_elems, p->g.dtype == LS_F16);
+        p->b16 = halves(p->b, p->b_elems, p->g.dtype == LS_F16);
+    }
+    p->g.a = p->a16 ? (const void *)p->a16 : p->a;
+    p->g.b = p->b16 ? (const void *)p->b16 : p->b;
+    if (options & (C_BF16 | C_F16)) p->g.c_dtype = options & C_BF16 ? LS_BF16 : LS_F16;
+}
+
+static void choose_siblings(problem *p, unsigned options) {
+    ls_gemm *g = &p->g;
+    p->own = -1;
+    if (!(options & SIBLINGS) || g->c_dtype != LS_F32) return;
+    g->siblings = 1 + (int)below(options & MANY ? LS_GEMM_SIBLINGS_MAX : 2);
+    g->ldsibling = g->ldc;
+    for (int s = 0; s < g->siblings; s++) g->sibling[s] = p->sibling + (size_t)s * g->m * g->ldc;
+    if (options & OWN) p->own = (int)below((size_t)g->siblings);
+}
+
+static void expect(problem *p) {
+    const ls_gemm *g = &p->g;
+    p->expected = room(p->c_elems * sizeof(float));
+    memcpy(p->expected, p->c, p->c_elems * sizeof(float));
+    for (size_t i = 0; i < g->m; i++)
+        for (size_t j = 0; j < g->n; j++) p->expected[GUARD + i * g->ldc + j] = expected_at(p, i, j);
+    if (g->c_dtype == LS_F32) return;
+    p->c16 = room(p->c_elems * sizeof(uint16_t));
+    p->expected16 = room(p->c_elems * sizeof(uint16_t));
+    for (size_t i = 0; i < p->c_elems; i++) p->c16[i] = p->expected16[i] = (uint16_t)draw();
+    for (size_t i = 0; i < g->m; i++)
+        for (size_t j = 0; j < g->n; j++) {
+            size_t at = GUARD + i * g->ldc + j;
+            float c = p->expected[at];
+            p->expected16[at] = g->c_dtype == LS_BF16 ? contract_bf16(c) : reference_f16(c);
+        }
+}
+
+static void open_unit_problem(problem *p, ls_unit unit, size_t period, ls_gemm_form form, size_t m, size_t n, size_t k,
+                              int slices, unsigned options) {
     memset(p, 0, sizeof *p);
     ls_gemm *g = &p->g;
     size_t rows_a = form == LS_GEMM_TN ? k : m, rows_b = form == LS_GEMM_NT ? n : k;
-    *g = (ls_gemm){.form = form, .m = m, .n = n, .k = k, .slices = slices};
+    *g = (ls_gemm){.form = form, .unit = unit, .period = period, .m = m, .n = n, .k = k, .slices = slices};
     g->lda = (form == LS_GEMM_TN ? m : k) + below(4);
     g->ldb = (form == LS_GEMM_NT ? k : n) + below(4);
     g->ldc = n + below(5);
-    int wild = options & 16 ? 1 : 0;
+    int wild = options & WILD ? 1 : 0;
     p->a_elems = rows_a * g->lda;
     p->b_elems = rows_b * g->ldb;
     p->c_elems = m * g->ldc + 2 * GUARD;
@@ -108,31 +211,17 @@ static void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size
     p->c = floats(p->c_elems, 0);
     p->sibling = floats(LS_GEMM_SIBLINGS_MAX * m * g->ldc, 0);
     p->bias = floats(n, 0);
-    if (options & 8) {
-        p->a16 = halves(p->a, p->a_elems);
-        p->b16 = halves(p->b, p->b_elems);
-        g->dtype = LS_BF16;
-    }
-    g->a = p->a16 ? (const void *)p->a16 : p->a;
-    g->b = p->b16 ? (const void *)p->b16 : p->b;
-    g->accumulate = slices <= 1 && options & 1;
-    p->own = -1;
-    if (options & 2) {
-        g->siblings = 1 + (int)below(options & 64 ? LS_GEMM_SIBLINGS_MAX : 2);
-        g->ldsibling = g->ldc;
-        for (int s = 0; s < g->siblings; s++) g->sibling[s] = p->sibling + (size_t)s * m * g->ldc;
-        if (options & 32) p->own = (int)below((size_t)g->siblings);
-    }
-    if (options & 4) g->bias = p->bias;
-    for (int s = 0; s <= slices; s++) p->bounds[s] = (size_t)s * k / (size_t)(slices ? slices : 1);
-    /* Slices of different lengths, some empty. */
-    for (int s = 1; s < slices && options & 64; s++)
-        p->bounds[s] = p->bounds[s - 1] + below(k - p->bounds[s - 1] + 1) / (size_t)(slices - s);
-    g->bounds = slices > 1 ? p->bounds : NULL;
-    p->expected = room(p->c_elems * sizeof(float));
-    memcpy(p->expected, p->c, p->c_elems * sizeof(float));
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) p->expected[GUARD + i * g->ldc + j] = expected_at(p, i, j);
+    choose_types(p, options);
+    g->accumulate = slices <= 1 && options & ACCUMULATE && g->c_dtype == LS_F32;
+    choose_siblings(p, options);
+    if (options & BIAS) g->bias = p->bias;
+    choose_bounds(p, slices, k, options);
+    expect(p);
+}
+
+static inline void open_problem(problem *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices,
+                                unsigned options) {
+    open_unit_problem(p, LS_UNIT_CHAIN, 0, form, m, n, k, slices, options);
 }
 
 static void close_problem(problem *p) {
@@ -144,6 +233,45 @@ static void close_problem(problem *p) {
     free(p->bias);
     free(p->a16);
     free(p->b16);
+    free(p->c16);
+    free(p->expected16);
+}
+
+/* Equal bits, any NaN for any NaN. */
+static int same(const float *a, const float *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&a[i], &b[i], 4) != 0 && !(isnan(a[i]) && isnan(b[i]))) return 0;
+    return 1;
+}
+
+/* Into a new copy of C, guards and all. */
+static void *run_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) {
+    size_t elem_bytes = p->c16 ? 2 : 4;
+    char *c = room(p->c_elems * elem_bytes);
+    memcpy(c, p->c16 ? (const void *)p->c16 : p->c, p->c_elems * elem_bytes);
+    p->g.c = c + GUARD * elem_bytes;
+    if (p->own >= 0) p->g.sibling[p->own] = p->g.c;
+    size_t bytes = ls_gemm_scratch_bytes(kernels, &p->g);
+    char *scratch = aligned_alloc(64, (bytes / 64 + 2) * 64);
+    assert_non_null(scratch);
+    memset(scratch, 0xFF, bytes); /* NaN: what is read without having been written is found */
+    memset(scratch + bytes, 0x5A, 64);
+    ls_gemm_run(kernels, &p->g, pool, scratch);
+    for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (size_t)i], 0x5A);
+    free(scratch);
+    return c;
+}
+
+static void check_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) {
+    void *c = run_problem(kernels, p, pool);
+    bool equal = p->c16 ? memcmp(c, p->expected16, p->c_elems * 2) == 0 : same(c, p->expected, p->c_elems);
+    if (!equal)
+        fail_msg(
+            "%s: form %d, %zu x %zu x %zu, unit %s, period %zu, %d slices, %d siblings, dtype %d to %d, threads %d "
+            "differs",
+            kernels->name, (int)p->g.form, p->g.m, p->g.n, p->g.k, ls_unit_name(p->g.unit), p->g.period, p->g.slices,
+            p->g.siblings, (int)p->g.dtype, (int)p->g.c_dtype, ls_pool_threads(pool));
+    free(c);
 }
 
 #endif

@@ -64,9 +64,10 @@ static void check_mask(const ls_attention_kernels *k) {
         }
         run(k, &clean, 1, bad % 2, 1);
         run(k, &dirty, 1, bad % 2, 1);
-        assert_memory_equal(dirty.a.o.at, clean.a.o.at, bad * D * sizeof(float));
-        for (size_t t = 0; t < bad; t++)
-            assert_memory_equal(out_row(dirty.a.dq, t, 0), out_row(clean.a.dq, t, 0), D * sizeof(float));
+        for (size_t t = 0; t < bad; t++) {
+            assert_rows_equal(&dirty.a, dirty.a.o, t, 0, &clean.a, clean.a.o, t, 0);
+            assert_rows_equal(&dirty.a, dirty.a.dq, t, 0, &clean.a, clean.a.dq, t, 0);
+        }
         for (size_t t = bad; t < T; t++) assert_true(isnan(out_row(dirty.a.o, t, 0)[0]));
         /* dv of later keys comes from queries that see the bad one; m of these is NaN. */
         assert_true(isnan(dirty.a.m[bad]) && isnan(out_row(dirty.a.dv, bad, 0)[0]));
@@ -75,49 +76,25 @@ static void check_mask(const ls_attention_kernels *k) {
     }
 }
 
-/* With a cache: the last rows alone give the bits that they have in the whole sequence. */
-static void check_last_rows(const ls_attention_kernels *k, size_t T, size_t d) {
-    enum { H = 4 };
-    sequence whole = make(T, H, 2, d, 1, 1);
-    k->forward(&whole.a, 0, H, 0, T, whole.scratch);
-    for (size_t first = T > 5 ? T - 5 : 0; first < T; first++) {
-        sequence late = make(T, H, 2, d, 1, 1);
-        late.a.first_query = first;
-        late.a.q.at += first * late.a.q.row_stride;
-        k->forward(&late.a, 0, H, first, T, late.scratch);
-        for (size_t head = 0; head < H; head++)
-            for (size_t t = first; t < T; t++) {
-                assert_memory_equal(out_row(late.a.o, t - first, head), out_row(whole.a.o, t, head), d * sizeof(float));
-                size_t row = head * late.a.stat_stride;
-                assert_true(late.a.l[row + t - first] == whole.a.l[row + t]);
-                assert_true(late.a.m[row + t - first] == whole.a.m[row + t]);
-            }
-        release(&late);
-    }
-    release(&whole);
-}
-
 static void check_generation(const ls_attention_kernels *k) {
-    check_last_rows(k, 1, 16);
-    check_last_rows(k, 64, 33);
-    check_last_rows(k, 75, 48);
-    check_last_rows(k, 130, 13);
+    check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 1, 16);
+    check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 64, 33);
+    check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 75, 48);
+    check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 130, 13);
 }
 
 /* So many keys that they are not all packed at once: the first, the last and some queries between. */
 static void check_long(const ls_attention_kernels *k) {
     enum { D = 256, T = LS_ATTENTION_KEPT / D + 9, MIDDLE = 4000 };
     sequence s = make(T, 1, 1, D, 0, 1);
-    float *o = s.a.o.at, p[T];
+    float p[T];
     static const size_t ranges[3][2] = {{0, 3}, {MIDDLE, MIDDLE + 2}, {T - 2, T}};
     for (int i = 0; i < 3; i++) {
         k->forward(&s.a, 0, 1, ranges[i][0], ranges[i][1], s.scratch);
         for (size_t t = ranges[i][0]; t < ranges[i][1]; t++) {
-            float got[D], m = s.a.m[t], l = s.a.l[t];
-            memcpy(got, o + t * D, sizeof got);
-            reference_forward_query(&s.a, 0, t, p);
-            assert_memory_equal(got, o + t * D, sizeof got);
-            assert_true(m == s.a.m[t] && l == s.a.l[t]);
+            reference_forward_query(&s.ref, 0, t, p);
+            assert_rows_equal(&s.a, s.a.o, t, 0, &s.ref, s.ref.o, t, 0);
+            assert_true(s.a.m[t] == s.ref.m[t] && s.a.l[t] == s.ref.l[t]);
         }
     }
     release(&s);
@@ -142,11 +119,11 @@ static double cpu_seconds(void) {
 }
 
 /* Best of five; flops are those of the products of seen pairs, each counted once: 2 forward, 5 backward. */
-static void bench(const isa *one, double p) {
+static void bench(const isa *one, ls_dtype act, ls_unit unit, double p) {
     enum { T = 1024, D = 64, H = 12 };
     ls_attention_kernels k;
     one->fill(&k);
-    sequence s = make(T, H, H, D, 0, 1);
+    sequence s = make_of(act, unit, T, H, H, D, 0, 1);
     if (p > 0) set_dropout(&s, p);
     double forward_s = HUGE_VAL, backward_s = HUGE_VAL, pair_flops = 2.0 * D * H * (T * (T + 1.0) / 2);
     for (int round = 0; round < 5; round++) {
@@ -159,8 +136,8 @@ static void bench(const isa *one, double p) {
         if (t1 - t0 < forward_s) forward_s = t1 - t0;
         if (t2 - t1 < backward_s) backward_s = t2 - t1;
     }
-    printf("%s: T=%d d=%d H=%d p=%g forward %.1f GFLOP/s, backward %.1f GFLOP/s, both %.1f GFLOP/s\n", one->name, T, D,
-           H, p, 2e-9 * pair_flops / forward_s, 5e-9 * pair_flops / backward_s,
+    printf("%s, %zu bytes: T=%d d=%d H=%d p=%g forward %.1f GFLOP/s, backward %.1f GFLOP/s, both %.1f GFLOP/s\n",
+           one->name, ls_dtype_bytes(act), T, D, H, p, 2e-9 * pair_flops / forward_s, 5e-9 * pair_flops / backward_s,
            7e-9 * pair_flops / (forward_s + backward_s));
     release(&s);
 }
@@ -170,8 +147,13 @@ int main(int argc, char **argv) {
         isa list[3];
         size_t n = list_isas(list);
         for (size_t i = 0; i < n; i++)
-            for (int drop = 0; drop < 2 && (argc == 2 || strcmp(argv[2], list[i].name) == 0); drop++)
-                bench(&list[i], 0.1 * drop);
+            for (int drop = 0; drop < 4 && (argc == 2 || strcmp(argv[2], list[i].name) == 0); drop++)
+                bench(&list[i], drop < 2 ? LS_F32 : LS_BF16, LS_UNIT_CHAIN, 0.1 * (drop % 2));
+#ifdef __aarch64__
+        const isa unit = {"bfmmla", ls_attention_kernels_fill_bfmmla};
+        for (int drop = 0; drop < 2 && ls_cpu_detect()->bf16 && (argc == 2 || strcmp(argv[2], unit.name) == 0); drop++)
+            bench(&unit, LS_BF16, LS_UNIT_BFMMLA, 0.1 * drop);
+#endif
         return 0;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes),         cmocka_unit_test(test_extremes),

@@ -65,20 +65,20 @@ static void check_some_heads(const ls_attention_kernels *k) {
     a->heads -= heads;
     a->kv_heads -= FIRST;
     a->drop.head0 += heads;
-    a->q.at += heads * a->q.head_stride;
-    a->dout.at += heads * a->dout.head_stride;
-    a->k.at += FIRST * a->k.head_stride;
-    a->v.at += FIRST * a->v.head_stride;
+    a->q.at = in_from(a->q.at, heads * a->q.head_stride, LS_F32);
+    a->dout.at = in_from(a->dout.at, heads * a->dout.head_stride, LS_F32);
+    a->k.at = in_from(a->k.at, FIRST * a->k.head_stride, LS_F32);
+    a->v.at = in_from(a->v.at, FIRST * a->v.head_stride, LS_F32);
     run(k, &whole, 1, true, 1);
     run(k, &part, 3, false, 1);
     for (size_t t = 0; t < T; t++) {
         for (size_t h = 0; h < a->heads; h++) {
-            assert_memory_equal(out_row(a->o, t, h), out_row(whole.a.o, t, heads + h), D * sizeof(float));
-            assert_memory_equal(out_row(a->dq, t, h), out_row(whole.a.dq, t, heads + h), D * sizeof(float));
+            assert_rows_equal(a, a->o, t, h, &whole.a, whole.a.o, t, heads + h);
+            assert_rows_equal(a, a->dq, t, h, &whole.a, whole.a.dq, t, heads + h);
         }
         for (size_t h = 0; h < a->kv_heads; h++) {
-            assert_memory_equal(out_row(a->dk, t, h), out_row(whole.a.dk, t, FIRST + h), D * sizeof(float));
-            assert_memory_equal(out_row(a->dv, t, h), out_row(whole.a.dv, t, FIRST + h), D * sizeof(float));
+            assert_rows_equal(a, a->dk, t, h, &whole.a, whole.a.dk, t, FIRST + h);
+            assert_rows_equal(a, a->dv, t, h, &whole.a, whole.a.dv, t, FIRST + h);
         }
     }
     release(&whole);

@@ -1,6 +1,7 @@
 /* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
- * continued chains, siblings (C among them), bias, bf16, threads 1, 2, 3 and 7, few rows or columns, odd sizes and
- * strides, guard areas. The reference is plain C from docs/arithmetic.md; accuracy is held against double. */
+ * continued chains, siblings (C among them), bias, operands and results of 16 bits, threads 1, 2, 3 and 7, few rows or
+ * columns, odd sizes and strides, guard areas. The reference is plain C from docs/arithmetic.md; accuracy is held
+ * against double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,32 +22,6 @@ enum { KERNELS = 4, POOLS = 4 };
 
 static ls_pool *pools[POOLS];
 
-/* Equal bits, any NaN for any NaN. */
-static int same(const float *a, const float *b, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(&a[i], &b[i], 4) != 0 && !(isnan(a[i]) && isnan(b[i]))) return 0;
-    return 1;
-}
-
-static void run_with(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) {
-    float *c = room(p->c_elems * sizeof(float));
-    memcpy(c, p->c, p->c_elems * sizeof(float));
-    p->g.c = c + GUARD;
-    if (p->own >= 0) p->g.sibling[p->own] = p->g.c;
-    size_t bytes = ls_gemm_scratch_bytes(kernels, &p->g);
-    char *scratch = aligned_alloc(64, (bytes / 64 + 2) * 64);
-    assert_non_null(scratch);
-    memset(scratch + bytes, 0x5A, 64);
-    ls_gemm_run(kernels, &p->g, pool, scratch);
-    for (int i = 0; i < 64; i++) assert_int_equal(scratch[bytes + (size_t)i], 0x5A);
-    if (!same(c, p->expected, p->c_elems))
-        fail_msg("%s: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d, threads %d differs", kernels->name,
-                 (int)p->g.form, p->g.m, p->g.n, p->g.k, p->g.slices, p->g.siblings, (int)p->g.dtype,
-                 ls_pool_threads(pool));
-    free(scratch);
-    free(c);
-}
-
 static int list_kernels(ls_gemm_kernels *list) {
     int n = 0;
     ls_gemm_kernels_fill_portable(&list[n++]);
@@ -63,7 +38,7 @@ static int list_kernels(ls_gemm_kernels *list) {
 static void check_everywhere(problem *p) {
     ls_gemm_kernels list[KERNELS];
     int n = list_kernels(list);
-    for (int i = 0; i < n; i++) run_with(&list[i], p, pools[below(POOLS)]);
+    for (int i = 0; i < n; i++) check_problem(&list[i], p, pools[below(POOLS)]);
 }
 
 static int open_pools(void **state) {
@@ -88,7 +63,8 @@ static void test_random_shapes(void **state) {
         size_t k = turn % 9 == 0 ? below(4) : turn % 7 == 0 ? 300 + below(2500) : sizes[below(N)];
         int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
         problem p;
-        open_problem(&p, (ls_gemm_form)below(3), sizes[below(N)], sizes[below(N)], k, slices, (unsigned)below(128));
+        open_problem(&p, (ls_gemm_form)below(3), sizes[below(N)], sizes[below(N)], k, slices,
+                     (unsigned)below(ALL_OPTIONS));
         check_everywhere(&p);
         close_problem(&p);
     }
@@ -100,7 +76,7 @@ static void test_slices(void **state) {
     for (int slices = 1; slices <= LS_GEMM_SLICES_MAX; slices++)
         for (size_t m = 3; m <= 15; m += 12) {
             problem p;
-            open_problem(&p, LS_GEMM_NT, m, 17, 200, slices, (unsigned)below(128));
+            open_problem(&p, LS_GEMM_NT, m, 17, 200, slices, (unsigned)below(ALL_OPTIONS));
             check_everywhere(&p);
             close_problem(&p);
         }
@@ -113,7 +89,7 @@ static void test_thin(void **state) {
         size_t few = 1 + below(9), many = 100 + below(700), k = below(200);
         problem p;
         open_problem(&p, (ls_gemm_form)(turn % 3), turn % 2 ? few : many, turn % 2 ? many : few, k,
-                     1 + (int)below(turn % 4 ? 1 : 9), (unsigned)below(128));
+                     1 + (int)below(turn % 4 ? 1 : 9), (unsigned)below(ALL_OPTIONS));
         check_everywhere(&p);
         close_problem(&p);
     }
@@ -128,7 +104,7 @@ static void test_chunks(void **state) {
         for (int slices = 1; slices <= 7; slices += 6) {
             problem p;
             open_problem(&p, (ls_gemm_form)below(3), shapes[i][0], shapes[i][1], shapes[i][2], slices,
-                         (unsigned)(i == 2 ? 32 | 2 | 1 : below(8)));
+                         (unsigned)(i == 2 ? OWN | SIBLINGS | ACCUMULATE : below(ALL_OPTIONS)));
             check_everywhere(&p);
             close_problem(&p);
         }
@@ -164,43 +140,6 @@ static void test_continued_chain(void **state) {
     close_problem(&p);
 }
 
-typedef struct seen {
-    int rows[70];
-    float *c;
-    size_t ldc;
-} seen;
-
-static void note_row(void *ctx, float *c, size_t row, size_t column, size_t columns) {
-    seen *s = ctx;
-    assert_ptr_equal(c, s->c + row * s->ldc + column);
-    __atomic_fetch_add(&s->rows[row], (int)columns, __ATOMIC_RELAXED);
-    for (size_t i = 0; i < columns; i++) c[i] *= 2.0f;
-}
-
-static void test_finish(void **state) {
-    (void)state;
-    problem p;
-    open_problem(&p, LS_GEMM_NT, 70, 215, 100, 4, 6);
-    float *c = room(p.c_elems * sizeof(float));
-    memcpy(c, p.c, p.c_elems * sizeof(float));
-    seen s = {.c = c + GUARD, .ldc = p.g.ldc};
-    ls_gemm_kernels list[KERNELS];
-    ls_gemm_kernels *best = &list[list_kernels(list) - 1];
-    p.g.c = c + GUARD;
-    p.g.finish = note_row;
-    p.g.finish_ctx = &s;
-    void *scratch = aligned_alloc(64, (ls_gemm_scratch_bytes(best, &p.g) / 64 + 1) * 64);
-    ls_gemm_run(best, &p.g, pools[2], scratch);
-    for (size_t i = 0; i < 70; i++) {
-        assert_int_equal(s.rows[i], 215);
-        for (size_t j = 0; j < 215; j++) p.expected[GUARD + i * p.g.ldc + j] *= 2.0f;
-    }
-    assert_true(same(c, p.expected, p.c_elems));
-    free(scratch);
-    free(c);
-    close_problem(&p);
-}
-
 /* Against double: the error of a chain of n roundings grows like √n; 4·√k·2^−24 relative to Σ|a·b|, generously. */
 static void test_accuracy(void **state) {
     (void)state;
@@ -225,11 +164,27 @@ static void test_all_together(void **state) {
     static const size_t shapes[][3] = {{20, 40, 30}, {20, 40, 2500}, {5, 40, 300}, {40, 5, 300}, {20, 40, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         problem p;
-        open_problem(&p, (ls_gemm_form)(i % 3), shapes[i][0], shapes[i][1], shapes[i][2], 1, 1 | 2 | 4 | 32 | 64);
+        open_problem(&p, (ls_gemm_form)(i % 3), shapes[i][0], shapes[i][1], shapes[i][2], 1,
+                     ACCUMULATE | SIBLINGS | BIAS | OWN | MANY);
         assert_true(p.g.accumulate && p.g.siblings > 0 && p.own >= 0 && p.g.bias);
         check_everywhere(&p);
         close_problem(&p);
     }
+}
+
+/* Every type of operands with every type of C, in every form. */
+static void test_types(void **state) {
+    (void)state;
+    static const unsigned from[] = {0, OPERANDS_BF16, OPERANDS_F16}, to[] = {0, C_BF16, C_F16};
+    for (int form = 0; form < 3; form++)
+        for (int types = 0; types < 9; types++)
+            for (int slices = 1; slices <= 3; slices += 2) {
+                problem p;
+                open_problem(&p, (ls_gemm_form)form, 1 + below(60), 1 + below(60), types == 4 ? 2500 : 1 + below(300),
+                             slices, from[types / 3] | to[types % 3] | (unsigned)below(8) | WILD);
+                check_everywhere(&p);
+                close_problem(&p);
+            }
 }
 
 /* No rows or no columns: nothing is touched. */
@@ -283,7 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
         cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
-        cmocka_unit_test(test_finish),        cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_golden),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);

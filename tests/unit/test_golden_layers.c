@@ -229,24 +229,42 @@ static void loss(golden *g) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static void attention_case(golden *g, size_t T, size_t heads, size_t kv_heads, size_t d, size_t first_query) {
+/* Random numbers of a type. */
+static void *fresh_of(golden *g, size_t n, ls_dtype act) {
+    float *wide = fresh(g, n);
+    if (act == LS_F32) return wide;
+    uint16_t *half = (uint16_t *)(void *)take(g, (n + 1) / 2);
+    (act == LS_BF16 ? g->k->convert.f32_to_bf16 : g->k->convert.f32_to_f16)(half, wide, n);
+    return half;
+}
+
+static void keep_of(golden *g, const void *values, size_t n, ls_dtype act) {
+    if (act == LS_F32)
+        keep(g, values, n);
+    else
+        keep_bytes(g, values, n * sizeof(uint16_t));
+}
+
+static void attention_case(golden *g, ls_dtype act, size_t T, size_t heads, size_t kv_heads, size_t d,
+                           size_t first_query) {
     size_t head = d + GAP, row = heads * head, kv_row = kv_heads * head, rows = T - first_query, stats = heads * rows;
     ls_attention a = {.T = T, .heads = heads, .kv_heads = kv_heads, .head_size = d, .first_query = first_query};
-    float *scratch = take(g, ls_attention_scratch_elems(T, d));
+    a.act = act;
+    float *scratch = take(g, ls_attention_scratch_elems(&a));
     a.scale = 0.37f, a.stat_stride = rows;
-    a.q = (ls_attention_in){fresh(g, rows * row), row, head};
-    a.k = (ls_attention_in){fresh(g, T * kv_row), kv_row, head};
-    a.v = (ls_attention_in){fresh(g, T * kv_row), kv_row, head};
-    a.o = (ls_attention_out){fresh(g, rows * row), row, head};
+    a.q = (ls_attention_in){fresh_of(g, rows * row, act), row, head};
+    a.k = (ls_attention_in){fresh_of(g, T * kv_row, act), kv_row, head};
+    a.v = (ls_attention_in){fresh_of(g, T * kv_row, act), kv_row, head};
+    a.o = (ls_attention_out){fresh_of(g, rows * row, act), row, head};
     a.m = fresh(g, stats), a.l = fresh(g, stats), a.dots = fresh(g, stats);
-    a.dout = (ls_attention_in){fresh(g, rows * row), row, head};
-    a.dq = (ls_attention_out){fresh(g, rows * row), row, head};
-    a.dk = (ls_attention_out){fresh(g, T * kv_row), kv_row, head};
-    a.dv = (ls_attention_out){fresh(g, T * kv_row), kv_row, head};
+    a.dout = (ls_attention_in){fresh_of(g, rows * row, act), row, head};
+    a.dq = (ls_attention_out){fresh_of(g, rows * row, act), row, head};
+    a.dk = (ls_attention_out){fresh_of(g, T * kv_row, act), kv_row, head};
+    a.dv = (ls_attention_out){fresh_of(g, T * kv_row, act), kv_row, head};
     size_t cut = first_query + rows / 3;
     g->k->attention.forward(&a, 0, heads, first_query, cut, scratch);
     g->k->attention.forward(&a, 0, heads, cut, T, scratch);
-    keep(g, a.o.at, rows * row), keep(g, a.m, stats), keep(g, a.l, stats);
+    keep_of(g, a.o.at, rows * row, act), keep(g, a.m, stats), keep(g, a.l, stats);
     if (first_query > 0) return;
     g->k->attention.backward_dots(&a, 0, heads, 0, T);
     g->k->attention.backward_queries(&a, 0, heads, 0, cut, scratch);
@@ -255,15 +273,20 @@ static void attention_case(golden *g, size_t T, size_t heads, size_t kv_heads, s
         g->k->attention.backward_keys(&a, h, 0, cut, scratch);
         g->k->attention.backward_keys(&a, h, cut, T, scratch);
     }
-    keep(g, a.dots, stats), keep(g, a.dq.at, rows * row), keep(g, a.dk.at, T * kv_row), keep(g, a.dv.at, T * kv_row);
+    keep(g, a.dots, stats), keep_of(g, a.dq.at, rows * row, act);
+    keep_of(g, a.dk.at, T * kv_row, act), keep_of(g, a.dv.at, T * kv_row, act);
 }
 
-static void attention(golden *g) {
-    attention_case(g, 1, 1, 1, 1, 0);
-    attention_case(g, 37, 4, 2, 17, 0);
-    attention_case(g, 133, 2, 1, 64, 0);
-    attention_case(g, 90, 3, 3, 40, 61);
+static void attention_of(golden *g, ls_dtype act) {
+    attention_case(g, act, 1, 1, 1, 1, 0);
+    attention_case(g, act, 37, 4, 2, 17, 0);
+    attention_case(g, act, 133, 2, 1, 64, 0);
+    attention_case(g, act, 90, 3, 3, 40, 61);
 }
+
+static void attention(golden *g) { attention_of(g, LS_F32); }
+static void attention_bf16(golden *g) { attention_of(g, LS_BF16); }
+static void attention_f16(golden *g) { attention_of(g, LS_F16); }
 
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
@@ -351,6 +374,8 @@ static const struct {
     {"embed", embed, "91c88272098c7a72cc5e5711130c9bd6"},
     {"loss", loss, "67a4e4e5dd1bf48340090ede851a7594"},
     {"attention", attention, "50acf991b9abfa96404e3da1eef195e9"},
+    {"attention bf16", attention_bf16, "b7f646d91d522a63b7b3e95d5af34433"},
+    {"attention fp16", attention_f16, "12fe71396ee410744f200d0416eaa610"},
     {"adamw", adamw, "9639c2165b0d167f52b9b59068270701"},
     {"sgd", sgd, "5ec9cc758f0884eb9b791755998b7950"},
     {"squares", squares, "11de6f28280fce6d3c99a82079deb037"},

@@ -16,15 +16,15 @@ static void check_act(size_t n) {
     const ls_act_kernels *k = &portable.act;
     twin x = make(n), dy = make(n), y[6];
     for (int i = 0; i < 6; i++) y[i] = make(n);
-    ok(ops->gelu_forward(device, y[0].dev, x.dev, n));
+    ok(ops->gelu_forward(device, y[0].dev, x.dev, LS_F32, n));
     k->gelu_forward(y[0].ref, x.ref, n);
-    ok(ops->gelu_backward(device, y[1].dev, dy.dev, x.dev, n));
+    ok(ops->gelu_backward(device, y[1].dev, dy.dev, x.dev, LS_F32, n));
     k->gelu_backward(y[1].ref, dy.ref, x.ref, n);
-    ok(ops->silu_forward(device, y[2].dev, x.dev, n));
+    ok(ops->silu_forward(device, y[2].dev, x.dev, LS_F32, n));
     k->silu_forward(y[2].ref, x.ref, n);
-    ok(ops->silu_backward(device, y[3].dev, dy.dev, x.dev, n));
+    ok(ops->silu_backward(device, y[3].dev, dy.dev, x.dev, LS_F32, n));
     k->silu_backward(y[3].ref, dy.ref, x.ref, n);
-    ok(ops->add(device, y[4].dev, x.dev, dy.dev, n));
+    ok(ops->add(device, y[4].dev, x.dev, dy.dev, LS_F32, n));
     for (size_t i = 0; i < n; i++) y[4].ref[i] = x.ref[i] + dy.ref[i];
     ok(ops->set(device, y[5].dev, -0.0f, n));
     for (size_t i = 0; i < n; i++) y[5].ref[i] = -0.0f;
@@ -39,11 +39,11 @@ static void check_optim(size_t n) {
     twin w3 = make(n), sums = make(2 * ((n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK)), y = make(n);
     k->scale(v.ref, g.ref, 0.0f, n);
     ok(ops->scale(device, v.dev, g.dev, 0.0f, n));
-    ok(ops->adamw(device, w.dev, m.dev, v.dev, halves_of(bf16.dev), g.dev, &adamw, n));
+    ok(ops->adamw(device, w.dev, m.dev, v.dev, bf16.dev, LS_BF16, g.dev, &adamw, n));
     k->adamw(w.ref, m.ref, v.ref, halves_of(bf16.ref), g.ref, &adamw, n);
-    ok(ops->sgd(device, w2.dev, b.dev, NULL, g.dev, &sgd, n));
+    ok(ops->sgd(device, w2.dev, b.dev, NULL, LS_F32, g.dev, &sgd, n));
     k->sgd(w2.ref, b.ref, NULL, g.ref, &sgd, n);
-    ok(ops->sgd(device, w3.dev, NULL, halves_of(bf16.dev), g.dev, &sgd, n));
+    ok(ops->sgd(device, w3.dev, NULL, bf16.dev, LS_BF16, g.dev, &sgd, n));
     k->sgd(w3.ref, NULL, halves_of(bf16.ref), g.ref, &sgd, n);
     ok(ops->square_sums(device, (double *)(void *)sums.dev, g.dev, n));
     k->square_sums((double *)(void *)sums.ref, g.ref, n);
@@ -166,10 +166,18 @@ static ls_attention part_of(attention_tensors t, size_t T, size_t heads, size_t 
     return a;
 }
 
+static ls_attention_in in_rows(ls_attention_in x, size_t rows) {
+    return (ls_attention_in){(const float *)x.at + rows * x.row_stride, x.row_stride, x.head_stride};
+}
+
+static ls_attention_out out_rows(ls_attention_out x, size_t rows) {
+    return (ls_attention_out){(float *)x.at + rows * x.row_stride, x.row_stride, x.head_stride};
+}
+
 /* One part in all sequences, by direct calls of the portable kernel. */
 static void reference_part(ls_attention a, const ls_attention_call *c, bool backward) {
     const ls_attention_kernels *k = &portable.attention;
-    float *scratch = malloc(ls_attention_scratch_elems(a.T, a.head_size) * sizeof *scratch);
+    float *scratch = malloc(ls_attention_scratch_elems(&a) * sizeof *scratch);
     assert_non_null(scratch);
     for (size_t b = 0; b < c->B; b++) {
         k->forward(&a, 0, a.heads, a.first_query, a.T, scratch);
@@ -177,12 +185,12 @@ static void reference_part(ls_attention a, const ls_attention_call *c, bool back
             k->backward_dots(&a, 0, a.heads, 0, a.T);
             k->backward_queries(&a, 0, a.heads, 0, a.T, scratch);
             for (size_t h = 0; h < a.kv_heads; h++) k->backward_keys(&a, h, 0, a.T, scratch);
-            a.dout.at += c->query_rows * a.dout.row_stride, a.dq.at += c->query_rows * a.dq.row_stride;
-            a.dk.at += c->key_rows * a.dk.row_stride, a.dv.at += c->key_rows * a.dv.row_stride;
+            a.dout = in_rows(a.dout, c->query_rows), a.dq = out_rows(a.dq, c->query_rows);
+            a.dk = out_rows(a.dk, c->key_rows), a.dv = out_rows(a.dv, c->key_rows);
             a.dots += c->stat_elems;
         }
-        a.q.at += c->query_rows * a.q.row_stride, a.o.at += c->query_rows * a.o.row_stride;
-        a.k.at += c->key_rows * a.k.row_stride, a.v.at += c->key_rows * a.v.row_stride;
+        a.q = in_rows(a.q, c->query_rows), a.o = out_rows(a.o, c->query_rows);
+        a.k = in_rows(a.k, c->key_rows), a.v = in_rows(a.v, c->key_rows);
         a.m += c->stat_elems, a.l += c->stat_elems;
     }
     free(scratch);
@@ -382,7 +390,7 @@ static void test_table(void **state) {
 #else
     __builtin_ia32_ldmxcsr(0x9FC0);
 #endif
-    ls_status status = device->ops->add(device, &sum, &tiny, &tiny, 1);
+    ls_status status = device->ops->add(device, &sum, &tiny, &tiny, LS_F32, 1);
     bool is_set = ls_fpenv_is_set();
     ls_fpenv_set();
     ok(status);

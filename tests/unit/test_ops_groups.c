@@ -157,7 +157,7 @@ static void call_all(const tensors *t, const ls_token_groups *g, size_t first) {
     ok(ops->layer_norm_params(device, &norm, g));
     norm.mean = norm.db = NULL, norm.dw = t->dw_rms.dev;
     ok(ops->rms_norm_params(device, &norm, g));
-    ok(ops->bias_grad(device, t->dbias.dev, dy, t->dy_stride, t->C, g));
+    ok(ops->bias_grad(device, t->dbias.dev, dy, LS_F32, t->dy_stride, t->C, g));
     ok(ops->embed_token_grad(device, t->dtoken.dev, dy, t->dy_stride, &tokens, g));
     ok(ops->embed_position_grad(device, t->dposition.dev, dy, t->dy_stride, t->C, g));
 }
@@ -292,7 +292,7 @@ static void test_many_ids(void **state) {
 
 static void refuse(ls_token_groups g, const char *because) {
     float x = 0;
-    assert_int_equal(ops->bias_grad(device, &x, &x, 1, 1, &g), LS_ERR_INPUT);
+    assert_int_equal(ops->bias_grad(device, &x, &x, LS_F32, 1, 1, &g), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), because));
     assert_int_equal(ops->embed_position_grad(device, &x, &x, 1, 1, &g), LS_ERR_INPUT);
 }

@@ -10,8 +10,21 @@ static void check_norms(size_t rows, size_t C) {
     size_t s = C + 3;
     twin x = make(rows * s), w = make(C), b = make(C), y = make(rows * s), mean = make(rows), rstd = make(rows);
     twin dy = make(rows * C), dx = make(rows * s);
-    ls_norm_call c = {rows,     C,        1e-5f,  x.dev, s,      w.dev, b.dev, y.dev, s,
-                      mean.dev, rstd.dev, dy.dev, C,     dx.dev, s,     NULL,  NULL};
+    ls_norm_call c = {.rows = rows,
+                      .C = C,
+                      .eps = 1e-5f,
+                      .x = x.dev,
+                      .x_stride = s,
+                      .w = w.dev,
+                      .b = b.dev,
+                      .y = y.dev,
+                      .y_stride = s,
+                      .mean = mean.dev,
+                      .rstd = rstd.dev,
+                      .dy = dy.dev,
+                      .dy_stride = C,
+                      .dx = dx.dev,
+                      .dx_stride = s};
     ok(ops->layer_norm_forward(device, &c));
     ok(ops->layer_norm_backward(device, &c));
     k->layer_forward(y.ref, s, mean.ref, rstd.ref, x.ref, s, w.ref, b.ref, 1e-5f, rows, C);
@@ -72,8 +85,8 @@ static void check_embed(size_t rows, size_t C) {
     twin ids = make_ids(rows, V, 1), token = make(V * C), position = make(PERIOD * C), y = make(rows * (C + 1));
     twin copy = make(rows * C);
     ls_embed_tokens dev = {ids_of(ids.dev), 0, V, rows, C}, ref = {ids_of(ids.ref), 0, V, rows, C};
-    ok(ops->embed_forward(device, y.dev, C + 1, token.dev, position.dev, BEGIN, PERIOD, &dev));
-    ok(ops->embed_forward(device, copy.dev, C, token.dev, NULL, 0, 0, &dev));
+    ok(ops->embed_forward(device, y.dev, C + 1, token.dev, LS_F32, position.dev, BEGIN, PERIOD, &dev));
+    ok(ops->embed_forward(device, copy.dev, C, token.dev, LS_F32, NULL, 0, 0, &dev));
     k->forward(y.ref, C + 1, token.ref, position.ref, BEGIN, PERIOD, &ref);
     k->forward(copy.ref, C, token.ref, NULL, 0, 0, &ref);
     check("embed", rows, C);
@@ -98,8 +111,8 @@ static void check_rope(size_t rows, size_t heads) {
     size_t s = heads * D + 2;
     twin x = make(rows * s), y = make(rows * heads * D), dx = make(rows * s);
     twin cosines = make(PERIOD * D / 2), sines = make(PERIOD * D / 2);
-    ls_rope_call c = {y.dev, heads * D, D, x.dev, s, D, rows, heads, D, cosines.dev, sines.dev, 3, PERIOD};
-    ls_rope_call r = {y.ref, heads * D, D, x.ref, s, D, rows, heads, D, cosines.ref, sines.ref, 3, PERIOD};
+    ls_rope_call c = {LS_F32, y.dev, heads * D, D, x.dev, s, D, rows, heads, D, cosines.dev, sines.dev, 3, PERIOD};
+    ls_rope_call r = {LS_F32, y.ref, heads * D, D, x.ref, s, D, rows, heads, D, cosines.ref, sines.ref, 3, PERIOD};
     ok(ops->rope_forward(device, &c));
     portable.rope.forward(&r);
     c.y = dx.dev, c.y_row_stride = s, r.y = dx.ref, r.y_row_stride = s;
@@ -134,7 +147,7 @@ static void check_loss(size_t rows, size_t V) {
                       .dz_stride = s,
                       .g = 0.25f};
     ok(ops->loss_rows(device, &c));
-    c.m = c.l = c.dz = NULL, c.loss = alone.dev;
+    c.m = c.l = NULL, c.dz = NULL, c.loss = alone.dev;
     ok(ops->loss_rows(device, &c));
     for (size_t r = 0; r < rows; r++) {
         ls_loss_row row =

@@ -129,4 +129,5 @@ void ls_gemm_kernels_fill_avx2(ls_gemm_kernels *table) {
                                .kc = 256,
                                .mb = 96,
                                .nb = 192};
+    ls_convert_kernels_fill_avx2(&table->convert);
 }

@@ -155,4 +155,5 @@ void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table) {
                                .kc = 2048,
                                .mb = 112,
                                .nb = 64};
+    ls_convert_kernels_fill_avx512(&table->convert);
 }

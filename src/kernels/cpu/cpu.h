@@ -42,9 +42,12 @@ size_t ls_cpu_row_grain(size_t columns);
 /* Each file of operations puts its own into the table. */
 void ls_cpu_ops_fill_act(ls_ops *ops);
 void ls_cpu_ops_fill_attention(ls_ops *ops);
+void ls_cpu_ops_fill_convert(ls_ops *ops);
+void ls_cpu_ops_fill_count(ls_ops *ops);
 void ls_cpu_ops_fill_dropout(ls_ops *ops);
 void ls_cpu_ops_fill_embed(ls_ops *ops);
 void ls_cpu_ops_fill_embed_grad(ls_ops *ops);
+void ls_cpu_ops_fill_hash(ls_ops *ops);
 void ls_cpu_ops_fill_loss(ls_ops *ops);
 void ls_cpu_ops_fill_norm(ls_ops *ops);
 void ls_cpu_ops_fill_optim(ls_ops *ops);

@@ -155,9 +155,12 @@ static const ls_device_calls cpu_calls = {
 static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_act(ops);
     ls_cpu_ops_fill_attention(ops);
+    ls_cpu_ops_fill_convert(ops);
+    ls_cpu_ops_fill_count(ops);
     ls_cpu_ops_fill_dropout(ops);
     ls_cpu_ops_fill_embed(ops);
     ls_cpu_ops_fill_embed_grad(ops);
+    ls_cpu_ops_fill_hash(ops);
     ls_cpu_ops_fill_loss(ops);
     ls_cpu_ops_fill_norm(ops);
     ls_cpu_ops_fill_optim(ops);

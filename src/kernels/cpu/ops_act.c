@@ -1,6 +1,8 @@
 /* ops_act.c: activations and bias. All but bias_grad are elementwise and split by elements or rows; bias_grad is a sum
  * over tokens. */
-#include "kernels/cpu/cpu.h"
+#include <string.h>
+
+#include "kernels/cpu/stage.h"
 #include "kernels/cpu/token_sums.h"
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
@@ -10,73 +12,130 @@ typedef void (*binary_kernel)(float *y, const float *a, const float *b, size_t n
 
 typedef struct unary_args {
     unary_kernel kernel;
-    float *y;
-    const float *x;
+    void *y;
+    const void *x;
+    ls_dtype act;
 } unary_args;
 
 typedef struct binary_args {
     binary_kernel kernel;
-    float *y;
-    const float *a, *b;
+    void *y;
+    const void *a, *b;
+    ls_dtype act;
 } binary_args;
 
 static void unary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    (void)kernels;
     const unary_args *u = args;
-    u->kernel(u->y + begin, u->x + begin, end - begin);
+    ls_cpu_buffer buffer;
+    for (size_t i = begin, n; i < end; i += n) {
+        n = ls_cpu_piece(u->act, end - i);
+        const float *x = ls_cpu_widen(kernels, buffer.at, u->x, u->act, i, n);
+        float *y = ls_cpu_target(buffer.at, u->y, u->act, i);
+        u->kernel(y, x, n);
+        ls_cpu_narrow(kernels, u->y, u->act, i, y, n);
+    }
 }
 
 static void binary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    (void)kernels;
-    const binary_args *b = args;
-    b->kernel(b->y + begin, b->a + begin, b->b + begin, end - begin);
+    const binary_args *u = args;
+    ls_cpu_buffer buffer, second;
+    for (size_t i = begin, n; i < end; i += n) {
+        n = ls_cpu_piece(u->act, end - i);
+        const float *a = ls_cpu_widen(kernels, buffer.at, u->a, u->act, i, n);
+        const float *b = ls_cpu_widen(kernels, second.at, u->b, u->act, i, n);
+        float *y = ls_cpu_target(buffer.at, u->y, u->act, i);
+        u->kernel(y, a, b, n);
+        ls_cpu_narrow(kernels, u->y, u->act, i, y, n);
+    }
 }
 
-static ls_status gelu_forward(ls_device *device, float *y, const float *x, size_t n) {
+static ls_status gelu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype("GELU", act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.gelu_forward, y, x});
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.gelu_forward, y, x, act});
     return LS_OK;
 }
 
-static ls_status gelu_backward(ls_device *device, float *dx, const float *dy, const float *x, size_t n) {
+static ls_status gelu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype("GELU", act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.gelu_backward, dx, dy, x});
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.gelu_backward, dx, dy, x, act});
     return LS_OK;
 }
 
-static ls_status silu_forward(ls_device *device, float *y, const float *x, size_t n) {
+static ls_status silu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype("SiLU", act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.silu_forward, y, x});
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.silu_forward, y, x, act});
     return LS_OK;
 }
 
-static ls_status silu_backward(ls_device *device, float *dx, const float *dy, const float *x, size_t n) {
+static ls_status silu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype("SiLU", act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.silu_backward, dx, dy, x});
+    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.silu_backward, dx, dy, x, act});
     return LS_OK;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Of a 16-bit call: n elements of row r from `column` on. */
+static void gated_forward_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
+    ls_cpu_buffer gate, up;
+    size_t in = r * c->in_stride + column;
+    ls_cpu_widen(kernels, gate.at, c->gate, c->act, in, n);
+    ls_cpu_widen(kernels, up.at, c->up, c->act, in, n);
+    kernels->act.gated_forward(gate.at, n, gate.at, up.at, n, 1, n);
+    ls_cpu_narrow(kernels, c->y, c->act, r * c->y_stride + column, gate.at, n);
+}
+
 static void gated_forward_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_gated_call *c = args;
-    kernels->act.gated_forward(c->y + begin * c->y_stride, c->y_stride, c->gate + begin * c->in_stride,
-                               c->up + begin * c->in_stride, c->in_stride, end - begin, c->columns);
+    if (c->act == LS_F32) {
+        kernels->act.gated_forward((float *)c->y + begin * c->y_stride, c->y_stride,
+                                   (const float *)c->gate + begin * c->in_stride,
+                                   (const float *)c->up + begin * c->in_stride, c->in_stride, end - begin, c->columns);
+        return;
+    }
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
+            gated_forward_piece(kernels, c, r, i, ls_cpu_piece(c->act, c->columns - i));
 }
 
 static ls_status gated_forward(ls_device *device, const ls_gated_call *call) {
+    LS_TRY(ls_cpu_check_dtype("a gate", call->act));
     ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), gated_forward_rows, call);
     return LS_OK;
 }
 
+static void gated_backward_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
+    ls_cpu_buffer gate, up, dy;
+    size_t in = r * c->in_stride + column, din = r * c->din_stride + column;
+    ls_cpu_widen(kernels, gate.at, c->gate, c->act, in, n);
+    ls_cpu_widen(kernels, up.at, c->up, c->act, in, n);
+    ls_cpu_widen(kernels, dy.at, c->dy, c->act, r * c->dy_stride + column, n);
+    kernels->act.gated_backward(gate.at, up.at, n, dy.at, n, gate.at, up.at, n, 1, n);
+    ls_cpu_narrow(kernels, c->dgate, c->act, din, gate.at, n);
+    ls_cpu_narrow(kernels, c->dup, c->act, din, up.at, n);
+}
+
 static void gated_backward_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_gated_call *c = args;
-    kernels->act.gated_backward(c->dgate + begin * c->din_stride, c->dup + begin * c->din_stride, c->din_stride,
-                                c->dy + begin * c->dy_stride, c->dy_stride, c->gate + begin * c->in_stride,
-                                c->up + begin * c->in_stride, c->in_stride, end - begin, c->columns);
+    if (c->act == LS_F32) {
+        size_t in = begin * c->in_stride, din = begin * c->din_stride;
+        kernels->act.gated_backward((float *)c->dgate + din, (float *)c->dup + din, c->din_stride,
+                                    (const float *)c->dy + begin * c->dy_stride, c->dy_stride,
+                                    (const float *)c->gate + in, (const float *)c->up + in, c->in_stride, end - begin,
+                                    c->columns);
+        return;
+    }
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
+            gated_backward_piece(kernels, c, r, i, ls_cpu_piece(c->act, c->columns - i));
 }
 
 static ls_status gated_backward(ls_device *device, const ls_gated_call *call) {
+    LS_TRY(ls_cpu_check_dtype("a gate", call->act));
     ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), gated_backward_rows, call);
     return LS_OK;
 }
@@ -94,49 +153,60 @@ static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c
 }
 
 typedef struct bias_add_args {
-    float *y;
+    void *y;
+    ls_dtype act;
     size_t y_stride;
+    const float *c;
+    size_t c_stride;
     const float *bias;
     size_t columns;
 } bias_add_args;
 
 static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const bias_add_args *b = args;
-    for (size_t r = begin; r < end; r++) {
-        float *y = b->y + r * b->y_stride;
-        kernels->add.add_f32(y, y, b->bias, b->columns);
-    }
+    ls_cpu_buffer buffer;
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0, n; i < b->columns; i += n) {
+            n = ls_cpu_piece(b->act, b->columns - i);
+            const float *c = b->c + r * b->c_stride + i, *sum = c;
+            float *y = ls_cpu_target(buffer.at, b->y, b->act, r * b->y_stride + i);
+            if (b->bias) {
+                kernels->add.add_f32(y, c, b->bias + i, n);
+                sum = y;
+            } else if (b->act == LS_F32 && y != c) {
+                memcpy(y, c, n * sizeof *y);
+            }
+            ls_cpu_narrow(kernels, b->y, b->act, r * b->y_stride + i, sum, n);
+        }
 }
 
-static ls_status bias_add(ls_device *device, float *y, size_t y_stride, const float *bias, size_t rows,
-                          size_t columns) {
-    bias_add_args args = {y, y_stride, bias, columns};
+static ls_status bias_add(ls_device *device, void *y, ls_dtype act, size_t y_stride, const float *c, size_t c_stride,
+                          const float *bias, size_t rows, size_t columns) {
+    LS_TRY(ls_cpu_check_dtype("a sum with a bias", act));
+    bias_add_args args = {y, act, y_stride, c, c_stride, bias, columns};
     ls_cpu_run(ls_cpu_enter(device), rows, ls_cpu_row_grain(columns), bias_add_rows, &args);
     return LS_OK;
 }
 
 /* ---- sums over tokens -------------------------------------------------------------------------------------------- */
 
-typedef struct bias_grad_args {
-    const float *dy;
-    size_t dy_stride;
-} bias_grad_args;
-
-static void bias_chain(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
-                       size_t n) {
-    const bias_grad_args *b = args;
-    kernels->act.bias_grad(to, b->dy + row * b->dy_stride + column, b->dy_stride, rows, 0, n);
+static void bias_chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *tile) {
+    (void)args;
+    kernels->act.bias_grad(to[0], tile->dy, tile->dy_stride, tile->rows, 0, tile->columns);
 }
 
-static ls_status bias_grad(ls_device *device, float *db, const float *dy, size_t dy_stride, size_t columns,
+static ls_status bias_grad(ls_device *device, float *db, const void *dy, ls_dtype act, size_t dy_stride, size_t columns,
                            const ls_token_groups *groups) {
+    LS_TRY(ls_cpu_check_dtype("the gradient of a bias", act));
     LS_TRY(ls_cpu_check_groups(groups));
     return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = groups,
                                                                     .columns = columns,
+                                                                    .dy = dy,
+                                                                    .act = act,
+                                                                    .dy_stride = dy_stride,
                                                                     .sums = 1,
                                                                     .out = {db},
-                                                                    .chain = bias_chain,
-                                                                    .args = &(bias_grad_args){dy, dy_stride}});
+                                                                    .chain = bias_chain});
 }
 
 void ls_cpu_ops_fill_act(ls_ops *ops) {

@@ -41,27 +41,27 @@ static float *scratch_of(const attention_job *job, int thread) {
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 /* Tensors of the other pass may be absent. */
-static ls_attention_in in_at(ls_attention_in x, size_t rows) {
-    if (x.at) x.at += rows * x.row_stride;
+static ls_attention_in in_at(ls_attention_in x, size_t rows, ls_dtype act) {
+    if (x.at) x.at = (const char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
 }
 
-static ls_attention_out out_at(ls_attention_out x, size_t rows) {
-    if (x.at) x.at += rows * x.row_stride;
+static ls_attention_out out_at(ls_attention_out x, size_t rows, ls_dtype act) {
+    if (x.at) x.at = (char *)x.at + rows * x.row_stride * ls_dtype_bytes(act);
     return x;
 }
 
 static ls_attention sequence_of(const ls_attention_call *call, size_t part, size_t b) {
     ls_attention a = call->parts[part];
     size_t queries = b * call->query_rows, keys = b * call->key_rows, stats = b * call->stat_elems;
-    a.q = in_at(a.q, queries);
-    a.o = out_at(a.o, queries);
-    a.dout = in_at(a.dout, queries);
-    a.dq = out_at(a.dq, queries);
-    a.k = in_at(a.k, keys);
-    a.v = in_at(a.v, keys);
-    a.dk = out_at(a.dk, keys);
-    a.dv = out_at(a.dv, keys);
+    a.q = in_at(a.q, queries, a.act);
+    a.o = out_at(a.o, queries, a.act);
+    a.dout = in_at(a.dout, queries, a.act);
+    a.dq = out_at(a.dq, queries, a.act);
+    a.k = in_at(a.k, keys, a.act);
+    a.v = in_at(a.v, keys, a.act);
+    a.dk = out_at(a.dk, keys, a.act);
+    a.dv = out_at(a.dv, keys, a.act);
     a.m += stats;
     a.l += stats;
     if (a.dots) a.dots += stats;
@@ -162,12 +162,15 @@ static void backward_task(void *ctx, size_t task, int thread) {
 /* No machine has the scratch for more, and sizes below it do not overflow. */
 #define T_MAX ((size_t)1 << 40)
 
-static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention *a, attention_job *job) {
-    size_t threads = (size_t)ls_pool_threads(cpu->pool), bytes = 0;
-    if (a->T > T_MAX)
-        return ls_fail(LS_ERR_RESOURCE, "no memory for attention over %zu positions; use shorter sequences", a->T);
-    /* Whole cache lines, so that threads share none. */
-    job->scratch_elems = (ls_attention_scratch_elems(a->T, a->head_size) + 15) / 16 * 16;
+static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
+    size_t threads = (size_t)ls_pool_threads(cpu->pool), bytes = 0, T = call->parts[0].T;
+    if (T > T_MAX)
+        return ls_fail(LS_ERR_RESOURCE, "no memory for attention over %zu positions; use shorter sequences", T);
+    for (int p = 0; p < call->nparts; p++) {
+        /* Whole cache lines, so that threads share none. */
+        size_t elems = (ls_attention_scratch_elems(&call->parts[p]) + 15) / 16 * 16;
+        if (elems > job->scratch_elems) job->scratch_elems = elems;
+    }
     if (__builtin_mul_overflow(job->scratch_elems, sizeof(float) * threads, &bytes)) bytes = SIZE_MAX;
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, bytes, &scratch));
@@ -175,20 +178,33 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention *a, attenti
     return LS_OK;
 }
 
+/* Attention's products are chains with every unit but BFMMLA. */
+static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
+    if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
+        return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: they are fp32, bf16 or fp16", (int)a->act);
+    bool is_unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA;
+    *out = is_unit ? &kernels->attention_bfmmla : &kernels->attention;
+    if (is_unit && (*out)->forward == NULL)
+        return ls_fail(LS_ERR_INPUT, "this CPU has no BFMMLA; use the unit \"chain\", or a CPU with BF16");
+    return LS_OK;
+}
+
 static ls_status open_job(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
     assert(call->nparts >= 1);
-    *job = (attention_job){.kernels = &cpu->kernels->attention, .call = call};
     const ls_attention *first = &call->parts[0];
+    *job = (attention_job){.call = call};
+    LS_TRY(choose_kernels(cpu->kernels, first, &job->kernels));
     for (int p = 0; p < call->nparts; p++) {
         const ls_attention *a = &call->parts[p];
         assert(a->heads % a->kv_heads == 0 && a->first_query <= a->T && a->scale > 0);
         assert(a->T == first->T && a->head_size == first->head_size && a->first_query == first->first_query);
+        assert(a->act == first->act && a->unit == first->unit);
         job->heads += a->heads;
         job->kv_heads += a->kv_heads;
     }
     job->blocks = (first->T - first->first_query + LS_ATTENTION_BLOCK - 1) / LS_ATTENTION_BLOCK;
     job->units = call->B * job->kv_heads;
-    return open_scratch(cpu, first, job);
+    return open_scratch(cpu, call, job);
 }
 
 static void cut_units(attention_job *job, size_t whole) {

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stage.h"
 
 static size_t first_column(const ls_loss_call *c) { return c->bounds[0]; }
 static size_t end_column(const ls_loss_call *c) { return c->bounds[c->slices]; }
@@ -20,20 +20,38 @@ static ls_status run_rows(ls_device *device, const ls_loss_call *call, ls_cpu_fn
     return LS_OK;
 }
 
+/* dz of row r; target counted from the first column. A 16-bit dz may lie over z: its elements are half as wide, so a
+ * piece ends before anything that is still to be read. */
+static void grad_row(const ls_kernels *kernels, const ls_loss_call *c, size_t r, float m, float l, size_t target) {
+    ls_cpu_buffer buffer;
+    size_t first = first_column(c), columns = end_column(c) - first;
+    for (size_t i = 0, n; i < columns; i += n) {
+        n = ls_cpu_piece(c->dz_dtype, columns - i);
+        size_t at = r * c->dz_stride + first + i, here = target - i < n ? target - i : LS_LOSS_NO_TARGET;
+        float *dz = ls_cpu_target(buffer.at, c->dz, c->dz_dtype, at);
+        kernels->loss.slice_grad(dz, c->z + r * c->z_stride + first + i, n, m, l, here, c->g);
+        ls_cpu_narrow(kernels, c->dz, c->dz_dtype, at, dz, n);
+    }
+}
+
 static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
     for (size_t r = begin; r < end; r++) {
         size_t target = target_column(c, r);
         assert(target != LS_LOSS_NO_TARGET);
-        float *dz = c->dz ? c->dz + r * c->dz_stride : NULL;
+        float *dz = c->dz && c->dz_dtype == LS_F32 ? (float *)c->dz + r * c->dz_stride : NULL;
         ls_loss_row row = kernels->loss.row(dz, c->z + r * c->z_stride, c->bounds, c->slices, target, c->g);
+        if (c->dz && !dz) grad_row(kernels, c, r, row.m, row.l, target - first_column(c));
         c->loss[r] = row.loss;
         if (c->m) c->m[r] = row.m;
         if (c->l) c->l[r] = row.l;
     }
 }
 
-static ls_status loss_rows(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, whole_rows); }
+static ls_status loss_rows(ls_device *device, const ls_loss_call *call) {
+    if (call->dz) LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    return run_rows(device, call, whole_rows);
+}
 
 static void max_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
@@ -70,16 +88,17 @@ static ls_status loss_values(ls_device *device, const ls_loss_call *call) {
 
 static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
-    size_t first = first_column(c), columns = end_column(c) - first;
     for (size_t r = begin; r < end; r++) {
         size_t target = target_column(c, r);
-        if (target != LS_LOSS_NO_TARGET) target -= first;
-        kernels->loss.slice_grad(c->dz + r * c->dz_stride + first, c->z + r * c->z_stride + first, columns, c->m[r],
-                                 c->l[r], target, c->g);
+        if (target != LS_LOSS_NO_TARGET) target -= first_column(c);
+        grad_row(kernels, c, r, c->m[r], c->l[r], target);
     }
 }
 
-static ls_status loss_grad(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, grad_rows); }
+static ls_status loss_grad(ls_device *device, const ls_loss_call *call) {
+    LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    return run_rows(device, call, grad_rows);
+}
 
 void ls_cpu_ops_fill_loss(ls_ops *ops) {
     ops->loss_rows = loss_rows;

@@ -1,10 +1,8 @@
 /* ops_products.c: matrix products. */
-#include <assert.h>
-
 #include "kernels/cpu/cpu.h"
 
 static ls_status gemm(ls_device *device, const ls_gemm *call) {
-    assert(!call->finish);
+    LS_TRY(ls_gemm_check(call));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, ls_gemm_scratch_bytes(&cpu->kernels->gemm, call), &scratch));

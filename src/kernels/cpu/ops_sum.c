@@ -2,23 +2,29 @@
  *
  * A tree is added up by ls_tree_sum_run(), which wants a program and sources; both live in scratch, so that a sum
  * allocates nothing. It uses the adding kernels of this CPU, which have the bits of all others. */
-#include "kernels/cpu/cpu.h"
-
+#include "kernels/cpu/stage.h"
 #include "kernels/tree_sum.h"
-#include "tensor/dtype.h"
 
 typedef struct add_args {
     float *y;
-    const float *a, *b;
+    const float *a;
+    const void *b;
+    ls_dtype b_dtype;
 } add_args;
 
 static void add_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const add_args *a = args;
-    kernels->act.residual(a->y + begin, a->a + begin, a->b + begin, end - begin);
+    ls_cpu_buffer buffer;
+    for (size_t i = begin, n; i < end; i += n) {
+        n = ls_cpu_piece(a->b_dtype, end - i);
+        const float *b = ls_cpu_widen(kernels, buffer.at, a->b, a->b_dtype, i, n);
+        kernels->act.residual(a->y + i, a->a + i, b, n);
+    }
 }
 
-static ls_status add(ls_device *device, float *y, const float *a, const float *b, size_t n) {
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, add_range, &(add_args){y, a, b});
+static ls_status add(ls_device *device, float *y, const float *a, const void *b, ls_dtype b_dtype, size_t n) {
+    LS_TRY(ls_cpu_check_dtype("a sum", b_dtype));
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, add_range, &(add_args){y, a, b, b_dtype});
     return LS_OK;
 }
 
@@ -63,8 +69,7 @@ static ls_status tree_sum(ls_device *device, float *out, const void *const *cont
                           size_t elems) {
     if (leaves < 1 || leaves > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: between 1 and %d are possible", leaves, LS_GROUPS_MAX);
-    if (dtype != LS_F32 && dtype != LS_BF16)
-        return ls_fail(LS_ERR_INPUT, "a sum of %s contributions: f32 and bf16 are possible", ls_dtype_name(dtype));
+    LS_TRY(ls_cpu_check_dtype("a sum", dtype));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t sources = (size_t)leaves * (size_t)ls_pool_threads(cpu->pool), steps = 2 * (size_t)leaves - 1;
     void *scratch;

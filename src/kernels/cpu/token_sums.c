@@ -9,9 +9,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/cpu/stage.h"
 #include "numerics/tree.h"
 
 enum { LINE_FLOATS = 16, PIECE_MAX = 2048, PIECE_MIN = 64 };
+/* Of a 16-bit tensor, what is widened at a time: as many rows as the kernels take together, in the first cache. */
+enum { TILE_ROWS = 8, TILE_COLUMNS = 768 };
 
 ls_status ls_cpu_check_groups(const ls_token_groups *groups) {
     if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
@@ -83,6 +86,31 @@ static void fill_negative_zero(float *to, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = -0.0f;
 }
 
+/* Goes on with the chains in `to` over rows row … row+rows−1. */
+static void chain_rows(const chain_task *t, float *to, size_t row, size_t rows) {
+    const ls_cpu_chains *c = t->job->chains;
+    const ls_kernels *kernels = t->job->kernels;
+    float *const sums[2] = {to, to + t->n};
+    if (c->act == LS_F32) {
+        const float *dy = (const float *)c->dy + row * c->dy_stride + t->column;
+        c->chain(kernels, c->args, sums, &(ls_cpu_tile){dy, c->dy_stride, row, rows, t->column, t->n});
+        return;
+    }
+    _Alignas(64) float buffer[TILE_ROWS * TILE_COLUMNS];
+    for (size_t i = 0; i < t->n; i += TILE_COLUMNS) {
+        size_t columns = t->n - i < TILE_COLUMNS ? t->n - i : TILE_COLUMNS;
+        float *const part[2] = {sums[0] + i, sums[1] + i};
+        for (size_t r = 0; r < rows; r += TILE_ROWS) {
+            ls_cpu_tile tile = {buffer, columns, row + r, rows - r, t->column + i, columns};
+            if (tile.rows > TILE_ROWS) tile.rows = TILE_ROWS;
+            for (size_t k = 0; k < tile.rows; k++)
+                ls_cpu_widen(kernels, buffer + k * columns, c->dy, c->act, (tile.row + k) * c->dy_stride + tile.column,
+                             columns);
+            c->chain(kernels, c->args, part, &tile);
+        }
+    }
+}
+
 static void chain_leaf(const void *ctx, int group, float *out) {
     const chain_task *t = ctx;
     const ls_cpu_chains *c = t->job->chains;
@@ -93,8 +121,7 @@ static void chain_leaf(const void *ctx, int group, float *out) {
     for (size_t sequence = begin; sequence < end; sequence++) {
         float *to = going_on ? t->chain : out;
         memset(to, 0, elems * sizeof *to);
-        c->chain(t->job->kernels, c->args, to, sequence * g->T + t->token_begin, t->token_end - t->token_begin,
-                 t->column, t->n);
+        chain_rows(t, to, sequence * g->T + t->token_begin, t->token_end - t->token_begin);
         if (going_on) t->job->kernels->add.add_f32(out, out, to, elems);
         going_on = true;
     }

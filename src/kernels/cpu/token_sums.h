@@ -26,15 +26,23 @@ typedef struct ls_cpu_leaves {
 size_t ls_cpu_sum_levels(int count);
 void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch);
 
-/* Gradients of one-dimensional parameters. `chain` goes on with `sums` numbers for each column over `rows` rows: `to`
- * has n numbers for columns column … column+n−1, then, where sums is 2, n more. */
+/* Rows row … row+rows−1 of dy, as fp32, in columns column … column+columns−1; `dy` is where they begin. */
+typedef struct ls_cpu_tile {
+    const float *dy;
+    size_t dy_stride, row, rows, column, columns;
+} ls_cpu_tile;
+
+/* Gradients of one-dimensional parameters. `chain` goes on, over the rows of a tile, with the `sums` numbers that
+ * belong to each of its columns: to[0] begins with that of the first column, and so does to[1] where sums is 2. */
 typedef struct ls_cpu_chains {
     const ls_token_groups *groups;
     size_t columns;
+    const void *dy;
+    ls_dtype act; /* of dy */
+    size_t dy_stride;
     int sums;
     float *out[2]; /* [slices][columns] */
-    void (*chain)(const ls_kernels *kernels, const void *args, float *to, size_t row, size_t rows, size_t column,
-                  size_t n);
+    void (*chain)(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *tile);
     const void *args;
 } ls_cpu_chains;
 

@@ -11,7 +11,7 @@
  *
  * and what is left on the diagonal, a triangle for each panel or tile, is done in chains row by row: for dk and dv
  * before the product, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
- * query; dq of a query waits in its place until the next block of keys. */
+ * query; dq of a query waits until the next block of keys, in its place if that is fp32, else in `sums`. */
 
 typedef struct backward_room {
     size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
@@ -26,6 +26,11 @@ typedef struct backward_room {
     float *dq;                             /* [query up to mr][d up to whole panels and v16] */
     float *m, *l, *dots;                   /* [query up to mr][nr]: the same number in every column */
     float *rows;                           /* [nr][d up to 16] */
+    float *wide_keys, *wide_values;        /* [key][d up to 16]: 16-bit rows, widened */
+    float *wide_queries, *wide_douts;      /* [query][d up to 16] */
+    wide_rows key_rows;                    /* of the blocks */
+    wide_rows query_rows, dout_rows;
+    float *sums; /* [head of the kv head][T][d up to 16]: dq under way; with 16 bits */
 } backward_room;
 
 static float *take(float **scratch, size_t elems) {
@@ -36,7 +41,8 @@ static float *take(float **scratch, size_t elems) {
 
 static size_t dq_stride(const engine *e, size_t d) { return up(up(d, e->nr), LANES); }
 
-static backward_room carve_backward(const engine *e, size_t d, float *scratch) {
+static backward_room carve_backward(const ls_attention *a, const engine *e, float *scratch) {
+    size_t d = a->head_size, wide = wide_elems(a);
     size_t columns = up(LS_ATTENTION_KEYS, e->nr), rows = up(LS_ATTENTION_BLOCK, e->mr), tiled = up(d, e->mr);
     return (backward_room){.key_columns = take(&scratch, columns * d),
                            .value_columns = take(&scratch, columns * d),
@@ -55,7 +61,12 @@ static backward_room carve_backward(const engine *e, size_t d, float *scratch) {
                            .m = take(&scratch, rows * e->nr),
                            .l = take(&scratch, rows * e->nr),
                            .dots = take(&scratch, rows * e->nr),
-                           .rows = take(&scratch, e->nr * up(d, LANES))};
+                           .rows = take(&scratch, e->nr * up(d, LANES)),
+                           .wide_keys = take(&scratch, LS_ATTENTION_KEYS * wide),
+                           .wide_values = take(&scratch, LS_ATTENTION_KEYS * wide),
+                           .wide_queries = take(&scratch, LS_ATTENTION_BLOCK * wide),
+                           .wide_douts = take(&scratch, LS_ATTENTION_BLOCK * wide),
+                           .sums = scratch};
 }
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
@@ -65,9 +76,10 @@ static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t 
     size_t d = a->head_size;
     room->key = key;
     room->keys = keys;
-    pack_rows(e, room->key_columns, e->nr, row_in(a->k, key, kv), a->k.row_stride, keys, d);
-    pack_rows(e, room->value_columns, e->nr, row_in(a->v, key, kv), a->v.row_stride, keys, d);
-    if (for_dq) pack_elements(e, room->key_elements, e->nr, row_in(a->k, key, kv), a->k.row_stride, keys, d);
+    room->key_rows = wide_rows_of(a, a->k, key, kv, keys, room->wide_keys);
+    pack_rows(e, room->key_columns, e->nr, room->key_rows, keys, d);
+    pack_rows(e, room->value_columns, e->nr, wide_rows_of(a, a->v, key, kv, keys, room->wide_values), keys, d);
+    if (for_dq) pack_elements(e, room->key_elements, e->nr, room->key_rows, keys, d);
 }
 
 static void spread(float *to, const float *from, size_t rows, size_t nr) {
@@ -78,17 +90,18 @@ static void spread(float *to, const float *from, size_t rows, size_t nr) {
 static void open_queries(const ls_attention *a, const engine *e, size_t head, size_t query, size_t queries,
                          int for_keys, backward_room *room) {
     size_t d = a->head_size, stat = head * a->stat_stride + query;
-    const float *q = row_in(a->q, query, head), *dout = row_in(a->dout, query, head);
     room->query = query;
     room->queries = queries;
-    pack_rows(e, room->query_columns, e->mr, q, a->q.row_stride, queries, d);
-    pack_rows(e, room->dout_columns, e->mr, dout, a->dout.row_stride, queries, d);
+    room->query_rows = wide_rows_of(a, a->q, query, head, queries, room->wide_queries);
+    room->dout_rows = wide_rows_of(a, a->dout, query, head, queries, room->wide_douts);
+    pack_rows(e, room->query_columns, e->mr, room->query_rows, queries, d);
+    pack_rows(e, room->dout_columns, e->mr, room->dout_rows, queries, d);
     spread(room->m, a->m + stat, queries, e->nr);
     spread(room->l, a->l + stat, queries, e->nr);
     spread(room->dots, a->dots + stat, queries, e->nr);
     if (!for_keys) return;
-    pack_elements(e, room->query_elements, e->mr, q, a->q.row_stride, queries, d);
-    pack_elements(e, room->dout_elements, e->mr, dout, a->dout.row_stride, queries, d);
+    pack_elements(e, room->query_elements, e->mr, room->query_rows, queries, d);
+    pack_elements(e, room->dout_elements, e->mr, room->dout_rows, queries, d);
 }
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
@@ -136,8 +149,12 @@ static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const ba
             product(e, d, room->dout_columns + r * d, room->value_columns + j * d, 0, room->gradients + at + r * nr,
                     nr);
         }
-        if (first < rows)
-            (is_dropping(a) ? weigh_kept : weigh_all)(room, at + first * nr, first * nr, (rows - first) * nr, a->scale);
+        if (first >= rows) continue;
+        size_t elems = (rows - first) * nr;
+        at += first * nr;
+        (is_dropping(a) ? weigh_kept : weigh_all)(room, at, first * nr, elems, a->scale);
+        round_weights(room->weights + at, elems, a->act);
+        round_weights(room->gradients + at, elems, a->act);
     }
 }
 
@@ -145,32 +162,30 @@ static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const ba
 
 /* sums[d][nr] of the keys of a panel go on with the queries first … last−1 of the block, that see some of its keys:
  * key j is seen from row j + offset on. */
-static void key_triangle(const engine *e, float *sums, const float *weights, const float *x, size_t x_stride,
-                         size_t first, size_t last, ptrdiff_t offset, size_t count, size_t d, float *rows) {
+static void key_triangle(const engine *e, float *sums, const float *weights, wide_rows x, size_t first, size_t last,
+                         ptrdiff_t offset, size_t count, size_t d, float *rows) {
     size_t nr = e->nr, stride = up(d, LANES);
     transpose(e, rows, stride, sums, nr, d, nr);
     for (size_t j = 0; j < count; j++) {
         ptrdiff_t seen = (ptrdiff_t)j + offset;
         size_t from = seen > (ptrdiff_t)first ? (size_t)seen : first;
-        if (from < last)
-            chain_row(rows + j * stride, weights + from * nr + j, nr, x + from * x_stride, x_stride, last - from, d);
+        if (from < last) chain_row(rows + j * stride, weights + from * nr + j, nr, x, from, last - from, d);
     }
     transpose(e, sums, nr, rows, stride, nr, d);
 }
 
 /* dk and dv of the block of keys go on with the block of queries. */
-static void add_to_keys(const ls_attention *a, engine *e, size_t head, const backward_room *room) {
+static void add_to_keys(const ls_attention *a, engine *e, const backward_room *room) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
-    const float *q = row_in(a->q, room->query, head), *dout = row_in(a->dout, room->query, head);
     for (size_t j = 0; j < room->keys; j += nr) {
         size_t count = min_size(nr, room->keys - j), at = j * rows, sums = j * up(d, mr);
         ptrdiff_t offset = (ptrdiff_t)(room->key + j) - (ptrdiff_t)room->query, all = offset + (ptrdiff_t)count - 1;
         if (offset >= (ptrdiff_t)room->queries) continue;
         size_t first = offset > 0 ? (size_t)offset : 0, full = all > 0 ? min_size((size_t)all, room->queries) : 0;
         if (first < full) {
-            key_triangle(e, room->dv + sums, room->weights + at, dout, a->dout.row_stride, first, full, offset, count,
-                         d, room->rows);
-            key_triangle(e, room->dk + sums, room->gradients + at, q, a->q.row_stride, first, full, offset, count, d,
+            key_triangle(e, room->dv + sums, room->weights + at, room->dout_rows, first, full, offset, count, d,
+                         room->rows);
+            key_triangle(e, room->dk + sums, room->gradients + at, room->query_rows, first, full, offset, count, d,
                          room->rows);
         }
         size_t left = room->queries - full;
@@ -201,7 +216,7 @@ static void store_keys(const ls_attention *a, const engine *e, size_t kv, const 
     for (size_t j = 0; j < room->keys; j += nr) {
         transpose(e, room->rows, stride, sums + j * up(d, e->mr), nr, d, nr);
         for (size_t r = 0; r < min_size(nr, room->keys - j); r++)
-            scaled_row(row_out(to, room->key + j + r, kv), room->rows + r * stride, scale, d);
+            scaled_row(row_out(a, to, room->key + j + r, kv), a->act, room->rows + r * stride, scale, d);
     }
 }
 
@@ -220,19 +235,18 @@ static void turn_gradients(const engine *e, const backward_room *room, float *tu
 }
 
 /* The keys begin … of the block that row r of the queries sees, but not the first row of its tile. */
-static void query_triangle(const ls_attention *a, const engine *e, size_t kv, const backward_room *room, size_t r,
-                           size_t begin, size_t end, float *dq) {
+static void query_triangle(const ls_attention *a, const engine *e, const backward_room *room, size_t r, size_t begin,
+                           size_t end, float *dq) {
     size_t rows = up(room->queries, e->mr), nr = e->nr, d = a->head_size;
     for (size_t k = begin; k < end;) {
         size_t panel_end = min_size(end, (k / nr + 1) * nr);
-        chain_row(dq, room->gradients + k / nr * nr * rows + r * nr + k % nr, 1, row_in(a->k, room->key + k, kv),
-                  a->k.row_stride, panel_end - k, d);
+        chain_row(dq, room->gradients + k / nr * nr * rows + r * nr + k % nr, 1, room->key_rows, k, panel_end - k, d);
         k = panel_end;
     }
 }
 
 /* dq of the block of queries goes on with the block of keys; it lies in `room`. */
-static void add_to_queries(const ls_attention *a, engine *e, size_t kv, int goes_on, const backward_room *room) {
+static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_room *room) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
     for (size_t r = 0; r < room->queries; r += mr) {
         size_t query = room->query + r;
@@ -243,21 +257,33 @@ static void add_to_queries(const ls_attention *a, engine *e, size_t kv, int goes
                     stride);
         for (size_t j = query < room->key ? room->key - query : 1; j < min_size(mr, room->queries - r); j++) {
             size_t end = min_size(query + j - room->key + 1, room->keys);
-            if (full < end) query_triangle(a, e, kv, room, r + j, full, end, room->dq + (r + j) * stride);
+            if (full < end) query_triangle(a, e, room, r + j, full, end, room->dq + (r + j) * stride);
         }
     }
+}
+
+/* Where dq of a query waits. */
+static float *sum_row(const ls_attention *a, const backward_room *room, size_t head, size_t query) {
+    if (a->act == LS_F32) return row_out(a, a->dq, query, head);
+    return room->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
 }
 
 static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < room->queries; r++)
-        scaled_row(room->dq + r * stride, row_out(a->dq, room->query + r, head), 1, a->head_size);
+        scaled_row(room->dq + r * stride, LS_F32, sum_row(a, room, head, room->query + r), 1, a->head_size);
 }
 
-static void store_queries(const ls_attention *a, const engine *e, size_t head, float scale, const backward_room *room) {
+static void keep_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < room->queries; r++)
-        scaled_row(row_out(a->dq, room->query + r, head), room->dq + r * stride, scale, a->head_size);
+        scaled_row(sum_row(a, room, head, room->query + r), LS_F32, room->dq + r * stride, 1, a->head_size);
+}
+
+static void store_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+    size_t stride = dq_stride(e, a->head_size);
+    for (size_t r = 0; r < room->queries; r++)
+        scaled_row(row_out(a, a->dq, room->query + r, head), a->act, room->dq + r * stride, a->scale, a->head_size);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -266,13 +292,11 @@ static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t 
                                                   size_t query_begin, size_t query_end) {
     for (size_t head = head_begin; head < head_end; head++)
         for (size_t query = query_begin; query < query_end; query++) {
-            const float *dout = row_in(a->dout, query, head), *o = row_out(a->o, query, head);
+            const void *dout = row_in(a, a->dout, query, head), *o = row_out(a, a->o, query, head);
             v16 sum = v16_set1(0);
-            size_t i = 0;
-            for (; i + LANES <= a->head_size; i += LANES) sum = v16_fma(v16_load(dout + i), v16_load(o + i), sum);
-            if (i < a->head_size) {
-                size_t rest = a->head_size - i;
-                sum = v16_fma(v16_load_n(dout + i, rest, 0), v16_load_n(o + i, rest, 0), sum);
+            for (size_t i = 0; i < a->head_size; i += LANES) {
+                size_t n = part_of(a->head_size - i);
+                sum = v16_fma(widened(dout, i, n, a->act), widened(o, i, n, a->act), sum);
             }
             a->dots[head * a->stat_stride + query] = v16_sum(sum);
         }
@@ -281,7 +305,7 @@ static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t 
 static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, float *scratch) {
     size_t T = a->T, group = a->heads / a->kv_heads;
     engine e = engine_make();
-    backward_room room = carve_backward(&e, a->head_size, scratch);
+    backward_room room = carve_backward(a, &e, scratch);
     for (size_t key = 0; key < T; key += LS_ATTENTION_KEYS) {
         open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, T - key), 1, &room);
         start_keys(a, &e, &room);
@@ -289,10 +313,10 @@ static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, f
             for (size_t query = key; query < T; query += LS_ATTENTION_BLOCK) {
                 open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &room);
                 weigh_blocks(a, &e, head, &room);
-                add_to_keys(a, &e, head, &room);
+                add_to_keys(a, &e, &room);
                 if (key > 0) load_queries(a, &e, head, &room);
-                add_to_queries(a, &e, kv, key > 0, &room);
-                store_queries(a, &e, head, query + room.queries <= key + room.keys ? a->scale : 1, &room);
+                add_to_queries(a, &e, key > 0, &room);
+                (query + room.queries <= key + room.keys ? store_queries : keep_queries)(a, &e, head, &room);
             }
         finish_keys(a, &e, kv, &room);
     }
@@ -301,14 +325,14 @@ static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, f
 static void backward_queries_block(const ls_attention *a, size_t head, size_t query, size_t queries, float *scratch) {
     size_t kv = head / (a->heads / a->kv_heads), end = query + queries;
     engine e = engine_make();
-    backward_room room = carve_backward(&e, a->head_size, scratch);
+    backward_room room = carve_backward(a, &e, scratch);
     open_queries(a, &e, head, query, queries, 0, &room);
     for (size_t key = 0; key < end; key += LS_ATTENTION_KEYS) {
         open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &room);
         weigh_blocks(a, &e, head, &room);
-        add_to_queries(a, &e, kv, key > 0, &room);
+        add_to_queries(a, &e, key > 0, &room);
     }
-    store_queries(a, &e, head, a->scale, &room);
+    store_queries(a, &e, head, &room);
 }
 
 static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end,
@@ -321,14 +345,14 @@ static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size
 static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, size_t keys, float *scratch) {
     size_t group = a->heads / a->kv_heads;
     engine e = engine_make();
-    backward_room room = carve_backward(&e, a->head_size, scratch);
+    backward_room room = carve_backward(a, &e, scratch);
     open_keys(a, &e, kv, key, keys, 0, &room);
     start_keys(a, &e, &room);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t query = key; query < a->T; query += LS_ATTENTION_BLOCK) {
             open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &room);
             weigh_blocks(a, &e, head, &room);
-            add_to_keys(a, &e, head, &room);
+            add_to_keys(a, &e, &room);
         }
     finish_keys(a, &e, kv, &room);
 }

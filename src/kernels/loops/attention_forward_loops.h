@@ -115,17 +115,15 @@ static void output_panel(engine *e, const panel *p, const float *values, size_t 
         product(e, seen, values + i * (end - key), p->scores + key * e->nr, key > 0, p->outputs + i * e->nr, e->nr);
 }
 
-/* The triangle, and the division by l. */
-static void finish_panel(const ls_attention *a, size_t head, size_t kv, const engine *e, const panel *p, const float *l,
-                         float *rows) {
+/* The triangle, and the division by l. Row `at` of `values` is that of the panel's first query. */
+static void finish_panel(const ls_attention *a, size_t head, const engine *e, const panel *p, const float *l,
+                         wide_rows values, size_t at, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
     transpose(e, rows, stride, p->outputs, e->nr, d, e->nr);
     for (size_t j = 0; j < p->count; j++) {
-        float *row = rows + j * stride, *o = row_out(a->o, p->base - a->first_query + j, head);
-        if (j > 0)
-            chain_row(row, p->scores + (p->base + 1) * e->nr + j, e->nr, row_in(a->v, p->base + 1, kv), a->v.row_stride,
-                      j, d);
-        for (size_t i = 0; i < d; i++) o[i] = row[i] / l[j];
+        float *row = rows + j * stride;
+        if (j > 0) chain_row(row, p->scores + (p->base + 1) * e->nr + j, e->nr, values, at + 1, j, d);
+        divided_row(row_out(a, a->o, p->base - a->first_query + j, head), a->act, row, l[j], d);
     }
 }
 
@@ -138,6 +136,8 @@ typedef struct forward_room {
     float *value_tiles; /* [chunk][tile of d][key][mr] */
     float *queries;     /* [panel][d][nr] */
     float *rows;        /* [nr][d up to 16] */
+    float *wide;        /* [key of a chunk][d up to 16], where 16-bit rows are widened */
+    float *wide_values; /* [query][d up to 16]: those of the block */
     float *rest;        /* outputs and scores of the panels */
     panel panels[PANELS_MAX];
     float highest[PANELS_MAX][STEP_MAX * LANES + LS_ATTENTION_TILE]; /* a row may be read beyond a step */
@@ -145,7 +145,7 @@ typedef struct forward_room {
 } forward_room;
 
 static void carve_forward(forward_room *room, const ls_attention *a, const engine *e, size_t keys, float *scratch) {
-    size_t d = a->head_size, chunk = chunk_keys(e);
+    size_t d = a->head_size, chunk = chunk_keys(e), wide = wide_elems(a);
     room->keys = keys;
     room->kept = a->T <= LS_ATTENTION_KEPT / d;
     size_t kept = room->kept ? up(keys, chunk) : chunk;
@@ -153,7 +153,9 @@ static void carve_forward(forward_room *room, const ls_attention *a, const engin
     room->value_tiles = room->key_tiles + kept * d;
     room->queries = room->value_tiles + kept * up(d, e->mr);
     room->rows = room->queries + up(LS_ATTENTION_BLOCK, e->nr) * d;
-    room->rest = room->rows + e->nr * up(d, LANES);
+    room->wide = room->rows + e->nr * up(d, LANES);
+    room->wide_values = room->wide + LS_ATTENTION_CHUNK * wide;
+    room->rest = room->wide_values + LS_ATTENTION_BLOCK * wide;
 }
 
 static void cut_panels(forward_room *room, const engine *e, size_t query, size_t count, size_t d) {
@@ -178,13 +180,15 @@ static size_t chunk_end(const forward_room *room, const engine *e, size_t key) {
 
 static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
     float *to = room->key_tiles + (room->kept ? key * a->head_size : 0);
-    pack_rows(e, to, e->mr, row_in(a->k, key, kv), a->k.row_stride, chunk_end(room, e, key) - key, a->head_size);
+    size_t count = chunk_end(room, e, key) - key;
+    pack_rows(e, to, e->mr, wide_rows_of(a, a->k, key, kv, count, room->wide), count, a->head_size);
     return to;
 }
 
 static float *pack_values(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
     float *to = room->value_tiles + (room->kept ? key * up(a->head_size, e->mr) : 0);
-    pack_elements(e, to, e->mr, row_in(a->v, key, kv), a->v.row_stride, chunk_end(room, e, key) - key, a->head_size);
+    size_t count = chunk_end(room, e, key) - key;
+    pack_elements(e, to, e->mr, wide_rows_of(a, a->v, key, kv, count, room->wide), count, a->head_size);
     return to;
 }
 
@@ -212,18 +216,21 @@ static void forward_block(const ls_attention *a, engine *e, size_t head, size_t 
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
     float m[LS_ATTENTION_TILE], l[PANELS_MAX][LS_ATTENTION_TILE];
     cut_panels(room, e, query, count, d);
-    pack_rows(e, room->queries, e->nr, row_in(a->q, row, head), a->q.row_stride, count, d);
+    pack_rows(e, room->queries, e->nr, wide_rows_of(a, a->q, row, head, count, room->wide), count, d);
     score_block(a, e, kv, query + count, room);
     for (size_t i = 0; i < room->count; i++) {
         const panel *p = &room->panels[i];
         weigh_panel(e, p, a->scale, m, l[i]);
         if (is_dropping(a)) drop_panel(a, e, p->scores, head, p->base, p->count);
+        round_weights(p->scores, up(p->base + p->count, LANES) * e->nr, a->act);
         size_t stat = head * a->stat_stride + p->base - a->first_query;
         for (size_t j = 0; j < p->count; j++) a->m[stat + j] = m[j];
         for (size_t j = 0; j < p->count; j++) a->l[stat + j] = l[i][j];
     }
     output_block(a, e, kv, query + count, room);
-    for (size_t i = 0; i < room->count; i++) finish_panel(a, head, kv, e, &room->panels[i], l[i], room->rows);
+    wide_rows values = wide_rows_of(a, a->v, query, kv, count, room->wide_values);
+    for (size_t i = 0; i < room->count; i++)
+        finish_panel(a, head, e, &room->panels[i], l[i], values, i * e->nr, room->rows);
 }
 
 static void forward_panels(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,

@@ -34,6 +34,8 @@ static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, con
 
 static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
     const ls_dropout_call *c = call;
+    const float *x = c->x;
+    float *y = c->y;
     size_t rows = c->rows, columns = c->columns;
     uint64_t index = c->index0 * columns;
     /* Rows that follow each other without gaps are one long row. */
@@ -43,7 +45,7 @@ static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
     }
     for (size_t r = 0; r < rows; r++, index += columns)
         for (size_t i = 0; i < columns; i += STRETCH)
-            drop_stretch(c, c->y + r * c->y_stride + i, c->x + r * c->x_stride + i,
+            drop_stretch(c, y + r * c->y_stride + i, x + r * c->x_stride + i,
                          c->residual ? c->residual + r * c->residual_stride + i : NULL, index + i,
                          columns - i < STRETCH ? columns - i : STRETCH);
 }

@@ -38,8 +38,8 @@ LSK_INLINE void rotate_heads(const ls_rope_call *c, float *y, const float *x, co
 LSK_INLINE void rotate(const ls_rope_call *c, int back) {
     size_t half = c->d / 2, position = c->position0 % c->period;
     for (size_t r = 0; r < c->rows; r++) {
-        float *y = c->y + r * c->y_row_stride;
-        const float *x = c->x + r * c->x_row_stride;
+        float *y = (float *)c->y + r * c->y_row_stride;
+        const float *x = (const float *)c->x + r * c->x_row_stride;
         const float *cos_row = c->cos + position * half, *sin_row = c->sin + position * half;
         size_t i = 0;
         for (; i + AT_ONCE * LANES <= half; i += AT_ONCE * LANES)

@@ -53,7 +53,7 @@ enum { MR = 8, NR = 12 };
 #define LOAD_START(r0, r1, r2) LOAD_ROW(r0, r1, r2, "%[ldstart]")
 
 /* clang-format off */
-static void lsk_gemm_f32_8x12_neon(size_t k, const float *a, const float *b, const ls_gemm_tile *tile) {
+static void lsk_gemm_f32_8x12_neon(size_t k, const void *a, const void *b, const ls_gemm_tile *tile) {
     const ls_gemm_addend *addend = tile->addend;
     size_t addends = (size_t)tile->addends;
     __asm__ volatile(
@@ -184,4 +184,5 @@ void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table) {
                                .kc = 2048,
                                .mb = 64,
                                .nb = 96};
+    ls_convert_kernels_fill_neon(&table->convert);
 }

@@ -8,7 +8,8 @@
 
 enum { MR = 4, NR = 4 };
 
-static void lsk_gemm_f32_4x4_portable(size_t k, const float *a, const float *b, const ls_gemm_tile *tile) {
+static void lsk_gemm_f32_4x4_portable(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
+    const float *a = panel_a, *b = panel_b;
     float c[MR][NR];
     for (int i = 0; i < MR; i++)
         for (int j = 0; j < NR; j++) c[i][j] = tile->start ? tile->start[(size_t)i * tile->ldstart + (size_t)j] : 0.0f;
@@ -33,4 +34,5 @@ void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table) {
                                .kc = 256,
                                .mb = 64,
                                .nb = 128};
+    ls_convert_kernels_fill_portable(&table->convert);
 }

@@ -181,8 +181,9 @@ LSK_INLINE void lsk_store_u16(uint16_t *to, v16i x) {
     _mm256_storeu_si256((__m256i *)(void *)to, packed);
 }
 
+LSK_INLINE v16 v16_widen_bf16(const uint16_t *from) { return v16_from_bits(v16i_shl(lsk_load_u16(from), 16)); }
 LSK_INLINE v16 v16_load_bf16(const uint16_t *from) {
-    v16 x = v16_from_bits(v16i_shl(lsk_load_u16(from), 16));
+    v16 x = v16_widen_bf16(from);
     return v16_select(v16_isnan(x), (v16){lsk_nan(), lsk_nan()}, x);
 }
 LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) {
@@ -199,6 +200,7 @@ LSK_INLINE v16 v16_load_f16(const uint16_t *from) {
     bits = v16i_or(bits, v16i_shl(v16i_and(half, v16i_set1(0x8000)), 16));
     return v16_from_bits(v16i_select(v16i_gt(rest, v16i_set1(0x7C00)), v16i_set1(0x7FC00000), bits));
 }
+LSK_INLINE v16 v16_widen_f16(const uint16_t *from) { return v16_load_f16(from); }
 LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) {
     v16i bits = v16_bits(x), rest = v16i_and(bits, v16i_set1(0x7FFFFFFF));
     v16i odd = v16i_and(v16i_shr(rest, 13), v16i_set1(1));

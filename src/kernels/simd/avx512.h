@@ -121,9 +121,8 @@ LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16 lsk_one_nan(v16 x) { return _mm512_mask_mov_ps(x, v16_isnan(x), lsk_nan()); }
-LSK_INLINE v16 lsk_bf16_to_f32(__m256i half) {
-    return lsk_one_nan(v16_from_bits(v16i_shl(_mm512_cvtepu16_epi32(half), 16)));
-}
+LSK_INLINE v16 lsk_bf16_widen(__m256i half) { return v16_from_bits(v16i_shl(_mm512_cvtepu16_epi32(half), 16)); }
+LSK_INLINE v16 lsk_bf16_to_f32(__m256i half) { return lsk_one_nan(lsk_bf16_widen(half)); }
 LSK_INLINE __m256i lsk_bf16_from_f32(v16 x) {
     v16i bits = v16_bits(x), odd = v16i_and(v16i_shr(bits, 16), v16i_set1(1));
     v16i rounded = v16i_shr(v16i_add(v16i_add(bits, v16i_set1(0x7FFF)), odd), 16);
@@ -136,6 +135,12 @@ LSK_INLINE __m256i lsk_f16_from_f32(v16 x) {
     return _mm256_mask_mov_epi16(half, v16_isnan(x), _mm256_set1_epi16(0x7E00));
 }
 
+LSK_INLINE v16 v16_widen_bf16(const uint16_t *from) {
+    return lsk_bf16_widen(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+LSK_INLINE v16 v16_widen_f16(const uint16_t *from) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
 LSK_INLINE v16 v16_load_bf16(const uint16_t *from) {
     return lsk_bf16_to_f32(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }

@@ -7,6 +7,7 @@
  *   even. fma(a,b,c) is a*b + c and fnma(a,b,c) is -(a*b) + c, with one rounding.
  * - max: NaN wins, as 0x7FC00000; +0 is larger than -0. Comparisons with NaN are false.
  * - The payload of a NaN that comes out of an arithmetic operation is not defined; converting writes one NaN.
+ * - v16_widen_bf16 and v16_widen_f16 are v16_load_bf16 and v16_load_f16, but a NaN may keep its payload.
  * - The _n forms touch n elements only, 0 <= n <= 16; lanes behind them are `fill` (bf16 and f16: +0).
  * - v16_sum folds as sum16: lane j += lane j+8, then +4, +2, +1.
  * - v16_to_i32 rounds to nearest even; its input must fit.
@@ -162,23 +163,6 @@ LSK_INLINE void v16i_store_mixed(uint32_t *to, v16i a, v16i b, v16i c, v16i d) {
 
 /* ---- 16-bit formats ---------------------------------------------------------------------------------------------- */
 
-static inline float lsk_f16_to_f32(uint16_t half) {
-    uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
-    if (rest > 0x7C00u) return ls_f32_from_bits(LS_NAN_BITS);
-    if (rest == 0x7C00u) return ls_f32_from_bits(sign | 0x7F800000u);
-    if (rest >= 0x0400u) return ls_f32_from_bits(sign | ((rest << 13) + (112u << 23)));
-    return ls_f32_from_bits(sign | ls_f32_bits((float)rest * 0x1p-24f));
-}
-
-static inline uint16_t lsk_f16_from_f32(float value) {
-    uint32_t bits = ls_f32_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
-    if (rest > 0x7F800000u) return 0x7E00u;
-    if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
-    /* Half the smallest normal and below: one ulp of 0.5 is the step of the subnormals, so the addition rounds. */
-    if (rest < 0x38800000u) return (uint16_t)(sign | (ls_f32_bits(ls_f32_from_bits(rest) + 0.5f) - 0x3F000000u));
-    return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
-}
-
 LSK_INLINE v16 v16_load_bf16(const uint16_t *from) { LSK_LANES(v16, ls_bf16_to_f32(from[i])); }
 LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
     LSK_LANES(v16, (size_t)i < n ? ls_bf16_to_f32(from[i]) : 0.0f);
@@ -187,14 +171,16 @@ LSK_INLINE void v16_store_bf16_n(uint16_t *to, v16 x, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = ls_bf16_from_f32(x.lane[i]);
 }
 LSK_INLINE void v16_store_bf16(uint16_t *to, v16 x) { v16_store_bf16_n(to, x, 16); }
-LSK_INLINE v16 v16_load_f16(const uint16_t *from) { LSK_LANES(v16, lsk_f16_to_f32(from[i])); }
+LSK_INLINE v16 v16_load_f16(const uint16_t *from) { LSK_LANES(v16, ls_f16_to_f32(from[i])); }
 LSK_INLINE v16 v16_load_f16_n(const uint16_t *from, size_t n) {
-    LSK_LANES(v16, (size_t)i < n ? lsk_f16_to_f32(from[i]) : 0.0f);
+    LSK_LANES(v16, (size_t)i < n ? ls_f16_to_f32(from[i]) : 0.0f);
 }
 LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] = lsk_f16_from_f32(x.lane[i]);
+    for (size_t i = 0; i < n; i++) to[i] = ls_f16_from_f32(x.lane[i]);
 }
 LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) { v16_store_f16_n(to, x, 16); }
+LSK_INLINE v16 v16_widen_bf16(const uint16_t *from) { return v16_load_bf16(from); }
+LSK_INLINE v16 v16_widen_f16(const uint16_t *from) { return v16_load_f16(from); }
 
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,170 @@
+/* attention_unit_forward_loops.h: o, m and l of a block of queries, with products on BFMMLA.
+ *
+ * Included by attention.c, behind attention_loops.h and bfmmla_loops.h. Keys are the columns here, so that a row of
+ * scores is one query and its lanes are those of sum16:
+ *
+ *     scores[query][key] = Q·Kᵀ             tiles of 8 queries and 12 keys, over granules of d
+ *     m, p = exp(s − m), l, dropout         along the row; p is rounded on its way into a panel of 12 queries
+ *     sums of [d][query] = Vᵀ·pᵀ            tiles of 8 elements and 12 queries, over granules of keys
+ *
+ * Keys that a query does not see have the score −inf and so the weight +0. Granules behind the last key that any query
+ * of the panel sees are left out; those that only some queries see add zeros to the sums of the others. */
+
+typedef struct unit_forward {
+    size_t keys;
+    uint16_t *key_lines;      /* [panel of 12 keys][d/4][12][4] */
+    uint16_t *value_elements; /* [tile of 8 elements][key/4][8][4] */
+    uint16_t *query_lines;    /* [tile of 8 queries][d/4][8][4] */
+    uint16_t *weights;        /* [panel of 12 queries][key/4][12][4] */
+    float *scores;            /* [query][stride] */
+    float *sums;              /* of a tile */
+    float *rows;              /* [12][d up to 16] */
+    size_t stride;
+    size_t panel_elems; /* of `weights` */
+} unit_forward;
+
+static uint16_t *take_halves(float **scratch, size_t elems) { return (uint16_t *)(void *)take(scratch, elems / 2); }
+
+static unit_forward carve_unit_forward(const ls_attention *a, size_t keys, float *scratch) {
+    size_t along = up(a->head_size, UNIT_K), across = up(a->head_size, UNIT_A), whole = up(keys, LANES) + LANES;
+    return (unit_forward){.keys = keys,
+                          .key_lines = take_halves(&scratch, up(keys, UNIT_B) * along),
+                          .value_elements = take_halves(&scratch, up(keys, UNIT_K) * across),
+                          .query_lines = take_halves(&scratch, LS_ATTENTION_BLOCK * along),
+                          .weights = take_halves(&scratch, LS_ATTENTION_BLOCK * whole),
+                          .scores = take(&scratch, LS_ATTENTION_BLOCK * whole),
+                          .sums = take(&scratch, UNIT_TILE),
+                          .rows = take(&scratch, UNIT_B * up(a->head_size, LANES)),
+                          .stride = whole,
+                          .panel_elems = UNIT_B * whole};
+}
+
+/* `rows` rows as panels of `width` lines each. */
+static void pack_unit_lines(const ls_attention *a, uint16_t *panels, size_t width, ls_attention_in x, size_t row,
+                            size_t head, size_t rows) {
+    for (size_t r = 0; r < rows; r += width)
+        unit_pack_lines(panels + r * up(a->head_size, UNIT_K), width, row_in(a, x, row + r, head), x.row_stride,
+                        min_size(width, rows - r), a->head_size);
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+static void score_unit_block(const ls_attention *a, const unit_forward *room, size_t query, size_t count) {
+    size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K;
+    for (size_t key = 0; key < query + count; key += UNIT_B)
+        for (size_t r = key < query + UNIT_A ? 0 : (key - query) / UNIT_A * UNIT_A; r < count; r += UNIT_A)
+            unit_rows(granules, room->query_lines + r * along, room->key_lines + key * along,
+                      room->scores + r * room->stride + key, room->stride);
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* The maximum of whole v16; NaN wins. */
+static float highest_of(const float *x, size_t elems) {
+    float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + 4), c = vld1q_f32(x + 8), d = vld1q_f32(x + 12);
+    for (size_t i = LANES; i < elems; i += LANES) {
+        a = vmaxq_f32(a, vld1q_f32(x + i));
+        b = vmaxq_f32(b, vld1q_f32(x + i + 4));
+        c = vmaxq_f32(c, vld1q_f32(x + i + 8));
+        d = vmaxq_f32(d, vld1q_f32(x + i + 12));
+    }
+    return v16_hmax((v16){a, b, c, d});
+}
+
+/* exp(x) for x ≤ 0. A NaN that comes in is 0x7FC00000, as every NaN of these sums is, and needs no care: it comes out
+ * as the same. */
+LSK_INLINE v16 exp_below(v16 x) {
+    return v16_select(v16_lt(x, v16_set1(-0x1.5d589ep+6f)), v16_set1(0.0f), lsk_exp_core(x));
+}
+
+/* Four granules of one line of a panel. */
+UNIT_TARGET LSK_INLINE void store_granules(uint16_t *to, v16 p) {
+    enum { STEP = UNIT_B * UNIT_K };
+    vst1_u16(to, unit_round_four(p.q0));
+    vst1_u16(to + STEP, unit_round_four(p.q1));
+    vst1_u16(to + 2 * STEP, unit_round_four(p.q2));
+    vst1_u16(to + 3 * STEP, unit_round_four(p.q3));
+}
+
+/* exp(scale·score − m) of whole v16, into one line of a panel; returns the lanes of l so far. */
+UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, size_t elems, float scale, float m,
+                                           v16 lanes, const float *factors, const int drop) {
+    for (size_t i = 0; i < elems; i += LANES) {
+        v16 s = v16_mul(v16_set1(scale), v16_load(scores + i)), p = exp_below(v16_sub(s, v16_set1(m)));
+        lanes = v16_add(lanes, p);
+        if (drop) p = v16_mul(p, v16_load(factors + i));
+        store_granules(line + i * UNIT_B, p);
+    }
+    return lanes;
+}
+
+/* Weights of the query in row r of the block into its line; returns l. Behind its last key the line goes on with +0 as
+ * far as that of the panel's last query does. */
+UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forward *room, size_t head, size_t query,
+                                        size_t r, float *m) {
+    size_t keys = query + r + 1, elems = up(keys, LANES), end = up(query + (r / UNIT_B + 1) * UNIT_B, UNIT_K);
+    float *scores = room->scores + r * room->stride, factors[LS_ATTENTION_KEYS];
+    uint16_t *line = room->weights + r / UNIT_B * room->panel_elems + r % UNIT_B * UNIT_K;
+    v16 lanes = v16_set1(0);
+    for (size_t key = keys; key < elems; key++) scores[key] = -INFINITY;
+    *m = a->scale * highest_of(scores, elems);
+    if (!is_dropping(a)) {
+        lanes = exponentials_of(line, scores, elems, a->scale, *m, lanes, NULL, 0);
+    } else {
+        for (size_t key = 0; key < elems; key += LS_ATTENTION_KEYS) {
+            size_t n = min_size(LS_ATTENTION_KEYS, elems - key);
+            make_factors(a, factors, head, query + r, key, min_size(n, keys - key));
+            lanes = exponentials_of(line + key * UNIT_B, scores + key, n, a->scale, *m, lanes, factors, 1);
+        }
+    }
+    for (size_t key = elems; key < end; key += UNIT_K) vst1_u16(line + key * UNIT_B, vdup_n_u16(0));
+    return v16_sum(lanes);
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+/* o of the panel of queries from row r of the block on. */
+static void output_unit_panel(const ls_attention *a, const unit_forward *room, size_t head, size_t query, size_t r,
+                              size_t count, const float *l) {
+    size_t d = a->head_size, stride = up(d, LANES), keys = up(room->keys, UNIT_K), n = min_size(UNIT_B, count - r);
+    size_t granules = up(query + r + n, UNIT_K) / UNIT_K;
+    for (size_t i = 0; i < d; i += UNIT_A) {
+        unit_sums(granules, room->value_elements + i * keys, room->weights + r / UNIT_B * room->panel_elems, 0,
+                  room->sums);
+        unit_untangle(room->rows + i, stride, room->sums);
+    }
+    for (size_t j = 0; j < n; j++)
+        divided_row(row_out(a, a->o, query + r + j - a->first_query, head), a->act, room->rows + j * stride, l[r + j],
+                    d);
+}
+
+static void forward_unit_block(const ls_attention *a, const unit_forward *room, size_t head, size_t query,
+                               size_t count) {
+    float l[LS_ATTENTION_BLOCK], m[LS_ATTENTION_BLOCK];
+    size_t row = query - a->first_query, stat = head * a->stat_stride + row;
+    pack_unit_lines(a, room->query_lines, UNIT_A, a->q, row, head, count);
+    score_unit_block(a, room, query, count);
+    for (size_t r = 0; r < count; r++) {
+        l[r] = weigh_unit_row(a, room, head, query, r, &m[r]);
+        a->m[stat + r] = m[r];
+        a->l[stat + r] = l[r];
+    }
+    for (size_t r = 0; r < count; r += UNIT_B) output_unit_panel(a, room, head, query, r, count, l);
+}
+
+static void lsk_attention_forward_bfmmla(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                                         size_t query_end, float *scratch) {
+    if (query_begin == query_end) return;
+    unit_forward room = carve_unit_forward(a, query_end, scratch);
+    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `room` */
+    for (size_t head = head_begin; head < head_end; head++) {
+        size_t kv = head / (a->heads / a->kv_heads);
+        if (kv != packed) {
+            pack_unit_lines(a, room.key_lines, UNIT_B, a->k, 0, kv, query_end);
+            unit_pack_elements(room.value_elements, row_in(a, a->v, 0, kv), a->v.row_stride, query_end, a->head_size);
+        }
+        packed = kv;
+        for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
+            forward_unit_block(a, &room, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query));
+    }
+}

@@ -1,0 +1,243 @@
+/* test_attention_half.c: attention on bf16 and fp16 tensors, on every ISA and every unit of this CPU: the bits of the
+ * plain loops of attention_reference.h for many shapes, strides with gaps, any division of the work, with and without
+ * dropout; rounding at the ends of the range; one query alone; numbers that are none; threads; and how near fp32 it is.
+ */
+#include "attention_sequence.h"
+#include "kernels/kernels.h"
+#include "kernels/ops.h"
+
+static ls_dtype act;
+static ls_unit unit;
+
+static void check_shape(const ls_attention_kernels *k, sequence s, size_t n, double p) {
+    if (p > 0) set_dropout(&s, p);
+    check_same_bits(k, &s, n);
+    release(&s);
+}
+
+static sequence make_half(size_t T, size_t heads, size_t kv_heads, size_t d, size_t gap, float size) {
+    return make_of(act, unit, T, heads, kv_heads, d, gap, size);
+}
+
+static void check_shapes(const ls_attention_kernels *k) {
+    static const size_t lengths[] = {1, 2, 3, 4, 5, 15, 16, 17, 31, 63, 100}, sizes[] = {32, 13, 64, 1, 40, 3, 33};
+    static const size_t heads[][2] = {{1, 1}, {4, 2}, {6, 3}};
+    for (size_t t = 0; t < 11; t++)
+        for (size_t h = 0; h < 3; h++) {
+            size_t T = lengths[t], d = sizes[(2 * t + 3 * h) % 7];
+            if (T > 32 && h > 1) continue;
+            sequence s = make_half(T, heads[h][0], heads[h][1], d, (t + h) % 3, 1);
+            check_shape(k, s, 2 + t % 5, (t + h) % 3 == 0 ? 0.3 : 0);
+        }
+    for (size_t d = 2; d < 20; d += 5) check_shape(k, make_half(1 + 7 * d % 40, 2, 1, d, d % 2, 2), 4, 0);
+}
+
+/* Several blocks of keys and of queries, with sizes that fill no tile and no granule. */
+static void check_blocks(const ls_attention_kernels *k) {
+    check_shape(k, make_half(310, 2, 1, 7, 0, 1), 3, 0);
+    check_shape(k, make_half(390, 1, 1, 3, 1, 1), 6, 0.2);
+    check_shape(k, make_half(97, 1, 1, 96, 2, 1), 7, 0);
+    check_shape(k, make_half(130, 1, 1, 65, 2, 1), 5, 0.2);
+}
+
+/* One key takes all, or all are equal; and numbers so small and so large that rounding ends at zero, at subnormals or
+ * at infinity. */
+static void check_extremes(const ls_attention_kernels *k) {
+    check_shape(k, make_half(70, 2, 1, 64, 3, 12), 3, 0);
+    check_shape(k, make_half(70, 2, 1, 64, 3, 0), 3, 0.3);
+    static const float sizes[2][2] = {{0x1p-125f, 0x1p120f}, {0x1p-14f, 0x1p13f}};
+    for (size_t i = 0; i < 2; i++) {
+        sequence s = make_half(37, 1, 1, 12, 1, 1);
+        float *values = s.in + 2 * s.ref.k.head_stride, size = sizes[act == LS_F16][i];
+        for (size_t t = 0; t < 37; t++)
+            for (size_t j = 0; j < 12; j++) values[t * s.ref.v.row_stride + j] *= size;
+        for (size_t j = 0; j < s.dout_elems; j++) s.in_dout[j] *= i == 0 ? 0.125f : 1;
+        settle(&s);
+        check_shape(k, s, 3, 0);
+    }
+}
+
+static void check_generation(const ls_attention_kernels *k) {
+    check_last_rows(k, act, unit, 1, 16);
+    check_last_rows(k, act, unit, 64, 33);
+    check_last_rows(k, act, unit, 131, 20);
+}
+
+/* So many keys that they are not all packed at once: the first, the last and some queries between. The way is the same
+ * for all types. */
+static void check_long(const ls_attention_kernels *k) {
+    if (act != LS_F16) return;
+    enum { D = 512, T = LS_ATTENTION_KEPT / D + 9, MIDDLE = 1000 };
+    sequence s = make_half(T, 1, 1, D, 0, 1);
+    float p[T];
+    static const size_t ranges[3][2] = {{0, 3}, {MIDDLE, MIDDLE + 2}, {T - 2, T}};
+    for (int i = 0; i < 3; i++) {
+        k->forward(&s.a, 0, 1, ranges[i][0], ranges[i][1], s.scratch);
+        for (size_t t = ranges[i][0]; t < ranges[i][1]; t++) {
+            reference_forward_query(&s.ref, 0, t, p);
+            void *expected = encoded(out_row(s.ref.o, t, 0), D, act);
+            assert_memory_equal(got_row(&s.a, s.a.o, t, 0), expected, D * sizeof(uint16_t));
+            assert_true(s.a.m[t] == s.ref.m[t] && s.a.l[t] == s.ref.l[t]);
+            free(expected);
+        }
+    }
+    release(&s);
+}
+
+/* The same numbers in fp32: o within the steps of the type, gradients with an error that is small beside them. */
+static void check_near(const ls_attention_kernels *k) {
+    enum { T = 150, D = 32 };
+    sequence s = make_half(T, 2, 1, D, 0, 3), wide = make(T, 2, 1, D, 0, 3);
+    memcpy(wide.in, s.in, s.in_elems * sizeof *s.in);
+    memcpy(wide.in_dout, s.in_dout, s.dout_elems * sizeof *s.in_dout);
+    reference_forward(&wide.ref);
+    reference_backward(&wide.ref);
+    run(k, &s, 1, true, 1);
+    double ulp = act == LS_BF16 ? 0x1p-8 : 0x1p-11, error = 0, size = 0;
+    for (size_t i = 0; i < s.out_elems; i++) {
+        uint16_t half;
+        memcpy(&half, (char *)s.a_out + i * sizeof half, sizeof half);
+        double x = (double)decode(half, act), y = (double)wide.out[i];
+        error += (x - y) * (x - y);
+        size += y * y;
+    }
+    assert_true(sqrt(error / size) < 2 * ulp && error > 0);
+    release(&s);
+    release(&wide);
+}
+
+/* A key that is no number reaches the queries that see it, and none of the others. */
+static void check_mask(const ls_attention_kernels *k) {
+    enum { T = 50, D = 12 };
+    for (size_t bad = 1; bad < T; bad += 6) {
+        sequence clean = make_half(T, 1, 1, D, 0, 1), dirty = make_half(T, 1, 1, D, 0, 1);
+        for (size_t i = 0; i < D; i++) dirty.in[bad * dirty.ref.q.row_stride + D + i] = i % 2 ? INFINITY : NAN;
+        settle(&dirty);
+        run(k, &clean, 1 + bad % 3, bad % 2, 1);
+        run(k, &dirty, 1 + bad % 3, bad % 2, 1);
+        for (size_t t = 0; t < bad; t++) assert_rows_equal(&dirty.a, dirty.a.o, t, 0, &clean.a, clean.a.o, t, 0);
+        for (size_t t = bad; t < T; t++) {
+            uint16_t first;
+            memcpy(&first, got_row(&dirty.a, dirty.a.o, t, 0), sizeof first);
+            assert_true(isnan(decode(first, act)) && isnan(dirty.a.m[t]));
+            memcpy(&first, got_row(&dirty.a, dirty.a.dq, t, 0), sizeof first);
+            assert_true(isnan(decode(first, act)));
+        }
+        release(&clean);
+        release(&dirty);
+    }
+}
+
+/* The tensors of heads head … and of sequence b of two. */
+static ls_attention part_of(ls_attention a, size_t b, size_t kv, size_t kv_heads) {
+    size_t group = a.heads / a.kv_heads, head = kv * group, T = a.T, row = b * T;
+    a.q.at = in_from(a.q.at, row * a.q.row_stride + head * a.q.head_stride, act);
+    a.k.at = in_from(a.k.at, row * a.k.row_stride + kv * a.k.head_stride, act);
+    a.v.at = in_from(a.v.at, row * a.v.row_stride + kv * a.v.head_stride, act);
+    a.dout.at = in_from(a.dout.at, row * a.dout.row_stride + head * a.dout.head_stride, act);
+    a.o.at = out_from(a.o.at, row * a.o.row_stride + head * a.o.head_stride, act);
+    a.dq.at = out_from(a.dq.at, row * a.dq.row_stride + head * a.dq.head_stride, act);
+    a.dk.at = out_from(a.dk.at, row * a.dk.row_stride + kv * a.dk.head_stride, act);
+    a.dv.at = out_from(a.dv.at, row * a.dv.row_stride + kv * a.dv.head_stride, act);
+    a.m += head * a.stat_stride + row;
+    a.l += head * a.stat_stride + row;
+    a.dots += head * a.stat_stride + row;
+    a.drop.head0 += b * a.drop.heads + head;
+    a.heads = kv_heads * group;
+    a.kv_heads = kv_heads;
+    return a;
+}
+
+/* The device's operations over two sequences in two parts, on some threads, against the kernel over each of them. */
+static void check_threads(const ls_attention_kernels *k) {
+    enum { B = 2, T = 131, KV = 3 };
+    ls_kernels table;
+    ls_kernels_fill(&table, ls_cpu_isa_mask());
+    *(unit == LS_UNIT_CHAIN ? &table.attention : &table.attention_bfmmla) = *k;
+    for (int threads = 1; threads <= 5; threads += 2) {
+        sequence direct = make_half(B * T, 2 * KV, KV, 20, 1, 1), device = make_half(B * T, 2 * KV, KV, 20, 1, 1);
+        set_dropout(&direct, 0.1);
+        direct.a.T = device.a.T = T;
+        device.a.drop = direct.a.drop;
+        for (size_t b = 0; b < B; b++) {
+            ls_attention one = part_of(direct.a, b, 0, KV);
+            k->forward(&one, 0, one.heads, 0, T, direct.scratch);
+            k->backward_dots(&one, 0, one.heads, 0, T);
+            for (size_t kv = 0; kv < KV; kv++) k->backward(&one, kv, direct.scratch);
+        }
+        const ls_attention parts[2] = {part_of(device.a, 0, 0, 1), part_of(device.a, 0, 1, KV - 1)};
+        ls_attention_call call = {.parts = parts, .nparts = 2, .B = B, .query_rows = T, .key_rows = T, .stat_elems = T};
+        ls_device *cpu;
+        assert_int_equal(ls_device_open_cpu(threads, NULL, &table, &cpu), LS_OK);
+        assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_OK);
+        assert_int_equal(cpu->ops->attention_backward(cpu, &call), LS_OK);
+        ls_device_destroy(cpu);
+        assert_memory_equal(device.a_stats, direct.a_stats, direct.stat_elems * sizeof *direct.a_stats);
+        assert_memory_equal(device.a_out, direct.a_out, direct.out_elems * ls_dtype_bytes(act));
+        release(&direct);
+        release(&device);
+    }
+}
+
+/* What the device refuses. */
+static void test_refused(void **state) {
+    (void)state;
+    ls_kernels table;
+    ls_device *cpu;
+    ls_kernels_fill(&table, ls_cpu_isa_mask());
+    table.attention_bfmmla = (ls_attention_kernels){.forward = NULL};
+    act = LS_BF16, unit = LS_UNIT_BFMMLA;
+    sequence s = make_half(3, 1, 1, 4, 0, 1);
+    ls_attention_call call = {.parts = &s.a, .nparts = 1, .B = 1};
+    assert_int_equal(ls_device_open_cpu(1, NULL, &table, &cpu), LS_OK);
+    assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_ERR_INPUT);
+    assert_int_equal(cpu->ops->attention_backward(cpu, &call), LS_ERR_INPUT);
+    s.a.unit = LS_UNIT_AMX; /* chains, on every machine */
+    assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_OK);
+    s.a.act = LS_I64;
+    assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_ERR_INPUT);
+    ls_device_destroy(cpu);
+    release(&s);
+}
+
+static void for_every_type(void (*check)(const ls_attention_kernels *k)) {
+    static const ls_dtype types[] = {LS_BF16, LS_F16};
+    for (int i = 0; i < 2; i++) {
+        act = types[i], unit = LS_UNIT_CHAIN;
+        for_every_isa(check);
+    }
+    if (!ls_cpu_detect()->bf16) {
+        print_message("attention: no bfmmla here\n");
+        return;
+    }
+#ifdef __aarch64__
+    ls_attention_kernels k;
+    ls_attention_kernels_fill_bfmmla(&k);
+    print_message("attention: bfmmla\n");
+    act = LS_BF16, unit = LS_UNIT_BFMMLA;
+    check(&k);
+#endif
+}
+
+#define TEST_TYPES(what)                                                                                               \
+    static void test_##what(void **state) {                                                                            \
+        (void)state;                                                                                                   \
+        for_every_type(check_##what);                                                                                  \
+    }
+
+TEST_TYPES(shapes)
+TEST_TYPES(blocks)
+TEST_TYPES(extremes)
+TEST_TYPES(generation)
+TEST_TYPES(long)
+TEST_TYPES(near)
+TEST_TYPES(mask)
+TEST_TYPES(threads)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_generation), cmocka_unit_test(test_long),    cmocka_unit_test(test_near),
+        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

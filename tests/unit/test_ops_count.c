@@ -1,0 +1,111 @@
+/* test_ops_count.c: counting and finding, against roundings of the test's own; on every number of threads. */
+#include "halves.h"
+
+/* The largest finite number of a type over 16. */
+static float upper_end(ls_dtype type) {
+    return type == LS_F32 ? 0x1.FFFFFEp123f : (float)(format_of(type).largest / 16);
+}
+
+static bool rounds_to_zero(float x, ls_dtype type) {
+    return type == LS_F32 ? x == 0 : (round_one(x, type) & 0x7FFF) == 0;
+}
+
+static void count_plainly(int64_t out[LS_COUNTS], const float *x, float scale, ls_dtype type, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float p = x[i] * scale;
+        out[LS_COUNT_FLUSHED] += x[i] != 0 && rounds_to_zero(p, type);
+        out[LS_COUNT_HIGH] += fabsf(p) >= upper_end(type);
+        out[LS_COUNT_NONZERO] += x[i] != 0;
+        out[LS_COUNT_BAD] += !isfinite(x[i]);
+    }
+}
+
+/* Numbers of every size, and the limits themselves with their neighbours. */
+static float some_number(size_t i) {
+    static const float limits[] = {0x1p-134f,       0x1p-25f, 0x1p-149f, 0x1.FEp123f, 4094.0f,
+                                   0x1.FFFFFEp123f, INFINITY, NAN,       0.0f,        1.0f};
+    uint32_t bits = ls_rng_u32(ls_rng_key_make(17, 0, 0), i);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    if (i % 3 != 0) return x;
+    x = limits[i / 3 % (sizeof limits / sizeof *limits)];
+    if (i % 9 == 3) x = nextafterf(x, 0.0f);
+    if (i % 9 == 6) x = nextafterf(x, INFINITY);
+    return bits & 1 ? -x : x;
+}
+
+static void check_count(size_t n) {
+    static const float scales[] = {1.0f, 0x1p-16f, 1024.0f, 0x1p-140f};
+    static const ls_dtype types[] = {LS_F32, LS_BF16, LS_F16};
+    twin x = make(n);
+    for (size_t i = 0; i < n; i++) x.ref[i] = some_number(i);
+    ok(ls_device_copy_in(device, x.dev, x.ref, n * sizeof(float)));
+    for (int s = 0; s < 4; s++)
+        for (int t = 0; t < 3; t++) {
+            int64_t got[LS_COUNTS] = {7, -8, 9, 1LL << 40}, want[LS_COUNTS] = {7, -8, 9, 1LL << 40};
+            ok(ops->count(device, got, x.dev, scales[s], types[t], n));
+            count_plainly(want, x.ref, scales[s], types[t], n);
+            for (int i = 0; i < LS_COUNTS; i++) assert_int_equal(got[i], want[i]);
+        }
+    check("count", n, 0);
+}
+
+/* Bad numbers at the ends and inside; what is found is the first, whichever thread finds the others. */
+static void check_find(size_t n) {
+    static const ls_dtype types[] = {LS_F32, LS_BF16, LS_F16};
+    static const uint32_t bad[3][4] = {{0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF},
+                                       {0x7F80, 0xFF80, 0x7F81, 0xFFFF},
+                                       {0x7C00, 0xFC00, 0x7C01, 0xFFFF}};
+    static const uint32_t most[3] = {0xFF7FFFFF, 0xFF7F, 0xFBFF};
+    for (int t = 0; t < 3; t++)
+        for (size_t k = 0; k < 4; k++) {
+            twin x = make(n);
+            size_t width = types[t] == LS_F32 ? 4 : 2, places[3] = {n - 1, n / 2, n / 3}, index = 0;
+            unsigned char *bytes = (unsigned char *)(void *)x.ref;
+            for (size_t i = 0; i < n; i++) memcpy(bytes + i * width, &most[t], width);
+            ok(ls_device_copy_in(device, x.dev, x.ref, n * width));
+            ok(ops->find_bad(device, x.dev, types[t], n, &index));
+            assert_int_equal(index, n);
+            for (int p = 0; p < 3; p++) {
+                memcpy(bytes + places[p] * width, &bad[t][(k + (size_t)p) % 4], width);
+                ok(ls_device_copy_in(device, x.dev, x.ref, n * width));
+                ok(ops->find_bad(device, x.dev, types[t], n, &index));
+                assert_int_equal(index, places[p]);
+            }
+            check("find", n, (size_t)t);
+        }
+}
+
+static void all_counts(void) {
+    static const size_t sizes[] = {1, 17, 16384, 70001};
+    for (int i = 0; i < 4; i++) {
+        check_count(sizes[i]);
+        check_find(sizes[i]);
+    }
+}
+
+static void test_counts(void **state) {
+    (void)state;
+    on_every_device(all_counts);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    float x = 1;
+    int64_t out[LS_COUNTS] = {0};
+    size_t index = 5;
+    ok(ls_device_open_cpu(2, NULL, NULL, &device));
+    ops = device->ops;
+    assert_int_equal(ops->count(device, out, &x, 1, LS_I64, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->find_bad(device, &x, LS_U8, 1, &index), LS_ERR_INPUT);
+    ok(ops->count(device, out, NULL, 1, LS_F16, 0));
+    for (int i = 0; i < LS_COUNTS; i++) assert_int_equal(out[i], 0);
+    ok(ops->find_bad(device, NULL, LS_F16, 0, &index));
+    assert_int_equal(index, 0);
+    ls_device_destroy(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_limits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

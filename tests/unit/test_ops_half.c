@@ -1,0 +1,251 @@
+/* test_ops_half.c: operations on flat 16-bit arrays: the bits of the portable fp32 kernel on widened inputs, rounded
+ * once by the test's own code; on every ISA and number of threads. Rows are in test_ops_half_rows.c. */
+#include "halves.h"
+
+static ls_dtype type;
+
+/* ---- activations ------------------------------------------------------------------------------------------------- */
+
+static void check_act(size_t n) {
+    const ls_act_kernels *k = &portable.act;
+    half x = make_half(n, type), dy = make_half(n, type), y[4], same[2] = {make_half(n, type), make_half(n, type)};
+    float *out = scratch_of(n);
+    for (int i = 0; i < 4; i++) y[i] = make_half(n, type);
+    ok(ops->gelu_forward(device, y[0].t.dev, x.t.dev, type, n));
+    k->gelu_forward(out, x.wide, n);
+    expect(y[0], 0, out, n);
+    ok(ops->gelu_backward(device, y[1].t.dev, dy.t.dev, x.t.dev, type, n));
+    k->gelu_backward(out, dy.wide, x.wide, n);
+    expect(y[1], 0, out, n);
+    ok(ops->silu_forward(device, y[2].t.dev, x.t.dev, type, n));
+    k->silu_forward(out, x.wide, n);
+    expect(y[2], 0, out, n);
+    ok(ops->silu_backward(device, y[3].t.dev, dy.t.dev, x.t.dev, type, n));
+    k->silu_backward(out, dy.wide, x.wide, n);
+    expect(y[3], 0, out, n);
+    /* In place. */
+    ok(ops->gelu_forward(device, same[0].t.dev, same[0].t.dev, type, n));
+    k->gelu_forward(out, same[0].wide, n);
+    expect(same[0], 0, out, n);
+    ok(ops->gelu_backward(device, same[1].t.dev, same[1].t.dev, x.t.dev, type, n));
+    k->gelu_backward(out, same[1].wide, x.wide, n);
+    expect(same[1], 0, out, n);
+    check_halves("16-bit act", n, (size_t)type);
+}
+
+/* ---- sums and roundings ------------------------------------------------------------------------------------------ */
+
+static void check_add(size_t n) {
+    half b = make_half(n, type);
+    twin a = make(n), y = make(n), same = make(n);
+    ok(ops->add(device, y.dev, a.dev, b.t.dev, type, n));
+    ok(ops->add(device, same.dev, same.dev, b.t.dev, type, n));
+    for (size_t i = 0; i < n; i++) y.ref[i] = a.ref[i] + b.wide[i], same.ref[i] += b.wide[i];
+    one_nan(y);
+    one_nan(same);
+    check_halves("16-bit add", n, (size_t)type);
+}
+
+/* Numbers of every size, ties, and those that are no numbers. */
+static void fill_wild(twin t) {
+    static const uint32_t special[8] = {0x7F800000, 0xFF800000, 0x7FC12345, 0xFF800001, 0x80000000, 1, 0x7F7FFFFF, 0};
+    ls_rng_key key = ls_rng_key_make(13, 0, t.elems);
+    for (size_t i = 0; i < t.elems; i++) {
+        uint32_t bits = ls_rng_u32(key, i);
+        if (i % 4 == 1) bits = (bits & 0xFFFF8000u);                                      /* bf16 and its ties */
+        if (i % 4 == 2) bits = (bits & 0x80FFF000u) + 0x33000000u + (bits & 0x0F000000u); /* of f16 */
+        if (i % 32 == 3) bits = special[i / 32 % 8];
+        memcpy(&t.ref[i], &bits, sizeof bits);
+    }
+    ok(ls_device_copy_in(device, t.dev, t.ref, t.elems * sizeof(float)));
+}
+
+static void check_round(size_t n) {
+    twin x = make(n), y = make(n), same = make(n);
+    fill_wild(x);
+    fill_wild(same);
+    ok(ops->round(device, y.dev, x.dev, type, n));
+    ok(ops->round(device, same.dev, same.dev, type, n));
+    for (size_t i = 0; i < n; i++) y.ref[i] = same.ref[i] = widen_one(round_one(x.ref[i], type), type);
+    check_halves("rounding", n, (size_t)type);
+}
+
+static float tree(const float *x, int n) {
+    int left = 1;
+    if (n == 1) return x[0];
+    while (2 * left < n) left *= 2;
+    return tree(x, left) + tree(x + left, n - left);
+}
+
+static void check_tree(size_t n, int leaves) {
+    half x[16];
+    const void *parts[16];
+    twin out = make(n);
+    for (int i = 0; i < leaves; i++) x[i] = make_half(n, type), parts[i] = x[i].t.dev;
+    ok(ops->tree_sum(device, out.dev, parts, type, leaves, n));
+    for (size_t e = 0; e < n; e++) {
+        float values[16];
+        for (int i = 0; i < leaves; i++) values[i] = x[i].wide[e];
+        out.ref[e] = tree(values, leaves);
+    }
+    one_nan(out);
+    check_halves("16-bit leaves", n, (size_t)leaves);
+}
+
+/* ---- optimizers -------------------------------------------------------------------------------------------------- */
+
+static void check_optim(size_t n) {
+    const ls_optim_kernels *k = &portable.optim;
+    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
+    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    twin g = make(n), w = make(n), m = make(n), v = make(n), w2 = make(n), b = make(n), w3 = make(n);
+    half copy[3] = {make_half(n, type), make_half(n, type), make_half(n, type)};
+    k->scale(v.ref, g.ref, 0.0f, n);
+    ok(ops->scale(device, v.dev, g.dev, 0.0f, n));
+    if (n > 3) {
+        w.ref[0] = 3e38f, w.ref[1] = NAN, w.ref[2] = 1e-40f;
+        ok(ls_device_copy_in(device, w.dev, w.ref, 3 * sizeof(float)));
+    }
+    ok(ops->adamw(device, w.dev, m.dev, v.dev, copy[0].t.dev, type, g.dev, &adamw, n));
+    k->adamw(w.ref, m.ref, v.ref, NULL, g.ref, &adamw, n);
+    expect(copy[0], 0, w.ref, n);
+    ok(ops->sgd(device, w2.dev, b.dev, copy[1].t.dev, type, g.dev, &sgd, n));
+    k->sgd(w2.ref, b.ref, NULL, g.ref, &sgd, n);
+    expect(copy[1], 0, w2.ref, n);
+    ok(ops->sgd(device, w3.dev, NULL, copy[2].t.dev, type, g.dev, &sgd, n));
+    k->sgd(w3.ref, NULL, NULL, g.ref, &sgd, n);
+    expect(copy[2], 0, w3.ref, n);
+    one_nan(w);
+    check_halves("16-bit copies", n, (size_t)type);
+}
+
+/* ---- sums over tokens -------------------------------------------------------------------------------------------- */
+
+/* What a 16-bit dy gives is what its widened numbers give; test_ops_groups.c says what that is. */
+static void check_token_sums(size_t T, int slices, size_t C, bool accumulate) {
+    enum { SEQUENCES = 5 };
+    const size_t one[2] = {0, SEQUENCES}, three[4] = {0, 2, 3, SEQUENCES};
+    ls_token_groups g = {.T = T, .slices = slices, .groups = accumulate ? 1 : 3, .accumulate = accumulate};
+    g.bounds = accumulate ? one : three;
+    size_t rows = SEQUENCES * T, sums = (size_t)slices * C;
+    half dy = make_half(rows * (C + 1), type);
+    twin wide = widened(dy, rows * (C + 1)), x = make(rows * (C + 2)), mean = make(rows), rstd = make(rows), out[8];
+    for (int i = 0; i < 8; i++) out[i] = make(sums);
+    for (int i = 0; i < 8; i += 4) {
+        ls_norm_call c = {.rows = rows, .C = C, .act = i ? LS_F32 : type, .x = x.dev, .x_stride = C + 2};
+        c.dy = i ? (const void *)wide.dev : dy.t.dev, c.dy_stride = C + 1;
+        c.mean = mean.dev, c.rstd = rstd.dev, c.dw = out[i].dev, c.db = out[i + 1].dev;
+        for (int k = 0; i && k < 4; k++)
+            ok(ls_device_copy_in(device, out[i + k].dev, out[k].ref, sums * sizeof(float)));
+        ok(ops->layer_norm_params(device, &c, &g));
+        c.dw = out[i + 2].dev;
+        ok(ops->rms_norm_params(device, &c, &g));
+        ok(ops->bias_grad(device, out[i + 3].dev, c.dy, c.act, C + 1, C, &g));
+    }
+    for (int i = 0; i < 4; i++) {
+        ok(ls_device_copy_out(device, out[i].ref, out[i + 4].dev, sums * sizeof(float)));
+        memcpy(out[i + 4].ref, out[i].ref, sums * sizeof(float));
+        one_nan(out[i]);
+        one_nan(out[i + 4]);
+    }
+    check_halves("16-bit sums over tokens", T, C);
+}
+
+static void all_token_sums(void) {
+    for (int i = 0; i < 4; i++) {
+        type = half_types[i % 2];
+        check_token_sums(1, 1, 1, i / 2);
+        check_token_sums(19, 2, 67, i / 2);
+        check_token_sums(7, 1, 2500, i / 2);
+        check_token_sums(33, 4, 513, i / 2);
+    }
+}
+
+static void test_token_sums(void **state) {
+    (void)state;
+    on_every_device(all_token_sums);
+}
+
+/* ---- every device ------------------------------------------------------------------------------------------------ */
+
+static void all_flat(void) {
+    static const size_t sizes[] = {1, 17, 2049, 16384, 34019};
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            type = half_types[t];
+            check_act(sizes[i]);
+            check_add(sizes[i]);
+            check_round(sizes[i]);
+            check_tree(sizes[i] / 2 + 1, (int)i + 1);
+            check_optim(sizes[i]);
+        }
+}
+
+static void test_flat(void **state) {
+    (void)state;
+    on_every_device(all_flat);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void refused(ls_status status) {
+    assert_int_equal(status, LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "i64"));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const ls_dtype no = LS_I64;
+    float x = 1;
+    const void *parts[1] = {&x};
+    const size_t bounds[2] = {0, 1};
+    const ls_token_groups groups = {.T = 1, .slices = 1, .groups = 1, .bounds = bounds};
+    const ls_embed_tokens tokens = {.rows = 0, .C = 1};
+    const ls_norm_call norm = {.rows = 1, .C = 1, .act = no};
+    const ls_gated_call gate = {.rows = 1, .columns = 1, .act = no};
+    const ls_loss_call loss = {.rows = 1, .dz = &x, .dz_dtype = no};
+    const ls_rope_call rope = {.act = no, .period = 1, .d = 2};
+    ok(ls_device_open_cpu(1, NULL, NULL, &device));
+    ops = device->ops;
+    refused(ops->layer_norm_forward(device, &norm));
+    refused(ops->layer_norm_backward(device, &norm));
+    refused(ops->layer_norm_params(device, &norm, &groups));
+    refused(ops->rms_norm_forward(device, &norm));
+    refused(ops->rms_norm_backward(device, &norm));
+    refused(ops->rms_norm_params(device, &norm, &groups));
+    refused(ops->gelu_forward(device, &x, &x, no, 1));
+    refused(ops->gelu_backward(device, &x, &x, &x, no, 1));
+    refused(ops->silu_forward(device, &x, &x, no, 1));
+    refused(ops->silu_backward(device, &x, &x, &x, no, 1));
+    refused(ops->gated_forward(device, &gate));
+    refused(ops->gated_backward(device, &gate));
+    refused(ops->bias_grad(device, &x, &x, no, 1, 1, &groups));
+    refused(ops->bias_add(device, &x, no, 1, &x, 1, &x, 1, 1));
+    refused(ops->dropout_add(device, &(ls_dropout_call){.x_dtype = no}));
+    refused(ops->dropout_add(device, &(ls_dropout_call){.y_dtype = no}));
+    refused(ops->rope_forward(device, &rope));
+    refused(ops->rope_backward(device, &rope));
+    refused(ops->embed_forward(device, &x, 1, &x, no, NULL, 0, 0, &tokens));
+    refused(ops->loss_rows(device, &loss));
+    refused(ops->loss_grad(device, &loss));
+    refused(ops->adamw(device, &x, &x, &x, &x, no, &x, NULL, 1));
+    refused(ops->sgd(device, &x, &x, &x, no, &x, NULL, 1));
+    refused(ops->round(device, &x, &x, no, 1));
+    refused(ops->add(device, &x, &x, &x, no, 1));
+    refused(ops->tree_sum(device, &x, parts, no, 1, 1));
+    /* A copy or a rounding that would change nothing is a mistake of the caller. */
+    assert_int_equal(ops->round(device, &x, &x, LS_F32, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->adamw(device, &x, &x, &x, &x, LS_F32, &x, NULL, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->sgd(device, &x, &x, &x, LS_F32, &x, NULL, 1), LS_ERR_INPUT);
+    assert_true(x == 1);
+    ls_device_destroy(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_token_sums),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
