@@ -20,11 +20,12 @@ enum { LS_BLOCK_PARAMS_MAX = 12 };
 
 typedef struct ls_saved {
     float *norm1, *norm2; /* statistics, [2][stream] */
-    float *qkv;           /* [rows][qkv width], after rotation */
-    float *heads;         /* [rows][query width] what attention gives */
+    void *qkv;            /* [rows][qkv width], after rotation */
+    void *heads;          /* [rows][query width] what attention gives */
     float *m, *l;         /* [B][H][T] */
-    float *middle;        /* [stream][C] the residual stream between attention and MLP */
-    float *wide;          /* [rows][width of the MLP] before the activation */
+    float *middle;        /* [stream][C] the residual stream between attention and MLP; in fp32 */
+    void *branch;         /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
+    void *wide;           /* [rows][width of the MLP] before the activation */
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -37,10 +38,10 @@ enum {
 
 /* Between the two phases of backward. */
 typedef struct ls_kept {
-    float *branch1, *branch2; /* [stream][C] gradients of what the halves give */
-    float *dqkv;              /* [rows][qkv width] */
-    float *dwide;             /* [rows][width of the MLP] */
-    float *dnorm1, *dnorm2;   /* [stream][C] */
+    void *branch1, *branch2; /* [stream][C] gradients of what the halves give; of the embedding, fp32 */
+    void *dqkv;              /* [rows][qkv width] */
+    void *dwide;             /* [rows][width of the MLP] */
+    void *dnorm1, *dnorm2;   /* [stream][C] */
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;

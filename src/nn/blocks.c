@@ -25,14 +25,14 @@ size_t ls_model_elems(const ls_model *model) {
     return elems;
 }
 
-ls_block_cost ls_model_block_cost(const ls_model *model, int b, size_t B, size_t T) {
+ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
     const ls_block *block = &model->blocks[b];
     ls_block_cost cost = block->kind->cost(block, &model->shape, B, T);
     for (int i = 0; i < block->nparams; i++)
         cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
     if (block->table && block->table != &block->param[block->nparams - 1])
         cost.weight_bytes += (double)ls_param_elems(block->table) * sizeof(float);
-    ls_nn nn = {.shape = &model->shape};
+    ls_nn nn = {.policy = *policy, .shape = &model->shape};
     ls_saved saved;
     ls_arena arena;
     ls_nn_take_slices(&nn, model->S, 0, model->S);
@@ -47,7 +47,7 @@ ls_block_cost ls_model_block_cost(const ls_model *model, int b, size_t B, size_t
 double ls_model_step_flops(const ls_model *model, size_t B, size_t T) {
     double flops = 0;
     for (int b = 0; b < model->nblocks; b++) {
-        ls_block_cost cost = ls_model_block_cost(model, b, B, T);
+        ls_block_cost cost = ls_model_block_cost(model, &(ls_policy){0}, b, B, T);
         flops += cost.product_flops + cost.attention_flops;
     }
     return 3 * flops;

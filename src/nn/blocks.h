@@ -28,7 +28,7 @@ void ls_model_take_slices(ls_model *model, int first, int count);
 /* Elements of all parameters; a tied table counts once. */
 size_t ls_model_elems(const ls_model *model);
 /* Work and bytes of block b. */
-ls_block_cost ls_model_block_cost(const ls_model *model, int b, size_t B, size_t T);
+ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T);
 /* Of one forward and backward pass over B sequences of T tokens: three times the forward products, causal attention
  * counted once (keys that are not seen are not counted). */
 double ls_model_step_flops(const ls_model *model, size_t B, size_t T);

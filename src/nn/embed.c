@@ -43,16 +43,17 @@ static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
 /* Workers that share the table: each has the rows of its ids; other rows are absent, which −0 stands for. */
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
-    float *rows = ls_nn_partial(nn, y);
+    float *rows = ls_nn_partial(nn, y, LS_F32);
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     LS_TRY(nn->ops->set(nn->device, rows, -0.0F, ls_nn_rows(nn) * C));
-    LS_TRY(nn->ops->embed_forward(nn->device, rows, C, block->param[0].w, NULL, 0, 1, &tokens));
-    LS_TRY(ls_nn_join(nn, y, NULL));
+    LS_TRY(nn->ops->embed_forward(nn->device, rows, C, ls_nn_weight(nn, &block->param[0]), nn->policy.act, NULL, 0, 1,
+                                  &tokens));
+    LS_TRY(ls_nn_join(nn, y, LS_F32, NULL));
     if (block->nparams < 2) return LS_OK;
     const float *positions = block->param[1].w + (nn->first + nn->token0) * C;
     for (size_t b = 0; b < nn->B; b++) {
         float *sequence = y + b * nn->stream_T * C;
-        LS_TRY(nn->ops->add(nn->device, sequence, sequence, positions, nn->stream_T * C));
+        LS_TRY(nn->ops->add(nn->device, sequence, sequence, positions, LS_F32, nn->stream_T * C));
     }
     return LS_OK;
 }
@@ -61,14 +62,14 @@ static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
     const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     size_t period = nn->first > 0 ? nn->shape->T : nn->T;
-    return nn->ops->embed_forward(nn->device, y, nn->shape->C, block->param[0].w, positions, nn->first, period,
-                                  &tokens);
+    return nn->ops->embed_forward(nn->device, y, nn->shape->C, ls_nn_weight(nn, &block->param[0]), nn->policy.act,
+                                  positions, nn->first, period, &tokens);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     (void)x;
     LS_TRY(nn->tp_size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
-    return ls_nn_residual(nn, y, NULL, y, 0);
+    return ls_nn_residual(nn, y, NULL, y, LS_F32, 0);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
@@ -89,13 +90,14 @@ static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_
     ls_embed_tokens tokens = tokens_of(nn, row, (step->end - step->first) * nn->T);
     ls_token_groups groups = ls_nn_groups(nn, step);
     int at = step->at, joins = step->joins;
-    if (!step->accumulate && joins > 0) {
+    if (!nn->leaves && !step->accumulate && joins > 0) {
         at--; /* its rows go straight into the subtree they join */
         joins--;
     } else if (!step->accumulate) {
         LS_TRY(nn->ops->set(nn->device, grad->slot[at], -0.0F, elems));
     }
     LS_TRY(nn->ops->embed_token_grad(nn->device, grad->slot[at], d + row * C, C, &tokens, &groups));
+    if (at == step->at) return ls_nn_grad_end(nn, table, grad, step, elems);
     return ls_nn_grad_join(nn, grad, at, joins, elems);
 }
 
@@ -106,7 +108,7 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
     float *slot = grad->slot[step->at];
     LS_TRY(nn->ops->embed_position_grad(nn->device, slot, d + step->first * used, C, C, &groups));
     if (!step->accumulate && used < elems) LS_TRY(nn->ops->set(nn->device, slot + used, -0.0F, elems - used));
-    return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);
+    return ls_nn_grad_end(nn, table, grad, step, elems);
 }
 
 /* A table that the head uses too, when the whole batch is one step: the head's gradient is there already, and nothing
@@ -119,8 +121,9 @@ static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const 
 
 static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
     ls_param *table = &block->param[0];
-    const float *dy;
-    LS_TRY(ls_nn_gather(nn, branch, nn->scratch.rows2, &dy));
+    const void *all;
+    LS_TRY(ls_nn_gather(nn, branch, LS_F32, nn->scratch.rows2, &all));
+    const float *dy = all;
     if (block->shares_table && table->lookup.slot[0] == NULL) {
         LS_TRY(token_rows_alone(nn, table, dy));
     } else {
@@ -135,9 +138,10 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     (void)x;
-    const float *branch = block->kept.branch1;
+    const void *branch = block->kept.branch1;
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_nn_residual_backward(nn, d, 0, phase == LS_BACKWARD_BOTH ? NULL : block->kept.branch1, &branch));
+        LS_TRY(
+            ls_nn_residual_backward(nn, d, LS_F32, 0, phase == LS_BACKWARD_BOTH ? NULL : block->kept.branch1, &branch));
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 

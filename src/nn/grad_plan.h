@@ -10,6 +10,9 @@
  * A step is one product over the tokens of a part of a group, or over those of a whole subtree of groups, which the
  * product adds up by itself: a micro-batch that holds the batch is one step and needs one slot.
  *
+ * A plan of leaves cuts at the end of every group, for those who want to see or round the gradient of each; and one
+ * that rounds while it accumulates at the end of every sequence.
+ *
  * Whoever runs a step, with `at` and `joins`:
  *   new group(s)     value v; then v = slot[at−1] + v, …, v = slot[at−joins] + v; stored in slot[at−joins]
  *   accumulate       slot[at] goes on; when `joins` > 0 then joined as above */
@@ -29,29 +32,34 @@ typedef struct ls_grad_step {
     int groups;                            /* whole groups, or 1 for a part of one */
     size_t bounds[LS_GRAD_GROUPS_MAX + 1]; /* ends of the groups, counted from `first` */
     bool accumulate;
+    bool ends; /* the last step of its group(s) */
+    int group; /* the first one */
     int at, joins;
 } ls_grad_step;
+
+typedef enum ls_grad_cut { LS_GRAD_WHOLE, LS_GRAD_LEAVES, LS_GRAD_SEQUENCES } ls_grad_cut;
 
 typedef struct ls_grad_plan {
     size_t B;
     int G;
+    ls_grad_cut cut;
     ls_tree_stack stack;
 } ls_grad_plan;
 
 /* 1 ≤ G ≤ B, G ≤ LS_GROUPS_MAX. The first sequence may be that of any group: a row of data-parallel workers has some of
  * the groups, and is left with the subtrees that these make up. */
-void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G);
+void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut);
 /* The step at sequence `at` (counted in the batch) of a micro-batch that is sequences begin … end−1. Returns where the
  * next step begins: `end` after the last. Sequences must come in order. */
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
 /* Slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch has `micro` of
  * them, the last possibly fewer: `product` for gradients that a product writes with its joins, `sum` for those that are
- * joined afterwards. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
+ * joined afterwards, as leaves are too. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
 typedef struct ls_grad_slots {
     int product, sum, parts;
 } ls_grad_slots;
 
-ls_grad_slots ls_grad_slots_count(size_t B, int G, size_t begin, size_t end, size_t micro);
+ls_grad_slots ls_grad_slots_count(size_t B, int G, ls_grad_cut cut, size_t begin, size_t end, size_t micro);
 
 #endif

@@ -33,12 +33,12 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
 static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->stats = take(arena, "scratch", stream, 2);
-    scratch->norm = take(arena, "scratch", stream, C);
+    scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     scratch->logits = take(arena, "logits", rows, nn->own.vocabulary);
     scratch->loss = take(arena, "scratch", rows, 1);
-    if (nn->sequence_parallel) scratch->rows = take(arena, "scratch", rows, C);
-    if (nn->sequence_parallel) scratch->rows2 = take(arena, "scratch", rows, C);
-    if (for_backward) scratch->dnorm = take(arena, "scratch", stream, C);
+    ls_nn_take_joins(nn, arena, scratch);
+    if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    if (for_backward) scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     if (nn->tp_size == 1) return;
     int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
     scratch->row_max = take(arena, "scratch", rows, 1);
@@ -52,6 +52,9 @@ static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
+/* The gradient lies in the place of the logits, row by row, so 16-bit rows are twice as far apart. */
+static size_t dz_stride(const ls_nn *nn) { return nn->own.vocabulary * sizeof(float) / ls_dtype_bytes(nn->policy.act); }
+
 /* Ends of this worker's slices of the vocabulary, counted in its columns. */
 static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1]) {
     for (int i = 0; i <= nn->slices; i++)
@@ -64,7 +67,8 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
     call.loss = nn->scratch.loss;
     if (nn->nsteps > 0) {
         call.dz = nn->scratch.logits;
-        call.dz_stride = nn->own.vocabulary;
+        call.dz_dtype = nn->policy.act;
+        call.dz_stride = dz_stride(nn);
         call.g = nn->loss_scale;
     }
     return call;
@@ -120,17 +124,17 @@ static ls_status loss(const ls_nn *nn) {
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_scratch *scratch = &nn->scratch;
     ls_param *norm_w = &block->param[0], *norm_b = norm_bias(block, nn->shape), *table = block->table;
-    const float *norm;
+    const void *norm;
     LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
-    LS_TRY(ls_nn_gather(nn, scratch->norm, scratch->rows2, &norm));
-    LS_TRY(ls_nn_project(nn, scratch->logits, norm, table, NULL));
+    LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, scratch->rows2, &norm));
+    LS_TRY(ls_nn_logits(nn, scratch->logits, norm, table));
     if (nn->targets == NULL) return LS_OK;
     LS_TRY(loss(nn));
     if (nn->nsteps == 0) return LS_OK;
-    LS_TRY(ls_nn_grad_matrix(nn, &table->grad, scratch->logits, nn->own.vocabulary, norm, nn->shape->C));
-    LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, table));
+    LS_TRY(ls_nn_grad_matrix(nn, table, scratch->logits, nn->own.vocabulary, dz_stride(nn), norm, nn->shape->C));
+    LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, dz_stride(nn), table));
     LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
-    return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w);
+    return ls_nn_norm_backward(nn, y, false, scratch->dnorm, scratch->stats, x, norm_w);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {

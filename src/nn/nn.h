@@ -13,6 +13,9 @@
  *
  * split.c has the two crossings; alone, they cost nothing.
  *
+ * Types. Tensors of type void * are of the policy's type for operands and results of products, `act`: a product's
+ * result is rounded once, after the sum over the tp row and the bias, and everybody reads the rounded value (rule 10).
+ *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
 #define LS_NN_NN_H
@@ -21,6 +24,7 @@
 #include "lockstep.h"
 #include "nn/grad_plan.h"
 #include "nn/param.h"
+#include "nn/policy.h"
 #include "nn/shape.h"
 #include "tensor/arena.h"
 #include "tensor/device.h"
@@ -38,20 +42,22 @@ typedef struct ls_dropout {
 /* Memory that a block needs only while it runs; pieces of different phases share their place. `rows` are all rows,
  * `stream` those of the residual stream; widths are this worker's. */
 typedef struct ls_scratch {
-    float *norm;    /* [stream][C] what a norm gives */
-    float *dnorm;   /* [stream][C] its gradient */
-    float *branch;  /* [stream][C] what goes to the residual stream, and its gradient */
-    float *rows;    /* [rows][C] gathered, or a product before it is scattered; only with sequence parallelism */
-    float *rows2;   /* [rows][C] the same: the gradient of the branch */
-    float *wide;    /* [rows][hidden] output of the activation */
-    float *dact;    /* [rows][hidden] its gradient, where dwide cannot hold it */
-    float *dwide;   /* [rows][width of the MLP] */
-    float *dheads;  /* [rows][query width] */
-    float *dqkv;    /* [rows][qkv width] */
-    float *dots;    /* [B][H][T] */
-    float *logits;  /* [rows][V] */
-    float *loss;    /* [rows] */
-    float *stats;   /* [2][stream] of the head's norm */
+    void *norm;    /* [stream][C] what a norm gives */
+    void *dnorm;   /* [stream][C] its gradient */
+    void *branch;  /* [stream][C] what goes to the residual stream, and its gradient */
+    float *middle; /* [stream][C] with 16-bit types: the residual stream between attention and MLP */
+    void *rows;    /* [rows][C], as large as fp32: gathered, or a product before it is joined; of workers that share */
+    void *rows2;   /* [rows][C] gathered: the gradient of the branch; with sequence parallelism */
+    float *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the tp row, not yet rounded */
+    void *wide;    /* [rows][hidden] output of the activation */
+    void *dact;    /* [rows][hidden] its gradient, where dwide cannot hold it */
+    void *dwide;   /* [rows][width of the MLP] */
+    void *dheads;  /* [rows][query width] */
+    void *dqkv;    /* [rows][qkv width] */
+    float *dots;   /* [B][H][T] */
+    float *logits; /* [rows][V] */
+    float *loss;   /* [rows] */
+    float *stats;  /* [2][stream] of the head's norm */
     float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
@@ -65,7 +71,15 @@ typedef struct ls_widths {
     size_t vocabulary, first_id;
 } ls_widths;
 
+/* Who wants to see the gradient of each group: called once for each parameter (each use of a tied table) and group,
+ * when its `elems` elements are complete and rounded, before it joins the tree. It may change them. */
+typedef struct ls_leaf_watch {
+    ls_status (*leaf)(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems);
+    void *ctx;
+} ls_leaf_watch;
+
 typedef struct ls_nn {
+    ls_policy policy;
     ls_device *device;
     const ls_ops *ops;
     const ls_shape *shape;
@@ -83,6 +97,11 @@ typedef struct ls_nn {
     float loss_scale;             /* the power of two with which backward starts */
     const ls_grad_step *steps;    /* of this micro-batch */
     int nsteps;
+    bool leaves;        /* steps end with groups */
+    const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
+    ls_leaf_watch watch;
+    int64_t *act_counts,
+        *act_elems; /* host: gradients of activations that are rounded are counted; NULL: they are not */
     ls_dropout dropout;
     ls_scratch scratch;
 } ls_nn;
@@ -95,51 +114,75 @@ void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->B * nn->T; }
 static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->stream_T; }
 
+/* Memory of rows × columns elements of type act. */
+void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns);
+/* scratch->rows and ->joined, where workers share sums. */
+void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
+/* Element `elems` of such memory, to write and to read. */
+static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
+    return (char *)act + elems * ls_dtype_bytes(nn->policy.act);
+}
+static inline const void *ls_nn_from(const ls_nn *nn, const void *act, size_t elems) {
+    return (const char *)act + elems * ls_dtype_bytes(nn->policy.act);
+}
+/* The weight as products read it. */
+static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
+    return ls_policy_is_16(&nn->policy) ? (const void *)w->w16 : w->w;
+}
+
 /* ---- the tp row (split.c) ---------------------------------------------------------------------------------------- */
 
 /* All rows from the stream's: *all is `stream` itself, or `room` with everything gathered. */
-ls_status ls_nn_gather(const ls_nn *nn, const float *stream, float *room, const float **all);
-/* Where a product over this worker's slices goes: `stream`, or rows of its own where it is scattered afterwards. */
-static inline float *ls_nn_partial(const ls_nn *nn, float *stream) {
-    return nn->sequence_parallel ? nn->scratch.rows : stream;
+ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *room, const void **all);
+/* Where the fp32 parts of a sum over the tp row go, of all rows, when its result is a `stream` of this type: there, or
+ * to rows of their own. */
+static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype) {
+    return nn->sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
 }
-/* Adds the products of the tp row up in the order of slices, then the bias: from ls_nn_partial(stream) to `stream`. */
-ls_status ls_nn_join(const ls_nn *nn, float *stream, const ls_param *bias);
+/* Adds the parts up in the order of slices, then the bias (or NULL), and rounds: from ls_nn_partial() to `stream`. */
+ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias);
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias */
-ls_status ls_nn_project(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias);
+ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
+/* The same into fp32, without bias. */
+ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table);
 /* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the tp row
  */
-ls_status ls_nn_project_sliced(const ls_nn *nn, float *y, const float *x, const ls_param *w, const ls_param *bias);
+ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
 /* The same for a table of the vocabulary, whose slices are cut further, in halves, while a piece has more rows than
  * this: the one large term of a row, that of its target, would cost the many small ones behind it in a long chain their
  * last bits. Pieces of a slice are a subtree. */
 enum { LS_NN_VOCABULARY_PIECE = 512 };
-ls_status ls_nn_project_vocabulary(const ls_nn *nn, float *y, const float *x, const ls_param *table);
-/* grad of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
-ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_grad *grad, const float *a, size_t m, const float *b, size_t n);
+ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
+/* The gradient of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
+ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
+                            size_t n);
 
 /* The tokens of a step, for the sums over all tokens. */
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* slot[at] joins the `joins` entries below it; the sum ends in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);
+/* After a step whose sum is in slot[at], apart from the entries below: rounds it where the policy says so, shows it
+ * when its group is complete, and joins. */
+ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *grad, const ls_grad_step *step,
+                         size_t elems);
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
 /* Of a bias of own columns, added to all rows; and of one added to the stream. */
-ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const float *dy);
-ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const float *dy);
+ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
+ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ------------------------------------------
  */
 
-ls_status ls_nn_norm(const ls_nn *nn, float *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
-/* dx from dy. dx is neither dy nor x. */
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const float *dy, float *stats, const float *x,
+ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
+/* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. */
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, const void *dy, float *stats, const float *x,
                               const ls_param *w);
 /* The gradients of w and b. */
-ls_status ls_nn_norm_params(const ls_nn *nn, const float *dy, float *stats, const float *x, ls_param *w, ls_param *b);
+ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 
 #endif

@@ -66,10 +66,13 @@ typedef struct ls_param {
     ls_param_range own;           /* of the elements of these rows, those that it updates; empty: none */
     ls_param_range once;          /* of those, the ones that no other worker counts, hashes and saves */
 
-    float *w; /* memory of the device from here on: the local rows (while they are gathered) */
+    float *w; /* memory of the device from here on: the local rows (while they are gathered); NULL where w16 stands for
+                 it */
+    uint16_t *w16; /* of matrices and tables under a 16-bit policy: the local rows, rounded, as products read them */
     ls_grad grad;
     ls_grad lookup;          /* of a tied table: the use as embedding; `grad` is then that of the head */
     float *own_w, *own_grad; /* elements `own`; the gradient once the step is complete */
+    uint16_t *own_w16;       /* the same elements of w16, or of the shard it is gathered from */
     float *moment[2];        /* of the optimizer, elements `own`; NULL where it has none */
 } ls_param;
 

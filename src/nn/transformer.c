@@ -110,66 +110,84 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
 
 static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn);
-    if (parts & LS_SAVE_KEYS) saved->qkv = take(arena, "activations", rows, nn->own.qkv);
+    bool is_16 = ls_policy_is_16(&nn->policy);
+    if (parts & LS_SAVE_KEYS) saved->qkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
     if (parts & LS_SAVE_ATTENTION) {
         saved->norm1 = take(arena, "activations", stream, 2);
-        saved->heads = take(arena, "activations", rows, nn->own.query);
+        saved->heads = ls_nn_take(nn, arena, "activations", rows, nn->own.query);
         saved->m = take(arena, "activations", rows, nn->own.heads);
         saved->l = take(arena, "activations", rows, nn->own.heads);
-        saved->middle = take(arena, "activations", stream, nn->shape->C);
+        if (is_16) saved->branch = ls_nn_take(nn, arena, "activations", stream, nn->shape->C);
+        if (!is_16) saved->middle = take(arena, "activations", stream, nn->shape->C);
         saved->norm2 = take(arena, "activations", stream, 2);
     }
-    if (parts & LS_SAVE_WIDE) saved->wide = take(arena, "activations", rows, nn->own.mlp);
+    if (parts & LS_SAVE_WIDE) saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
 
 static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
-    kept->branch1 = take(arena, "activations", stream, C);
-    kept->branch2 = take(arena, "activations", stream, C);
-    kept->dnorm1 = take(arena, "activations", stream, C);
-    kept->dnorm2 = take(arena, "activations", stream, C);
-    kept->dqkv = take(arena, "activations", rows, nn->own.qkv);
-    kept->dwide = take(arena, "activations", rows, nn->own.mlp);
+    kept->branch1 = ls_nn_take(nn, arena, "activations", stream, C);
+    kept->branch2 = ls_nn_take(nn, arena, "activations", stream, C);
+    kept->dnorm1 = ls_nn_take(nn, arena, "activations", stream, C);
+    kept->dnorm2 = ls_nn_take(nn, arena, "activations", stream, C);
+    kept->dqkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
+    kept->dwide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
 
 static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
-    scratch->norm = take(arena, "scratch", stream, C);
-    scratch->branch = take(arena, "scratch", stream, C);
-    if (nn->sequence_parallel) scratch->rows = take(arena, "scratch", rows, C);
+    scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
+    scratch->branch = ls_nn_take(nn, arena, "scratch", stream, C);
+    if (ls_policy_is_16(&nn->policy)) scratch->middle = take(arena, "scratch", stream, C);
+    ls_nn_take_joins(nn, arena, scratch);
     if (!for_backward) {
-        scratch->wide = take(arena, "scratch", rows, nn->own.hidden);
+        scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
         return;
     }
-    if (nn->sequence_parallel) scratch->rows2 = take(arena, "scratch", rows, C);
-    scratch->dnorm = take(arena, "scratch", stream, C);
+    if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     /* The two halves do not run at the same time. */
     ls_arena_phase_begin(arena);
-    scratch->wide = take(arena, "scratch", rows, nn->own.hidden);
-    scratch->dwide = take(arena, "scratch", rows, nn->own.mlp);
-    if (ls_shape_is_llama(nn->shape)) scratch->dact = take(arena, "scratch", rows, nn->own.hidden);
+    scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
+    scratch->dwide = ls_nn_take(nn, arena, "scratch", rows, nn->own.mlp);
+    if (ls_shape_is_llama(nn->shape)) scratch->dact = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
     ls_arena_phase_end(arena);
     ls_arena_phase_begin(arena);
-    scratch->dheads = take(arena, "scratch", rows, nn->own.query);
-    scratch->dqkv = take(arena, "scratch", rows, nn->own.qkv);
+    scratch->dheads = ls_nn_take(nn, arena, "scratch", rows, nn->own.query);
+    scratch->dqkv = ls_nn_take(nn, arena, "scratch", rows, nn->own.qkv);
     scratch->dots = take(arena, "scratch", rows, nn->own.heads);
     ls_arena_phase_end(arena);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+/* With 16-bit types the stream between the halves is not kept, since it is the widest of all, but made again from what
+ * attention added to it. */
+static float *middle_of(const ls_block *block, const ls_nn *nn) {
+    return ls_policy_is_16(&nn->policy) ? nn->scratch.middle : block->saved.middle;
+}
+
+static ls_status remake_middle(const ls_block *block, const ls_nn *nn, const float *x) {
+    return ls_policy_is_16(&nn->policy) ? ls_attention_half_middle(block, nn, x, nn->scratch.middle) : LS_OK;
+}
+
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    LS_TRY(ls_attention_half_forward(block, nn, x, block->saved.middle));
-    return ls_mlp_half_forward(block, nn, block->saved.middle, y);
+    float *middle = middle_of(block, nn);
+    LS_TRY(ls_attention_half_forward(block, nn, x, middle));
+    return ls_mlp_half_forward(block, nn, middle, y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    if (parts & LS_SAVE_ATTENTION) LS_TRY(ls_attention_half_forward(block, nn, x, block->saved.middle));
-    return parts & LS_SAVE_WIDE ? ls_mlp_half_recompute(block, nn, block->saved.middle) : LS_OK;
+    if (parts & LS_SAVE_ATTENTION)
+        LS_TRY(ls_attention_half_forward(block, nn, x, middle_of(block, nn)));
+    else
+        LS_TRY(remake_middle(block, nn, x));
+    return parts & LS_SAVE_WIDE ? ls_mlp_half_recompute(block, nn, middle_of(block, nn)) : LS_OK;
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    LS_TRY(ls_mlp_half_backward(block, nn, block->saved.middle, d, phase));
+    LS_TRY(remake_middle(block, nn, x));
+    LS_TRY(ls_mlp_half_backward(block, nn, middle_of(block, nn), d, phase));
     return ls_attention_half_backward(block, nn, x, d, phase);
 }
 

@@ -19,8 +19,21 @@ typedef struct ls_optimizer {
 
 int ls_optimizer_moments(const ls_optimizer *optimizer);
 
+/* The scalars of an update, without decay and with it. */
+typedef struct ls_optimizer_update {
+    ls_optimizer_kind kind;
+    ls_adamw_step adamw[2];
+    ls_sgd_step sgd[2];
+} ls_optimizer_update;
+
 /* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */
-ls_status ls_optimizer_step(const ls_optimizer *optimizer, ls_device *device, ls_model *model,
-                            const ls_adamw_powers *powers, double lr, float factor);
+ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const ls_adamw_powers *powers, double lr,
+                                           float factor);
+/* Own elements first … first + count − 1 of a parameter, and the copies of them that products read. */
+ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                           const ls_param *param, size_t first, size_t count);
+/* All own elements of a model. */
+ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                            const ls_model *model);
 
 #endif

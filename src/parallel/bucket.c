@@ -78,7 +78,10 @@ ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, 
 /* ---- pointers ---------------------------------------------------------------------------------------------------- */
 
 void ls_bucket_point_weights(ls_bucket *bucket) {
-    for (int i = 0; i < bucket->nparams; i++) bucket->param[i]->w = bucket->w ? bucket->w + bucket->offset[i] : NULL;
+    for (int i = 0; i < bucket->nparams; i++) {
+        bucket->param[i]->w = bucket->w ? bucket->w + bucket->offset[i] : NULL;
+        bucket->param[i]->w16 = bucket->w16 ? bucket->w16 + bucket->offset[i] : NULL;
+    }
 }
 
 static size_t grad_offset(const ls_bucket *bucket, int slices, int i) {
@@ -108,6 +111,10 @@ void ls_bucket_point_own(ls_bucket *bucket, int slices, bool rounds) {
             param->own_w = bucket->shard_w + (w - bucket->own_begin);
         else
             param->own_w = bucket->w ? bucket->w + w : NULL;
+        if (bucket->shard_w16)
+            param->own_w16 = bucket->shard_w16 + (w - bucket->own_begin);
+        else
+            param->own_w16 = bucket->w16 ? bucket->w16 + w : NULL;
         param->own_grad = grad ? grad + (rounds ? g - bucket->own_begin : g) : NULL;
     }
 }

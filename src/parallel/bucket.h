@@ -40,9 +40,12 @@ typedef struct ls_bucket {
     size_t own_begin, own_end;
 
     /* memory of the device */
-    float *w;       /* all elements; with zero 3 while they are gathered */
-    float *shard_w; /* zero 3: own elements */
+    float *w;            /* all elements; with zero 3 while they are gathered */
+    float *shard_w;      /* own elements, where w has not all of them */
+    uint16_t *w16;       /* the weights as products read them, where these are 16-bit: as w */
+    uint16_t *shard_w16; /* zero 3: own elements of them */
     int slots, own_slots;
+    uint16_t *wire[LS_GRAD_SLOTS_MAX]; /* by slot: what travels of a leaf, where that is 16-bit */
     float *slot[LS_GRAD_SLOTS_MAX];
     float *own_slot[LS_OWN_SLOTS_MAX];
 

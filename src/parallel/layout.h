@@ -56,6 +56,8 @@ typedef struct ls_layout_task {
     const ls_model *model; /* shapes and costs; its slices are S */
     size_t B, T;
     int G;
+    ls_policy policy;
+    bool checks_replicas; /* after every step */
 } ls_layout_task;
 
 static inline int ls_layout_workers(const ls_layout *layout) { return layout->dp * layout->tp * layout->pp; }

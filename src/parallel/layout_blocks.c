@@ -97,7 +97,7 @@ static ls_status by_cost(const ls_layout_task *task, ls_layout *layout) {
     double *cost = calloc((size_t)model->nblocks, sizeof *cost);
     if (!cost) return ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks", model->nblocks);
     for (int b = 0; b < model->nblocks; b++) {
-        ls_block_cost one = ls_model_block_cost(model, b, 1, task->T);
+        ls_block_cost one = ls_model_block_cost(model, &task->policy, b, 1, task->T);
         cost[b] = one.product_flops + one.attention_flops;
     }
     ls_status status = ls_layout_divide_by_cost(cost, model->nblocks, ls_layout_chunks(layout), layout->chunk_first);

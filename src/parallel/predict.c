@@ -9,7 +9,7 @@
 /* ---- durations --------------------------------------------------------------------------------------------------- */
 
 static double block_flops(const ls_layout_task *task, int b, size_t sequences) {
-    ls_block_cost cost = ls_model_block_cost(task->model, b, sequences, task->T);
+    ls_block_cost cost = ls_model_block_cost(task->model, &task->policy, b, sequences, task->T);
     return cost.product_flops + cost.attention_flops;
 }
 
@@ -78,11 +78,13 @@ ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *wante
 
 typedef struct products {
     const ls_gemm_kernels *kernels;
+    ls_policy policy;
     size_t most;
 } products;
 
 static void add_product(products *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
-    ls_gemm call = {.form = form, .dtype = LS_F32, .m = m, .n = n, .k = k, .slices = slices};
+    ls_gemm call = {.form = form, .dtype = p->policy.act, .unit = p->policy.unit, .m = m, .n = n, .k = k};
+    call.slices = slices;
     size_t bytes = ls_gemm_scratch_bytes(p->kernels, &call);
     if (bytes > p->most) p->most = bytes;
 }
@@ -101,7 +103,7 @@ static size_t packed_bytes(const ls_layout_task *task, const ls_layout *layout, 
     ls_nn nn = {.shape = shape};
     int slices = model->S / layout->tp, groups = task->G < LS_GRAD_GROUPS_MAX ? task->G : LS_GRAD_GROUPS_MAX;
     size_t tokens = micro * task->T, C = shape->C;
-    products p = {.kernels = kernels};
+    products p = {.kernels = kernels, .policy = task->policy};
     ls_nn_take_slices(&nn, model->S, slices * place.tp, slices);
     for (int c = 0; c < layout->virtual_stages; c++) {
         int number = c * layout->pp + place.pp;

@@ -6,6 +6,7 @@
 
 #include "kernels/optim.h"
 #include "nn/init.h"
+#include "parallel/stage_check.h"
 #include "parallel/stage_state.h"
 
 enum { PIECE_ELEMS = 1 << 20 };
@@ -58,7 +59,10 @@ static void fill_plain(ls_stage *stage, ls_model *model, const ls_stage_setup *s
     stage->micro = micro_of(&stage->setup);
     stage->squares_elems = most_square_blocks(model);
     stage->kept_parts = kept_parts(setup);
-    stage->nn = (ls_nn){.shape = &model->shape, .sequence_parallel = stage->setup.layout.sequence_parallel};
+    stage->nn = (ls_nn){.policy = setup->policy,
+                        .shape = &model->shape,
+                        .sequence_parallel = stage->setup.layout.sequence_parallel,
+                        .leaves = setup->leaves || ls_policy_wants_leaves(&setup->policy)};
     ls_nn_take_slices(&stage->nn, model->S, slices * setup->place.tp, slices);
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }
@@ -140,16 +144,28 @@ static ls_status make_chunks(ls_stage *stage) {
 }
 
 /* With rounds a group is a leaf of its own; else micro-batches go to the stack. */
+static void plan_round(ls_stage *stage, const ls_micro *micro, int *count) {
+    const ls_stage_setup *setup = &stage->setup;
+    int group = ls_layout_group(&setup->layout, setup->place.dp, micro->round);
+    bool single = setup->policy.accumulate != LS_F32;
+    for (size_t at = micro->begin; at < micro->end;) {
+        size_t next = single ? at + 1 : micro->end;
+        stage->steps[(*count)++] = (ls_grad_step){.first = at - micro->begin,
+                                                  .end = next - micro->begin,
+                                                  .groups = 1,
+                                                  .group = group,
+                                                  .bounds = {0, next - at},
+                                                  .accumulate = at > ls_slice_begin(setup->B, setup->G, group),
+                                                  .ends = next == ls_slice_begin(setup->B, setup->G, group + 1)};
+        at = next;
+    }
+}
+
 static void plan_micro(ls_stage *stage, ls_grad_plan *plan, int m, int *count) {
     const ls_micro *micro = &stage->micros.micro[m];
     stage->micro_steps[m].first = *count;
     if (ls_stage_rounds(stage)) {
-        bool begins = m == 0 || stage->micros.micro[m - 1].ends_round;
-        if (micro->begin < micro->end)
-            stage->steps[(*count)++] = (ls_grad_step){.end = micro->end - micro->begin,
-                                                      .groups = 1,
-                                                      .bounds = {0, micro->end - micro->begin},
-                                                      .accumulate = !begins};
+        plan_round(stage, micro, count);
     } else {
         for (size_t at = micro->begin; at < micro->end;)
             at = ls_grad_plan_next(plan, micro->begin, micro->end, at, &stage->steps[(*count)++]);
@@ -157,22 +173,34 @@ static void plan_micro(ls_stage *stage, ls_grad_plan *plan, int m, int *count) {
     stage->micro_steps[m].count = *count - stage->micro_steps[m].first;
 }
 
+/* The subtrees of this row's groups, in the order of the slots that hold them in the end. */
+static void find_leaves(ls_stage *stage) {
+    ls_tree_node cover[LS_TREE_COVER_MAX];
+    const int *bounds = stage->group_bounds + stage->setup.place.dp;
+    int count = ls_tree_cover(stage->setup.G, bounds[0], bounds[1], cover);
+    for (int i = 0; i < count && i < LS_GRAD_SLOTS_MAX; i++) stage->part_is_leaf[i] = cover[i].count == 1;
+}
+
 static ls_status make_steps(ls_stage *stage) {
     const ls_stage_setup *setup = &stage->setup;
     const ls_layout *layout = &setup->layout;
     int row = setup->place.dp, count = 0;
-    size_t steps = (size_t)stage->micros.count * 2 + (size_t)setup->G;
+    bool single = setup->policy.accumulate != LS_F32;
+    ls_grad_cut cut = single ? LS_GRAD_SEQUENCES : stage->nn.leaves ? LS_GRAD_LEAVES : LS_GRAD_WHOLE;
+    size_t steps = (size_t)stage->micros.count * 2 + (size_t)setup->G + (single ? setup->B : 0);
     stage->steps = calloc(steps, sizeof *stage->steps);
     stage->micro_steps = calloc((size_t)stage->micros.count, sizeof *stage->micro_steps);
     stage->group_bounds = calloc((size_t)layout->dp + 1, sizeof *stage->group_bounds);
     if (!stage->steps || !stage->micro_steps || !stage->group_bounds) return no_memory();
     for (int d = 0; d <= layout->dp; d++) stage->group_bounds[d] = ls_layout_first_group(layout, d);
     ls_grad_plan plan;
-    ls_grad_plan_begin(&plan, setup->B, setup->G);
+    ls_grad_plan_begin(&plan, setup->B, setup->G, cut);
     for (int m = 0; m < stage->micros.count; m++) plan_micro(stage, &plan, m, &count);
     assert((size_t)count <= steps);
-    stage->slots = ls_grad_slots_count(setup->B, setup->G, ls_slice_begin(setup->B, setup->G, stage->group_bounds[row]),
-                                       ls_slice_begin(setup->B, setup->G, stage->group_bounds[row + 1]), layout->micro);
+    find_leaves(stage);
+    stage->slots =
+        ls_grad_slots_count(setup->B, setup->G, cut, ls_slice_begin(setup->B, setup->G, stage->group_bounds[row]),
+                            ls_slice_begin(setup->B, setup->G, stage->group_bounds[row + 1]), layout->micro);
     if (!ls_stage_rounds(stage)) return LS_OK;
     stage->leaves_pass = stage->micros.count == stage->micros.rounds;
     return ls_rounds_make(layout, setup->G, &stage->rounds);
@@ -230,6 +258,18 @@ ls_status ls_stage_measure(ls_model *model, const ls_stage_setup *setup, ls_aren
     return status;
 }
 
+static ls_status alloc_checks(ls_stage *stage) {
+    const ls_stage_setup *setup = &stage->setup;
+    size_t params = (size_t)ls_model_params(stage->model), dp = (size_t)setup->layout.dp;
+    stage->bad_shard_param = -1;
+    if (!setup->checks_state) return LS_OK;
+    stage->state_hashes = calloc(params * LS_CHECK_TENSORS, sizeof *stage->state_hashes);
+    if (!stage->state_hashes) return no_memory();
+    if (setup->layout.zero < 3) return LS_OK;
+    stage->shard_hashes = calloc((size_t)stage->nbuckets * dp, sizeof *stage->shard_hashes);
+    return stage->shard_hashes ? LS_OK : no_memory();
+}
+
 static ls_status alloc_host(ls_stage *stage) {
     size_t rows = stage->micro * stage->setup.T;
     size_t elems = rows > PIECE_ELEMS ? rows : PIECE_ELEMS;
@@ -284,6 +324,7 @@ ls_status ls_stage_create(ls_model *model, ls_device *device, const ls_stage_set
     find_comms(stage);
     LS_TRY_OUT(make_lists(stage));
     LS_TRY_OUT(alloc_host(stage));
+    LS_TRY_OUT(alloc_checks(stage));
     ls_arena_source source = {.alloc = alloc, .release = release, .ctx = stage};
     LS_TRY_OUT(ls_arena_build(ls_stage_layout, stage, &source, &stage->arena));
     LS_TRY_OUT(fill_rope(stage));
@@ -302,7 +343,19 @@ void ls_stage_destroy(ls_stage *stage) {
     free(stage->host_ids);
     free(stage->host_targets);
     free(stage->host_squares);
+    free(stage->state_hashes);
+    free(stage->shard_hashes);
     free(stage);
+}
+
+void ls_stage_leave_out(ls_stage *stage, const bool *absent) {
+    assert(!absent || stage->nn.leaves);
+    stage->nn.absent = absent;
+}
+
+void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch) {
+    assert(stage->nn.leaves);
+    stage->nn.watch = watch;
 }
 
 const ls_arena *ls_stage_arena(const ls_stage *stage) { return &stage->arena; }

@@ -19,7 +19,12 @@
 #include "parallel/layout.h"
 
 typedef struct ls_stage_setup {
-    bool train;  /* gradients and saved activations; otherwise forward alone */
+    bool train;        /* gradients and saved activations; otherwise forward alone */
+    bool leaves;       /* the gradient of every group can be watched (ls_stage_watch) */
+    bool numerics;     /* numbers can be counted (stage_numerics.h) */
+    bool audits;       /* groups of other rows can be computed again (stage_audit.h) */
+    bool checks_state; /* own weights and moments can be checked (stage_check.h) */
+    ls_policy policy;
     size_t B, T; /* of a batch */
     int G;
     int moments; /* of the optimizer: 0, 1 or 2 for each parameter */
@@ -60,12 +65,14 @@ bool ls_stage_piece_once(const ls_stage *stage, const ls_param *param, int i, ls
 /* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. */
 bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, int i,
                            ls_stage_piece *piece);
-/* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. After
- * a round of writes, ls_stage_publish() is not needed: every worker is given what it needs. */
+/* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. Every
+ * worker is given what it needs; after a round of writes of weights all workers call ls_stage_settle(), which rounds
+ * them where products read 16 bits and brings these to everybody. */
 ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                          const float *host);
 ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                         float *host);
+ls_status ls_stage_settle(ls_stage *stage);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
@@ -76,11 +83,37 @@ typedef struct ls_stage_feed {
     void *ctx;
 } ls_stage_feed;
 
+/* Groups may be absent: their tokens count neither in the loss nor in the gradient (rules 14 and 15). `absent` has an
+ * entry for each group and is borrowed; NULL: none. The setup has `leaves`. */
+void ls_stage_leave_out(ls_stage *stage, const bool *absent);
+
 /* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
  * masks; `start` is the power of two with which backward starts. Adds the losses that this worker stands for. */
 ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
-/* Adds the squares of the gradients that this worker stands for. */
-ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum);
+/* Where a number that is not finite appeared first: in the order of samples, then of computation. */
+typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
+typedef struct ls_bad_place {
+    int64_t order; /* smaller is earlier; −1: nothing was found */
+    int64_t worker, micro, block, phase;
+    int64_t param; /* number in the model, of a gradient */
+    int64_t index; /* in what this worker holds of the tensor */
+    int64_t is_nan;
+} ls_bad_place;
+
+/* A step as above, in which every result is looked at; the same place on all workers. */
+ls_status ls_stage_hunt(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss,
+                        ls_bad_place *first);
+
+/* Who sees the gradients of groups from now on; the setup has `leaves`. */
+void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch);
+/* Adds the squares of a leaf that a watch is shown, as far as this worker stands for it. Only matrices and tables are
+ * measured, and no tied table: vectors are not joined yet, nor are the two uses of a tied table. */
+ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum);
+/* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
+ls_status ls_stage_bad_param(ls_stage *stage, int *param);
+/* Adds the squares of the gradients that this worker stands for; to `measured`, unless it is NULL, those that are
+ * measured in leaves too. */
+ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured);
 /* After the update of own elements: brings them to everybody who computes with them. */
 ls_status ls_stage_publish(ls_stage *stage);
 

@@ -40,7 +40,7 @@ static void add_list(ls_stage *stage, ls_bucket_kind kind, int b, ls_param_kind 
  */
 static bool lookup_is_added_at_once(const ls_stage *stage) {
     const ls_stage_setup *setup = &stage->setup;
-    return setup->layout.dp == 1 && stage->micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX;
+    return setup->layout.dp == 1 && stage->micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX && !stage->nn.leaves;
 }
 
 static void add_head(ls_stage *stage, int b, bool shares) {

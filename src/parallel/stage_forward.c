@@ -49,7 +49,7 @@ ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_st
         size_t end = count - begin < stage->micro ? count : begin + stage->micro;
         ls_nn_set_rows(&stage->nn, end - begin, T);
         LS_TRY(forward_chunks(stage, feed, begin, end, true));
-        if (has_head(stage) && begin < end) LS_TRY(ls_stage_add_losses(stage, loss));
+        if (has_head(stage) && begin < end) LS_TRY(ls_stage_add_losses(stage, -1, loss));
     }
     return ls_stage_drain(stage);
 }

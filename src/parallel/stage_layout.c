@@ -5,8 +5,8 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static bool is_matrix(const ls_bucket *bucket) {
-    return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
+static uint16_t *take16(ls_arena *arena, const char *kind, size_t elems) {
+    return ls_arena_take_array(arena, kind, elems, sizeof(uint16_t));
 }
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
@@ -16,45 +16,88 @@ static void want_room(ls_rooms *rooms, int count, size_t elems) {
     if (elems > rooms->elems) rooms->elems = elems;
 }
 
-static void lay_rooms(ls_arena *arena, ls_rooms *rooms, const char *kind) {
-    for (int i = 0; i < rooms->count; i++) rooms->memory[i] = take(arena, kind, rooms->elems, 1);
+static void lay_rooms(ls_arena *arena, ls_rooms *rooms, const char *kind, size_t bytes) {
+    for (int i = 0; i < rooms->count; i++) rooms->memory[i] = ls_arena_take_array(arena, kind, rooms->elems, bytes);
 }
 
 /* With zero 3 only own elements stay; the rest is gathered when it is needed. */
+static void lay_gathered(ls_stage *stage, ls_bucket *bucket) {
+    bool table = bucket->kind == LS_BUCKET_TABLE;
+    want_room(table ? &stage->table_weights : &stage->block_weights, table ? 1 : LS_STAGE_ROOMS, bucket->elems);
+}
+
+static void lay_plain(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
+    if (stage->setup.layout.zero < 3 || !ls_bucket_is_matrix(bucket)) {
+        bucket->w = take(arena, "parameters", bucket->elems, 1);
+        return;
+    }
+    bucket->shard_w = take(arena, "parameters", ls_bucket_own_elems(bucket), 1);
+    lay_gathered(stage, bucket);
+}
+
+/* fp32 is for whoever updates it: own elements, and none of a copy or without training. */
+static void lay_rounded(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
+    size_t own = ls_bucket_own_elems(bucket);
+    bool updates = stage->setup.train && bucket->param[0] != stage->copy;
+    if (updates && stage->setup.layout.zero == 0)
+        bucket->w = take(arena, "parameters", bucket->elems, 1);
+    else if (updates)
+        bucket->shard_w = take(arena, "parameters", own, 1);
+    if (stage->setup.layout.zero < 3) {
+        bucket->w16 = take16(arena, "16-bit parameters", bucket->elems);
+        return;
+    }
+    bucket->shard_w16 = take16(arena, "16-bit parameters", own);
+    lay_gathered(stage, bucket);
+}
+
 static void lay_weights(ls_stage *stage, ls_arena *arena) {
+    size_t bytes = ls_dtype_bytes(stage->setup.policy.act);
     stage->block_weights.elems = stage->table_weights.elems = 0;
     for (int i = 0; i < stage->nbuckets; i++) {
         ls_bucket *bucket = &stage->buckets[i];
         if (bucket->kind == LS_BUCKET_LOOKUP) continue;
-        if (stage->setup.layout.zero < 3 || !is_matrix(bucket)) {
-            bucket->w = take(arena, "parameters", bucket->elems, 1);
-        } else {
-            bool table = bucket->kind == LS_BUCKET_TABLE;
-            bucket->shard_w = take(arena, "parameters", ls_bucket_own_elems(bucket), 1);
-            want_room(table ? &stage->table_weights : &stage->block_weights, table ? 1 : LS_STAGE_ROOMS, bucket->elems);
-        }
+        if (ls_stage_is_16(stage, bucket))
+            lay_rounded(stage, bucket, arena);
+        else
+            lay_plain(stage, bucket, arena);
         ls_bucket_point_weights(bucket);
     }
-    lay_rooms(arena, &stage->block_weights, "gathered parameters");
-    lay_rooms(arena, &stage->table_weights, "gathered parameters");
+    lay_rooms(arena, &stage->block_weights, "gathered parameters", bytes);
+    lay_rooms(arena, &stage->table_weights, "gathered parameters", bytes);
 }
 
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
 static void lay_stack(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
-    bool summed = bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS;
+    bool summed = bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS || stage->nn.leaves;
+    bool travels = ls_stage_wire(stage) != LS_F32 && stage->setup.layout.dp > 1;
     bucket->slots = summed ? stage->slots.sum : stage->slots.product;
+    stage->audit_slot = stage->slots.sum > stage->slots.product ? stage->slots.sum : stage->slots.product;
+    if (stage->setup.audits) bucket->slots = stage->audit_slot + 1;
     for (int s = 0; s < bucket->slots; s++) bucket->slot[s] = take(arena, "gradients", bucket->grad_elems, 1);
+    for (int s = 0; travels && s < stage->slots.parts; s++)
+        if (stage->part_is_leaf[s]) bucket->wire[s] = take16(arena, "communication", bucket->grad_elems);
 }
 
 static void lay_rounds(ls_stage *stage, ls_bucket *bucket, ls_arena *arena) {
     bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
     bucket->slots = 1;
-    if (!stage->leaves_pass || (!table && !is_matrix(bucket)))
+    if (!stage->leaves_pass || (!table && !ls_bucket_is_matrix(bucket))) {
         bucket->slot[0] = take(arena, "gradients", bucket->grad_elems, 1);
-    else
+        if (ls_stage_wire(stage) != LS_F32) bucket->wire[0] = take16(arena, "communication", bucket->grad_elems);
+    } else {
         want_room(table ? &stage->table_leaves : &stage->block_leaves, table ? 1 : LS_STAGE_ROOMS, bucket->grad_elems);
+    }
     bucket->own_slots = stage->rounds.own_slots;
     for (int s = 0; s < bucket->own_slots; s++)
         bucket->own_slot[s] = take(arena, "gradients", ls_bucket_own_elems(bucket), 1);
+}
+
+static void lay_leaf_rooms(ls_stage *stage, ls_rooms *rooms, ls_arena *arena) {
+    lay_rooms(arena, rooms, "gradients", sizeof(float));
+    for (int i = 0; ls_stage_wire(stage) != LS_F32 && i < rooms->count; i++)
+        rooms->wire[i] = take16(arena, "communication", rooms->elems);
 }
 
 static void lay_grads(ls_stage *stage, ls_arena *arena) {
@@ -68,8 +111,8 @@ static void lay_grads(ls_stage *stage, ls_arena *arena) {
             lay_stack(stage, bucket, arena);
         ls_bucket_point_grads(bucket, stage->model->S);
     }
-    lay_rooms(arena, &stage->block_leaves, "gradients");
-    lay_rooms(arena, &stage->table_leaves, "gradients");
+    lay_leaf_rooms(stage, &stage->block_leaves, arena);
+    lay_leaf_rooms(stage, &stage->table_leaves, arena);
 }
 
 static void lay_moments(ls_stage *stage, ls_arena *arena) {
@@ -165,6 +208,7 @@ ls_status ls_stage_layout(ls_arena *arena, void *ctx) {
         stage->rope_cos = take(arena, "tables", setup->T, half);
         stage->rope_sin = take(arena, "tables", setup->T, half);
     }
+    stage->aside = setup->numerics ? take(arena, "scratch", LS_NUMERICS_PIECE, 1) : NULL;
     if (setup->train) stage->squares = ls_arena_take_array(arena, "scratch", stage->squares_elems, sizeof(double));
     lay_scratch(stage, arena);
     return LS_OK;

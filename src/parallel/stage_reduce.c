@@ -17,30 +17,42 @@ static ls_status end_reduction(ls_stage *stage, ls_bucket *bucket) {
     if (!ls_stage_rounds(stage)) return LS_OK;
     for (int i = 0; i < bucket->own_joins; i++) {
         float *left = bucket->own_slot[bucket->own_at - i - 1], *right = bucket->own_slot[bucket->own_at - i];
-        LS_TRY(stage->nn.ops->add(stage->device, left, left, right, ls_bucket_own_elems(bucket)));
+        LS_TRY(stage->nn.ops->add(stage->device, left, left, right, LS_F32, ls_bucket_own_elems(bucket)));
     }
     return LS_OK;
 }
 
 static ls_status start_reduction(ls_stage *stage, ls_bucket *bucket, const ls_runs *runs, const void *const *parts,
                                  float *out) {
+    ls_dtype wire = ls_stage_wire(stage);
     if (bucket->sharded)
-        return ls_comm_reduce_scatter_start(stage->dp, runs, LS_F32, parts, out, bucket->shard, bucket->grad_elems,
+        return ls_comm_reduce_scatter_start(stage->dp, runs, wire, parts, out, bucket->shard, bucket->grad_elems,
                                             &bucket->request);
-    return ls_comm_all_reduce_start(stage->dp, runs, LS_F32, parts, out, bucket->grad_elems, &bucket->request);
+    return ls_comm_all_reduce_start(stage->dp, runs, wire, parts, out, bucket->grad_elems, &bucket->request);
+}
+
+/* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. */
+static ls_status part_of(ls_stage *stage, ls_bucket *bucket, int s, const void **part) {
+    *part = bucket->slot[s];
+    if (!bucket->wire[s]) return LS_OK;
+    *part = bucket->wire[s];
+    return stage->nn.ops->convert(stage->device, bucket->wire[s], ls_stage_wire(stage), bucket->slot[s], LS_F32,
+                                  bucket->grad_elems);
 }
 
 static ls_status reduce_once(ls_stage *stage, ls_bucket *bucket) {
     const void *parts[LS_GRAD_SLOTS_MAX];
     ls_runs runs = {stage->setup.G, stage->group_bounds};
-    for (int i = 0; i < stage->slots.parts; i++) parts[i] = bucket->slot[i];
+    for (int i = 0; i < stage->slots.parts; i++) LS_TRY(part_of(stage, bucket, i, &parts[i]));
     return start_reduction(stage, bucket, &runs, parts, bucket->slot[0] + bucket->own_begin);
 }
 
 static ls_status reduce_round(ls_stage *stage, ls_bucket *bucket, int round) {
+    const void *part;
+    if (stage->rounds.first[round] < stage->rounds.first[round + 1]) LS_TRY(end_reduction(stage, bucket));
+    LS_TRY(part_of(stage, bucket, 0, &part));
     for (int n = stage->rounds.first[round]; n < stage->rounds.first[round + 1]; n++) {
         const ls_round_node *node = &stage->rounds.nodes[n];
-        const void *part = bucket->slot[0];
         ls_runs runs = {node->node.count, node->bounds};
         LS_TRY(end_reduction(stage, bucket));
         bucket->own_at = node->at;
@@ -73,6 +85,7 @@ ls_status ls_stage_begin_grads(ls_stage *stage, int block) {
         rooms->user[room] = bucket;
         rooms->next = (room + 1) % rooms->count;
         bucket->slot[0] = rooms->memory[room];
+        bucket->wire[0] = rooms->wire[room];
         ls_bucket_point_grads(bucket, stage->model->S);
     }
     return LS_OK;
@@ -89,7 +102,7 @@ static ls_status start_ready(ls_stage *stage) {
 }
 
 ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last) {
-    if (!stage->dp) return LS_OK;
+    if (!stage->dp || stage->audits) return LS_OK;
     for (int i = 0; i < stage->nbuckets; i++) {
         ls_bucket *bucket = &stage->buckets[i];
         if (bucket->block != block) continue;
@@ -128,7 +141,8 @@ static ls_status add_lookup(ls_stage *stage, const ls_bucket *lookup) {
     const ls_param *table = lookup->param[0];
     const float *rows = whole_grad(stage, lookup);
     if (!ls_stage_rounds(stage)) rows += lookup->own_begin;
-    return stage->nn.ops->add(stage->device, table->own_grad, rows, table->own_grad, ls_param_range_elems(table->own));
+    return stage->nn.ops->add(stage->device, table->own_grad, rows, table->own_grad, LS_F32,
+                              ls_param_range_elems(table->own));
 }
 
 static ls_status send_tied_grad(ls_stage *stage) {
@@ -139,7 +153,7 @@ static ls_status send_tied_grad(ls_stage *stage) {
     if (!stage->has_tied) return LS_OK;
     size_t elems = ls_param_range_elems(table->own);
     LS_TRY(ls_comm_recv(stage->pp, stage->setup.layout.pp - 1, LS_TAG_TIED_GRAD, stage->tied, elems * sizeof(float)));
-    return stage->nn.ops->add(stage->device, table->own_grad, table->own_grad, stage->tied, elems);
+    return stage->nn.ops->add(stage->device, table->own_grad, table->own_grad, stage->tied, LS_F32, elems);
 }
 
 ls_status ls_stage_finish_grads(ls_stage *stage) {

@@ -39,12 +39,20 @@ ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_
     return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
 }
 
+static bool is_absent(const ls_stage *stage, size_t sequence) {
+    const ls_stage_setup *setup = &stage->setup;
+    for (int g = 0; stage->nn.absent && g < setup->G; g++)
+        if (sequence < ls_slice_begin(setup->B, setup->G, g + 1)) return stage->nn.absent[g];
+    return false;
+}
+
 /* Workers of a tp row see the same losses; the first of them stands for them. */
-ls_status ls_stage_add_losses(ls_stage *stage, ls_loss_sum *loss) {
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss) {
     size_t rows = ls_nn_rows(&stage->nn);
     if (stage->setup.place.tp > 0) return LS_OK;
     LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
-    for (size_t i = 0; i < rows; i++) ls_loss_sum_add(loss, stage->host[i]);
+    for (size_t i = 0; i < rows; i++)
+        if (first < 0 || !is_absent(stage, (size_t)first + i / stage->nn.T)) ls_loss_sum_add(loss, stage->host[i]);
     return LS_OK;
 }
 
@@ -62,9 +70,8 @@ static ls_status begin_action(job *j, bool with_steps) {
 
 /* ---- between stages ---------------------------------------------------------------------------------------------- */
 
-static size_t stream_bytes(const ls_stage *stage) {
-    return ls_nn_stream_rows(&stage->nn) * stage->model->shape.C * sizeof(float);
-}
+static size_t stream_elems(const ls_stage *stage) { return ls_nn_stream_rows(&stage->nn) * stage->model->shape.C; }
+static size_t stream_bytes(const ls_stage *stage) { return stream_elems(stage) * sizeof(float); }
 
 /* The next buffer of the ring, free to be written. */
 ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer) {
@@ -138,7 +145,10 @@ static ls_status forward(job *j) {
         int i = b - chunk->first;
         float *y = b + 1 < chunk->end ? j->slot->x[i + 1] : out;
         LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
-        if (!is_empty(j)) LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
+        if (is_empty(j)) continue;
+        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
+        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, stream_elems(stage), sizeof *y);
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, stream_elems(stage)));
     }
     ls_fault_slow_end(begin);
     ls_span_end2(span, chunk->number, j->number);
@@ -154,7 +164,11 @@ static ls_status head(job *j, float *d) {
     LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (!is_empty(j)) {
         LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
-        LS_TRY(ls_stage_add_losses(stage, j->loss));
+        LS_TRY(
+            ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
+        LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
+        LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, j->loss));
     }
     return ls_stage_end_grads(stage, b, j->micro, j->last);
 }
@@ -168,10 +182,16 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
     if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_begin_grads(stage, b));
     LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (j->kept) block->kept = j->kept->kept[i];
+    stage->nn.act_counts = stage->numerics ? stage->numerics[b].acts : NULL;
+    stage->nn.act_elems = stage->numerics ? &stage->numerics[b].acts_elems : NULL;
     if (!is_empty(j)) {
         if (stage->kept_parts != LS_SAVE_ALL)
             LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
         LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
+        if (phase != LS_BACKWARD_WEIGHTS) ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
+        if (phase != LS_BACKWARD_WEIGHTS)
+            LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
+        if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
     }
     return phase == LS_BACKWARD_INPUT ? LS_OK : ls_stage_end_grads(stage, b, j->micro, j->last);
 }
@@ -217,7 +237,8 @@ static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_s
     }
 }
 
-ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss) {
+ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed,
+                             ls_loss_sum *loss) {
     int number = stage->setup.place.pp;
     assert(stage->setup.train);
     stage->nn.loss_scale = start;
@@ -225,6 +246,10 @@ ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_st
     stage->nn.dropout.step = step;
     for (int i = 0; i < stage->schedule.count[number]; i++)
         LS_TRY(run_action(stage, &stage->schedule.actions[number][i], feed, loss));
-    LS_TRY(ls_stage_drain(stage));
+    return ls_stage_drain(stage);
+}
+
+ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    LS_TRY(ls_stage_run_lists(stage, step, start, feed, loss));
     return ls_stage_finish_grads(stage);
 }

@@ -4,7 +4,9 @@
 
 #include "parallel/bucket.h"
 #include "parallel/micro.h"
+#include "base/hash.h"
 #include "parallel/stage.h"
+#include "parallel/stage_numerics.h"
 
 enum { LS_STAGE_KINDS = 3, LS_STAGE_ROOMS = 2 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
@@ -37,7 +39,8 @@ typedef struct ls_send_ring {
 typedef struct ls_rooms {
     int count, next;
     size_t elems;
-    float *memory[LS_STAGE_ROOMS];
+    void *memory[LS_STAGE_ROOMS];
+    uint16_t *wire[LS_STAGE_ROOMS]; /* of leaves that travel as 16 bits */
     ls_bucket *user[LS_STAGE_ROOMS];
 } ls_rooms;
 
@@ -60,6 +63,7 @@ struct ls_stage {
     ls_rounds rounds;  /* with zero ≥ 2 */
     int *group_bounds; /* by dp row, with zero < 2: its first group */
     ls_grad_slots slots;
+    bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: what is left of this row's groups is one group */
     int nchunks;
     ls_chunk *chunks;
     int nbuckets;
@@ -68,6 +72,9 @@ struct ls_stage {
     unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
     ls_saved shared;
+
+    ls_bad_place *hunt;          /* where what is found goes; NULL: nobody looks */
+    ls_block_numerics *numerics; /* where backward counts; NULL: it does not */
 
     /* memory of the device */
     ls_scratch scratch[LS_STAGE_KINDS];
@@ -78,6 +85,7 @@ struct ls_stage {
     int32_t *ids, *targets;
     double *squares; /* sums of blocks of one parameter */
     size_t squares_elems;
+    float *aside; /* weights before an update of which numbers are counted, a piece of them */
     float *rope_cos, *rope_sin;
 
     /* memory of the host */
@@ -87,9 +95,24 @@ struct ls_stage {
     double *host_squares;
     float *host; /* losses, logits, and pieces of tensors */
     size_t host_elems;
+    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: nobody checks */
+    ls_hash128 *shard_hashes; /* with zero 3, by bucket and dp row */
+    bool remembers;
+    bool audits;                        /* a group of another row is being computed: nothing is reduced */
+    int audit_slot;                     /* with zero < 2: where its gradients go */
+    int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */
 };
 
 static inline bool ls_stage_rounds(const ls_stage *stage) { return stage->setup.layout.zero >= 2; }
+/* Leaves travel between the rows in this type. */
+static inline ls_dtype ls_stage_wire(const ls_stage *stage) { return stage->setup.policy.reduce; }
+static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
+    return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
+}
+/* Products read 16-bit copies of its weights. */
+static inline bool ls_stage_is_16(const ls_stage *stage, const ls_bucket *bucket) {
+    return ls_policy_is_16(&stage->setup.policy) && ls_bucket_is_matrix(bucket);
+}
 static inline int ls_stage_kind_of(const ls_stage *stage, int b) {
     return b == 0 ? 0 : b == stage->model->nblocks - 1 ? 2 : 1;
 }
@@ -101,13 +124,27 @@ ls_status ls_stage_layout(ls_arena *arena, void *stage);
 ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets);
 ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
                                size_t end);
-ls_status ls_stage_add_losses(ls_stage *stage, ls_loss_sum *loss);
+/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. */
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss);
 ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
                                ls_block **block);
 ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer);
 ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
 ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward);
 ls_status ls_stage_drain(ls_stage *stage);
+
+/* stage_run.c: the actions of this stage's list, without the end of the reductions. */
+ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+
+/* stage_hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
+ * hunts. */
+ls_status ls_stage_look(ls_stage *stage, const ls_micro *micro, int number, int block, ls_bad_phase phase,
+                        const float *x, size_t elems);
+/* At the gradients of the block's parameters. */
+ls_status ls_stage_look_at_grads(ls_stage *stage, const ls_micro *micro, int number, int block);
+
+/* stage_check.c: weights that have just been gathered. */
+ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket);
 
 /* stage_buckets.c */
 ls_status ls_stage_make_buckets(ls_stage *stage);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "kernels/optim.h"
 #include "nn/init.h"
+#include "numerics/float16.h"
 #include "parallel/stage_state.h"
 
 /* ---- where elements are ------------------------------------------------------------------------------------------ */
@@ -13,6 +14,7 @@ typedef struct held {
     const ls_param *param;
     ls_param_range range;
     float *memory;
+    uint16_t *memory16; /* where there are only rounded ones */
 } held;
 
 static const ls_param *local_of(const ls_stage *stage, const ls_param *param) {
@@ -29,12 +31,17 @@ static held held_of(const ls_stage *stage, const ls_param *model_param, ls_stage
     case LS_TENSOR_MOMENT1: h.memory = param->moment[1]; break;
     case LS_TENSOR_GRAD: h.memory = param->own_grad; break;
     }
-    bool whole = stage->setup.layout.zero < 3 || param->kind == LS_PARAM_VECTOR || param->kind == LS_PARAM_POSITIONS;
-    if (which == LS_TENSOR_WEIGHT && whole) {
-        h.range = (ls_param_range){0, ls_param_local_elems(param)};
+    bool matrix = param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS;
+    bool is_16 = matrix && ls_policy_is_16(&stage->setup.policy), whole = !matrix || stage->setup.layout.zero < 3;
+    ls_param_range all = {0, ls_param_local_elems(param)};
+    if (which == LS_TENSOR_WEIGHT && is_16 && !param->own_w) { /* nobody updates it here */
+        h.memory16 = whole ? param->w16 : param->own_w16;
+        if (whole) h.range = all;
+    } else if (which == LS_TENSOR_WEIGHT && whole && param->w) {
+        h.range = all;
         h.memory = param->w;
     }
-    if (!h.memory) h.range = (ls_param_range){0, 0};
+    if (!h.memory && !h.memory16) h.range = (ls_param_range){0, 0};
     return h;
 }
 
@@ -69,7 +76,7 @@ bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stag
                            ls_stage_piece *out) {
     local_piece p;
     held h = held_of(stage, param, which);
-    if (!h.memory || !piece_get(h.param, stage->model->S, h.range, i, &p)) return false;
+    if ((!h.memory && !h.memory16) || !piece_get(h.param, stage->model->S, h.range, i, &p)) return false;
     *out = (ls_stage_piece){p.canonical, p.elems};
     return true;
 }
@@ -85,13 +92,40 @@ static void clip_piece(local_piece *p, size_t first, size_t count) {
     p->elems = to > from ? to - from : 0;
 }
 
+static ls_status write_rounded(ls_stage *stage, uint16_t *to, const float *host, size_t elems) {
+    enum { AT_ONCE = 4096 };
+    uint16_t rounded[AT_ONCE];
+    bool bf16 = stage->setup.policy.act == LS_BF16;
+    for (size_t at = 0; at < elems; at += AT_ONCE) {
+        size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
+        for (size_t i = 0; i < n; i++)
+            rounded[i] = bf16 ? ls_bf16_from_f32(host[at + i]) : ls_f16_from_f32(host[at + i]);
+        LS_TRY(ls_device_copy_in(stage->device, to + at, rounded, n * sizeof *rounded));
+    }
+    return LS_OK;
+}
+
+static ls_status read_rounded(ls_stage *stage, float *host, const uint16_t *from, size_t elems) {
+    enum { AT_ONCE = 4096 };
+    uint16_t rounded[AT_ONCE];
+    bool bf16 = stage->setup.policy.act == LS_BF16;
+    for (size_t at = 0; at < elems; at += AT_ONCE) {
+        size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
+        LS_TRY(ls_device_copy_out(stage->device, rounded, from + at, n * sizeof *rounded));
+        for (size_t i = 0; i < n; i++) host[at + i] = bf16 ? ls_bf16_to_f32(rounded[i]) : ls_f16_to_f32(rounded[i]);
+    }
+    return LS_OK;
+}
+
 ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
                          const float *host) {
     held h = held_of(stage, param, which);
     local_piece p;
-    for (int i = 0; h.memory && piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+    for (int i = 0; piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
         if (p.elems > 0) clip_piece(&p, first, count);
-        if (p.elems > 0)
+        if (p.elems > 0 && h.memory16)
+            LS_TRY(write_rounded(stage, h.memory16 + (p.local - h.range.begin), host + (p.canonical - first), p.elems));
+        else if (p.elems > 0)
             LS_TRY(ls_device_copy_in(stage->device, h.memory + (p.local - h.range.begin), host + (p.canonical - first),
                                      p.elems * sizeof(float)));
     }
@@ -102,9 +136,11 @@ ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor 
                         float *host) {
     held h = held_of(stage, param, which);
     local_piece p;
-    for (int i = 0; h.memory && piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+    for (int i = 0; piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
         if (p.elems > 0) clip_piece(&p, first, count);
-        if (p.elems > 0)
+        if (p.elems > 0 && h.memory16)
+            LS_TRY(read_rounded(stage, host + (p.canonical - first), h.memory16 + (p.local - h.range.begin), p.elems));
+        else if (p.elems > 0)
             LS_TRY(ls_device_copy_out(stage->device, host + (p.canonical - first), h.memory + (p.local - h.range.begin),
                                       p.elems * sizeof(float)));
     }
@@ -128,7 +164,22 @@ ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed) {
         for (int k = 0; ls_stage_piece_needed(stage, param, LS_TENSOR_WEIGHT, k, &piece); k++)
             LS_TRY(init_piece(stage, param, seed, piece));
     }
-    return LS_OK;
+    return ls_stage_settle(stage);
+}
+
+/* Rounded copies of own elements; without fp32 beside them that is all there is. */
+static ls_status round_own(ls_stage *stage, const ls_param *param) {
+    const ls_policy *policy = &stage->setup.policy;
+    size_t own = ls_param_range_elems(param->own);
+    if (!param->held || !param->own_w16 || !param->own_w || own == 0) return LS_OK;
+    if (policy->no_master) LS_TRY(stage->nn.ops->round(stage->device, param->own_w, param->own_w, policy->act, own));
+    return stage->nn.ops->convert(stage->device, param->own_w16, policy->act, param->own_w, LS_F32, own);
+}
+
+ls_status ls_stage_settle(ls_stage *stage) {
+    if (!ls_policy_is_16(&stage->setup.policy)) return LS_OK;
+    for (int i = 0; i < ls_model_params(stage->model); i++) LS_TRY(round_own(stage, ls_model_param(stage->model, i)));
+    return stage->setup.train ? ls_stage_publish(stage) : LS_OK;
 }
 
 /* ---- blocks of 1024 elements, slice by slice -----------------------------------------------------------------------
@@ -173,18 +224,63 @@ static ls_status square_param(ls_stage *stage, const ls_param *param, ls_exact_s
     return LS_OK;
 }
 
-ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum) {
-    int count = ls_model_params(stage->model);
-    for (int i = 0; i < count; i++) LS_TRY(square_param(stage, ls_model_param(stage->model, i), sum));
+/* Of a leaf: the token slices of vectors are not joined yet, and the two uses of a tied table are apart. */
+static bool is_measured(const ls_stage *stage, const ls_param *param) {
+    return param->kind != LS_PARAM_VECTOR && !(param->kind == LS_PARAM_TOKENS && stage->model->shape.tied);
+}
+
+ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum) {
+    int S = stage->model->S, slices = ls_param_slices(param, S);
+    size_t first = param->first_row, end = first + param->local_rows, done = 0;
+    if (!is_measured(stage, param) || (!param->split && stage->setup.place.tp > 0)) return LS_OK;
+    for (int i = 0; i < slices; i++) {
+        size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
+        if (row < first || row + rows > end) continue;
+        LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares + done, leaf + (row - first) * param->columns,
+                                          rows * param->columns));
+        done += blocks_of(rows * param->columns);
+    }
+    LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, done * sizeof(double)));
+    ls_exact_sum_add_many(sum, stage->host_squares, done);
     return LS_OK;
 }
 
-/* Hashes of the blocks of `elems` elements. */
-static ls_status hash_range(ls_stage *stage, const float *memory, size_t elems, ls_hash128 *out) {
+ls_status ls_stage_bad_param(ls_stage *stage, int *out) {
+    int count = ls_model_params(stage->model);
+    int64_t *bad = calloc((size_t)count, sizeof *bad);
+    if (!bad) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
+    ls_status status = LS_OK;
+    for (int i = 0; i < count && status == LS_OK; i++) {
+        const ls_param *param = ls_model_param(stage->model, i);
+        size_t own = ls_param_range_elems(param->own), index = own;
+        if (own > 0) status = stage->nn.ops->find_bad(stage->device, param->own_grad, LS_F32, own, &index);
+        bad[i] = index < own;
+    }
+    if (status == LS_OK) status = ls_stage_sum(stage, bad, (size_t)count);
+    *out = -1;
+    for (int i = count - 1; i >= 0; i--)
+        if (bad[i]) *out = i;
+    free(bad);
+    return status;
+}
+
+ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured) {
+    int count = ls_model_params(stage->model);
+    for (int i = 0; i < count; i++) {
+        const ls_param *param = ls_model_param(stage->model, i);
+        LS_TRY(square_param(stage, param, measured && is_measured(stage, param) ? measured : sum));
+    }
+    if (measured) ls_exact_sum_merge(sum, measured);
+    return LS_OK;
+}
+
+/* Hashes of the blocks of elements begin … end−1 of the local rows; of rounded ones as numbers. */
+static ls_status hash_range(ls_stage *stage, const held *h, size_t begin, size_t end, ls_hash128 *out) {
     size_t step = stage->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
-    for (size_t at = 0; at < elems; at += step) {
-        size_t count = elems - at < step ? elems - at : step;
-        LS_TRY(ls_device_copy_out(stage->device, stage->host, memory + at, count * sizeof(float)));
+    for (size_t at = begin; at < end; at += step) {
+        size_t count = end - at < step ? end - at : step, place = at - h->range.begin;
+        LS_TRY(h->memory16 ? read_rounded(stage, stage->host, h->memory16 + place, count)
+                           : ls_device_copy_out(stage->device, stage->host, h->memory + place, count * sizeof(float)));
         for (size_t b = 0; b < count; b += LS_SQUARE_BLOCK)
             *out++ = ls_hash_f32(stage->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
     }
@@ -198,9 +294,7 @@ static ls_status hash_param(ls_stage *stage, const ls_param *param, ls_stage_ten
     held h = held_of(stage, param, which);
     for (int i = 0; i < slices; i++) {
         block_run run = run_of(stage, param, i, *count);
-        if (run.end > run.begin)
-            LS_TRY(hash_range(stage, h.memory + (run.begin - h.range.begin), run.end - run.begin,
-                              hashes + run.first_block));
+        if (run.end > run.begin) LS_TRY(hash_range(stage, &h, run.begin, run.end, hashes + run.first_block));
         *count += slice_blocks(stage, param, i);
     }
     return LS_OK;

@@ -4,6 +4,7 @@
 #include "parallel/traffic.h"
 
 #include "numerics/exact_sum.h"
+#include "parallel/stage_check.h"
 #include "parallel/traffic_parts.h"
 
 /* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares. */
@@ -11,7 +12,8 @@ enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STEP_NUMBERS = LOSS_NUMBERS + STOP_NU
 
 enum { EMBEDDING, TRANSFORMER, HEAD, BLOCK_KINDS };
 
-/* Crossings of the tp row: sums over it, and gathers of all rows, which only sequence parallelism needs. */
+/* Crossings of the tp row: sums over it, and gathers of all rows, which only sequence parallelism needs. Those of the
+ * embedding are of the residual stream itself, so fp32 whatever the policy. */
 typedef struct crossings {
     int joins, gathers;
 } crossings;
@@ -32,12 +34,13 @@ static int kind_of(const ls_model *model, int b) {
     return b == 0 ? EMBEDDING : b == model->nblocks - 1 ? HEAD : TRANSFORMER;
 }
 
-static crossings chunk_crossings(const ls_traffic_job *job, const ls_action *action) {
+static crossings chunk_crossings(const ls_traffic_job *job, const ls_action *action, bool of_embedding) {
     const ls_layout *layout = &job->layout;
     int number = ls_traffic_chunk(job, action->chunk);
     crossings sum = {0, 0};
     for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
         int kind = kind_of(job->task->model, b);
+        if (of_embedding != (kind == EMBEDDING)) continue;
         bool again = kind == TRANSFORMER && action->kind != LS_ACTION_FORWARD;
         sum.joins += of_action[action->kind][kind].joins + (again ? of_recompute[layout->recompute].joins : 0);
         sum.gathers += of_action[action->kind][kind].gathers + (again ? of_recompute[layout->recompute].gathers : 0);
@@ -47,14 +50,28 @@ static crossings chunk_crossings(const ls_traffic_job *job, const ls_action *act
 
 /* ---- tp ---------------------------------------------------------------------------------------------------------- */
 
+/* A sum whose result is rounded: each worker adds some of the rows up, and gives them to the others. */
+static void count_rounded_joins(const ls_traffic_job *job, uint64_t joins, size_t rows, size_t width) {
+    int tp = job->layout.tp, t = job->place.tp;
+    uint64_t C = job->task->model->shape.C;
+    uint64_t own = (ls_slice_begin(rows, tp, t + 1) - ls_slice_begin(rows, tp, t)) * C;
+    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins, joins * (rows * C - own) * sizeof(float));
+    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, joins, joins * (uint64_t)(tp - 1) * own * width);
+}
+
 /* Sequences of all stream crossings go one by one with sequence parallelism, and together without. */
-static void count_crossings(const ls_traffic_job *job, crossings cross, size_t sequences) {
+static void count_crossings(const ls_traffic_job *job, crossings cross, size_t sequences, ls_dtype dtype) {
     const ls_layout *layout = &job->layout;
     int tp = layout->tp, t = job->place.tp;
     size_t T = job->task->T, C = job->task->model->shape.C;
     uint64_t joins = (uint64_t)cross.joins, gathers = (uint64_t)cross.gathers;
+    if (!layout->sequence_parallel && dtype != LS_F32) {
+        count_rounded_joins(job, joins, sequences * T, ls_dtype_bytes(dtype));
+        return;
+    }
     if (!layout->sequence_parallel) {
-        uint64_t bytes = ls_traffic_all_reduce_bytes(joins, joins, sequences * T * C, tp, t, sizeof(float));
+        uint64_t bytes =
+            ls_traffic_all_reduce_bytes(joins, joins * sizeof(float), sequences * T * C, tp, t, sizeof(float));
         ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_REDUCE, joins, bytes);
         return;
     }
@@ -62,7 +79,7 @@ static void count_crossings(const ls_traffic_job *job, crossings cross, size_t s
     ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins * sequences,
                      joins * sequences * (all - own) * sizeof(float));
     ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, gathers * sequences,
-                     gathers * sequences * (uint64_t)(tp - 1) * own * sizeof(float));
+                     gathers * sequences * (uint64_t)(tp - 1) * own * ls_dtype_bytes(dtype));
 }
 
 /* Maximum and target's logit of every row, then the sums of this worker's slices of the vocabulary. */
@@ -96,7 +113,8 @@ static void count_tp(const ls_traffic_job *job) {
         bool head = ls_traffic_chunk(job, action->chunk) == last;
         size_t sequences = micro->end - micro->begin;
         if (sequences == 0) continue;
-        count_crossings(job, chunk_crossings(job, action), sequences);
+        count_crossings(job, chunk_crossings(job, action, true), sequences, LS_F32);
+        count_crossings(job, chunk_crossings(job, action, false), sequences, job->task->policy.act);
         if (head && (action->kind == LS_ACTION_BACKWARD || action->kind == LS_ACTION_BACKWARD_INPUT))
             count_loss(job, sequences);
     }
@@ -111,8 +129,9 @@ static ls_status count_tied(const ls_traffic_job *job) {
     if (!job->task->model->shape.tied || (stage != 0 && stage != job->layout.pp - 1)) return LS_OK;
     LS_TRY(ls_traffic_tied_elems(job, &elems));
     /* The gradient of the last stage's use one way, the new weights the other. */
-    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, 1, elems * sizeof(float));
-    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, 1, elems * sizeof(float));
+    uint64_t weights = elems * ls_dtype_bytes(job->task->policy.act), grads = elems * sizeof(float);
+    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, 1, stage == 0 ? weights : grads);
+    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, 1, stage == 0 ? grads : weights);
     return LS_OK;
 }
 
@@ -139,13 +158,24 @@ static ls_status count_pp(const ls_traffic_job *job) {
 /* ---- all ----------------------------------------------------------------------------------------------------------
  */
 
+static void count_hash(const ls_traffic_job *job, int axis, int members) {
+    ls_traffic_count(job, axis, LS_TRAFFIC_ALL_GATHER, 1, (uint64_t)(members - 1) * sizeof(ls_hash128));
+}
+
 static void count_world(const ls_traffic_job *job) {
     const ls_layout *layout = &job->layout;
     int W = ls_layout_workers(layout);
     int rank = job->place.tp + layout->tp * (job->place.dp + layout->dp * job->place.pp);
     if (W == 1) return;
     ls_traffic_count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
-                     ls_traffic_all_reduce_bytes(1, 1, STEP_NUMBERS, W, rank, sizeof(int64_t)));
+                     ls_traffic_all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS, W, rank, sizeof(int64_t)));
+    if (!job->task->checks_replicas || layout->dp * layout->tp == 1) return;
+    /* One hash of all parameters goes to the other holders, and all agree on what was found. */
+    if (layout->dp > 1) count_hash(job, LS_AXIS_DP, layout->dp);
+    if (layout->tp > 1) count_hash(job, LS_AXIS_TP, layout->tp);
+    size_t words = (size_t)W * LS_CHECK_WORDS;
+    ls_traffic_count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
+                     ls_traffic_all_reduce_bytes(1, sizeof(int64_t), words, W, rank, sizeof(int64_t)));
 }
 
 ls_status ls_traffic_of_step(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place,

@@ -58,18 +58,22 @@ static void gathers_of_blocks(const ls_traffic_job *job, int *gathers) {
 /* ---- buckets ----------------------------------------------------------------------------------------------------- */
 
 typedef struct reductions {
-    uint64_t calls, parts;
+    uint64_t calls;
+    uint64_t part_bytes; /* of an element, over all parts: those that are one group may be 16-bit */
 } reductions;
 
 static reductions reductions_of(const ls_traffic_job *job) {
     const ls_layout *layout = &job->layout;
     ls_tree_node cover[LS_TREE_COVER_MAX];
     int G = job->task->G, d = job->place.dp;
+    uint64_t leaf = ls_dtype_bytes(job->task->policy.reduce);
     if (layout->zero < 2) {
         int parts = ls_tree_cover(G, ls_layout_first_group(layout, d), ls_layout_first_group(layout, d + 1), cover);
-        return (reductions){1, (uint64_t)parts};
+        reductions once = {.calls = 1};
+        for (int i = 0; i < parts; i++) once.part_bytes += cover[i].count == 1 ? leaf : sizeof(float);
+        return once;
     }
-    reductions sum = {0, (uint64_t)layout->share[d]};
+    reductions sum = {0, (uint64_t)layout->share[d] * leaf};
     for (int round = 0, first = 0; first < G; round++) {
         int end = first;
         for (int row = 0; row < layout->dp; row++) end += layout->share[row] > round;
@@ -114,14 +118,15 @@ static ls_status count_bucket(const ls_traffic_job *job, bucket_list *list, redu
     LS_TRY(divide(job, list));
     if (!bucket->sharded) {
         uint64_t bytes =
-            ls_traffic_all_reduce_bytes(times.calls, times.parts, bucket->grad_elems, dp, d, sizeof(float));
+            ls_traffic_all_reduce_bytes(times.calls, times.part_bytes, bucket->grad_elems, dp, d, sizeof(float));
         ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_REDUCE, times.calls, bytes);
     } else {
         uint64_t own = ls_bucket_own_elems(bucket), calls = (uint64_t)gathers;
+        bool matrix = bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
+        size_t width = matrix ? ls_dtype_bytes(job->task->policy.act) : sizeof(float);
         ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_REDUCE_SCATTER, times.calls,
-                         times.parts * (bucket->grad_elems - own) * sizeof(float));
-        ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, calls,
-                         calls * (uint64_t)(dp - 1) * own * sizeof(float));
+                         times.part_bytes * (bucket->grad_elems - own));
+        ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, calls, calls * (uint64_t)(dp - 1) * own * width);
     }
     free(bucket->shard);
     return LS_OK;

@@ -20,11 +20,12 @@ static inline void ls_traffic_count(const ls_traffic_job *job, int axis, ls_traf
     job->out->of[axis][kind].bytes += bytes;
 }
 
-/* Bytes of `calls` all-reduces of `elems` elements on member r of W, which hands over `parts` parts in all of them. */
-static inline uint64_t ls_traffic_all_reduce_bytes(uint64_t calls, uint64_t parts, size_t elems, int W, int r,
+/* Bytes of `calls` all-reduces of `elems` elements on member r of W. In all of them together it hands over parts of
+ * `part_bytes` for an element, and the sums have `width`. */
+static inline uint64_t ls_traffic_all_reduce_bytes(uint64_t calls, uint64_t part_bytes, size_t elems, int W, int r,
                                                    size_t width) {
     uint64_t own = ls_slice_begin(elems, W, r + 1) - ls_slice_begin(elems, W, r);
-    return (parts * (elems - own) + calls * (uint64_t)(W - 1) * own) * width;
+    return part_bytes * (elems - own) + calls * (uint64_t)(W - 1) * own * width;
 }
 
 /* Of chunk c of this stage: its number, and its blocks. */
