@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "model/model.h"
+#include "train/settings.h"
 
 static ls_status check_options(const ls_options *o) {
     if (ls_cli_place_get().size > 1)
@@ -42,7 +43,9 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&out->start.shape);
     LS_TRY_OUT(ls_model_create(&out->start.shape, slices, &out->model));
     ls_layout_task task = {.model = out->model, .B = micro, .T = out->T, .G = 1};
-    ls_stage_setup setup = {.B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
+    ls_policy policy;
+    LS_TRY_OUT(ls_settings_precision(o, &policy));
+    ls_stage_setup setup = {.policy = policy, .B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
     LS_TRY_OUT(ls_stage_create(out->model, out->device, &setup, &out->stage));
     LS_TRY_OUT(ls_weights_load_stage(out->start.weights, out->stage));
     return LS_OK;

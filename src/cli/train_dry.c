@@ -12,11 +12,17 @@
 
 enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
 
-const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",  "gathered parameters",
-                                                     "gradients",   "optimizer state",
-                                                     "activations", "communication",
-                                                     "scratch",     "logits",
-                                                     "tokens",      "tables"};
+const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
+                                                     "16-bit parameters",
+                                                     "gathered parameters",
+                                                     "gradients",
+                                                     "optimizer state",
+                                                     "activations",
+                                                     "communication",
+                                                     "scratch",
+                                                     "logits",
+                                                     "tokens",
+                                                     "tables"};
 
 /* ---- finding out ------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +67,8 @@ static ls_status find_out(ls_dry_run *dry) {
     dry->micros = calloc((size_t)dry->layout.dp, sizeof *dry->micros);
     if (!dry->worker || !dry->micros) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", dry->workers);
     LS_TRY(ls_model_create(&s->shape, s->slices, &model));
-    ls_layout_task task = {.model = model, .B = s->B, .T = s->T, .G = s->groups};
+    ls_layout_task task = {.model = model, .B = s->B, .T = s->T, .G = s->groups, .policy = s->policy};
+    task.checks_replicas = s->checks_replicas;
     for (int r = 0; r < dry->workers; r++) LS_TRY_OUT(measure(dry, &task, r));
     LS_TRY_OUT(count_micros(dry));
     LS_TRY_OUT(ls_predict_schedule(&task, &dry->layout, dry->row, &dry->schedule, &dry->simulation));
@@ -202,12 +209,33 @@ static void print_schedule(const ls_dry_run *dry) {
     for (int s = 0; s < layout->pp; s++) print_stage(dry, s);
 }
 
+/* "bf16; products by chain" and, where types are mixed, who is what. */
+static void print_types(const ls_settings *s) {
+    const ls_loss_scale_settings *scale = &s->loss_scale;
+    ls_dry_types types = ls_dry_types_of(&s->policy);
+    printf("types    %s", types.precision);
+    if (s->policy.act == LS_BF16)
+        printf("; products by %s, %s", types.unit,
+               s->policy.unit == LS_UNIT_CHAIN ? "with the same bits on every CPU" : "with bits of its own");
+    if (s->policy.act == LS_F16 && scale->constant) printf("; loss scale 2^%d", scale->initial);
+    if (s->policy.act == LS_F16 && !scale->constant)
+        printf("; loss scale from 2^%d on, doubled after %lld good steps, halved by overflows, at least 2^%d",
+               scale->initial, (long long)scale->window, scale->floor);
+    putchar('\n');
+    if (types.count == 1) return;
+    printf("\n%-22s %-5s  why\n", "numbers", "type");
+    for (int i = 0; i < types.count; i++)
+        printf("%-22s %-5s  %s\n", types.row[i].what, types.row[i].type, types.row[i].why);
+}
+
 static void print_text(const ls_dry_run *dry) {
     const ls_settings *s = dry->settings;
     char text[TEXT_MAX];
     ls_layout_text(&dry->layout, text, sizeof text);
     printf("layout   %s\n", text);
-    printf("batch    %zu sequences of %zu tokens, %d groups, %d slices\n\n", s->B, s->T, s->groups, s->slices);
+    printf("batch    %zu sequences of %zu tokens, %d groups, %d slices\n", s->B, s->T, s->groups, s->slices);
+    print_types(s);
+    putchar('\n');
     print_memory(dry);
     print_traffic(dry);
     print_schedule(dry);

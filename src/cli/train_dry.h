@@ -7,7 +7,7 @@
 #include "parallel/predict.h"
 #include "parallel/traffic.h"
 
-enum { LS_DRY_KINDS = 10 };
+enum { LS_DRY_KINDS = 11, LS_DRY_TYPES_MAX = 10 };
 
 typedef struct ls_dry_worker {
     ls_place_in_layout place;
@@ -30,6 +30,19 @@ typedef struct ls_dry_run {
 } ls_dry_run;
 
 extern const char *const ls_dry_kind_names[LS_DRY_KINDS];
+
+/* What is kept in which type. The texts are constants. */
+typedef struct ls_dry_type {
+    const char *what, *type, *why;
+} ls_dry_type;
+
+typedef struct ls_dry_types {
+    const char *precision, *unit;
+    int count;
+    ls_dry_type row[LS_DRY_TYPES_MAX];
+} ls_dry_types;
+
+ls_dry_types ls_dry_types_of(const ls_policy *policy);
 
 /* Share of the stages' time, all together, in which they wait. */
 double ls_dry_bubble(const ls_dry_run *dry);

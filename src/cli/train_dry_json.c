@@ -52,11 +52,21 @@ static json_t *json_schedule(const ls_dry_run *dry) {
                      micros, "row", dry->row, "stages", stages, "bubble", ls_dry_bubble(dry));
 }
 
+static json_t *json_types(const ls_settings *s) {
+    ls_dry_types types = ls_dry_types_of(&s->policy);
+    json_t *rows = json_array();
+    for (int i = 0; i < types.count; i++)
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "what", types.row[i].what, "type", types.row[i].type,
+                                              "why", types.row[i].why));
+    return json_pack("{s:s, s:s, s:o}", "precision", types.precision, "matrix_unit", types.unit, "kept", rows);
+}
+
 ls_status ls_dry_print_json(const ls_dry_run *dry) {
     json_t *workers = json_array();
     for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout), "workers",
-                               workers, "bytes", json_bytes(dry->arena), "outside_bytes", json_bytes(dry->outside),
-                               "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout), "types",
+                  json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena), "outside_bytes",
+                  json_bytes(dry->outside), "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
     return ls_cli_print_json(object);
 }

@@ -23,7 +23,8 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
     printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
            (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",
-           (double)ls_arena_kind_bytes(arena, "parameters") / 0x1p20,
+           (double)(ls_arena_kind_bytes(arena, "parameters") + ls_arena_kind_bytes(arena, "16-bit parameters")) /
+               0x1p20,
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);

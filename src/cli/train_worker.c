@@ -143,6 +143,7 @@ static ls_status work(ls_train_session *s, ls_world *world) {
     LS_TRY(ls_fault_read(ls_world_rank(world)));
     if (s->launched) LS_TRY(ls_start_open_together(world, ls_train_model_name(s->opts), &s->start));
     LS_TRY(open_data(s, world));
+    if (s->launched) LS_TRY(ls_begin_agree(world, s->identity));
     LS_TRY(create_trainer(s, world));
     LS_TRY(open_run(s, world));
     LS_TRY(find_trace(s, room, &trace));

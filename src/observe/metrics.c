@@ -136,6 +136,31 @@ void ls_metrics_add_text(ls_metrics *m, const char *key, const char *text) {
     put_quoted(m, text);
 }
 
+void ls_metrics_add_i64_list(ls_metrics *m, const char *key, const int *values, int count) {
+    if (!m) return;
+    char text[NUMBER_MAX];
+    put_key(m, key, "");
+    for (int i = 0; i < count; i++) {
+        snprintf(text, sizeof text, "%s%d", i ? "," : "[", values[i]);
+        put_text(m, text);
+    }
+    put_text(m, count ? "]" : "[]");
+}
+
+void ls_metrics_add_flags(ls_metrics *m, const char *key, const bool *flags, int count) {
+    if (!m) return;
+    char text[NUMBER_MAX];
+    const char *before = "[";
+    put_key(m, key, "");
+    for (int i = 0; i < count; i++) {
+        if (!flags[i]) continue;
+        snprintf(text, sizeof text, "%s%d", before, i);
+        put_text(m, text);
+        before = ",";
+    }
+    put_text(m, *before == '[' ? "[]" : "]");
+}
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 ls_status ls_metrics_open(const char *path, ls_metrics **out) {

@@ -48,6 +48,41 @@ out:
     return status;
 }
 
+/* ---- one experiment ---------------------------------------------------------------------------------------------- */
+
+static ls_status compare(int rank, const ls_identity *mine, const char *text, size_t bytes) {
+    ls_identity *first = NULL;
+    ls_identity_change change;
+    LS_TRY(ls_identity_from_text("worker 0", text, bytes, &first));
+    size_t count = ls_identity_diff(mine, first, &change, 1);
+    ls_identity_destroy(first);
+    if (count == 0) return LS_OK;
+    return ls_fail(
+        LS_ERR_INPUT,
+        "workers were started for different experiments: %s is %.100s for worker %d and %.100s for worker 0; "
+        "start all of them with the same options and data, on machines with the same --matrix-unit",
+        change.name, change.here, rank, change.there);
+}
+
+ls_status ls_begin_agree(ls_world *world, const ls_identity *identity) {
+    enum { TEXT_MAX = 64 * 1024 };
+    ls_status status = LS_OK;
+    char *own = NULL, *told = calloc(1, TEXT_MAX);
+    size_t bytes = 0;
+    if (!told) status = ls_fail(LS_ERR_RESOURCE, "out of memory for an identity");
+    if (status == LS_OK) status = ls_identity_to_text(identity, &own, &bytes);
+    if (status == LS_OK && bytes >= TEXT_MAX)
+        status = ls_fail(LS_ERR_INPUT, "an identity of %zu bytes is too long", bytes);
+    if (status == LS_OK) memcpy(told, own, bytes);
+    LS_TRY_OUT(ls_together(world, status));
+    LS_TRY_OUT(ls_together_tell(world, told, TEXT_MAX));
+    status = ls_together(world, compare(ls_world_rank(world), identity, told, strlen(told)));
+out:
+    free(own);
+    free(told);
+    return status;
+}
+
 /* ---- seed and weights -------------------------------------------------------------------------------------------- */
 
 ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trainer->stage, trainer->settings.seed); }
@@ -55,6 +90,7 @@ ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trai
 ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity) {
     char hash[33];
     LS_TRY(ls_together(trainer->world, ls_weights_load_stage(weights, trainer->stage)));
+    LS_TRY(ls_stage_settle(trainer->stage));
     LS_TRY(ls_stage_hash(trainer->stage, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }
@@ -150,6 +186,7 @@ ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir
     if (*anew) return resume_anew(trainer, dir, weights, identity);
     /* All workers find the same things wrong. Newer checkpoints go aside when none has found any. */
     LS_TRY(ls_together(world, load_own(trainer, d.folder, identity)));
+    LS_TRY(ls_stage_settle(trainer->stage));
     return ls_together(world, trainer->rank == 0 ? ls_store_rewind(store, d.step) : LS_OK);
 }
 
@@ -177,7 +214,7 @@ static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identit
     int64_t samples = 0;
     LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     LS_TRY_OUT(ls_saved_identity(checkpoint, parent));
-    LS_TRY_OUT(ls_load(trainer, checkpoint));
+    LS_TRY_OUT(ls_load_fork(trainer, checkpoint));
     if (trainer->step >= trainer->settings.steps) {
         status =
             ls_fail(LS_ERR_INPUT, "%s has %lld steps already, and --steps, which counts them, is %lld: ask for more",
@@ -195,6 +232,7 @@ ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *i
     char hash[33];
     *parent = NULL;
     LS_TRY(ls_together(trainer->world, load_parent(trainer, ls_weights_path(weights), identity, parent)));
+    LS_TRY(ls_stage_settle(trainer->stage));
     LS_TRY(ls_stage_hash(trainer->stage, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }

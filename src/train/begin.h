@@ -20,6 +20,9 @@
  * others what to open. `model` is worker 0's. *weights is the caller's to close on every worker. */
 ls_status ls_begin_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights);
 
+/* Whether all workers were started for the same experiment: options, data, and the matrix unit of their CPUs. */
+ls_status ls_begin_agree(ls_world *world, const ls_identity *identity);
+
 /* Each fills the trainer's weights, and adds its fields to the identity. */
 ls_status ls_begin_seed(ls_trainer *trainer);
 ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity);

@@ -30,13 +30,42 @@ ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out) {
     return status;
 }
 
-static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint) {
+/* Whether there is a list of so many numbers. */
+static bool get_words(const json_t *state, const char *name, int64_t *words, size_t count) {
+    const json_t *list = json_object_get(state, name);
+    if (json_array_size(list) != count) return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *word = json_array_get(list, i);
+        if (!json_is_integer(word)) return false;
+        words[i] = json_integer_value(word);
+    }
+    return true;
+}
+
+/* A run without guards may go on with them, and they begin anew. A loss scale is part of what goes on; that of a fork
+ * begins anew where its settings do not allow it. */
+static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *path, bool is_fork) {
+    int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
+    if (get_words(state, "noise", noise, LS_NOISE_WORDS)) LS_TRY(ls_noise_restore(&t->guard.noise, noise));
+    if (t->guard.outlier && get_words(state, "outliers", outlier, LS_OUTLIER_WORDS))
+        LS_TRY(ls_outlier_restore(t->guard.outlier, outlier));
+    if (t->settings.policy.act != LS_F16) return LS_OK;
+    if (get_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) {
+        ls_status status = ls_loss_scale_restore(&t->scale, &t->settings.loss_scale, scale);
+        return is_fork ? LS_OK : status;
+    }
+    if (!json_object_get(state, "loss_scale")) return LS_OK; /* a fork from another precision */
+    return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
+}
+
+static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     json_t *state = NULL;
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
     ls_status status = ls_json_get_i64(state, "step", &t->step);
     if (status == LS_OK) status = ls_json_get_i64(state, "updates", &t->updates);
     const char *loss = json_string_value(json_object_get(state, "loss_hex"));
     if (loss) t->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
+    if (status == LS_OK) status = load_numbers(t, state, ls_checkpoint_path(checkpoint), is_fork);
     json_decref(state);
     if (status == LS_OK && (t->step < 0 || t->updates < 0 || t->updates > t->step))
         status =
@@ -65,12 +94,15 @@ ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint) {
     return load_file(stage, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
 }
 
-ls_status ls_load(ls_trainer *t, const ls_checkpoint *checkpoint) {
+static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
         return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; begin from its weights with --model",
                        ls_checkpoint_path(checkpoint));
     LS_TRY(ls_load_weights(t->stage, checkpoint));
     if (moments > 0) LS_TRY(load_file(t->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
-    return load_state(t, checkpoint);
+    return load_state(t, checkpoint, is_fork);
 }
+
+ls_status ls_load(ls_trainer *t, const ls_checkpoint *checkpoint) { return load(t, checkpoint, false); }
+ls_status ls_load_fork(ls_trainer *t, const ls_checkpoint *checkpoint) { return load(t, checkpoint, true); }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "numerics/elementary.h"
+#include "train/record.h"
 #include "train/stop.h"
 
 enum { NOTE_MAX = 256 };
@@ -99,18 +100,11 @@ static ls_status save(run *r) {
 }
 
 static ls_status record(run *r, const ls_step_result *result, double seconds) {
-    ls_metrics *m = r->loop->metrics;
     double tokens = (double)(r->settings->B * r->settings->T);
     double mfu = r->loop->peak_flops_s > 0 ? r->flops / seconds / r->loop->peak_flops_s : 0;
-    ls_metrics_begin(m);
-    ls_metrics_add_i64(m, "step", r->trainer->step);
-    ls_metrics_add_hex(m, "loss", result->loss);
-    ls_metrics_add_f64(m, "norm", result->norm);
-    ls_metrics_add_f64(m, "lr", result->lr);
-    ls_metrics_add_f64(m, "ms", seconds * 1e3);
-    ls_metrics_add_f64(m, "tokens_per_s", tokens / seconds);
-    if (mfu > 0) ls_metrics_add_f64(m, "mfu", mfu);
-    LS_TRY(ls_metrics_end(m));
+    ls_step_cost cost = {.seconds = seconds, .tokens = tokens, .mfu = mfu};
+    LS_TRY(ls_record_step(r->loop->metrics, r->trainer, result, &cost));
+    if (ls_record_has_numerics(r->trainer, result)) LS_TRY(ls_record_numerics(r->loop->metrics, r->trainer));
     ls_progress_step line = {.step = r->trainer->step,
                              .steps = r->settings->steps,
                              .loss = result->loss,
@@ -122,18 +116,21 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
     return ls_progress_step_done(&r->progress, &line);
 }
 
+static ls_status take_event(void *ctx, const ls_train_event *event) {
+    run *r = ctx;
+    char note[2 * NOTE_MAX];
+    if (!r->speaks) return LS_OK;
+    LS_TRY(ls_event_record(event, r->loop->metrics));
+    ls_event_text(event, note, sizeof note);
+    return ls_progress_note(&r->progress, note);
+}
+
 static ls_status step(run *r) {
     ls_step_result result;
     double start = ls_clock_seconds();
     LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal(), &result));
     r->stop = result.stop;
-    if (r->speaks) LS_TRY(record(r, &result, ls_clock_seconds() - start));
-    if (!result.finite)
-        return ls_fail(LS_ERR_FAILED,
-                       "step %lld: loss or gradient is not finite (loss %g, norm %g), the weights were left as they "
-                       "were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
-                       (long long)r->trainer->step, result.loss, result.norm);
-    return LS_OK;
+    return r->speaks ? record(r, &result, ls_clock_seconds() - start) : LS_OK;
 }
 
 static ls_status after_step(run *r) {
@@ -151,6 +148,7 @@ ls_status ls_loop_run(ls_loop *loop) {
     ls_trainer *t = loop->trainer;
     run r = {.loop = loop, .trainer = t, .settings = &t->settings, .saved_step = t->step > 0 ? t->step : -1};
     r.speaks = t->rank == 0;
+    t->events = (ls_event_sink){.take = take_event, .ctx = &r};
     r.flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
     ls_progress_init(&r.progress, loop->out);
     LS_TRY(ls_stop_install());
@@ -168,6 +166,7 @@ out:
         if (ls_progress_end(&r.progress) != LS_OK) clearerr(loop->out);
         ls_fail(status, "%s", message);
     }
+    t->events = (ls_event_sink){.take = NULL};
     ls_stop_restore();
     return status;
 }

@@ -106,6 +106,7 @@ static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
     LS_TRY(copy_all(t->stage, LS_TENSOR_WEIGHT, g->flat, READ));
     for (int i = 0; i < g->count; i++) {
         LS_TRY(copy_all(g->stage[i], LS_TENSOR_WEIGHT, g->flat, WRITE));
+        LS_TRY(ls_stage_settle(g->stage[i]));
         LS_TRY(ls_stage_step(g->stage[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed, loss));
         LS_TRY(copy_all(g->stage[i], LS_TENSOR_GRAD, g->grad[i], READ));
     }

@@ -107,6 +107,24 @@ static ls_status put_tokenizer(ls_store_save *save, const ls_tokenizer *tokenize
     return LS_OK;
 }
 
+static bool put_words(json_t *state, const char *name, const int64_t *words, size_t count) {
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (size_t i = 0; i < count && whole; i++) whole = json_array_append_new(list, json_integer(words[i])) == 0;
+    return json_object_set_new(state, name, list) == 0 && whole;
+}
+
+/* What decides about later steps: the loss scale, and what guards remember. */
+static bool put_numbers(json_t *state, const ls_trainer *t) {
+    int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
+    ls_loss_scale_save(&t->scale, scale);
+    ls_noise_save(&t->guard.noise, noise);
+    if (t->guard.outlier) ls_outlier_save(t->guard.outlier, outlier);
+    return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
+           (t->settings.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
+           (!t->guard.outlier || put_words(state, "outliers", outlier, LS_OUTLIER_WORDS));
+}
+
 static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char *hash, const ls_identity *identity,
                            const char *tokenizer) {
     char loss[LOSS_TEXT_MAX];
@@ -117,7 +135,8 @@ static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char 
                               (json_int_t)t->step, "updates", (json_int_t)t->updates, "samples",
                               (json_int_t)ls_trainer_samples(t), "loss_hex", loss, "weights_xxh128", hash, "tokenizer",
                               tokenizer, "shape", ls_shape_to_json(&t->settings.shape), "identity", fields);
-    char *text = state ? json_dumps(state, JSON_INDENT(2)) : NULL;
+    bool whole = state && put_numbers(state, t);
+    char *text = whole ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the state of the run");
     ls_status status = ls_store_put_bytes(save, LS_CHECKPOINT_STATE, text, strlen(text));

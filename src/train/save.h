@@ -33,6 +33,8 @@ ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether
  * it is sound was looked at by one of them before, and the identity was compared. */
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
+/* The same for a run with other settings: a loss scale that they do not allow begins anew. */
+ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The weights alone, into any stage of the same shape. */
 ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint);
 

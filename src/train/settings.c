@@ -56,6 +56,88 @@ static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
         s->B, s->T);
 }
 
+/* ---- precision --------------------------------------------------------------------------------------------------- */
+
+static ls_dtype dtype_of(const char *name) {
+    return strcmp(name, "bf16") == 0 ? LS_BF16 : strcmp(name, "fp16") == 0 ? LS_F16 : LS_F32;
+}
+
+/* The fastest last. */
+static ls_unit best_unit(void) {
+    ls_unit best = LS_UNIT_CHAIN;
+    for (int u = LS_UNIT_CHAIN; u < LS_UNITS; u++)
+        if (ls_unit_is_here((ls_unit)u)) best = (ls_unit)u;
+    return best;
+}
+
+ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
+    *out = (ls_policy){.act = dtype_of(o->precision)};
+    if (strcmp(o->matrix_unit, "auto") == 0)
+        out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
+    else
+        LS_TRY(ls_unit_parse(o->matrix_unit, &out->unit));
+    if (out->unit != LS_UNIT_CHAIN && out->act != LS_BF16)
+        return ls_options_fail(o, LS_OPT_matrix_unit, "hardware units multiply bf16: use --precision bf16, or chain");
+    return ls_unit_check(out->unit);
+}
+
+/* Files have every option, those of other runs too. */
+static ls_status check_no_scale(const ls_options *o) {
+    static const ls_option_id options[] = {LS_OPT_loss_scale, LS_OPT_loss_scale_initial, LS_OPT_loss_scale_window,
+                                           LS_OPT_loss_scale_hysteresis, LS_OPT_loss_scale_min};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        ls_option_origin origin = o->source[options[i]].origin;
+        if (origin == LS_ORIGIN_FLAG || origin == LS_ORIGIN_ENV)
+            return ls_options_fail(o, options[i], "only fp16 gradients vanish: use --precision fp16, or leave it out");
+    }
+    return LS_OK;
+}
+
+static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
+    ls_loss_scale_settings *scale = &s->loss_scale;
+    *scale = (ls_loss_scale_settings){.constant = true, .hysteresis = 1};
+    if (s->policy.act != LS_F16) return check_no_scale(o);
+    scale->hysteresis = (int)o->loss_scale_hysteresis;
+    if (strcmp(o->loss_scale, "dynamic") != 0) {
+        if (ls_loss_scale_parse(o->loss_scale, &scale->initial) == LS_OK) return LS_OK;
+        return ls_options_fail(o, LS_OPT_loss_scale, "must be dynamic, or a power of two from 2^-14 to 2^24");
+    }
+    scale->constant = false;
+    scale->window = o->loss_scale_window;
+    scale->ceiling = LS_LOSS_SCALE_EXPONENT_MAX;
+    if (ls_loss_scale_exponent(o->loss_scale_initial, &scale->initial) != LS_OK)
+        return ls_options_fail(o, LS_OPT_loss_scale_initial, "must be a power of two");
+    if (ls_loss_scale_exponent(o->loss_scale_min, &scale->floor) != LS_OK)
+        return ls_options_fail(o, LS_OPT_loss_scale_min, "must be a power of two");
+    if (scale->floor > scale->initial)
+        return ls_options_fail(o, LS_OPT_loss_scale_initial, "is below --loss-scale-min: begin at or above the floor");
+    return ls_loss_scale_check(scale);
+}
+
+static void resolve_guards(const ls_options *o, ls_settings *s) {
+    const char *action = o->on_outlier;
+    s->on_outlier = strcmp(action, "warn") == 0         ? LS_OUTLIER_WARN
+                    : strcmp(action, "skip-group") == 0 ? LS_OUTLIER_SKIP
+                    : strcmp(action, "stop") == 0       ? LS_OUTLIER_STOP
+                                                        : LS_OUTLIER_OFF;
+    s->outlier_threshold = o->outlier_threshold;
+    s->numerics = o->numerics;
+    s->audit = o->audit;
+    s->checks_state = strcmp(o->check, "state") == 0;
+    s->checks_replicas = s->checks_state || strcmp(o->check, "replicas") == 0;
+}
+
+static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
+    LS_TRY(ls_settings_precision(o, &s->policy));
+    s->policy.reduce = dtype_of(o->reduce_dtype);
+    s->policy.accumulate = dtype_of(o->accumulate_dtype);
+    s->policy.no_master = !o->master_weights;
+    if (s->policy.no_master && !ls_policy_is_16(&s->policy))
+        return ls_options_fail(o, LS_OPT_master_weights, "with --precision fp32 there are no other weights");
+    resolve_guards(o, s);
+    return resolve_scale(o, s);
+}
+
 static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     bool adamw = strcmp(o->optimizer, "adamw") == 0;
     s->optimizer = (ls_optimizer){
@@ -92,6 +174,7 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
                          .keep = (int)o->keep};
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
+    LS_TRY(resolve_policy(o, out));
     return resolve_optimizer(o, out);
 }
 
@@ -139,6 +222,37 @@ static ls_status add_optimizer(const ls_settings *s, ls_identity *id) {
     return ls_identity_add_f64(id, "clip", s->clip, F);
 }
 
+static const char *dtype_name(ls_dtype dtype) { return dtype == LS_F32 ? "fp32" : dtype == LS_BF16 ? "bf16" : "fp16"; }
+
+static ls_status add_scale(const ls_loss_scale_settings *scale, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    LS_TRY(ls_identity_add_text(id, "loss-scale", scale->constant ? "constant" : "dynamic", F));
+    LS_TRY(ls_identity_add_i64(id, "loss-scale-initial", scale->initial, F));
+    LS_TRY(ls_identity_add_i64(id, "loss-scale-hysteresis", scale->hysteresis, F));
+    if (scale->constant) return LS_OK;
+    LS_TRY(ls_identity_add_i64(id, "loss-scale-window", scale->window, F));
+    return ls_identity_add_i64(id, "loss-scale-min", scale->floor, F);
+}
+
+/* What is as in fp32 adds no field, so that runs from before there was a choice go on. */
+static ls_status add_policy(const ls_settings *s, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    const ls_policy *p = &s->policy;
+    if (p->act != LS_F32) LS_TRY(ls_identity_add_text(id, "precision", dtype_name(p->act), F));
+    if (p->act == LS_BF16) LS_TRY(ls_identity_add_text(id, "matrix-unit", ls_unit_name(p->unit), F));
+    if (p->reduce != LS_F32) LS_TRY(ls_identity_add_text(id, "reduce-dtype", dtype_name(p->reduce), F));
+    if (p->accumulate != LS_F32) LS_TRY(ls_identity_add_text(id, "accumulate-dtype", dtype_name(p->accumulate), F));
+    if (p->no_master) LS_TRY(ls_identity_add_text(id, "master-weights", "no", F));
+    return p->act == LS_F16 ? add_scale(&s->loss_scale, id) : LS_OK;
+}
+
+/* Of guards, what changes a run: the others only tell. */
+static ls_status add_guards(const ls_settings *s, ls_identity *id) {
+    if (s->on_outlier != LS_OUTLIER_SKIP) return LS_OK;
+    LS_TRY(ls_identity_add_text(id, "on-outlier", "skip-group", LS_IDENTITY_FIXED));
+    return ls_identity_add_f64(id, "outlier-threshold", s->outlier_threshold, LS_IDENTITY_FIXED);
+}
+
 static ls_status add_schedule(const ls_settings *s, ls_identity *id) {
     const ls_identity_rule F = LS_IDENTITY_FIXED;
     ls_identity_rule steps = ls_lr_depends_on_total(s->lr.kind) ? F : LS_IDENTITY_FREE;
@@ -162,5 +276,7 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
     if (s->dropout > 0) LS_TRY(ls_identity_add_i64(id, "dropout-rule", DROPOUT_RULE, F));
     LS_TRY(add_optimizer(s, id));
+    LS_TRY(add_policy(s, id));
+    LS_TRY(add_guards(s, id));
     return add_schedule(s, id);
 }

@@ -7,8 +7,11 @@
 
 #include "config/options.h"
 #include "nn/shape.h"
+#include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "train/identity.h"
+
+typedef enum ls_outlier_action { LS_OUTLIER_OFF, LS_OUTLIER_WARN, LS_OUTLIER_SKIP, LS_OUTLIER_STOP } ls_outlier_action;
 
 typedef struct ls_settings {
     /* identity */
@@ -20,16 +23,30 @@ typedef struct ls_settings {
     ls_lr_schedule lr;
     ls_optimizer optimizer;
     double clip, dropout;
+    ls_policy policy;
+    ls_loss_scale_settings loss_scale; /* of fp16; otherwise constant and 1 */
+    ls_outlier_action on_outlier;
+    double outlier_threshold;
     double val_fraction; /* of the data, held out at its end where there is no validation data of its own */
     /* layout and what is done beside */
     size_t micro; /* 0: as memory allows */
-    int64_t eval_every, eval_batches, sample_every, save_every;
+    int64_t eval_every, eval_batches, sample_every, save_every, numerics;
+    bool checks_replicas, checks_state;
+    double audit; /* share of the groups */
     int sample_tokens;
     int keep;
 } ls_settings;
 
 /* `shape` is that of --model. Errors name the option. */
 ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, ls_settings *out);
+
+/* Norms of single groups are wanted. */
+static inline bool ls_settings_watch_groups(const ls_settings *s) {
+    return s->numerics > 0 || s->on_outlier != LS_OUTLIER_OFF || s->audit > 0;
+}
+
+/* --precision and --matrix-unit; the unit is one that this CPU has. */
+ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
 
 /* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer. */
 ls_status ls_settings_identity(const ls_settings *settings, ls_identity *identity);

@@ -3,11 +3,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/events.h"
+#include "base/fault.h"
 #include "base/memory.h"
 #include "comm/world.h"
 #include "model/model.h"
@@ -48,9 +47,12 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     for (size_t i = begin; i < end; i++) {
         uint64_t sample = ls_trainer_samples(t) + i;
         LS_TRY(read_window(t, t->corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
+        ls_fault_at(LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
     }
     return LS_OK;
 }
+
+ls_stage_feed ls_trainer_feed(ls_trainer *t) { return (ls_stage_feed){read_batch, t}; }
 
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
@@ -66,6 +68,11 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
 
 static ls_stage_setup setup_of(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_stage_setup){.train = true,
+                            .leaves = ls_settings_watch_groups(s),
+                            .numerics = s->numerics > 0,
+                            .checks_state = s->checks_state,
+                            .audits = s->audit > 0,
+                            .policy = s->policy,
                             .B = s->B,
                             .T = s->T,
                             .G = s->groups,
@@ -154,8 +161,11 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->corpus = corpus;
     t->val_corpus = val_corpus;
     t->last_loss = (double)NAN;
+    t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
     LS_TRY_OUT(make_stage(t));
+    LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
+    LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     t->window = malloc((settings->T + 1) * sizeof *t->window);
     if (!t->window) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", settings->T);
@@ -171,6 +181,7 @@ out:
 
 void ls_trainer_destroy(ls_trainer *t) {
     if (!t) return;
+    ls_guard_close(&t->guard);
     ls_stage_destroy(t->stage);
     ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);
@@ -182,76 +193,6 @@ void ls_trainer_destroy(ls_trainer *t) {
 
 uint64_t ls_trainer_samples(const ls_trainer *t) {
     return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
-}
-
-/* Everything that the workers must know of each other after backward, in one exact sum. */
-typedef struct totals {
-    ls_loss_sum loss;
-    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal */
-    int64_t squares[LS_EXACT_WORDS];
-} totals;
-
-_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
-
-static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
-    ls_exact_sum_settle(squares);
-    memcpy(sum->squares, squares->words, sizeof sum->squares);
-    LS_TRY(ls_stage_sum(t->stage, (int64_t *)sum, sizeof *sum / sizeof(int64_t)));
-    memcpy(squares->words, sum->squares, sizeof sum->squares);
-    return LS_OK;
-}
-
-ls_stage_feed ls_trainer_feed(ls_trainer *t) { return (ls_stage_feed){read_batch, t}; }
-
-static int64_t tokens_of(const ls_trainer *t) { return (int64_t)(t->settings.B * t->settings.T); }
-
-float ls_trainer_backward_start(const ls_trainer *t) { return ls_clip_backward_start(tokens_of(t), 0); }
-
-ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
-    const ls_settings *s = &t->settings;
-    totals sum = {.loss = *loss, .stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
-    ls_exact_sum squares = {0};
-    LS_TRY(ls_stage_square_norm(t->stage, &squares));
-    LS_TRY(add_up(t, &squares, &sum));
-    double value = ls_exact_sum_value(&squares);
-    t->clip = ls_clip_factor(value, ls_exact_sum_non_finite(&squares), ls_clip_token_scale(tokens_of(t), 0), s->clip);
-    *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
-                               .norm = t->clip.norm,
-                               .lr = ls_lr_at(&s->lr, t->step),
-                               .finite = t->clip.finite && sum.loss.bad == 0,
-                               .stop = sum.stop[0] > 0   ? SIGINT
-                                       : sum.stop[1] > 0 ? SIGTERM
-                                                         : 0};
-    return LS_OK;
-}
-
-ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
-    ls_stage_feed feed = ls_trainer_feed(t);
-    ls_loss_sum loss = {0};
-    LS_TRY(ls_stage_step(t->stage, (uint64_t)t->step, ls_trainer_backward_start(t), &feed, &loss));
-    return ls_trainer_judge(t, stop, &loss, result);
-}
-
-ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
-    const ls_settings *s = &t->settings;
-    if (result->finite) {
-        ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
-        ls_span span = ls_span_begin("stage", "optimizer");
-        LS_TRY(ls_optimizer_step(&s->optimizer, t->device, t->model, &t->powers, result->lr, t->clip.factor));
-        ls_span_end(span, 0);
-        LS_TRY(ls_stage_publish(t->stage));
-    }
-    t->last_loss = result->loss;
-    t->step++;
-    return LS_OK;
-}
-
-ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
-    ls_span span = ls_span_begin("train", "step");
-    LS_TRY(ls_trainer_gradients(t, stop, result));
-    LS_TRY(ls_trainer_update(t, result));
-    ls_span_end(span, t->step);
-    return LS_OK;
 }
 
 ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss) {

@@ -10,6 +10,8 @@
 #include "data/sampler.h"
 #include "optim/clip.h"
 #include "parallel/stage.h"
+#include "train/event.h"
+#include "train/guard.h"
 #include "train/settings.h"
 
 typedef struct ls_trainer {
@@ -31,16 +33,22 @@ typedef struct ls_trainer {
     int64_t updates;       /* of the optimizer */
     double last_loss;      /* of the last step; NaN before the first */
     ls_adamw_powers powers;
-    ls_clip clip;    /* of the last gradients */
-    int32_t *window; /* of one sequence, host */
+    ls_clip clip; /* of the last gradients */
+    ls_loss_scale scale;
+    ls_guard guard;
+    ls_event_sink events; /* what happens to the numbers is told to; may be empty */
+    int32_t *window;      /* of one sequence, host */
 } ls_trainer;
 
 typedef struct ls_step_result {
     double loss; /* mean over the tokens of the batch, before the update */
     double norm; /* of the gradient, before clipping */
     double lr;
-    bool finite;
-    int stop; /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
+    bool finite;  /* and so the update is made */
+    bool skipped; /* it was not, because fp16 overflowed: the run goes on */
+    int scale;    /* exponent of the loss scale */
+    int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
+    int dropped;  /* groups that were left out: those of guard.absent */
 } ls_step_result;
 
 /* Where a trainer runs. */
@@ -57,18 +65,19 @@ void ls_trainer_destroy(ls_trainer *trainer);
 
 /* Samples taken so far: the position in the data. */
 uint64_t ls_trainer_samples(const ls_trainer *trainer);
-/* The two halves of a step, for those who look at the gradients in between. */
+/* The two halves of a step, for those who look at the gradients in between (step.c). The first fails where the run
+ * cannot go on: a number that is not finite and comes back, a loss scale at its floor, an outlier with --on-outlier
+ * stop. The weights are then as they were. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
+/* One step. `stop` is a signal that this worker has got, or 0. */
+ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
  * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the
  * result. `loss` is what this worker stands for. */
 ls_stage_feed ls_trainer_feed(ls_trainer *trainer);
 float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
-/* One step. A gradient that is not finite leaves the weights alone and is told in the result. `stop` is a signal that
- * this worker has got, or 0. */
-ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer). */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss);
 

@@ -180,6 +180,7 @@ ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *
     ls_status status = job->weights ? ls_weights_load_stage(job->weights, (*out)->stage)
                                     : ls_stage_init_weights((*out)->stage, job->settings->seed);
     status = ls_together((*out)->world, status);
+    if (status == LS_OK && job->weights) status = ls_stage_settle((*out)->stage);
     if (status == LS_OK) return LS_OK;
     ls_trainer_destroy(*out);
     *out = NULL;

@@ -1,0 +1,52 @@
+/* audit.h: groups computed by another row of workers than the one that owns them, before the update.
+ *
+ *     row d owns groups …, g, …          its gradient of g is hashed as it is made
+ *     row d−1 computes g once more       in the same step all rows do so, each a group of its neighbour
+ *     they differ                        a third computation says who was wrong: by another row; with two rows, by
+ * both, with other instructions; then the one who was wrong is asked again
+ *
+ * A group that was computed wrongly never gets into the weights: the step is made again, or the run ends. */
+#ifndef LS_TRAIN_AUDIT_H
+#define LS_TRAIN_AUDIT_H
+
+#include "parallel/stage_audit.h"
+#include "train/event.h"
+#include "train/settings.h"
+
+typedef struct ls_audit {
+    int every, groups;        /* every so many steps, so many groups of each row; 0: never */
+    int64_t counted;          /* audits so far: which groups are next */
+    ls_hash128 *owned, *made; /* hashes by audit of the step: [groups][hashes of a model] */
+    ls_device *other;         /* other instructions; NULL: not opened yet */
+    bool is_due;              /* in the step under way */
+} ls_audit;
+
+/* What came of an audit, the same on all workers. */
+typedef enum ls_audit_result {
+    LS_AUDIT_PASSED,
+    LS_AUDIT_REPEAT, /* a group was computed wrongly, once: make the step again */
+    LS_AUDIT_STOP    /* a worker computes wrongly again and again, or nobody can be cleared */
+} ls_audit_result;
+
+/* With one row there is nobody else to ask: it computes its own groups again, which finds passing faults alone. */
+ls_status ls_audit_open(ls_audit *audit, const ls_settings *settings, const ls_layout *layout, const ls_model *model);
+void ls_audit_close(ls_audit *audit);
+
+/* The groups of row d that are audited in this step. */
+int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
+/* To be called for each leaf of the step that this worker makes. */
+ls_status ls_audit_leaf(ls_audit *audit, ls_stage *stage, const ls_param *param, bool is_lookup, int group,
+                        const float *leaf, size_t elems);
+
+typedef struct ls_audit_step {
+    uint64_t step;
+    float start;
+    ls_stage_feed feed;
+    ls_pool *pool; /* for other instructions */
+} ls_audit_step;
+
+/* After the pass over the batch. `event` is filled in unless the audit passed. */
+ls_status ls_audit_run(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, ls_audit_result *result,
+                       ls_train_event *event);
+
+#endif

@@ -1,0 +1,75 @@
+/* guard.c: norms of groups while their gradients are made. */
+#include "train/guard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
+
+ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
+    size_t G = (size_t)s->groups;
+    *guard = (ls_guard){.groups = s->groups, .blocks = blocks};
+    guard->absent = calloc(G, sizeof *guard->absent);
+    if (!guard->absent) return no_memory();
+    if (!ls_settings_watch_groups(s)) return LS_OK;
+    guard->parts = calloc(G, sizeof *guard->parts);
+    guard->squares = calloc(G, sizeof *guard->squares);
+    guard->before = calloc(G, sizeof *guard->before);
+    guard->tokens = calloc(G, sizeof *guard->tokens);
+    guard->findings = calloc(G, sizeof *guard->findings);
+    if (!guard->parts || !guard->squares || !guard->before || !guard->tokens || !guard->findings) return no_memory();
+    if (s->numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics))) return no_memory();
+    if (s->on_outlier == LS_OUTLIER_OFF) return LS_OK;
+    return ls_outlier_create(G, s->outlier_threshold, &guard->outlier);
+}
+
+void ls_guard_close(ls_guard *guard) {
+    free(guard->absent);
+    free(guard->parts);
+    free(guard->squares);
+    free(guard->before);
+    free(guard->tokens);
+    free(guard->findings);
+    free(guard->numerics);
+    ls_outlier_destroy(guard->outlier);
+    ls_audit_close(&guard->audit);
+    *guard = (ls_guard){0};
+}
+
+static size_t group_sequences(const ls_settings *s, int g) {
+    return ls_slice_begin(s->B, s->groups, g + 1) - ls_slice_begin(s->B, s->groups, g);
+}
+
+int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
+    int64_t tokens = 0;
+    for (int g = 0; g < guard->groups; g++)
+        if (!guard->absent[g]) tokens += (int64_t)(group_sequences(s, g) * s->T);
+    return tokens;
+}
+
+static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
+    ls_guard *guard = ctx;
+    LS_TRY(ls_audit_leaf(&guard->audit, guard->stage, param, is_lookup, group, leaf, elems));
+    return guard->measures ? ls_stage_leaf_squares(guard->stage, param, leaf, &guard->parts[group]) : LS_OK;
+}
+
+void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
+    guard->stage = stage;
+    guard->measures = measures;
+    memset(guard->parts, 0, (size_t)guard->groups * sizeof *guard->parts);
+    ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
+}
+
+ls_status ls_guard_end(ls_guard *guard, const ls_settings *s) {
+    ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
+    if (!guard->measures) return LS_OK;
+    for (int g = 0; g < guard->groups; g++) {
+        ls_exact_sum *part = &guard->parts[g];
+        ls_exact_sum_settle(part);
+        LS_TRY(ls_stage_sum(guard->stage, part->words, LS_EXACT_WORDS));
+        guard->squares[g] = ls_exact_sum_non_finite(part) ? (double)NAN : ls_exact_sum_value(part);
+        guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
+    }
+    return LS_OK;
+}

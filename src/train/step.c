@@ -1,0 +1,447 @@
+/* step.c: a step, from the batch to new weights, and what is done when its numbers cannot be trusted.
+ *
+ * A pass over the batch gives the same bits however often it is made. So a step that went wrong is made again: with
+ * every result looked at, to find where; without some groups; or just once more, to tell a passing fault from one that
+ * stays.
+ *
+ * Every decision is taken from sums that all workers hold (rule 15). */
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/events.h"
+#include "base/fault.h"
+#include "comm/world.h"
+#include "numerics/elementary.h"
+#include "parallel/micro.h"
+#include "parallel/stage_check.h"
+#include "train/together.h"
+#include "train/trainer.h"
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+/* Everything that the workers must know of each other after backward, in one exact sum. */
+typedef struct totals {
+    ls_loss_sum loss;
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal */
+    int64_t squares[LS_EXACT_WORDS];
+} totals;
+
+_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+
+static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
+    ls_exact_sum_settle(squares);
+    memcpy(sum->squares, squares->words, sizeof sum->squares);
+    LS_TRY(ls_stage_sum(t->stage, (int64_t *)sum, sizeof *sum / sizeof(int64_t)));
+    memcpy(squares->words, sum->squares, sizeof sum->squares);
+    return LS_OK;
+}
+
+static bool numerics_are_due(const ls_trainer *t) {
+    return t->settings.numerics > 0 && (t->step + 1) % t->settings.numerics == 0;
+}
+
+static bool watches(const ls_trainer *t) { return t->settings.on_outlier != LS_OUTLIER_OFF || numerics_are_due(t); }
+
+/* Norms of groups and counts of rounded gradients, where somebody wants them. */
+static void begin_watch(ls_trainer *t) {
+    ls_guard *guard = &t->guard;
+    if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->stage, watches(t));
+    if (!numerics_are_due(t)) return;
+    memset(guard->numerics, 0, (size_t)guard->blocks * sizeof *guard->numerics);
+    ls_stage_count_acts(t->stage, guard->numerics);
+}
+
+static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
+    ls_stage_count_acts(t->stage, NULL);
+    if (!watches(t)) return t->guard.audit.is_due ? ls_guard_end(&t->guard, &t->settings) : LS_OK;
+    ls_exact_sum_settle(measured);
+    LS_TRY(ls_stage_sum(t->stage, measured->words, LS_EXACT_WORDS));
+    t->guard.whole_squares = ls_exact_sum_value(measured);
+    return ls_guard_end(&t->guard, &t->settings);
+}
+
+float ls_trainer_backward_start(const ls_trainer *t) {
+    return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
+}
+
+ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    int64_t tokens = ls_guard_tokens(&t->guard, s);
+    totals sum = {.loss = *loss, .stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
+    ls_exact_sum squares = {0}, measured = {0};
+    LS_TRY(ls_stage_square_norm(t->stage, &squares, watches(t) ? &measured : NULL));
+    LS_TRY(end_watch(t, &measured));
+    LS_TRY(add_up(t, &squares, &sum));
+    double scale = ls_clip_token_scale(tokens, t->scale.exponent);
+    t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->clip);
+    *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
+                               .norm = t->clip.norm,
+                               .lr = ls_lr_at(&s->lr, t->step),
+                               .finite = t->clip.finite && sum.loss.bad == 0,
+                               .scale = t->scale.exponent,
+                               .stop = sum.stop[0] > 0   ? SIGINT
+                                       : sum.stop[1] > 0 ? SIGTERM
+                                                         : 0};
+    return LS_OK;
+}
+
+/* The gradient of the batch without absent groups; `place` is NULL unless somebody hunts. */
+static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
+    ls_stage_feed feed = ls_trainer_feed(t);
+    ls_loss_sum loss = {0};
+    float start = ls_trainer_backward_start(t);
+    begin_watch(t);
+    LS_TRY(place ? ls_stage_hunt(t->stage, (uint64_t)t->step, start, &feed, &loss, place)
+                 : ls_stage_step(t->stage, (uint64_t)t->step, start, &feed, &loss));
+    return ls_trainer_judge(t, stop, &loss, result);
+}
+
+static ls_status tell(ls_trainer *t, ls_train_event *event) {
+    event->step = t->step + 1;
+    return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
+}
+
+/* The event is why the run ends. Nobody leaves before the first worker has written it down. */
+static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
+    char text[512];
+    LS_TRY(ls_together(t->world, LS_OK));
+    ls_event_text(event, text, sizeof text);
+    return ls_fail(LS_ERR_FAILED, "%s; the weights were left as they were; %s", text, advice);
+}
+
+/* ---- numbers that are not finite --------------------------------------------------------------------------------- */
+
+static const char *block_name(const ls_model *model, int64_t block, char name[LS_PARAM_NAME_MAX]) {
+    if (block == 0 || block == model->nblocks - 1)
+        snprintf(name, LS_PARAM_NAME_MAX, "%s", block == 0 ? "embedding" : "head");
+    else
+        snprintf(name, LS_PARAM_NAME_MAX, "blocks.%d", (int)block - 1);
+    return name;
+}
+
+static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
+    static const char *const phases[] = {"forward", "loss", "backward", "gradient"};
+    static const char *const tensors[] = {"output", "loss", "input gradient", ""};
+    const ls_param *param = place->param >= 0 ? ls_model_param(t->model, (int)place->param) : NULL;
+    event->worker = (int)place->worker;
+    event->micro = (int)place->micro;
+    event->index = place->index;
+    event->phase = phases[place->phase];
+    event->value = place->is_nan ? "nan" : "inf";
+    block_name(t->model, place->block, event->block);
+    snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
+}
+
+/* Once more, looking. A fault that does not come back leaves a sound step. */
+static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_bad_place place;
+    ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
+    LS_TRY(pass(t, stop, &place, result));
+    event.recurs = !result->finite;
+    if (place.order >= 0) describe(t, &place, &event);
+    LS_TRY(tell(t, &event));
+    if (result->finite) return LS_OK;
+    if (place.order < 0)
+        return ls_fail(
+            LS_ERR_FAILED,
+            "step %lld: the gradient is too long for its norm to be a number (loss %g); the weights were left as "
+            "they were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
+            (long long)event.step, result->loss);
+    return end_run(t, &event, "go on from an earlier checkpoint with a lower --lr or a longer --warmup");
+}
+
+static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
+    ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
+    int param;
+    event.next_scale = t->scale.exponent;
+    LS_TRY(ls_stage_bad_param(t->stage, &param));
+    snprintf(event.tensor, sizeof event.tensor, "%s", param < 0 ? "the loss" : ls_model_param(t->model, param)->name);
+    ls_event_block_of(event.tensor, event.block);
+    if (verdict == LS_LOSS_SCALE_SKIPPED) {
+        result->skipped = true;
+        return tell(t, &event);
+    }
+    ls_bad_place place;
+    event.kind = LS_EVENT_FLOOR;
+    LS_TRY(pass(t, stop, &place, result));
+    if (place.order >= 0) describe(t, &place, &event);
+    LS_TRY(tell(t, &event));
+    return end_run(t, &event,
+                   t->settings.loss_scale.constant
+                       ? "use --loss-scale dynamic, a lower --loss-scale, or --precision bf16"
+                       : "use a lower --lr, a lower --loss-scale-min, or --precision bf16");
+}
+
+/* ---- outliers ---------------------------------------------------------------------------------------------------- */
+
+/* The square of the sum's length as one token scale has it, whatever the pass was made with. */
+static double square_of(const ls_step_result *result, int64_t tokens) {
+    double length = result->norm * (double)tokens;
+    return length * length;
+}
+
+static void set_absent(ls_guard *guard, size_t count, bool flagged) {
+    for (int g = 0; g < guard->groups; g++) guard->absent[g] = !flagged;
+    for (size_t i = 0; i < count; i++) guard->absent[guard->findings[i].group] = flagged;
+}
+
+static ls_status pass_without(ls_trainer *t, int stop, size_t count, bool flagged, ls_step_result *result) {
+    set_absent(&t->guard, count, flagged);
+    ls_stage_leave_out(t->stage, t->guard.absent);
+    return pass(t, stop, NULL, result);
+}
+
+static ls_status pass_with_all(ls_trainer *t, int stop, ls_step_result *result) {
+    memset(t->guard.absent, 0, (size_t)t->guard.groups * sizeof *t->guard.absent);
+    ls_stage_leave_out(t->stage, NULL);
+    return pass(t, stop, NULL, result);
+}
+
+static int owner_of(const ls_trainer *t, int group) {
+    const ls_layout *layout = &t->layout;
+    for (int d = 0; d < layout->dp; d++) {
+        if (layout->zero < 2 || layout->dp == 1) {
+            if (group < ls_layout_first_group(layout, d + 1)) return d * layout->tp;
+        } else {
+            for (int r = 0; r < layout->share[d]; r++)
+                if (ls_layout_group(layout, d, r) == group) return d * layout->tp;
+        }
+    }
+    return 0;
+}
+
+/* What the flagged groups did to the sum: its length with and without them, and the angle between the two, from the
+ * three sides of a triangle. */
+typedef struct pull {
+    double angle_deg, with, without;
+    bool recurs; /* their norms came out the same when they were computed again */
+} pull;
+
+/* Norms as they would be had backward started from 1: it starts from another power of two when tokens are absent. */
+static double square_from_one(const ls_trainer *t, size_t group) {
+    double start = (double)ls_trainer_backward_start(t);
+    return t->guard.squares[group] / (start * start);
+}
+
+/* Nearly: what becomes 0 in a 16-bit type may depend on that power of two. */
+static bool is_repeated(const ls_trainer *t, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const ls_outlier_finding *f = &t->guard.findings[i];
+        double before = t->guard.before[f->group], now = square_from_one(t, f->group);
+        if (f->finite && !(fabs(now - before) <= before / 16)) return false;
+    }
+    return true;
+}
+
+/* In degrees. The cosine falls from 0 to 180, so halves of the range close in on it. */
+static double angle_of(double cosine) {
+    double low = 0, high = 180;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (ls_cos_f64(middle * (3.14159265358979323846 / 180)) > cosine)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, pull *out) {
+    const ls_settings *s = &t->settings;
+    int64_t all = (int64_t)(s->B * s->T);
+    double with = square_of(result, all), only, without;
+    for (int g = 0; g < t->guard.groups; g++) t->guard.before[g] = square_from_one(t, (size_t)g);
+    LS_TRY(pass_without(t, stop, count, false, result));
+    only = square_of(result, ls_guard_tokens(&t->guard, s));
+    *out = (pull){.recurs = is_repeated(t, count)};
+    if (!out->recurs) return LS_OK;
+    LS_TRY(pass_without(t, stop, count, true, result));
+    without = square_of(result, ls_guard_tokens(&t->guard, s));
+    double cosine = (with + without - only) / (2 * sqrt(with) * sqrt(without));
+    *out = (pull){.angle_deg = angle_of(cosine),
+                  .with = sqrt(with) / (double)all,
+                  .without = sqrt(without) / (double)all,
+                  .recurs = true};
+    return LS_OK;
+}
+
+static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
+    static const char *const actions[] = {"off", "warn", "skip-group", "stop"};
+    const ls_settings *s = &t->settings;
+    for (size_t i = 0; i < count; i++) {
+        const ls_outlier_finding *f = &t->guard.findings[i];
+        size_t first = ls_slice_begin(s->B, s->groups, (int)f->group);
+        ls_train_event event = {.kind = LS_EVENT_OUTLIER, .group = (int)f->group, .action = actions[s->on_outlier]};
+        event.worker = owner_of(t, event.group);
+        event.first_sample = (int64_t)(ls_trainer_samples(t) + first);
+        event.samples = (int64_t)(ls_slice_begin(s->B, s->groups, (int)f->group + 1) - first);
+        event.norm = f->norm;
+        event.median = f->median;
+        event.spread = f->spread;
+        event.score = f->score;
+        event.angle_deg = p->angle_deg;
+        event.length_with = p->with;
+        event.length_without = p->without;
+        event.recurs = p->recurs;
+        LS_TRY(tell(t, &event));
+        if (s->on_outlier == LS_OUTLIER_STOP && p->recurs)
+            return end_run(t, &event, "look at these samples, or go on with --on-outlier skip-group");
+    }
+    return LS_OK;
+}
+
+/* After it the gradient at hand is the one that counts. */
+static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    ls_guard *guard = &t->guard;
+    double scale = ls_clip_token_scale((int64_t)(s->B * s->T), t->scale.exponent);
+    ls_outlier_step step = {.squares = guard->squares, .tokens = guard->tokens, .scale = scale};
+    size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
+    pull p;
+    if (count == 0) {
+        ls_outlier_remember(guard->outlier);
+        return LS_OK;
+    }
+    if (count == (size_t)guard->groups)
+        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group stands out", (long long)(t->step + 1));
+    LS_TRY(measure_pull(t, stop, count, result, &p));
+    LS_TRY(tell_outliers(t, count, &p));
+    if (s->on_outlier == LS_OUTLIER_WARN || !p.recurs) return pass_with_all(t, stop, result);
+    result->dropped = (int)count;
+    return LS_OK;
+}
+
+/* ---- audits ------------------------------------------------------------------------------------------------------ */
+
+static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
+    enum { TRIES = 3 };
+    ls_audit *a = &t->guard.audit;
+    for (int i = 0; i < TRIES; i++) {
+        ls_audit_step step = {.step = (uint64_t)t->step, .start = ls_trainer_backward_start(t)};
+        ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
+        ls_audit_result outcome;
+        step.feed = ls_trainer_feed(t);
+        step.pool = t->world ? t->world->pool : NULL;
+        LS_TRY(ls_audit_run(a, t->stage, &step, &outcome, &event));
+        if (event.group >= 0) LS_TRY(tell(t, &event));
+        if (outcome == LS_AUDIT_STOP)
+            return end_run(t, &event, "take that worker's machine out and go on with --resume");
+        if (outcome == LS_AUDIT_PASSED) {
+            a->counted++;
+            return LS_OK;
+        }
+        LS_TRY(pass_with_all(t, stop, result));
+    }
+    return ls_fail(LS_ERR_FAILED, "step %lld: a group was computed wrongly in each of %d tries", (long long)t->step + 1,
+                   TRIES);
+}
+
+/* ---- the halves of a step ---------------------------------------------------------------------------------------- */
+
+ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_audit *a = &t->guard.audit;
+    ls_fault_step = t->step;
+    a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
+    LS_TRY(pass_with_all(t, stop, result));
+    if (t->settings.policy.act == LS_F16 && !result->finite) return overflowed(t, stop, result);
+    if (!result->finite) LS_TRY(look_again(t, stop, result));
+    if (a->is_due) LS_TRY(audit(t, stop, result));
+    a->is_due = false;
+    if (t->guard.outlier) LS_TRY(judge(t, stop, result));
+    if (t->settings.policy.act == LS_F16) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
+    return LS_OK;
+}
+
+static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {
+    ls_guard *guard = &t->guard;
+    ls_noise_step step = {.groups = (size_t)guard->groups, .squares = guard->squares, .tokens = guard->tokens};
+    step.whole_squares = guard->whole_squares;
+    step.scale = ls_clip_token_scale(ls_guard_tokens(guard, &t->settings), result->scale);
+    (void)ls_noise_add(&guard->noise, &step);
+    return LS_OK;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
+    static const char *const tensors[] = {"weight", "moment1", "moment2"};
+    ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
+    snprintf(event.tensor, sizeof event.tensor, "%s", ls_model_param(t->model, f->param)->name);
+    ls_event_block_of(event.tensor, event.block);
+    for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
+    event.worker = f->nworkers > 0 ? f->workers[0] : 0;
+    LS_TRY(tell(t, &event));
+    LS_TRY(ls_together(t->world, LS_OK));
+    char text[512];
+    ls_event_text(&event, text, sizeof text);
+    return ls_fail(LS_ERR_FAILED,
+                   "%s; nothing of this step is saved; go on with --resume, without the machine of that "
+                   "worker if it happens again",
+                   text);
+}
+
+static ls_status check_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!t->settings.checks_state) return LS_OK;
+    LS_TRY(ls_stage_check_state(t->stage, &f));
+    return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+static ls_status check_replicas(ls_trainer *t) {
+    ls_check_finding f;
+    if (t->settings.checks_replicas) {
+        LS_TRY(ls_stage_check_replicas(t->stage, &f));
+        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
+    }
+    return t->settings.checks_state ? ls_stage_remember_state(t->stage) : LS_OK;
+}
+
+/* For tests that spoil numbers; otherwise nobody is there. */
+static void let_spoil(const ls_trainer *t, bool after) {
+    for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        size_t own = ls_param_range_elems(p->own);
+        if (own == 0) continue;
+        if (!after) ls_fault_at(LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
+        if (after) ls_fault_at(LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
+        if (after && p->moment[0]) ls_fault_at(LS_FAULT_MOMENT, p->name, -1, p->moment[0], own, sizeof(float));
+    }
+}
+
+static ls_status update(ls_trainer *t, const ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    LS_TRY(check_state(t));
+    let_spoil(t, false);
+    ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
+    ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
+    ls_span span = ls_span_begin("stage", "optimizer");
+    if (numerics_are_due(t)) {
+        LS_TRY(ls_stage_update_counted(t->stage, &by, t->guard.numerics));
+        LS_TRY(ls_stage_sum_numerics(t->stage, t->guard.numerics));
+        LS_TRY(learn_noise(t, result));
+    } else {
+        LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
+    }
+    ls_span_end(span, 0);
+    LS_TRY(ls_stage_publish(t->stage));
+    LS_TRY(check_replicas(t));
+    let_spoil(t, true);
+    return LS_OK;
+}
+
+ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    if (result->finite) LS_TRY(update(t, result));
+    t->last_loss = result->loss;
+    t->step++;
+    return LS_OK;
+}
+
+ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_span span = ls_span_begin("train", "step");
+    LS_TRY(ls_trainer_gradients(t, stop, result));
+    LS_TRY(ls_trainer_update(t, result));
+    ls_span_end(span, t->step);
+    return LS_OK;
+}
