@@ -54,6 +54,13 @@ same "$untied" --dp 2 --pp 2 --zero 3 --schedule zero-bubble --micro-batch 1 --r
 same "$tied" --dp 3 --tp 2 --zero 2 --micro-batch 1 --recompute selective
 same "$untied" --dp 2 --pp 3 --zero 1 --shares 5,3 --schedule interleaved --micro-batch 1
 
+# In other types, too.
+same "$tied" --dp 3 --zero 1 --micro-batch 2 --precision bf16 --reduce-dtype bf16
+same "$untied" --dp 2 --zero 3 --micro-batch 1 --precision fp16 --numerics 1
+same "$tied" --tp 2 --pp 2 --micro-batch 2 --precision bf16 --recompute selective
+same "$untied" --tp 4 --micro-batch 4 --sequence-parallel --precision fp16
+same "$tied" --dp 2 --zero 2 --micro-batch 1 --precision bf16 --no-master-weights --accumulate-dtype bf16
+
 # What people read: equal workers share a line, and there is a table of what a step sends and a line on the schedule.
 case_begin "text"
 even=$scratch/even.json
@@ -64,4 +71,20 @@ for part in '^layout +dp 2 × tp 2 × pp 2' '^memory of +arena' '^0-[0-9]' '^all
     '^tp +all-reduce' '^pp +send' '^world +all-reduce' '^schedule 1f1b: .* predicted bubble [0-9.]+ %' '^1 +[0-9]+ +[0-9.]+ %'; do
     grep -Eq -- "$part" "$scratch/out" || fail "there is no line '$part'"
 done
+
+# Which numbers are kept in which type; nothing but one line where all are fp32.
+grep -Eq '^types +fp32$' "$scratch/out" || fail "types of fp32 are no line of their own"
+grep -q 'master weights' "$scratch/out" && fail "there are master weights in fp32"
+case_begin "types of bf16"
+train --model "$even" --data "$text" --seq 16 --global-batch 8 --dp 2 --precision bf16 --reduce-dtype bf16 --dry-run
+expect_status 0
+for part in '^types +bf16; products by chain' '^numbers +type +why' '^weights in products +bf16' '^master weights +fp32' '^activations +bf16' \
+    '^residual stream +fp32' '^softmax, norms, loss +fp32' '^weight gradients +fp32' '^leaves on the wire +bf16' '^optimizer state +fp32' \
+    '^memory of +arena +parameters +16-bit parameters'; do
+    grep -Eq -- "$part" "$scratch/out" || fail "there is no line '$part'"
+done
+case_begin "types of fp16, as JSON"
+train --model "$even" --data "$text" --seq 16 --global-batch 8 --precision fp16 --dry-run --json
+expect_status 0
+grep -q '"types":{"precision":"fp16","matrix_unit":"chain","kept":\[{"what":"weights in products","type":"fp16","why":"' "$scratch/out" || fail "no types"
 finished

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "train/blame.h"
+#include "parallel/blame.h"
 
 enum { HOLDERS_MAX = 6 };
 

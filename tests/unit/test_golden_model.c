@@ -184,12 +184,13 @@ static void update(fixture *f, ls_adamw_powers *powers, int64_t updates) {
     ls_exact_sum squares = {0};
     optimizer.adamw =
         (ls_adamw_options){.beta1 = number(f, "beta1"), .beta2 = number(f, "beta2"), .epsilon = number(f, "eps")};
-    must(ls_stage_square_norm(f->stage, &squares));
+    must(ls_stage_square_norm(f->stage, &squares, NULL));
     ls_clip clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares),
                                   ls_clip_token_scale((int64_t)(f->B * f->T), 0), number(f, "clip"));
     assert_true(clip.finite && clip.clipped);
     ls_adamw_powers_move(powers, &optimizer.adamw, updates);
-    must(ls_optimizer_step(&optimizer, f->device, f->model, powers, number(f, "lr"), clip.factor));
+    ls_optimizer_update update = ls_optimizer_update_at(&optimizer, powers, number(f, "lr"), clip.factor);
+    must(ls_optimizer_step(&update, f->device, &(ls_policy){0}, f->model));
 }
 
 /* ---- numbers -------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ typedef struct machine {
     char slot[LS_GRAD_SLOTS_MAX][TEXT];
     size_t chain_first, chain_end; /* of the group that is not finished */
     int most_product, most_sum;
+    int ended[32]; /* by group: how often it was complete */
 } machine;
 
 /* The value of a step's groups: its own small tree over the bounds. */
@@ -58,7 +59,21 @@ static void step_tree(char *out, const ls_grad_step *step, size_t at, int first,
     join(out, right);
 }
 
-static void run_step(machine *m, const ls_grad_step *step, size_t begin) {
+/* What the kind of plan promises of a step. */
+static void check_cut(machine *m, const ls_grad_step *step, size_t B, int G, ls_grad_cut cut, size_t begin) {
+    size_t at = begin + step->first, next = begin + step->end;
+    int last = step->group + step->groups - 1;
+    assert_in_range(step->group, 0, G - 1);
+    assert_in_range(at, B * (size_t)step->group / (size_t)G, next - 1);
+    assert_int_equal(step->ends, next == B * (size_t)(last + 1) / (size_t)G);
+    assert_int_equal(step->accumulate, at > B * (size_t)step->group / (size_t)G);
+    if (!step->ends) assert_int_equal(step->joins, 0);
+    if (cut != LS_GRAD_WHOLE) assert_int_equal(step->groups, 1);
+    if (cut == LS_GRAD_SEQUENCES) assert_int_equal(step->end - step->first, 1);
+    for (int g = step->group; step->ends && g <= last; g++) m->ended[g]++;
+}
+
+static void run_step(machine *m, const ls_grad_step *step, ls_grad_cut cut, size_t begin) {
     size_t at = begin + step->first;
     char value[TEXT];
     assert_int_equal(step->bounds[0], 0);
@@ -82,19 +97,20 @@ static void run_step(machine *m, const ls_grad_step *step, size_t begin) {
     }
     int into = step->at - step->joins;
     memcpy(m->slot[into], value, sizeof value);
-    int product = step->joins > 0 && !step->accumulate ? into : step->at;
+    bool by_product = cut == LS_GRAD_WHOLE && step->joins > 0 && !step->accumulate;
+    int product = by_product ? into : step->at;
     if (product + 1 > m->most_product) m->most_product = product + 1;
     if (step->at + 1 > m->most_sum) m->most_sum = step->at + 1;
 }
 
 /* Groups first … last−1 of the batch: the slots must end up with the subtrees of the whole tree that these make up. */
-static void check(size_t B, int G, int first, int last, size_t micro) {
+static void check(size_t B, int G, int first, int last, size_t micro, ls_grad_cut cut) {
     static machine m;
     ls_grad_plan plan;
     ls_tree_node cover[LS_TREE_COVER_MAX];
     size_t from = B * (size_t)first / (size_t)G, to = B * (size_t)last / (size_t)G;
     memset(&m, 0, sizeof m);
-    ls_grad_plan_begin(&plan, B, G);
+    ls_grad_plan_begin(&plan, B, G, cut);
     for (size_t begin = from; begin < to; begin += micro) {
         size_t end = to - begin < micro ? to : begin + micro;
         for (size_t at = begin; at < end;) {
@@ -102,7 +118,8 @@ static void check(size_t B, int G, int first, int last, size_t micro) {
             size_t next = ls_grad_plan_next(&plan, begin, end, at, &step);
             assert_int_equal(step.first, at - begin);
             assert_int_equal(step.end, next - begin);
-            run_step(&m, &step, begin);
+            check_cut(&m, &step, B, G, cut, begin);
+            run_step(&m, &step, cut, begin);
             at = next;
         }
     }
@@ -113,7 +130,8 @@ static void check(size_t B, int G, int first, int last, size_t micro) {
         assert_string_equal(m.slot[i], want);
     }
     assert_int_equal(plan.stack.depth, parts);
-    ls_grad_slots slots = ls_grad_slots_count(B, G, from, to, micro);
+    for (int g = 0; g < G; g++) assert_int_equal(m.ended[g], g >= first && g < last);
+    ls_grad_slots slots = ls_grad_slots_count(B, G, cut, from, to, micro);
     assert_int_equal(slots.parts, parts);
     assert_int_equal(slots.product, m.most_product);
     assert_int_equal(slots.sum, m.most_sum);
@@ -123,7 +141,9 @@ static void test_any_cut(void **state) {
     (void)state;
     for (size_t B = 1; B <= 17; B++)
         for (int G = 1; G <= (int)B; G++)
-            for (size_t micro = 1; micro <= B; micro++) check(B, G, 0, G, micro);
+            for (size_t micro = 1; micro <= B; micro++)
+                for (int cut = LS_GRAD_WHOLE; cut <= LS_GRAD_SEQUENCES; cut++)
+                    check(B, G, 0, G, micro, (ls_grad_cut)cut);
 }
 
 /* What rows of data-parallel workers have: any run of groups, in any micro-batches. */
@@ -134,7 +154,9 @@ static void test_any_run_of_groups(void **state) {
         int G = (int)batches[i][1];
         for (int first = 0; first < G; first++)
             for (int last = first + 1; last <= G; last++)
-                for (size_t micro = 1; micro <= 6; micro++) check(batches[i][0], G, first, last, micro);
+                for (size_t micro = 1; micro <= 6; micro++)
+                    for (int cut = LS_GRAD_WHOLE; cut <= LS_GRAD_SEQUENCES; cut++)
+                        check(batches[i][0], G, first, last, micro, (ls_grad_cut)cut);
     }
 }
 
@@ -143,21 +165,35 @@ static void test_whole_batch_is_one_step(void **state) {
     for (int G = 1; G <= LS_GRAD_GROUPS_MAX; G++) {
         ls_grad_plan plan;
         ls_grad_step step;
-        ls_grad_plan_begin(&plan, 64, G);
+        ls_grad_plan_begin(&plan, 64, G, LS_GRAD_WHOLE);
         assert_int_equal(ls_grad_plan_next(&plan, 0, 64, 0, &step), 64);
         assert_int_equal(step.groups, G);
-        assert_int_equal(ls_grad_slots_count(64, G, 0, 64, 64).product, 1);
+        assert_int_equal(ls_grad_slots_count(64, G, LS_GRAD_WHOLE, 0, 64, 64).product, 1);
+    }
+}
+
+/* Every group is shown alone, so its gradient has a slot of its own beside the finished subtrees: one more than a
+ * product that joins by itself needs. */
+static void test_leaves_need_one_more_slot(void **state) {
+    (void)state;
+    for (int cut = LS_GRAD_LEAVES; cut <= LS_GRAD_SEQUENCES; cut++) {
+        ls_grad_slots slots = ls_grad_slots_count(64, 8, (ls_grad_cut)cut, 0, 64, 64);
+        assert_int_equal(slots.product, 4);
+        assert_int_equal(slots.sum, 4);
+        assert_int_equal(slots.parts, 1);
+        assert_int_equal(ls_grad_slots_count(64, 1, (ls_grad_cut)cut, 0, 64, 64).product, 1);
+        assert_true(ls_grad_slots_count(8192, 4096, (ls_grad_cut)cut, 0, 8192, 3).sum <= LS_GRAD_SLOTS_MAX);
     }
 }
 
 /* Slots are memory of the size of the model: few even for the most groups. */
 static void test_slots_are_few(void **state) {
     (void)state;
-    assert_int_equal(ls_grad_slots_count(8, 8, 0, 8, 1).product, 3);
-    assert_int_equal(ls_grad_slots_count(16, 8, 0, 16, 1).product, 4);
-    assert_true(ls_grad_slots_count(4096, 4096, 0, 4096, 1).sum <= LS_GRAD_SLOTS_MAX);
-    assert_true(ls_grad_slots_count(4096, 4096, 0, 4096, 1000).sum <= LS_GRAD_SLOTS_MAX);
-    assert_true(ls_grad_slots_count(8192, 4095, 0, 8192, 3).sum <= LS_GRAD_SLOTS_MAX);
+    assert_int_equal(ls_grad_slots_count(8, 8, LS_GRAD_WHOLE, 0, 8, 1).product, 3);
+    assert_int_equal(ls_grad_slots_count(16, 8, LS_GRAD_WHOLE, 0, 16, 1).product, 4);
+    assert_true(ls_grad_slots_count(4096, 4096, LS_GRAD_WHOLE, 0, 4096, 1).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(4096, 4096, LS_GRAD_WHOLE, 0, 4096, 1000).sum <= LS_GRAD_SLOTS_MAX);
+    assert_true(ls_grad_slots_count(8192, 4095, LS_GRAD_WHOLE, 0, 8192, 3).sum <= LS_GRAD_SLOTS_MAX);
 }
 
 int main(void) {
@@ -165,6 +201,7 @@ int main(void) {
         cmocka_unit_test(test_any_cut),
         cmocka_unit_test(test_any_run_of_groups),
         cmocka_unit_test(test_whole_batch_is_one_step),
+        cmocka_unit_test(test_leaves_need_one_more_slot),
         cmocka_unit_test(test_slots_are_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,7 +183,7 @@ enum { ALL_HALVES = 65536 };
 
 static void check_to_f32(const ls_convert_kernels *k) {
     static uint16_t in[ALL_HALVES];
-    static float bf16[ALL_HALVES + 1], f16[ALL_HALVES + 1];
+    static float bf16[ALL_HALVES + 1], f16[ALL_HALVES + 1], loose[2][ALL_HALVES + 1];
     for (uint32_t i = 0; i < ALL_HALVES; i++) in[i] = (uint16_t)i;
     bf16[ALL_HALVES] = f16[ALL_HALVES] = 3.0f;
     /* An odd cut: vectors and ends at other places. */
@@ -191,7 +191,13 @@ static void check_to_f32(const ls_convert_kernels *k) {
     k->bf16_to_f32(bf16 + 1237, in + 1237, ALL_HALVES - 1237);
     k->f16_to_f32(f16, in, 1237);
     k->f16_to_f32(f16 + 1237, in + 1237, ALL_HALVES - 1237);
+    k->widen_bf16(loose[0], in, 1237);
+    k->widen_bf16(loose[0] + 1237, in + 1237, ALL_HALVES - 1237);
+    k->widen_f16(loose[1], in, 1237);
+    k->widen_f16(loose[1] + 1237, in + 1237, ALL_HALVES - 1237);
     for (uint32_t i = 0; i < ALL_HALVES; i++) {
+        assert_true(bits_of(loose[0][i]) == bits_of(bf16[i]) || (isnan(bf16[i]) && isnan(loose[0][i])));
+        assert_true(bits_of(loose[1][i]) == bits_of(f16[i]) || (isnan(f16[i]) && isnan(loose[1][i])));
         assert_int_equal(bits_of(bf16[i]), (i & 0x7FFF) > 0x7F80 ? 0x7FC00000u : i << 16);
         if ((i & 0x7FFF) > 0x7C00) {
             assert_int_equal(bits_of(f16[i]), 0x7FC00000u);

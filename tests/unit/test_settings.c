@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -183,6 +185,167 @@ static void rule_of_dropout(void **state) {
     ls_identity_destroy(with);
 }
 
+/* ---- precision --------------------------------------------------------------------------------------------------- */
+
+static void precision_options(void **state) {
+    (void)state;
+    ls_settings s;
+    ls_shape tiny = shape_of("tiny");
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "fp16"), LS_OK);
+    assert_int_equal(s.policy.act, LS_F16);
+    assert_int_equal(s.policy.unit, LS_UNIT_CHAIN);
+    assert_int_equal(s.policy.reduce, LS_F32);
+    assert_false(s.policy.no_master);
+    assert_false(s.loss_scale.constant);
+    assert_int_equal(s.loss_scale.initial, 16);
+    assert_int_equal(s.loss_scale.floor, 0);
+    assert_int_equal(s.loss_scale.ceiling, 24);
+    assert_int_equal(s.loss_scale.window, 1000);
+    assert_int_equal(s.loss_scale.hysteresis, 2);
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "fp16", "loss-scale", "2^10"), LS_OK);
+    assert_true(s.loss_scale.constant && s.loss_scale.initial == 10);
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "fp16", "loss-scale-initial", "16777216", "loss-scale-min", "4"),
+                     LS_OK);
+    assert_true(!s.loss_scale.constant && s.loss_scale.initial == 24 && s.loss_scale.floor == 2);
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "bf16", "reduce-dtype", "bf16", "master-weights", "false"), LS_OK);
+    assert_int_equal(s.policy.act, LS_BF16);
+    assert_int_equal(s.policy.unit, LS_UNIT_CHAIN); /* the same on every CPU, unless told otherwise */
+    assert_int_equal(s.policy.reduce, LS_BF16);
+    assert_true(s.policy.no_master);
+    assert_true(s.loss_scale.constant && s.loss_scale.initial == 0);
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "bf16", "matrix-unit", "auto"), LS_OK);
+    assert_true(ls_unit_is_here(s.policy.unit));
+    assert_int_equal(RESOLVE(&tiny, &s, "precision", "fp16", "matrix-unit", "auto"), LS_OK);
+    assert_int_equal(s.policy.unit, LS_UNIT_CHAIN);
+}
+
+static void precision_that_is_refused(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    for (int i = 0; i < 2; i++)
+        for (int u = LS_UNIT_CHAIN + 1; u < LS_UNITS; u++) {
+            ls_settings s;
+            char want[128];
+            const char *unit = ls_unit_name((ls_unit)u);
+            assert_int_equal(RESOLVE(&tiny, &s, "precision", i ? "fp16" : "fp32", "matrix-unit", unit), LS_ERR_INPUT);
+            snprintf(want, sizeof want,
+                     "--matrix-unit %s: hardware units multiply bf16: use --precision bf16, or chain", unit);
+            assert_string_equal(ls_status_message(), want);
+        }
+    REFUSED(&tiny, "--loss-scale 8: only fp16 gradients vanish: use --precision fp16, or leave it out", "precision",
+            "bf16", "loss-scale", "8");
+    REFUSED(&tiny, "--loss-scale 8: only fp16 gradients vanish: use --precision fp16, or leave it out", "loss-scale",
+            "8");
+    REFUSED(&tiny, "--loss-scale-window 9: only fp16 gradients vanish: use --precision fp16, or leave it out",
+            "precision", "bf16", "loss-scale-window", "9");
+    REFUSED(&tiny, "--loss-scale 3: must be dynamic, or a power of two from 2^-14 to 2^24", "precision", "fp16",
+            "loss-scale", "3");
+    REFUSED(&tiny, "--loss-scale 2^25: must be dynamic, or a power of two from 2^-14 to 2^24", "precision", "fp16",
+            "loss-scale", "2^25");
+    REFUSED(&tiny, "--loss-scale much: must be dynamic, or a power of two from 2^-14 to 2^24", "precision", "fp16",
+            "loss-scale", "much");
+    REFUSED(&tiny, "--loss-scale-initial 1000: must be a power of two", "precision", "fp16", "loss-scale-initial",
+            "1000");
+    REFUSED(&tiny, "--loss-scale-min 3: must be a power of two", "precision", "fp16", "loss-scale-min", "3");
+    REFUSED(&tiny, "--loss-scale-initial 2: is below --loss-scale-min: begin at or above the floor", "precision",
+            "fp16", "loss-scale-initial", "2", "loss-scale-min", "4");
+    REFUSED(&tiny, "--master-weights false: with --precision fp32 there are no other weights", "master-weights",
+            "false");
+}
+
+/* Of another machine, or of none. */
+static void units_that_this_cpu_lacks(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    int lacking = 0;
+    for (int u = LS_UNIT_CHAIN + 1; u < LS_UNITS; u++) {
+        ls_settings s;
+        char want[64];
+        const char *unit = ls_unit_name((ls_unit)u);
+        ls_status status = RESOLVE(&tiny, &s, "precision", "bf16", "matrix-unit", unit);
+        if (ls_unit_is_here((ls_unit)u)) {
+            assert_int_equal(status, LS_OK);
+            assert_int_equal(s.policy.unit, u);
+            continue;
+        }
+        lacking++;
+        assert_int_equal(status, LS_ERR_INPUT);
+        snprintf(want, sizeof want, "has no matrix unit %s; it has: chain", unit);
+        if (!strstr(ls_status_message(), want)) fail_msg("%s", ls_status_message());
+    }
+    assert_true(lacking > 0); /* no CPU has those of ARM and of x86-64 */
+}
+
+/* Whether the identity has a field of this name; its value does not matter. */
+static bool has_field(const ls_identity *identity, const char *name) {
+    char *text = NULL;
+    char member[80];
+    size_t bytes;
+    assert_int_equal(ls_identity_to_text(identity, &text, &bytes), LS_OK);
+    snprintf(member, sizeof member, "\"%s\":", name);
+    bool has = strstr(text, member) != NULL;
+    free(text);
+    return has;
+}
+
+static void expect_fields(const ls_shape *shape, const char *const *given, const char *const *names) {
+    static const char *const all[] = {
+        "precision",         "matrix-unit",    "reduce-dtype",       "accumulate-dtype",
+        "master-weights",    "loss-scale",     "loss-scale-initial", "loss-scale-hysteresis",
+        "loss-scale-window", "loss-scale-min", "on-outlier",         "outlier-threshold",
+        "numerics"};
+    ls_identity *identity = identity_of(shape, given);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bool wanted = false;
+        for (const char *const *name = names; *name; name++) wanted |= strcmp(*name, all[i]) == 0;
+        if (has_field(identity, all[i]) != wanted) fail_msg("%s with %s", all[i], given[0] ? given[1] : "nothing");
+    }
+    ls_identity_destroy(identity);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Only what is not as it was in fp32: older runs go on. */
+static void fields_of_precision(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    const char *const none[] = {NULL};
+    expect_fields(&tiny, none, none);
+    expect_fields(&tiny, LIST("precision", "bf16"), LIST("precision", "matrix-unit"));
+    expect_fields(&tiny, LIST("precision", "bf16", "reduce-dtype", "bf16"),
+                  LIST("precision", "matrix-unit", "reduce-dtype"));
+    expect_fields(&tiny, LIST("reduce-dtype", "bf16"), LIST("reduce-dtype"));
+    expect_fields(&tiny, LIST("accumulate-dtype", "bf16"), LIST("accumulate-dtype"));
+    expect_fields(&tiny, LIST("precision", "bf16", "master-weights", "false"),
+                  LIST("precision", "matrix-unit", "master-weights"));
+    expect_fields(&tiny, LIST("precision", "fp16"),
+                  LIST("precision", "loss-scale", "loss-scale-initial", "loss-scale-hysteresis", "loss-scale-window",
+                       "loss-scale-min"));
+    expect_fields(&tiny, LIST("precision", "fp16", "loss-scale", "1"),
+                  LIST("precision", "loss-scale", "loss-scale-initial", "loss-scale-hysteresis"));
+    /* What only tells is no part of it. */
+    expect_fields(&tiny, LIST("on-outlier", "warn"), none);
+    expect_fields(&tiny, LIST("on-outlier", "stop", "numerics", "5"), none);
+    expect_fields(&tiny, LIST("on-outlier", "skip-group"), LIST("on-outlier", "outlier-threshold"));
+}
+
+/* The hash that identities of these settings had before there was a choice of types. */
+static void identity_of_fp32_is_unchanged(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    const char *const none[] = {NULL};
+    const char *const plain[] = {"precision", "fp32", "matrix-unit", "chain", "reduce-dtype", "fp32", NULL};
+    char text[33];
+    ls_hash128 hash;
+    for (int i = 0; i < 2; i++) {
+        ls_identity *identity = identity_of(&tiny, i ? plain : none);
+        assert_int_equal(ls_identity_hash(identity, &hash), LS_OK);
+        ls_hash_text(hash, text);
+        assert_string_equal(text, "fee748a7838890ba3498b948aa1cf267");
+        ls_identity_destroy(identity);
+    }
+}
+
 /* Every number of a shape is in the identity, but not its name. */
 static void shapes_make_another_experiment(void **state) {
     (void)state;
@@ -215,6 +378,11 @@ int main(void) {
         cmocka_unit_test(errors_name_the_option),
         cmocka_unit_test(which_options_make_another_experiment),
         cmocka_unit_test(rule_of_dropout),
+        cmocka_unit_test(precision_options),
+        cmocka_unit_test(precision_that_is_refused),
+        cmocka_unit_test(units_that_this_cpu_lacks),
+        cmocka_unit_test(fields_of_precision),
+        cmocka_unit_test(identity_of_fp32_is_unchanged),
         cmocka_unit_test(shapes_make_another_experiment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

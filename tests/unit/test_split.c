@@ -134,7 +134,7 @@ static ls_status products(ls_nn *nn, const ls_param *bias, results *out) {
     LS_TRY(status);
     ls_param table = param_of(TABLE, V, 1, nn, memory);
     x = columns_of(X_IDS, V, table.first_row, table.local_rows);
-    status = x ? ls_nn_project_vocabulary(nn, out->vocabulary, x, &table) : LS_ERR_RESOURCE;
+    status = x ? ls_nn_project_vocabulary(nn, out->vocabulary, x, table.local_rows, &table) : LS_ERR_RESOURCE;
     free(x);
     return status;
 }
@@ -144,16 +144,16 @@ static size_t token_of(const ls_nn *nn, size_t r) { return r / nn->stream_T * T 
 
 static ls_status cross(ls_nn *nn, results *out) {
     static float room[ROWS * C], stream[ROWS * C];
-    const float *all;
+    const void *all;
     ls_param bias = ls_param_vector("b", C, LS_INIT_ZEROS);
     float b[C];
     for (size_t i = 0; i < C; i++) b[i] = sample(BIAS, i);
     bias.w = b;
-    for (size_t i = 0; i < ROWS * C; i++) ls_nn_partial(nn, out->joined)[i] = sample((uint32_t)nn->tp_index, i);
-    LS_TRY(ls_nn_join(nn, out->joined, &bias));
+    for (size_t i = 0; i < ROWS * C; i++) ls_nn_partial(nn, out->joined, LS_F32)[i] = sample((uint32_t)nn->tp_index, i);
+    LS_TRY(ls_nn_join(nn, out->joined, LS_F32, &bias));
     for (size_t r = 0; r < ls_nn_stream_rows(nn); r++)
         for (size_t i = 0; i < C; i++) stream[r * C + i] = sample(STREAM, token_of(nn, r) * C + i);
-    LS_TRY(ls_nn_gather(nn, stream, room, &all));
+    LS_TRY(ls_nn_gather(nn, stream, LS_F32, room, &all));
     memcpy(out->gathered, all, sizeof out->gathered);
     return products(nn, &bias, out);
 }

@@ -107,9 +107,18 @@ static void measured_bytes_are_used_bytes(void **state) {
                                training(7, 3, 4),
                                training(1, 1, 1),
                                training(8, 1, 8),
+                               {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}},
+                               training(7, 3, 4),
+                               training(8, 8, 8),
+                               training(8, 2, 4),
                                {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}}};
     setups[1].dropout = 0.1;
     setups[2].moments = 0;
+    setups[5].policy = (ls_policy){.act = LS_BF16, .reduce = LS_BF16};
+    setups[6].policy.act = LS_F16;
+    setups[6].leaves = setups[6].numerics = true;
+    setups[7].policy = (ls_policy){.act = LS_BF16, .accumulate = LS_BF16};
+    setups[8].policy.act = LS_BF16;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
             for (int slices = 1; slices <= 2; slices++) {
@@ -188,9 +197,10 @@ static void steady_state_allocates_nothing(void **state) {
                 ls_exact_sum squares = {0};
                 ls_loss_sum loss = {0};
                 (void)step(&t, &setup, (uint64_t)i, &b);
-                assert_int_equal(ls_stage_square_norm(t.stage, &squares), LS_OK);
+                assert_int_equal(ls_stage_square_norm(t.stage, &squares, NULL), LS_OK);
                 ls_adamw_powers_move(&powers, &adamw.adamw, i);
-                assert_int_equal(ls_optimizer_step(&adamw, t.device, t.model, &powers, 1e-3, 1), LS_OK);
+                ls_optimizer_update update = ls_optimizer_update_at(&adamw, &powers, 1e-3, 1);
+                assert_int_equal(ls_optimizer_step(&update, t.device, &(ls_policy){0}, t.model), LS_OK);
                 evaluate(&t, 2, b.ids, b.targets, &loss);
                 assert_int_equal(ls_stage_extend(t.stage, 0, 3, b.ids, logits), LS_OK);
                 if (i == 3) before = allocations();
@@ -206,10 +216,10 @@ static void steady_state_allocates_nothing(void **state) {
 /* ---- the same forward pass --------------------------------------------------------------------------------------- */
 
 /* Logits of every position: in one call for each length, in random cuts, and as evaluation has them. */
-static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int threads, bool train) {
+static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int threads, bool train, ls_policy policy) {
     tiny t;
     size_t V = shape->V;
-    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .G = 1, .layout = {.micro = 2}};
+    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .G = 1, .policy = policy, .layout = {.micro = 2}};
     tiny_open(&t, shape, slices, threads, &setup);
     batch b = batch_of(V, 9);
     ls_loss_sum loss = {0};
@@ -242,9 +252,21 @@ static void text_has_the_bits_of_training(void **state) {
     for (int slices = 1; slices <= 2; slices++)
         for (int threads = 1; threads <= 2; threads++)
             for (int train = 0; train <= 1; train++) {
-                extend_and_evaluate_agree(&gpt2, slices, threads, train);
-                extend_and_evaluate_agree(&llama, slices, threads, train);
+                extend_and_evaluate_agree(&gpt2, slices, threads, train, (ls_policy){0});
+                extend_and_evaluate_agree(&llama, slices, threads, train, (ls_policy){0});
             }
+}
+
+static void text_has_the_bits_of_16_bit_training(void **state) {
+    (void)state;
+    ls_shape gpt2 = tiny_gpt2(), llama = tiny_llama();
+    for (int train = 0; train <= 1; train++) {
+        extend_and_evaluate_agree(&gpt2, 2, 1, train, (ls_policy){.act = LS_BF16});
+        extend_and_evaluate_agree(&llama, 1, 2, train, (ls_policy){.act = LS_F16});
+        for (int u = LS_UNIT_CHAIN + 1; u < LS_UNITS; u++)
+            if (ls_unit_is_here((ls_unit)u))
+                extend_and_evaluate_agree(&llama, 2, 1, train, (ls_policy){.act = LS_BF16, .unit = (ls_unit)u});
+    }
 }
 
 /* The loss that training reports is that of evaluation where nothing is dropped, for any micro-batch. */
@@ -341,10 +363,10 @@ static void masks_belong_to_seed_and_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measured_bytes_are_used_bytes),       cmocka_unit_test(one_micro_batch_needs_no_group_slots),
-        cmocka_unit_test(steady_state_allocates_nothing),      cmocka_unit_test(text_has_the_bits_of_training),
-        cmocka_unit_test(training_loss_is_that_of_evaluation), cmocka_unit_test(gradients_are_finite_differences),
-        cmocka_unit_test(masks_belong_to_seed_and_step),
+        cmocka_unit_test(measured_bytes_are_used_bytes),        cmocka_unit_test(one_micro_batch_needs_no_group_slots),
+        cmocka_unit_test(text_has_the_bits_of_16_bit_training), cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(text_has_the_bits_of_training),        cmocka_unit_test(training_loss_is_that_of_evaluation),
+        cmocka_unit_test(gradients_are_finite_differences),     cmocka_unit_test(masks_belong_to_seed_and_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

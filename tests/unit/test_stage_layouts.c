@@ -110,7 +110,7 @@ static ls_status update(worker *w, int64_t updates) {
     ls_optimizer adamw = {
         .kind = LS_OPTIMIZER_ADAMW, .weight_decay = 0.1, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}};
     ls_exact_sum squares = {0};
-    LS_TRY(ls_stage_square_norm(w->stage, &squares));
+    LS_TRY(ls_stage_square_norm(w->stage, &squares, NULL));
     ls_exact_sum_settle(&squares);
     LS_TRY(ls_stage_sum(w->stage, squares.words, LS_EXACT_WORDS));
     ls_clip clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares),
@@ -118,7 +118,8 @@ static ls_status update(worker *w, int64_t updates) {
     if (!clip.clipped)
         return ls_fail(LS_ERR_FAILED, "a norm of %g is not clipped: the test sees nothing of it", clip.norm);
     ls_adamw_powers_move(&w->powers, &adamw.adamw, updates);
-    LS_TRY(ls_optimizer_step(&adamw, w->device, w->model, &w->powers, 1e-2, clip.factor));
+    ls_optimizer_update update = ls_optimizer_update_at(&adamw, &w->powers, 1e-2, clip.factor);
+    LS_TRY(ls_optimizer_step(&update, w->device, &w->job->setup.policy, w->model));
     return ls_stage_publish(w->stage);
 }
 
@@ -163,6 +164,13 @@ static ls_status generate(worker *w) {
     return LS_OK;
 }
 
+static ls_status hash_weights(worker *w) {
+    char text[LS_HASH_TEXT_BYTES];
+    LS_TRY(ls_stage_hash(w->stage, text));
+    if (w->rank == 0) memcpy(w->job->out->weights, text, sizeof text);
+    return LS_OK;
+}
+
 static ls_status run_stage(worker *w, ls_world *world) {
     const job *j = w->job;
     ls_stage_setup setup = j->setup;
@@ -178,9 +186,7 @@ static ls_status run_stage(worker *w, ls_world *world) {
     j->out->bytes[w->rank] = ls_stage_arena(w->stage)->peak;
     LS_TRY(ls_stage_init_weights(w->stage, 7));
     if (setup.train) LS_TRY(train(w));
-    char text[LS_HASH_TEXT_BYTES];
-    LS_TRY(ls_stage_hash(w->stage, text));
-    if (w->rank == 0) memcpy(j->out->weights, text, sizeof text);
+    LS_TRY(hash_weights(w));
     LS_TRY(evaluate(w));
     return generate(w);
 }
@@ -267,12 +273,16 @@ static void check_reference(const job *j, int params) {
     }
 }
 
-static void check_model(ls_shape shape, bool training, double dropout, const layered_wish *list, int count) {
+/* `plan` says whether there is training, its dropout and types. */
+static void check_model(ls_shape shape, ls_stage_setup plan, const layered_wish *list, int count) {
     ls_model *model = NULL;
     assert_int_equal(ls_model_create(&shape, LAYERED_SLICES, &model), LS_OK);
-    ls_layout_task task = {.model = model, .B = B, .T = T, .G = G};
-    ls_stage_setup setup = {.train = training, .B = B, .T = T, .G = G, .moments = training ? 2 : 0, .seed = 5};
-    setup.dropout = dropout;
+    ls_layout_task task = {.model = model, .B = B, .T = T, .G = G, .policy = plan.policy};
+    ls_stage_setup setup = {.B = B, .T = T, .G = G, .moments = plan.train ? 2 : 0, .seed = 5};
+    setup.train = plan.train;
+    setup.leaves = plan.leaves;
+    setup.dropout = plan.dropout;
+    setup.policy = plan.policy;
     setup.layout = ls_layout_one(&task, B);
     job one = {.shape = shape, .setup = setup, .out = new_outcome()}, many = one;
     many.out = new_outcome();
@@ -293,12 +303,12 @@ static void check_model(ls_shape shape, bool training, double dropout, const lay
 
 static void tied_gpt2_with_dropout(void **state) {
     (void)state;
-    check_model(layered_gpt2(), true, 0.2, cases, CASES);
+    check_model(layered_gpt2(), (ls_stage_setup){.train = true, .dropout = 0.2}, cases, CASES);
 }
 
 static void llama_with_grouped_heads(void **state) {
     (void)state;
-    check_model(layered_llama(), true, 0, cases, CASES);
+    check_model(layered_llama(), (ls_stage_setup){.train = true}, cases, CASES);
 }
 
 /* Without gradients: as `eval` and `generate` make a stage. */
@@ -311,8 +321,73 @@ static void forward_alone(void **state) {
         {.pp = 3, .micro = 2},
         {.dp = 2, .tp = 2, .pp = 2, .zero = 3, .micro = 1, .virtual_stages = 2},
     };
-    check_model(layered_gpt2(), false, 0, list, sizeof list / sizeof *list);
-    check_model(layered_llama(), false, 0, list, sizeof list / sizeof *list);
+    check_model(layered_gpt2(), (ls_stage_setup){0}, list, sizeof list / sizeof *list);
+    check_model(layered_llama(), (ls_stage_setup){0}, list, sizeof list / sizeof *list);
+    check_model(layered_gpt2(), (ls_stage_setup){.policy = {.act = LS_BF16}}, list, sizeof list / sizeof *list);
+    check_model(layered_llama(), (ls_stage_setup){.policy = {.act = LS_F16}}, list, sizeof list / sizeof *list);
+}
+
+/* ---- other types ------------------------------------------------------------------------------------------------- */
+
+/* All kinds of sharding, tensor and sequence parallelism, a tied table on two stages, recomputation. */
+static const layered_wish cases16[] = {
+    {.micro = 3, .recompute = LS_RECOMPUTE_FULL},
+    {.dp = 2, .zero = 0, .micro = 1},
+    {.dp = 3, .zero = 1, .micro = 2, .shares = "3,1,3"},
+    {.dp = 7, .zero = 2, .micro = 2},
+    {.dp = 3, .zero = 3, .micro = 1},
+    {.tp = 4, .micro = 3},
+    {.tp = 2, .micro = 2, .sequence_parallel = true, .recompute = LS_RECOMPUTE_SELECTIVE},
+    {.pp = 3, .micro = 2, .schedule = "gpipe"},
+    {.pp = 2, .micro = 3, .schedule = "zero-bubble", .recompute = LS_RECOMPUTE_FULL},
+    {.dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro = 2},
+    {.dp = 2, .tp = 2, .zero = 3, .micro = 2, .sequence_parallel = true, .recompute = LS_RECOMPUTE_FULL},
+    {.dp = 2, .pp = 2, .zero = 3, .micro = 1, .schedule = "zero-bubble", .shares = "5,2"},
+};
+
+/* A third of them, from `first` on; with LS_TEST_LONG all. */
+static void check_16(ls_shape shape, double dropout, int first, ls_stage_setup plan) {
+    enum { CASES16 = sizeof cases16 / sizeof *cases16, EVERY = 3 };
+    layered_wish some[CASES16];
+    int count = 0, every = getenv("LS_TEST_LONG") ? 1 : EVERY;
+    for (int i = every == 1 ? 0 : first; i < CASES16; i += every) some[count++] = cases16[i];
+    plan.train = true;
+    plan.dropout = dropout;
+    check_model(shape, plan, some, count);
+}
+
+static void bf16(void **state) {
+    (void)state;
+    check_16(layered_gpt2(), 0.2, 0, (ls_stage_setup){.policy = {.act = LS_BF16}});
+    check_16(layered_llama(), 0, 1, (ls_stage_setup){.policy = {.act = LS_BF16}});
+    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.policy = {.act = LS_BF16, .reduce = LS_BF16}});
+}
+
+static void fp16(void **state) {
+    (void)state;
+    check_16(layered_gpt2(), 0.2, 1, (ls_stage_setup){.policy = {.act = LS_F16}, .leaves = true});
+    check_16(layered_llama(), 0, 2, (ls_stage_setup){.policy = {.act = LS_F16}});
+}
+
+/* Leaves alone, and what is there to see what goes wrong. */
+static void fp32_with_leaves_and_the_experiments(void **state) {
+    (void)state;
+    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.leaves = true});
+    check_16(layered_gpt2(), 0, 1, (ls_stage_setup){.policy = {.reduce = LS_BF16}});
+    check_16(layered_llama(), 0, 0,
+             (ls_stage_setup){.policy = {.act = LS_BF16, .accumulate = LS_BF16, .no_master = true}});
+}
+
+/* The fastest unit that this CPU has. */
+static void hardware_unit(void **state) {
+    (void)state;
+    ls_unit unit = LS_UNIT_CHAIN;
+    for (int u = 0; u < LS_UNITS; u++)
+        if (ls_unit_is_here((ls_unit)u)) unit = (ls_unit)u;
+    if (unit == LS_UNIT_CHAIN) skip();
+    check_16(layered_gpt2(), 0.2, 0, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit}});
+    check_16(layered_llama(), 0, 1, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit, .reduce = LS_BF16}});
+    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit}});
 }
 
 int main(void) {
@@ -321,6 +396,10 @@ int main(void) {
         cmocka_unit_test(tied_gpt2_with_dropout),
         cmocka_unit_test(llama_with_grouped_heads),
         cmocka_unit_test(forward_alone),
+        cmocka_unit_test(bf16),
+        cmocka_unit_test(fp16),
+        cmocka_unit_test(fp32_with_leaves_and_the_experiments),
+        cmocka_unit_test(hardware_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -25,6 +26,9 @@ typedef struct layout_case {
     const char *shares, *stages;
     size_t layers; /* 0: five */
 } layout_case;
+
+/* Types of the case at hand; workers are forked, and have it too. */
+static ls_policy policy;
 
 enum {
     NONE = LS_RECOMPUTE_NONE,
@@ -84,12 +88,18 @@ static ls_shape shape_of(const layout_case *c) {
     return shape;
 }
 
+/* Some layouts are run with it, some without; formulas by hand are without. */
+static bool with_checks;
+
 static ls_settings settings_of(const layout_case *c) {
     ls_shape shape = shape_of(c);
     ls_settings settings = tiny_settings(&shape, adamw);
     settings.slices = 4;
     settings.groups = G;
     settings.B = 11;
+    settings.checks_replicas = with_checks && c->dp % 2 == 0;
+    settings.policy = policy;
+    settings.loss_scale = (ls_loss_scale_settings){.constant = true, .initial = 4, .hysteresis = 1};
     return settings;
 }
 
@@ -123,7 +133,12 @@ static ls_step_traffic look(const ls_trainer *t) {
 }
 
 static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, const ls_step_traffic *now) {
-    ls_layout_task task = {.model = t->model, .B = t->settings.B, .T = t->settings.T, .G = t->settings.groups};
+    ls_layout_task task = {.model = t->model,
+                           .B = t->settings.B,
+                           .T = t->settings.T,
+                           .G = t->settings.groups,
+                           .policy = t->settings.policy,
+                           .checks_replicas = t->settings.checks_replicas};
     ls_step_traffic want;
     LS_TRY(ls_traffic_of_step(&task, &t->layout, ls_layout_place(&t->layout, t->rank), &want));
     for (int a = 0; a < LS_TRAFFIC_AXES; a++)
@@ -160,14 +175,32 @@ out:
     return status;
 }
 
-static void workers_count_what_the_formulas_say(void **state) {
-    (void)state;
+/* Every so many of them; with LS_TEST_LONG all. */
+static void check_cases(ls_policy types, size_t first, size_t every) {
+    if (getenv("LS_TEST_LONG")) first = 0, every = 1;
+    policy = types;
     put_tokens(200);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = first; i < sizeof cases / sizeof *cases; i += every) {
         layout_case c = cases[i];
         ls_workers_options options = {.workers = c.dp * c.tp * c.pp, .threads = 1, .no_pin = 1};
         if (ls_workers_run(&options, work, &c) != LS_OK) fail_msg("layout %zu: %s", i, ls_status_message());
     }
+    policy = (ls_policy){.act = LS_F32};
+}
+
+static void workers_count_what_the_formulas_say(void **state) {
+    (void)state;
+    with_checks = true;
+    check_cases((ls_policy){.act = LS_F32}, 0, 1);
+}
+
+/* Weights, rounded sums of a tp row and, with reduce-dtype, leaves travel in two bytes. */
+static void the_same_in_16_bits(void **state) {
+    (void)state;
+    check_cases((ls_policy){.act = LS_BF16, .reduce = LS_BF16}, 0, 2);
+    check_cases((ls_policy){.act = LS_F16}, 1, 6);
+    check_cases((ls_policy){.act = LS_BF16}, 3, 6);
+    check_cases((ls_policy){.act = LS_F32, .reduce = LS_BF16}, 5, 6);
 }
 
 /* ---- the formulas alone ------------------------------------------------------------------------------------------ */
@@ -183,7 +216,12 @@ static formula formula_of(const layout_case *c) {
     ls_settings settings = settings_of(c);
     ls_layout_wish wish = wish_of(c);
     assert_int_equal(ls_model_create(&settings.shape, settings.slices, &f.model), LS_OK);
-    f.task = (ls_layout_task){.model = f.model, .B = settings.B, .T = settings.T, .G = settings.groups};
+    f.task = (ls_layout_task){.model = f.model,
+                              .B = settings.B,
+                              .T = settings.T,
+                              .G = settings.groups,
+                              .policy = settings.policy,
+                              .checks_replicas = settings.checks_replicas};
     assert_int_equal(ls_layout_make(&wish, &f.task, &f.layout), LS_OK);
     return f;
 }
@@ -211,6 +249,7 @@ static void one_worker_sends_nothing(void **state) {
 static void plain_data_parallelism_by_hand(void **state) {
     (void)state;
     formula f = formula_of(&cases[0]);
+    f.task.checks_replicas = false;
     uint64_t matrices = 4800 + 1600 + 2 * 2848, vectors = 6 * 160 + 480 + 288;
     uint64_t elems = 5 * (matrices + vectors) + 2 * 10368 + 400 + 2 * 160;
     for (int rank = 0; rank < 2; rank++) {
@@ -221,6 +260,39 @@ static void plain_data_parallelism_by_hand(void **state) {
         assert_int_equal(traffic.of[LS_TRAFFIC_WORLD][LS_TRAFFIC_ALL_REDUCE].calls, 1);
     }
     ls_model_destroy(f.model);
+}
+
+/* What the issue of 16-bit training promises of the wire: half of it for gradients where every row has one group, three
+ * quarters on the tp row, half of the weights that are gathered. */
+static void sixteen_bits_save_what_they_promise(void **state) {
+    (void)state;
+    const ls_policy fp32 = {.act = LS_F32}, bf16 = {.act = LS_BF16, .reduce = LS_BF16};
+    layout_case dp = {.dp = G, .tp = 1, .pp = 1, .zero = 1, .micro = 2, .schedule = F1B};
+    layout_case tp = {.llama = true, .dp = 1, .tp = 4, .pp = 1, .micro = 11, .schedule = F1B};
+    layout_case *list[] = {&dp, &tp};
+    ls_step_traffic got[2][2];
+    for (int i = 0; i < 2; i++)
+        for (int p = 0; p < 2; p++) {
+            policy = p ? bf16 : fp32;
+            formula f = formula_of(list[i]);
+            f.task.checks_replicas = false;
+            got[i][p] = traffic_of(&f, 1);
+            ls_model_destroy(f.model);
+        }
+    policy = fp32;
+    const ls_traffic *wide = got[0][0].of[LS_AXIS_DP], *narrow = got[0][1].of[LS_AXIS_DP];
+    assert_true(wide[LS_TRAFFIC_REDUCE_SCATTER].bytes > 0);
+    assert_int_equal(2 * narrow[LS_TRAFFIC_REDUCE_SCATTER].bytes, wide[LS_TRAFFIC_REDUCE_SCATTER].bytes);
+    /* Positions, 400 elements, stay fp32; of them this worker has none. */
+    assert_int_equal(2 * narrow[LS_TRAFFIC_ALL_GATHER].bytes, wide[LS_TRAFFIC_ALL_GATHER].bytes);
+    /* A sum of 99 rows over four workers, of which this one adds up 25, in fp32 a quarter of the elements. Two sums
+     * each way of five blocks and one of the head; that of the embedding is the stream itself, and the loss is fp32. */
+    enum { ROWS = 99, WIDTH = 40, JOINS = 5 * 4 + 1, PLAIN = (ROWS * WIDTH / 4 * 3 * 2) * 4 };
+    assert_int_equal(got[1][0].of[LS_AXIS_TP][LS_TRAFFIC_ALL_REDUCE].bytes, (JOINS + 1) * PLAIN);
+    const ls_traffic *tp16 = got[1][1].of[LS_AXIS_TP];
+    assert_int_equal(tp16[LS_TRAFFIC_ALL_REDUCE].bytes, PLAIN);
+    assert_int_equal(tp16[LS_TRAFFIC_REDUCE_SCATTER].bytes, JOINS * (ROWS - 25) * WIDTH * 4);
+    assert_int_equal(tp16[LS_TRAFFIC_ALL_GATHER].bytes, JOINS * 3 * 25 * WIDTH * 2 + 3 * (2 + 1) * ROWS * 4);
 }
 
 /* Whatever is sent is received; all members of a communicator make the same collective calls. */
@@ -247,7 +319,9 @@ int main(void) {
         cmocka_unit_test(one_worker_sends_nothing),
         cmocka_unit_test(plain_data_parallelism_by_hand),
         cmocka_unit_test(members_agree),
+        cmocka_unit_test(sixteen_bits_save_what_they_promise),
         cmocka_unit_test(workers_count_what_the_formulas_say),
+        cmocka_unit_test(the_same_in_16_bits),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,112 @@
+/* spoil.c: somebody who spoils numbers. Linked with the program, for tests of what notices it:
+ *
+ *     LS_SPOIL="rank=1 step=3 place=forward block=2 index=5 flip=0x40000000"
+ *
+ * rank, step (steps done) and place are needed; step=* is every step, rank=* every worker. block, tensor (a part of its
+ * name) and index narrow it down; without them it is the first that comes along, and element 0. What is done: flip=BITS
+ * (exclusive or), set=NUMBER, add=NUMBER (relative: x·(1 + add)). times=N: so often in the whole run (1; 0: always). */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+enum { TEXT_MAX = 64 };
+
+static struct {
+    int rank, block;
+    int64_t step;
+    long times;
+    size_t index;
+    int place;
+    char tensor[TEXT_MAX];
+    char what; /* 'f', 's' or 'a' */
+    uint32_t flip;
+    double number;
+    long done;
+} spoil;
+
+static const char *const places[] = {
+    [LS_FAULT_TOKENS] = "tokens",     [LS_FAULT_FORWARD] = "forward", [LS_FAULT_PRODUCT] = "product",
+    [LS_FAULT_BACKWARD] = "backward", [LS_FAULT_LEAF] = "leaf",       [LS_FAULT_GRADIENT] = "gradient",
+    [LS_FAULT_WEIGHT] = "weight",     [LS_FAULT_MOMENT] = "moment",
+};
+
+static void change(char *at, size_t bytes) {
+    if (spoil.what == 'f') {
+        uint32_t bits = 0;
+        memcpy(&bits, at, bytes);
+        bits ^= spoil.flip;
+        memcpy(at, &bits, bytes);
+    } else if (bytes == sizeof(float)) {
+        float value;
+        memcpy(&value, at, sizeof value);
+        value = spoil.what == 's' ? (float)spoil.number : value * (float)(1 + spoil.number);
+        memcpy(at, &value, sizeof value);
+    }
+}
+
+static void act(const ls_fault_site *site) {
+    if ((int)site->place != spoil.place || site->elems <= spoil.index) return;
+    if (spoil.rank >= 0 && spoil.rank != ls_fault_rank) return;
+    if (spoil.step >= 0 && spoil.step != ls_fault_step) return;
+    if (spoil.block >= 0 && spoil.block != site->block) return;
+    if (spoil.tensor[0] && (!site->tensor || !strstr(site->tensor, spoil.tensor))) return;
+    if (ls_fault_path != 0) return; /* a unit of the usual instructions is broken */
+    if (spoil.times > 0 && spoil.done >= spoil.times) return;
+    spoil.done++;
+    change((char *)site->data + spoil.index * site->elem_bytes, site->elem_bytes);
+}
+
+static void fail(const char *word) {
+    fprintf(stderr, "LS_SPOIL: %s\n", word);
+    exit(2);
+}
+
+static long number_of(const char *text) { return strcmp(text, "*") == 0 ? -1 : strtol(text, NULL, 0); }
+
+static void read_word(const char *word) {
+    const char *value = strchr(word, '=');
+    if (!value++) fail(word);
+    if (strncmp(word, "rank=", 5) == 0)
+        spoil.rank = (int)number_of(value);
+    else if (strncmp(word, "step=", 5) == 0)
+        spoil.step = number_of(value);
+    else if (strncmp(word, "block=", 6) == 0)
+        spoil.block = (int)number_of(value);
+    else if (strncmp(word, "index=", 6) == 0)
+        spoil.index = (size_t)number_of(value);
+    else if (strncmp(word, "times=", 6) == 0)
+        spoil.times = number_of(value);
+    else if (strncmp(word, "tensor=", 7) == 0)
+        snprintf(spoil.tensor, sizeof spoil.tensor, "%s", value);
+    else if (strncmp(word, "flip=", 5) == 0)
+        spoil.what = 'f', spoil.flip = (uint32_t)strtoul(value, NULL, 0);
+    else if (strncmp(word, "set=", 4) == 0)
+        spoil.what = 's', spoil.number = strtod(value, NULL);
+    else if (strncmp(word, "add=", 4) == 0)
+        spoil.what = 'a', spoil.number = strtod(value, NULL);
+    else if (strncmp(word, "place=", 6) == 0) {
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+            if (strcmp(value, places[i]) == 0) spoil.place = (int)i;
+        if (spoil.place < 0) fail(word);
+    } else
+        fail(word);
+}
+
+/* Before main: the program itself knows nothing of it. */
+__attribute__((constructor)) static void begin(void) {
+    const char *text = getenv("LS_SPOIL");
+    char copy[512];
+    if (!text) return;
+    spoil.rank = spoil.block = spoil.place = -1;
+    spoil.step = -1;
+    spoil.times = 1;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *rest = NULL, *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        read_word(word);
+    if (spoil.place < 0 || !spoil.what) fail("place= and one of flip=, set=, add= are needed");
+    ls_fault_spoil = act;
+}

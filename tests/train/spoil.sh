@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# spoil.sh: numbers of one worker are spoiled (tests/spoil): it is noticed in the step, told with the right worker, and never gets into
+# the weights; a fault that passes costs nothing, not a bit.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+LOCKSTEP=$BUILD/tests/spoil/lockstep
+
+model=$scratch/model.json
+echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+experiment=(--model "$model" --data "$text" --seq 11 --global-batch 16 --groups 8 --lr 0.01 --eval-every 0)
+
+# spoiled WHAT FLAGS…: with LS_SPOIL=WHAT.
+spoiled() {
+    case_begin "$*"
+    local how=$1
+    shift
+    rm -rf "$scratch/run"
+    LS_SPOIL=$how train "${experiment[@]}" --steps "$steps" --out "$scratch/run" "$@"
+}
+expect_event() { grep -Eq -- "$1" "$scratch/run/metrics.jsonl" || fail "no event '$1': $(grep event "$scratch/run/metrics.jsonl")"; }
+expect_no_event() { ! grep -q '"event"' "$scratch/run/metrics.jsonl" || fail "an event: $(grep event "$scratch/run/metrics.jsonl")"; }
+steps_done() { grep -c '"loss"' "$scratch/run/metrics.jsonl"; }
+# The run ended in step 4: three steps are recorded.
+expect_stopped() {
+    expect_status 1
+    [ "$(steps_done)" -eq 3 ] || fail "$(steps_done) steps, not 3"
+}
+
+steps=6
+case_begin "clean"
+train "${experiment[@]}" --steps $steps --out "$scratch/one" --audit 1 --check state --on-outlier warn
+expect_status 0
+final=$(weights)
+
+# ---- not finite --------------------------------------------------------------------------------------------------------
+
+spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --dp 2
+expect_stopped
+expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward",.*"index":7,"value":"nan","tensor":"output","block":"blocks.1"'
+spoiled 'rank=2 step=3 place=backward block=3 index=5 set=inf times=0' --dp 2 --pp 2
+expect_stopped
+expect_event '"worker":2,"phase":"backward",.*"index":5,"value":"inf","tensor":"input gradient","block":"blocks.2"'
+spoiled 'rank=0 step=3 place=leaf tensor=blocks.2.mlp.in.weight index=3 set=-inf times=0' --dp 2 --on-outlier warn
+expect_stopped
+expect_event '"phase":"gradient",.*"tensor":"blocks.2.mlp.in.weight"'
+spoiled 'rank=1 step=3 place=backward block=1 set=inf' --dp 2
+expect_weights "$final"
+expect_event '"event":"non-finite","recurs":false'
+
+# ---- replicas and state ------------------------------------------------------------------------------------------------
+
+spoiled 'rank=2 step=3 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0
+expect_stopped
+expect_event '"event":"replica","workers":\[2\],"tensor":"blocks.0.mlp.in.weight"'
+spoiled 'rank=1 step=3 place=gradient tensor=mlp.out.bias flip=0x7f0000' --dp 2 --zero 1
+expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.mlp.out.bias"'
+spoiled 'rank=1 step=2 place=weight tensor=mlp.norm.weight flip=0x1' --tp 2
+expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.mlp.norm.weight"'
+spoiled 'rank=1 step=2 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state
+expect_stopped
+expect_event '"event":"state","worker":1,"what":"moment1","tensor":"blocks.0.mlp.in.weight"'
+spoiled 'rank=1 step=2 place=weight tensor=attn.out.weight flip=0x80000001' --dp 2 --zero 3 --precision bf16 --check state
+expect_stopped
+expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.out.weight"'
+
+# ---- audits ------------------------------------------------------------------------------------------------------------
+
+spoiled 'rank=1 step=3 place=leaf tensor=blocks.1.mlp.in.weight flip=0x1' --dp 4 --audit 1
+expect_weights "$final"
+expect_event '"event":"audit","group":2,"owner":1,"auditor":0,"wrong":1,"persistent":false,"tensor":"blocks.1.mlp.in.weight"'
+spoiled 'rank=2 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 4 --audit 1 --zero 2
+expect_stopped
+expect_event '"event":"audit".*"wrong":2,"persistent":true'
+spoiled 'rank=1 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1
+expect_event '"event":"audit".*"wrong":1,"persistent":true'
+spoiled 'rank=0 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1
+expect_event '"event":"audit".*"wrong":0,"persistent":true'
+spoiled 'rank=0 step=3 place=product tensor=mlp.in.weight add=0.001' --audit 1
+expect_weights "$final"
+expect_event '"event":"audit".*"wrong":0,"persistent":false'
+spoiled 'rank=9 step=3 place=leaf add=1' --dp 2 --tp 2 --pp 2 --audit 0.25 --check state
+expect_weights "$final"
+expect_no_event
+
+# ---- outliers ----------------------------------------------------------------------------------------------------------
+
+# The text is so regular that some groups stand out by themselves: the threshold is high.
+steps=15
+experiment+=(--outlier-threshold 12)
+case_begin "clean, longer"
+train "${experiment[@]}" --steps $steps --out "$scratch/longer" --on-outlier skip-group
+longer=$(weights)
+spoiled 'rank=1 step=13 place=backward block=1 index=3 add=1e8' --dp 4 --on-outlier skip-group
+expect_weights "$longer"
+expect_event '"event":"outlier","group":2,"worker":1,"first_sample":212,"samples":2,.*"recurs":false'
+spoiled 'rank=1 step=13 place=backward block=1 index=3 add=1e8 times=0' --dp 4 --on-outlier skip-group
+expect_status 0
+expect_event '"event":"outlier","group":2,"worker":1,.*"angle_deg":[1-9].*"recurs":true,"action":"skip-group"'
+expect_event '"step":14,.*"dropped":\[2\]'
+skipped=$(weights)
+spoiled 'rank=0 step=13 place=backward block=1 index=3 add=1e8 times=0' --on-outlier stop --micro-batch 2
+expect_status 1
+expect_event '"event":"outlier".*"action":"stop"'
+[ -n "$skipped" ] && [ "$skipped" != "$longer" ] || fail "leaving a group out changed nothing"
+finished
