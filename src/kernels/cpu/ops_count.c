@@ -76,7 +76,8 @@ static void difference_range(const ls_kernels *kernels, const void *args, size_t
     const float *after = a->after, *by = a->by;
     uint32_t lost = 0;
     for (size_t i = begin; i < end; i++) {
-        lost += (magnitude(by[i]) != 0) & (ls_f32_bits(before[i]) == ls_f32_bits(after[i]));
+        uint32_t moved = magnitude(by[i]) != 0, same = ls_f32_bits(before[i]) == ls_f32_bits(after[i]);
+        lost += moved & same;
         before[i] = after[i] - before[i];
     }
     atomic_fetch_add_explicit(a->lost, lost, memory_order_relaxed);
