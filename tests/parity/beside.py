@@ -1,4 +1,4 @@
-"""beside.py: a whole training run of lockstep beside one of PyTorch, for adamw.py and ddp.py: the text, the options, the
+"""beside.py: a whole training run of lockstep beside one of PyTorch, for adamw.py, autocast.py and ddp.py: the text, the options, the
 optimizer, and how far apart both are.
 
 `lockstep train --steps 0` writes the initial weights, from which a model of transformers begins. The data are the bytes of this
