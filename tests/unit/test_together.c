@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -25,6 +26,7 @@ typedef struct board {
     int killed; /* worker that is lost before the agreement; −1: none */
     int blind;  /* worker that does not see the folder; −1: none */
     bool skipped;
+    _Atomic int through; /* workers that have been through their turns */
     int64_t told[WORKERS];
     ls_status got[WORKERS];
     char message[WORKERS][LS_MESSAGE_MAX];
@@ -44,12 +46,19 @@ static ls_status run(ls_worker_fn fn) {
 
 /* ---- agreement --------------------------------------------------------------------------------------------------- */
 
+/* The lost worker goes when nobody is in an earlier turn any more, which its end would break off. */
+static void be_lost(void) {
+    while (atomic_load(&shared->through) < WORKERS) sched_yield();
+    (void)kill(getpid(), SIGKILL);
+}
+
 static ls_status agree(ls_world *world, void *arg) {
     (void)arg;
     int rank = ls_world_rank(world);
     for (int turn = 0; turn < TURNS; turn++) LS_TRY(ls_together(world, LS_OK));
+    atomic_fetch_add(&shared->through, 1);
     ls_status mine = shared->bring[rank];
-    if (rank == shared->killed) (void)kill(getpid(), SIGKILL);
+    if (rank == shared->killed) be_lost();
     if (mine != LS_OK) (void)ls_fail(mine, "trouble number %d", rank);
     ls_status status = ls_together(world, mine);
     note(rank, status);
