@@ -1,0 +1,44 @@
+/* check.c: layouts that cannot be, and what would do instead. */
+#include "plan/plan.h"
+
+static ls_status refuse_number(const char *name, long long value) {
+    return ls_fail(LS_ERR_INPUT, "%s is %lld; it must be 1 or more", name, value);
+}
+
+static ls_status check_numbers(const ls_plan_layout *l) {
+    if (l->dp < 1) return refuse_number("dp", l->dp);
+    if (l->tp < 1) return refuse_number("tp", l->tp);
+    if (l->pp < 1) return refuse_number("pp", l->pp);
+    if (l->context < 1) return refuse_number("context parallelism", l->context);
+    if (l->virtual_stages < 1) return refuse_number("virtual stages", l->virtual_stages);
+    if (l->micro < 1) return refuse_number("the micro-batch", 0);
+    if (l->zero < 0 || l->zero > 3) return ls_fail(LS_ERR_INPUT, "zero is %d; it must be 0, 1, 2 or 3", l->zero);
+    return LS_OK;
+}
+
+static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) {
+    const ls_shape *shape = &task->shape;
+    long long chunks = (long long)l->pp * l->virtual_stages;
+    if (shape->H % (size_t)l->tp != 0)
+        return ls_fail(LS_ERR_INPUT, "tp %d does not divide the %zu heads of the model", l->tp, shape->H);
+    if (chunks > (long long)shape->L || chunks >= LS_CHUNKS_MAX)
+        return ls_fail(LS_ERR_INPUT, "pp %d × %d virtual stages are more than the %zu layers of the model", l->pp,
+                       l->virtual_stages, shape->L);
+    if (l->virtual_stages > 1 && l->schedule != LS_SCHEDULE_INTERLEAVED)
+        return ls_fail(LS_ERR_INPUT, "%d virtual stages need the interleaved schedule", l->virtual_stages);
+    if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism needs tp of 2 or more");
+    return LS_OK;
+}
+
+ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
+    int chips = ls_cluster_chips(&task->cluster);
+    LS_TRY(check_numbers(l));
+    LS_TRY(check_model(task, l));
+    if ((long long)l->dp * l->tp * l->pp * l->context != chips)
+        return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d are %lld chips; the cluster has %d", l->dp, l->tp, l->pp,
+                       (long long)l->dp * l->tp * l->pp * l->context, chips);
+    if ((size_t)l->dp * l->micro > task->global_batch)
+        return ls_fail(LS_ERR_INPUT, "dp %d with micro-batches of %zu needs a global batch of %zu at least; it is %zu",
+                       l->dp, l->micro, (size_t)l->dp * l->micro, task->global_batch);
+    return LS_OK;
+}

@@ -1,0 +1,145 @@
+/* layer.c: how long one micro-batch takes in a layer, and in the two ends of the model.
+ *
+ * Bytes of passes are counted array by array, two bytes an element: norms, residual additions with their dropout,
+ * activations, the copies around attention. */
+#include "plan/case.h"
+
+static bool gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
+
+static double hidden(const ls_plan_case *c) { return (double)c->task->shape.hidden; }
+
+static double elem_bytes(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
+
+double ls_plan_layer_params(const ls_plan_case *c) {
+    double C = (double)c->task->shape.C, f = hidden(c);
+    return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (gated(c) ? 3 : 2)) / c->t + 4 * C;
+}
+
+/* The four products with weights. */
+static void products(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    double C = (double)c->task->shape.C, f = hidden(c),
+           slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
+    const double shapes[4][2] = {
+        {(c->width + 2 * c->keys) / c->t, C}, {C, c->width / c->t}, {f * (gated(c) ? 2 : 1) / c->t, C}, {C, f / c->t}};
+    ls_plan_type type = c->layout->type;
+    for (int i = 0; i < 4; i++) {
+        double n = shapes[i][0], k = shapes[i][1];
+        out->forward.products += slow * ls_plan_product_seconds(chip, type, c->tokens, n, k, 1);
+        out->backward.products += slow * (ls_plan_product_seconds(chip, type, c->tokens, k, n, 1) +
+                                          ls_plan_product_seconds(chip, type, k, n, c->tokens, 1));
+    }
+}
+
+/* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
+static double causal_share(const ls_plan_case *c) { return c->layout->context > 1 ? 1.0 : .5; }
+
+static void attention(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    const ls_stack *stack = &c->task->stack;
+    double s = (double)c->task->seq, d = (double)c->task->shape.head_size;
+    if (stack->flash) {
+        double flops = 4 * c->tokens * s * c->width / c->t * causal_share(c);
+        double heads = d < 128 ? .55 + .45 * d / 128 : 1; /* short heads fill the units less */
+        ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
+        double peak = chip->peak_flops[type] * heads;
+        out->forward.attention = flops / (peak * chip->attention_share);
+        out->backward.attention = 2.5 * flops / (peak * chip->attention_back_share);
+        return;
+    }
+    ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
+    double sequences = c->tokens / s, heads = sequences * (double)c->task->shape.H / c->t;
+    double scores = c->tokens * s * (double)c->task->shape.H / c->t;
+    double both =
+        ls_plan_product_seconds(chip, type, s, s, d, heads) + ls_plan_product_seconds(chip, type, s, d, s, heads);
+    out->forward.attention = both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[0]);
+    out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
+}
+
+static void passes(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    const ls_stack *stack = &c->task->stack;
+    double n = c->tokens, C = (double)c->task->shape.C, f = hidden(c) / c->t, scale = elem_bytes(c) / 2;
+    double stream = n * C / (c->layout->sequence_parallel ? c->t : 1);
+    double forward =
+        stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
+    double backward = stream * (2 * 8 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
+    out->forward.small =
+        ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
+    out->backward.small = ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
+                          2 * stack->layer_kernels * chip->launch_seconds;
+}
+
+static double tp_hidden(const ls_plan_case *c) {
+    double hidden_share = c->task->stack.tp_hidden;
+    if (c->layout->tp_overlap && hidden_share < .56)
+        hidden_share = .56; /* pieces hide that much (torchtitan's asynchronous TP) */
+    return hidden_share;
+}
+
+/* Two sums each way; with sequence parallelism gathers and scatters of the same bytes, and the gathered input of the
+ * weights' gradients once more. */
+static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
+    if (c->layout->tp < 2) return;
+    int tp = c->layout->tp;
+    double bytes = elem_bytes(c) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
+    if (c->layout->sequence_parallel) {
+        double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, bytes) +
+                      ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
+        out->forward.tp = 2 * pair * seen;
+        out->backward.tp = 3 * pair * seen;
+    } else {
+        out->forward.tp = 2 * ls_plan_collective_seconds(c, LS_ALL_REDUCE, tp, c->tp_inner, bytes) * seen;
+        out->backward.tp = out->forward.tp;
+    }
+}
+
+/* A layer takes no less than the host needs to start its kernels. */
+static void wait_for_host(ls_pass_time *pass, double host) {
+    double sum = ls_pass_sum(pass);
+    if (sum < host) pass->small += host - sum;
+}
+
+static double again(const ls_plan_case *c, const ls_layer_time *layer) {
+    double whole = ls_pass_sum(&layer->forward), share = c->task->stack.selective_share;
+    switch (c->layout->recompute) {
+    case LS_RECOMPUTE_FULL: return whole;
+    case LS_RECOMPUTE_SELECTIVE:
+        if (share < 0) return c->task->stack.flash ? 0 : layer->forward.attention;
+        return share * whole;
+    default: return 0;
+    }
+}
+
+ls_layer_time ls_plan_layer(const ls_plan_case *c) {
+    ls_layer_time out = {0};
+    products(c, &out);
+    attention(c, &out);
+    passes(c, &out);
+    exchanges(c, &out);
+    wait_for_host(&out.forward, c->task->stack.layer_host_seconds);
+    wait_for_host(&out.backward, 2 * c->task->stack.layer_host_seconds);
+    out.recompute = again(c, &out);
+    return out;
+}
+
+ls_ends_time ls_plan_ends(const ls_plan_case *c) {
+    const ls_chip *chip = &c->site->chip;
+    double C = (double)c->task->shape.C, n = c->tokens, V = c->vocabulary / c->t, scale = elem_bytes(c) / 2;
+    ls_plan_type type = c->layout->type == LS_PLAN_FP8 ? LS_PLAN_BF16 : c->layout->type;
+    ls_ends_time out;
+    out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);
+    out.embed_backward = ls_plan_pass_seconds(chip, n * C * 10 * scale);
+    out.head_forward = ls_plan_product_seconds(chip, type, n, V, C, 1) +
+                       ls_plan_pass_seconds(chip, n * V * .6 * c->task->stack.loss_bytes + 4 * n * C);
+    out.head_backward = ls_plan_product_seconds(chip, type, n, C, V, 1) +
+                        ls_plan_product_seconds(chip, type, C, V, n, 1) +
+                        ls_plan_pass_seconds(chip, n * V * .4 * c->task->stack.loss_bytes);
+    if (c->layout->tp > 1) {
+        double stream = ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 2 * scale * n * C);
+        out.embed_forward += stream;
+        out.head_forward += 2 * ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 8 * n);
+        out.head_backward += stream * (1 - tp_hidden(c));
+    }
+    return out;
+}

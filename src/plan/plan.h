@@ -1,0 +1,99 @@
+/* plan.h: what a layout costs: the time of a step by kind and the memory of the heaviest worker by kind, from shapes,
+ * the chips and links of a cluster, and the habits of a training program. Nothing is run.
+ *
+ * Time of an operation: its FLOPs over the rate its shape reaches, plus its bytes over the bandwidth that arrays reach,
+ * plus what starting it costs. Collectives: start, hops and bytes of each tier. The pipeline is simulated from the very
+ * lists that a run executes. docs/planner.md has the formulas and their sources. */
+#ifndef LS_PLAN_PLAN_H
+#define LS_PLAN_PLAN_H
+
+#include "nn/shape.h"
+#include "parallel/layout.h"
+#include "plan/machine.h"
+#include "plan/stack.h"
+
+/* The knobs of a layout; ls_layout has them too, for as many workers as this program can start. */
+typedef struct ls_plan_layout {
+    int dp, tp, pp, virtual_stages, context; /* context: chips that share a sequence */
+    size_t micro;                            /* sequences */
+    ls_schedule_kind schedule;
+    int zero;
+    ls_recompute recompute;
+    bool sequence_parallel;
+    bool tp_overlap; /* tensor-parallel collectives are cut into pieces that hide behind products */
+    ls_plan_type type;
+    double type_slowdown; /* of products in that type, above what the chip's share says; 0: none */
+    bool gather_8bit;     /* sharded weights travel in 8 bits */
+    bool stages_across;   /* two sites: the stages are divided between them; otherwise the replicas are */
+    bool pure_16bit;      /* weights, gradients and moments in 16 bits, without fp32 beside them */
+} ls_plan_layout;
+
+typedef struct ls_plan_task {
+    ls_shape shape;
+    size_t seq, global_batch; /* tokens, sequences */
+    ls_cluster cluster;
+    ls_stack stack;
+} ls_plan_task;
+
+typedef enum ls_time_kind {
+    LS_TIME_PRODUCTS,  /* matrix products of the layers */
+    LS_TIME_ATTENTION, /* scores, softmax, values */
+    LS_TIME_SMALL,     /* element-wise passes, launches, waiting for the host */
+    LS_TIME_ENDS,      /* embedding, head and loss */
+    LS_TIME_RECOMPUTE,
+    LS_TIME_TP,     /* collectives of tensor parallelism that nothing hides */
+    LS_TIME_GATHER, /* sharded weights: what waits for them */
+    LS_TIME_P2P,    /* activations between stages, on the way of the first micro-batch */
+    LS_TIME_BUBBLE, /* of the busiest stage */
+    LS_TIME_DP,     /* gradients and weights between replicas that nothing hides */
+    LS_TIME_OPTIMIZER,
+    LS_TIME_OTHER,
+    LS_TIME_KINDS
+} ls_time_kind;
+
+typedef enum ls_memory_kind {
+    LS_MEMORY_WEIGHTS,
+    LS_MEMORY_GRADIENTS,
+    LS_MEMORY_OPTIMIZER,
+    LS_MEMORY_ACTIVATIONS,
+    LS_MEMORY_WORK,    /* of one layer, or of logits and loss, while it runs */
+    LS_MEMORY_BUFFERS, /* of communication: gathered layers, buckets */
+    LS_MEMORY_WASTE,   /* of the allocator */
+    LS_MEMORY_RESERVED,
+    LS_MEMORY_KINDS
+} ls_memory_kind;
+
+typedef struct ls_prediction {
+    double seconds; /* of a step */
+    double time[LS_TIME_KINDS];
+    double memory[LS_MEMORY_KINDS]; /* bytes of the heaviest worker */
+    double memory_bytes, capacity_bytes;
+    int heaviest_stage;
+    int micros;                /* of a replica and step */
+    double model_flops;        /* of a step: forward and backward without recomputation, attention as if not causal */
+    double hidden_dp, link_dp; /* seconds of the reduction: hidden, and in all */
+    double wire_bytes[3];      /* a chip sends in a step: inside nodes, between nodes, between sites */
+} ls_prediction;
+
+const char *ls_time_kind_name(ls_time_kind kind);
+const char *ls_memory_kind_name(ls_memory_kind kind);
+
+static inline int ls_plan_layout_chips(const ls_plan_layout *layout) {
+    return layout->dp * layout->tp * layout->pp * layout->context;
+}
+
+/* Whether the layout can be at all: numbers that multiply out, tp that divides heads, stages that have layers.
+ * LS_ERR_INPUT says which knob and what would do. Whether it fits in memory is the prediction's. */
+ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *layout);
+/* The layout has been checked. LS_ERR_RESOURCE alone. */
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out);
+
+static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
+
+/* FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for the shapes of GPT,
+ * the same count of products for others; 6·parameters is less by the attention. */
+double ls_plan_model_flops(const ls_shape *shape, double seq, double batch);
+/* Parameters of the whole model. */
+double ls_plan_params(const ls_shape *shape);
+
+#endif

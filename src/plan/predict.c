@@ -1,0 +1,221 @@
+/* predict.c: a step out of its parts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/case.h"
+
+static const char *const time_names[LS_TIME_KINDS] = {
+    "products",         "attention",      "small operations", "embedding and head", "recompute", "tensor par.",
+    "weight gathering", "stage to stage", "bubble",           "data par.",          "optimizer", "other"};
+static const char *const memory_names[LS_MEMORY_KINDS] = {"weights", "gradients", "optimizer", "activations",
+                                                          "work",    "buffers",   "waste",     "reserved"};
+
+const char *ls_time_kind_name(ls_time_kind kind) { return time_names[kind]; }
+const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]; }
+
+double ls_plan_params(const ls_shape *shape) {
+    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
+           k = (double)ls_shape_key_width(shape), V = (double)shape->V;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2) + 4 * C;
+    return layer * (double)shape->L + V * C * (shape->tied ? 1 : 2);
+}
+
+double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
+    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
+           k = (double)ls_shape_key_width(shape), V = (double)shape->V, n = seq * batch;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2);
+    return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
+}
+
+ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout) {
+    const ls_cluster *cluster = &task->cluster;
+    const ls_site *site = &cluster->site[0];
+    if (cluster->sites > 1 &&
+        ls_plan_rate(&cluster->site[1].chip, layout->type) < ls_plan_rate(&site->chip, layout->type))
+        site = &cluster->site[1];
+    ls_plan_case c = {.task = task, .layout = layout, .site = site, .t = layout->tp};
+    double unit = 128.0 * layout->tp, V = (double)task->shape.V, rows = V / unit;
+    c.vocabulary = unit * ((double)(long long)rows < rows ? (double)(long long)rows + 1 : (double)(long long)rows);
+    c.tokens = (double)layout->micro * (double)task->seq / layout->context;
+    c.width = (double)ls_shape_query_width(&task->shape);
+    c.keys = (double)ls_shape_key_width(&task->shape);
+    size_t whole = (size_t)layout->dp * layout->micro;
+    c.micros = (int)((task->global_batch + whole - 1) / whole);
+    c.tp_inner = layout->tp < site->node ? layout->tp : site->node;
+    int row = layout->tp * layout->context, left = row < site->node ? site->node / row : 1;
+    c.dp_inner = layout->dp < left ? layout->dp : left;
+    return c;
+}
+
+/* ---- sharded weights --------------------------------------------------------------------------------------------- */
+
+/* Seconds that a layer's passes become longer because they wait for its weights, or are slowed by fetching the next. */
+typedef struct gather_time {
+    double forward, backward, first;
+} gather_time;
+
+static double with_hidden(const ls_plan_case *c, double compute, double fetch) {
+    const ls_stack *stack = &c->task->stack;
+    double more = fetch > compute ? fetch : compute, less = fetch > compute ? compute : fetch;
+    double seen = stack->gather_overlaps ? stack->contention : 1 - stack->gather_hidden;
+    return more + seen * less - compute;
+}
+
+static double gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes) {
+    int D = c->layout->dp * c->layout->context;
+    if (c->task->stack.flat_gather) return ls_plan_ring_seconds(c, kind, D, bytes);
+    return ls_plan_collective_seconds(c, kind, D, c->dp_inner, bytes);
+}
+
+static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
+    const ls_plan_layout *l = c->layout;
+    gather_time out = {0};
+    if (l->zero < 3 || l->dp * l->context < 2) return out;
+    double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
+    double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
+    double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
+    double fetch = gather_seconds(c, LS_ALL_GATHER, params * elem),
+           give = gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
+    double backward = ls_pass_sum(&layer->backward) + layer->recompute;
+    out.forward = with_hidden(c, ls_pass_sum(&layer->forward), fetch);
+    out.backward = with_hidden(c, backward, fetch + give);
+    out.first =
+        gather_seconds(c, LS_ALL_GATHER, table * elem) + .5 * gather_seconds(c, LS_REDUCE_SCATTER, table * grad);
+    return out;
+}
+
+/* ---- between replicas -------------------------------------------------------------------------------------------- */
+
+static double stage_params(const ls_plan_case *c, const int *layers) {
+    int most = 0, pp = c->layout->pp;
+    for (int s = 0; s < pp; s++) {
+        int own = 0;
+        for (int k = 0; k < c->layout->virtual_stages; k++) own += layers[k * pp + s];
+        if (own > most) most = own;
+    }
+    double table = c->vocabulary * (double)c->task->shape.C / c->t;
+    return most * ls_plan_layer_params(c) + table * (pp == 1 && !c->task->shape.tied ? 2 : 1);
+}
+
+static bool crosses_sites(const ls_plan_case *c, bool stages) {
+    return c->task->cluster.sites > 1 && c->layout->stages_across == stages;
+}
+
+static void replicas(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
+    const ls_plan_layout *l = c->layout;
+    const ls_stack *stack = &c->task->stack;
+    int D = l->dp * l->context;
+    double seen = 0, elem = l->type == LS_PLAN_FP32 ? 4 : 2, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    if (D > 1 && l->zero < 3) {
+        ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
+        double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
+        double spread = l->zero > 0 ? ls_plan_collective_seconds(c, LS_ALL_GATHER, D, c->dp_inner, params * elem) : 0;
+        if (crosses_sites(
+                c, false)) /* each site adds up on its own; half of the bytes of an all-reduce cross, once each way */
+            reduce += ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
+        /* One stage alone reduces during its last backward pass even where the program does not with several. */
+        bool overlaps = stack->reduce_overlaps || l->pp == 1;
+        double late = overlaps ? reduce - .9 * backward : reduce;
+        if (late < .05 * reduce) late = .05 * reduce;
+        double wait = stack->gather_overlaps ? (spread > forward ? spread - forward : 0) : spread;
+        seen = late + wait;
+        out->link_dp = reduce + spread;
+        out->hidden_dp = out->link_dp - seen;
+    }
+    if (l->pp > 1 && c->task->shape.tied) /* both ends of the pipeline add up the gradients of their tables */
+        seen += ls_plan_send_seconds(c, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+    out->time[LS_TIME_DP] = seen;
+}
+
+static double optimizer_seconds(const ls_plan_case *c, double params) {
+    const ls_chip *chip = &c->site->chip;
+    double owned = params / (c->layout->zero >= 1 ? c->layout->dp * c->layout->context : 1);
+    return (owned * c->task->stack.optimizer_bytes + 6 * owned) / (chip->memory_bandwidth * .7) +
+           (c->layout->zero == 3 ? 0 : 6 * (params - owned) / (chip->memory_bandwidth * .7));
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+/* By chunk. */
+typedef struct chunk_times {
+    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX];
+    int layers[LS_CHUNKS_MAX];
+} chunk_times;
+
+static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
+                        const ls_ends_time *ends, chunk_times *out) {
+    int chunks = c->layout->pp * c->layout->virtual_stages;
+    double forward = ls_pass_sum(&layer->forward) + gather->forward;
+    double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
+    ls_plan_divide(c, forward + backward, ends, out->layers);
+    for (int g = 0; g < chunks; g++) {
+        out->forward[g] = out->layers[g] * forward;
+        out->backward[g] = out->layers[g] * backward;
+    }
+    out->forward[0] += ends->embed_forward + gather->first;
+    out->backward[0] += ends->embed_backward;
+    out->forward[chunks - 1] += ends->head_forward;
+    out->backward[chunks - 1] += ends->head_backward;
+}
+
+/* Of the stage that has most to do, times all micro-batches, by kind. */
+static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
+                      const ls_ends_time *ends, const chunk_times *chunks, ls_prediction *out, double *forward,
+                      double *backward) {
+    int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
+    double most = -1;
+    for (int s = 0; s < pp; s++) {
+        double f = 0, b = 0;
+        for (int k = 0; k < v; k++) f += chunks->forward[k * pp + s], b += chunks->backward[k * pp + s];
+        if (f + b > most) most = f + b, at = s, *forward = f, *backward = b;
+    }
+    for (int k = 0; k < v; k++) own += chunks->layers[k * pp + at];
+    double times = (double)own * c->micros, m = c->micros;
+    out->time[LS_TIME_PRODUCTS] = times * (layer->forward.products + layer->backward.products);
+    out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
+    out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
+    out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);
+    out->time[LS_TIME_RECOMPUTE] = times * layer->recompute;
+    out->time[LS_TIME_GATHER] = times * (gather->forward + gather->backward) + (at == 0 ? m * gather->first : 0);
+    if (at == 0) out->time[LS_TIME_ENDS] += m * (ends->embed_forward + ends->embed_backward);
+    if (at == pp - 1) out->time[LS_TIME_ENDS] += m * (ends->head_forward + ends->head_backward);
+    return most * m;
+}
+
+static ls_status predict(const ls_plan_case *c, chunk_times *chunks, ls_prediction *out) {
+    ls_layer_time layer = ls_plan_layer(c);
+    ls_ends_time ends = ls_plan_ends(c);
+    gather_time gather = gathering(c, &layer);
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, course, send = 0;
+    fill_chunks(c, &layer, &gather, &ends, chunks);
+    double busy = busiest(c, &layer, &gather, &ends, chunks, out, &forward, &backward);
+    if (c->layout->pp > 1) send = ls_plan_send_seconds(c, elem * c->tokens * (double)c->task->shape.C / c->t);
+    LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, send, &course));
+    if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
+        double link = ls_plan_across_seconds(c, elem * c->tokens * (double)c->task->shape.C, c->layout->dp);
+        double least = c->micros * link;
+        course = (course > least ? course : least) + 2 * link;
+    }
+    double way = 2 * (c->layout->pp - 1) * send, idle = course - busy > 0 ? course - busy : 0;
+    out->time[LS_TIME_P2P] = way < idle ? way : idle;
+    out->time[LS_TIME_BUBBLE] = idle - out->time[LS_TIME_P2P];
+    double params = stage_params(c, chunks->layers);
+    replicas(c, params, backward, forward, out);
+    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, params);
+    out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
+    for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
+    ls_plan_memory(c, chunks->layers, out);
+    return LS_OK;
+}
+
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+    ls_plan_case c = ls_plan_case_of(task, layout);
+    chunk_times *chunks = malloc(sizeof *chunks);
+    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
+    memset(out, 0, sizeof *out);
+    out->micros = c.micros;
+    out->model_flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    ls_status status = predict(&c, chunks, out);
+    free(chunks);
+    return status;
+}

@@ -1,0 +1,136 @@
+/* stack.c: the table of stacks. What is the same in all rows is what all programs do. */
+#include "plan/stack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const ls_stack rows[] = {
+    {.name = "megatron",
+     .what = "Megatron-Core of 2024: flash attention, fused kernels, overlapped reduction and gathering",
+     .source = "Megatron-Core documentation: --overlap-grad-reduce, --overlap-param-gather, --tp-comm-overlap",
+     .flash = true,
+     .even_stages = true,
+     .pass_factor = .95,
+     .loss_bytes = 16,
+     .layer_kernels = 14,
+     .layer_host_seconds = .8e-3,
+     .reduce_overlaps = true,
+     .gather_overlaps = true,
+     .tp_hidden = .8,
+     .selective_share = -1,
+     .grad_bytes = 4,
+     .reduce_bytes = 4,
+     .optimizer_bytes = 44,
+     .step_seconds = .010,
+     .contention = .06,
+     .fragment_share = .05},
+    {.name = "megatron-2021",
+     .what = "Megatron-LM and Megatron-DeepSpeed of 2020 to 2022: attention writes its scores, nothing overlaps",
+     .source = "Narayanan et al. 2021; Korthikanti et al. 2022",
+     .dropout = true,
+     .even_stages = true,
+     .pass_factor = 1,
+     .score_bytes = {8, 10},
+     .loss_bytes = 22,
+     .layer_kernels = 18,
+     .layer_host_seconds = .8e-3,
+     .selective_share = -1,
+     .grad_bytes = 2,
+     .reduce_bytes = 2,
+     .reduce_whole = true,
+     .optimizer_bytes = 34,
+     .step_seconds = .010,
+     .contention = .06,
+     .fragment_share = .05},
+    {.name = "deepspeed-2021",
+     .what = "DeepSpeed's ZeRO 3 of 2021: weights are fetched layer by layer in one ring, hardly ahead of their use",
+     .source = "Narayanan et al. 2021, table 2; Rajbhandari et al. 2021",
+     .dropout = true,
+     .even_stages = true,
+     .pass_factor = 1,
+     .score_bytes = {8, 10},
+     .loss_bytes = 22,
+     .layer_kernels = 18,
+     .layer_host_seconds = .8e-3,
+     .reduce_overlaps = true,
+     .flat_gather = true,
+     .gather_hidden = .45,
+     .selective_share = -1,
+     .grad_bytes = 2,
+     .reduce_bytes = 2,
+     .optimizer_bytes = 34,
+     .step_seconds = .010,
+     .contention = .06,
+     .fragment_share = .05},
+    {.name = "fsdp",
+     .what = "PyTorch FSDP without compilation: flash attention, other passes kernel by kernel",
+     .source = "PyTorch FSDP documentation; torchtitan",
+     .flash = true,
+     .even_stages = true,
+     .pass_factor = 1.8,
+     .loss_bytes = 23,
+     .layer_kernels = 30,
+     .layer_host_seconds = .8e-3,
+     .reduce_overlaps = true,
+     .gather_overlaps = true,
+     .selective_share = .18,
+     .grad_bytes = 4,
+     .reduce_bytes = 4,
+     .optimizer_bytes = 28,
+     .step_seconds = .010,
+     .contention = .06,
+     .fragment_share = .05},
+    {.name = "fsdp-compile",
+     .what = "PyTorch FSDP2 with torch.compile: passes are fused",
+     .source = "torchtitan",
+     .flash = true,
+     .even_stages = true,
+     .pass_factor = .85,
+     .loss_bytes = 16,
+     .layer_kernels = 16,
+     .layer_host_seconds = .4e-3,
+     .reduce_overlaps = true,
+     .gather_overlaps = true,
+     .selective_share = .18,
+     .grad_bytes = 4,
+     .reduce_bytes = 4,
+     .optimizer_bytes = 28,
+     .step_seconds = .010,
+     .contention = .06,
+     .fragment_share = .05},
+    {.name = "native",
+     .what = "a compiled program without an interpreter, as llm.c",
+     .source = "llm.c",
+     .flash = true,
+     .even_stages = true,
+     .pass_factor = .8,
+     .loss_bytes = 10,
+     .layer_kernels = 14,
+     .layer_host_seconds = .1e-3,
+     .reduce_overlaps = true,
+     .gather_overlaps = true,
+     .selective_share = .18,
+     .grad_bytes = 2,
+     .reduce_bytes = 2,
+     .optimizer_bytes = 28,
+     .contention = .06,
+     .fragment_share = 0},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+const ls_stack *ls_stack_row(int i) { return i >= 0 && i < ROWS ? &rows[i] : NULL; }
+
+ls_status ls_stack_find(const char *name, ls_stack *out) {
+    char list[256];
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++) {
+        if (strcmp(name, rows[i].name) == 0) {
+            *out = rows[i];
+            return LS_OK;
+        }
+        int wrote = snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", rows[i].name);
+        if (wrote > 0 && (size_t)wrote < sizeof list - n) n += (size_t)wrote;
+    }
+    return ls_fail(LS_ERR_INPUT, "no training program is called \"%s\"; there are %s", name, list);
+}
