@@ -14,11 +14,13 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
     if (!guard->absent) return no_memory();
     if (!ls_settings_watch_groups(s)) return LS_OK;
     guard->parts = calloc(G, sizeof *guard->parts);
+    guard->words = calloc(G + 1, sizeof *guard->words);
     guard->squares = calloc(G, sizeof *guard->squares);
     guard->before = calloc(G, sizeof *guard->before);
     guard->tokens = calloc(G, sizeof *guard->tokens);
     guard->findings = calloc(G, sizeof *guard->findings);
-    if (!guard->parts || !guard->squares || !guard->before || !guard->tokens || !guard->findings) return no_memory();
+    if (!guard->parts || !guard->words || !guard->squares || !guard->before || !guard->tokens || !guard->findings)
+        return no_memory();
     if (s->numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics))) return no_memory();
     if (s->on_outlier == LS_OUTLIER_OFF) return LS_OK;
     return ls_outlier_create(G, s->outlier_threshold, &guard->outlier);
@@ -27,6 +29,7 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
 void ls_guard_close(ls_guard *guard) {
     free(guard->absent);
     free(guard->parts);
+    free(guard->words);
     free(guard->squares);
     free(guard->before);
     free(guard->tokens);
@@ -61,15 +64,26 @@ void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
     ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
 }
 
-ls_status ls_guard_end(ls_guard *guard, const ls_settings *s) {
+/* A worker's share of a sum, ready to be added to the others'. */
+static void give(ls_exact_sum *part, int64_t words[LS_EXACT_WORDS]) {
+    ls_exact_sum_settle(part);
+    memcpy(words, part->words, sizeof part->words);
+}
+
+ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
+    int G = guard->groups;
     ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
     if (!guard->measures) return LS_OK;
-    for (int g = 0; g < guard->groups; g++) {
+    for (int g = 0; g < G; g++) give(&guard->parts[g], guard->words[g]);
+    give(whole, guard->words[G]);
+    LS_TRY(ls_stage_sum(guard->stage, guard->words[0], (size_t)(G + 1) * LS_EXACT_WORDS));
+    for (int g = 0; g < G; g++) {
         ls_exact_sum *part = &guard->parts[g];
-        ls_exact_sum_settle(part);
-        LS_TRY(ls_stage_sum(guard->stage, part->words, LS_EXACT_WORDS));
+        memcpy(part->words, guard->words[g], sizeof part->words);
         guard->squares[g] = ls_exact_sum_non_finite(part) ? (double)NAN : ls_exact_sum_value(part);
         guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
     }
+    memcpy(whole->words, guard->words[G], sizeof whole->words);
+    guard->whole_squares = ls_exact_sum_value(whole);
     return LS_OK;
 }

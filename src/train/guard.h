@@ -11,13 +11,14 @@
 
 typedef struct ls_guard {
     int groups, blocks;
-    ls_stage *stage;      /* while it watches */
-    ls_exact_sum *parts;  /* by group: squares of its gradient that this worker stands for */
-    double *squares;      /* by group: of all workers */
-    double *before;       /* squares of an earlier pass over the batch */
-    int64_t *tokens;      /* by group; 0: it is absent */
-    bool *absent;         /* by group */
-    double whole_squares; /* of the sum of groups, measured alike */
+    ls_stage *stage;                  /* while it watches */
+    ls_exact_sum *parts;              /* by group: squares of its gradient that this worker stands for */
+    int64_t (*words)[LS_EXACT_WORDS]; /* by group, then of their sum: what is added over all workers */
+    double *squares;                  /* by group: of all workers */
+    double *before;                   /* squares of an earlier pass over the batch */
+    int64_t *tokens;                  /* by group; 0: it is absent */
+    bool *absent;                     /* by group */
+    double whole_squares;             /* of the sum of groups, measured alike */
     ls_audit audit;
     bool measures;       /* norms of groups, in the pass under way */
     ls_outlier *outlier; /* NULL: nobody asked */
@@ -32,8 +33,9 @@ void ls_guard_close(ls_guard *guard);
 /* From here to the end of a step of the stage, leaves are seen: norms of groups are measured, and groups that are
  * audited are hashed. */
 void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures);
-/* Then: those of all workers. */
-ls_status ls_guard_end(ls_guard *guard, const ls_settings *settings);
+/* Then: those of all workers, in one message. `whole` are this worker's squares of the sum of groups, measured alike.
+ */
+ls_status ls_guard_end(ls_guard *guard, const ls_settings *settings, ls_exact_sum *whole);
 /* Tokens of the groups that are not absent. */
 int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *settings);
 

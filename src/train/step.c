@@ -54,11 +54,8 @@ static void begin_watch(ls_trainer *t) {
 
 static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
     ls_stage_count_acts(t->stage, NULL);
-    if (!watches(t)) return t->guard.audit.is_due ? ls_guard_end(&t->guard, &t->settings) : LS_OK;
-    ls_exact_sum_settle(measured);
-    LS_TRY(ls_stage_sum(t->stage, measured->words, LS_EXACT_WORDS));
-    t->guard.whole_squares = ls_exact_sum_value(measured);
-    return ls_guard_end(&t->guard, &t->settings);
+    bool began = watches(t) || t->guard.audit.is_due;
+    return began ? ls_guard_end(&t->guard, &t->settings, measured) : LS_OK;
 }
 
 float ls_trainer_backward_start(const ls_trainer *t) {
