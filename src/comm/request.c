@@ -137,7 +137,10 @@ ls_status ls_request_wait(ls_request *r) {
     ls_span span = ls_span_begin("comm", "wait");
     span.of = ls_request_trace_name(r);
     int64_t bytes = (int64_t)r->traffic_bytes;
-    ls_status status = end(r, ls_world_wait(r->comm->world, r));
+    ls_world *world = r->comm->world;
+    uint64_t begin_ns = ls_clock_ns();
+    ls_status status = end(r, ls_world_wait(world, r));
+    world->waited_ns += ls_clock_ns() - begin_ns;
     ls_span_end(span, bytes);
     return status;
 }

@@ -28,6 +28,7 @@ struct ls_world {
     ls_request *spare;                      /* ended requests, to be used again */
     uint64_t moves;                         /* grows with each step that gets anywhere */
     int net_pending;                        /* messages between machines under way: these ring no bell */
+    uint64_t waited_ns;                     /* in all, for requests that were not done */
     bool failed;                            /* a collective failed: none can be trusted any more */
 };
 

@@ -147,6 +147,17 @@ void ls_metrics_add_i64_list(ls_metrics *m, const char *key, const int *values, 
     put_text(m, count ? "]" : "[]");
 }
 
+void ls_metrics_add_ms_list(ls_metrics *m, const char *key, const double *ms, int count) {
+    if (!m) return;
+    char text[NUMBER_MAX];
+    put_key(m, key, "");
+    for (int i = 0; i < count; i++) {
+        snprintf(text, sizeof text, "%s%.3f", i ? "," : "[", ms[i]);
+        put_text(m, text);
+    }
+    put_text(m, count ? "]" : "[]");
+}
+
 void ls_metrics_add_flags(ls_metrics *m, const char *key, const bool *flags, int count) {
     if (!m) return;
     char text[NUMBER_MAX];

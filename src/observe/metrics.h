@@ -37,6 +37,8 @@ void ls_metrics_add_hex(ls_metrics *metrics, const char *key, double value);
 void ls_metrics_add_bool(ls_metrics *metrics, const char *key, bool value);
 void ls_metrics_add_text(ls_metrics *metrics, const char *key, const char *text);
 void ls_metrics_add_i64_list(ls_metrics *metrics, const char *key, const int *values, int count);
+/* Milliseconds, to the microsecond. */
+void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *ms, int count);
 /* The numbers of the flags that are set. */
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);

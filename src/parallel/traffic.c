@@ -7,7 +7,8 @@
 #include "parallel/stage_check.h"
 #include "parallel/traffic_parts.h"
 
-/* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares. */
+/* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares;
+ * and one of each worker, how long it computed. */
 enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STEP_NUMBERS = LOSS_NUMBERS + STOP_NUMBERS + LS_EXACT_WORDS };
 
 enum { EMBEDDING, TRANSFORMER, HEAD, BLOCK_KINDS };
@@ -167,8 +168,9 @@ static void count_world(const ls_traffic_job *job) {
     int W = ls_layout_workers(layout);
     int rank = job->place.tp + layout->tp * (job->place.dp + layout->dp * job->place.pp);
     if (W == 1) return;
-    ls_traffic_count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
-                     ls_traffic_all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS, W, rank, sizeof(int64_t)));
+    ls_traffic_count(
+        job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
+        ls_traffic_all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS + (size_t)W, W, rank, sizeof(int64_t)));
     if (!job->task->checks_replicas || layout->dp * layout->tp == 1) return;
     /* One hash of all parameters goes to the other holders, and all agree on what was found. */
     if (layout->dp > 1) count_hash(job, LS_AXIS_DP, layout->dp);

@@ -15,6 +15,10 @@ ls_status ls_record_step(ls_metrics *m, const ls_trainer *t, const ls_step_resul
     ls_metrics_add_f64(m, "ms", cost->seconds * 1e3);
     ls_metrics_add_f64(m, "tokens_per_s", cost->tokens / cost->seconds);
     if (cost->mfu > 0) ls_metrics_add_f64(m, "mfu", cost->mfu);
+    if (t->time.due) {
+        ls_metrics_add_ms_list(m, "busy_ms", t->time.busy_ms, t->time.workers);
+        ls_metrics_add_ms_list(m, "wait_ms", t->time.wait_ms, t->time.workers);
+    }
     if (t->settings.policy.act == LS_F16) ls_metrics_add_i64(m, "scale", result->scale);
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);

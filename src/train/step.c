@@ -29,10 +29,18 @@ typedef struct totals {
 
 _Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
+enum { TOTALS = sizeof(totals) / sizeof(int64_t) };
+
+size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
+
 static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
     ls_exact_sum_settle(squares);
     memcpy(sum->squares, squares->words, sizeof sum->squares);
-    LS_TRY(ls_stage_sum(t->stage, (int64_t *)sum, sizeof *sum / sizeof(int64_t)));
+    memcpy(t->sums, sum, sizeof *sum);
+    ls_worker_time_give(&t->time, t->sums + TOTALS);
+    LS_TRY(ls_stage_sum(t->stage, t->sums, ls_trainer_sums(t)));
+    ls_worker_time_take(&t->time, t->sums + TOTALS);
+    memcpy(sum, t->sums, sizeof *sum);
     memcpy(squares->words, sum->squares, sizeof sum->squares);
     return LS_OK;
 }
@@ -437,8 +445,10 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
 
 ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
     ls_span span = ls_span_begin("train", "step");
+    ls_worker_time_begin(&t->time);
     LS_TRY(ls_trainer_gradients(t, stop, result));
     LS_TRY(ls_trainer_update(t, result));
+    ls_worker_time_end(&t->time);
     ls_span_end(span, t->step);
     return LS_OK;
 }

@@ -166,8 +166,10 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     LS_TRY_OUT(make_stage(t));
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
+    LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
+    t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
     t->window = malloc((settings->T + 1) * sizeof *t->window);
-    if (!t->window) {
+    if (!t->sums || !t->window) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", settings->T);
         goto out;
     }
@@ -185,6 +187,8 @@ void ls_trainer_destroy(ls_trainer *t) {
     ls_stage_destroy(t->stage);
     ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);
+    ls_worker_time_close(&t->time);
+    free(t->sums);
     free(t->window);
     free(t);
 }

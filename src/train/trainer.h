@@ -13,6 +13,7 @@
 #include "train/event.h"
 #include "train/guard.h"
 #include "train/settings.h"
+#include "train/worker_time.h"
 
 typedef struct ls_trainer {
     ls_settings settings;
@@ -37,7 +38,9 @@ typedef struct ls_trainer {
     ls_loss_scale scale;
     ls_guard guard;
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
-    int32_t *window;      /* of one sequence, host */
+    ls_worker_time time;
+    int64_t *sums;   /* what all workers add up after backward */
+    int32_t *window; /* of one sequence, host */
 } ls_trainer;
 
 typedef struct ls_step_result {
@@ -78,6 +81,8 @@ ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result)
 ls_stage_feed ls_trainer_feed(ls_trainer *trainer);
 float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
+/* Elements of `sums`. */
+size_t ls_trainer_sums(const ls_trainer *trainer);
 /* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer). */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss);
 

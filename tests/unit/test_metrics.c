@@ -81,6 +81,8 @@ static void lines_are_as_documented(void **state) {
     ls_metrics_add_f64(m, "a", (double)NAN);
     ls_metrics_add_f64(m, "b", -(double)INFINITY);
     ls_metrics_add_hex(m, "c", (double)INFINITY);
+    ls_metrics_add_ms_list(m, "d", (const double[]){1.25, 1e6, 0.0004}, 3);
+    ls_metrics_add_ms_list(m, "e", NULL, 0);
     assert_int_equal(ls_metrics_end(m), LS_OK);
     assert_int_equal(ls_metrics_sync(m), LS_OK);
     assert_int_equal(ls_metrics_close(m), LS_OK);
@@ -91,7 +93,8 @@ static void lines_are_as_documented(void **state) {
     assert_int_equal(ls_metrics_close(m), LS_OK);
     check_content("{\"step\":10,\"loss\":4.125,\"loss_hex\":\"0x1.08p+2\",\"lr\":0.0006,\"clipped\":true,"
                   "\"note\":\"a\\\"b\\\\c\\u000a\"}\n"
-                  "{\"a\":\"nan\",\"b\":\"-inf\",\"c\":\"inf\",\"c_hex\":\"inf\"}\n{}\n");
+                  "{\"a\":\"nan\",\"b\":\"-inf\",\"c\":\"inf\",\"c_hex\":\"inf\",\"d\":[1.250,1000000.000,0.000],\"e\":"
+                  "[]}\n{}\n");
 }
 
 static void no_metrics_are_no_error(void **state) {
