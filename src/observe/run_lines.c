@@ -224,8 +224,11 @@ static ls_status add_validation(ls_run *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
-static void set_noise(ls_run *run, int64_t step, const json_t *noise) {
-    run->noise = (ls_run_noise){step, number(noise, "scale_tokens"), number(noise, "scale_sequences")};
+static ls_status add_noise(ls_run *run, int64_t step, const json_t *line) {
+    run->noise = (ls_run_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
+    LS_TRY(ls_run_make_room((void **)&run->noises, &run->room[LS_ROOM_NOISES], run->noise_count, sizeof *run->noises));
+    run->noises[run->noise_count++] = run->noise;
+    return LS_OK;
 }
 
 static ls_status add_object(ls_run *run, const json_t *line) {
@@ -238,10 +241,8 @@ static ls_status add_object(ls_run *run, const json_t *line) {
     if (json_is_string(json_object_get(line, "numerics"))) return add_numerics(run, step, line);
     if (json_object_get(line, "loss")) return add_step(run, step, line);
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
-    if (json_is_object(json_object_get(line, "noise")))
-        set_noise(run, step, json_object_get(line, "noise"));
-    else
-        run->unknown_lines++;
+    if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
+    run->unknown_lines++;
     return LS_OK;
 }
 

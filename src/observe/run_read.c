@@ -38,6 +38,7 @@ void ls_run_free(ls_run *run) {
     free(run->validations);
     free(run->numerics);
     free(run->blocks);
+    free(run->noises);
     free(run->events);
     free(run->usage);
     free(run->usage_ms);
@@ -54,6 +55,7 @@ void ls_run_cut(ls_run *run, int64_t step) {
     while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
         run->validation_count--;
     while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
+    while (run->noise_count > 0 && run->noises[run->noise_count - 1].step > step) run->noise_count--;
     while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
         run->of_kind[run->events[--run->event_count].kind]--;
 }

@@ -100,6 +100,8 @@ typedef struct ls_run {
     char (*blocks)[LS_RUN_NAME_MAX];
     int block_count;
     ls_run_noise noise;
+    ls_run_noise *noises; /* all of them */
+    size_t noise_count;
     ls_run_event *events;
     size_t event_count;
     size_t of_kind[LS_EVENT_KINDS]; /* events, those beyond LS_RUN_EVENTS_MAX among them */
@@ -117,7 +119,7 @@ typedef struct ls_run {
     int64_t lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    size_t room[8];                     /* of the arrays above, in elements; the reader's own */
+    size_t room[9];                     /* of the arrays above, in elements; the reader's own */
 } ls_run;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,

@@ -121,8 +121,9 @@ static inline void put_numerics(maker *m, int64_t step) {
         put(m, "}\n");
     }
     put(m,
-        "{\"step\":%lld,\"noise\":{\"groups\":8,\"grad_sq\":0.1,\"trace\":40,\"scale_tokens\":4000,\"scale_sequences\":"
-        "60}}\n",
+        "{\"step\":%lld,\"noise\":true,\"groups\":8,\"grad_sq\":0.1,\"trace\":40,\"scale_tokens\":4000,\"scale_"
+        "sequences\":"
+        "60}\n",
         (long long)step);
 }
 

@@ -81,8 +81,8 @@ static void test_numerics(void **state) {
                     "\"lost\":0.5}\n"
                     "{\"step\":10,\"numerics\":\"blocks.0\",\"act_flushed\":0.75,\"act_high\":1e-3}\n"
                     "{\"step\":20,\"numerics\":\"embedding\",\"lost\":\"nan\",\"grad_norm\":1e300}\n"
-                    "{\"step\":20,\"noise\":{\"groups\":8,\"grad_sq\":1,\"trace\":2,\"scale_tokens\":4096,\"scale_"
-                    "sequences\":64}}\n");
+                    "{\"step\":20,\"noise\":true,\"groups\":8,\"grad_sq\":1,\"trace\":2,\"scale_tokens\":4096,\"scale_"
+                    "sequences\":64}\n");
     assert_int_equal(run.block_count, 2);
     assert_string_equal(run.blocks[1], "blocks.0");
     assert_int_equal(run.numerics_count, 3);
