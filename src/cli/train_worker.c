@@ -87,9 +87,9 @@ static ls_status encode_prompt(ls_train_session *s) {
     return eot >= 0 ? ls_tokens_push(&s->prompt, eot) : ls_tokenizer_encode(s->tokenizer, "\n", 1, 0, &s->prompt);
 }
 
-/* Of all workers' devices, measured at the same time. */
+/* Of all workers' devices, with the matrix unit in use, measured at the same time. */
 static ls_status peak_of_all(ls_train_session *s, double *flops_s) {
-    int64_t peak = (int64_t)ls_device_peak_flops_s(s->device);
+    int64_t peak = (int64_t)s->device->ops->peak_flops_s(s->device, s->trainer->settings.policy.unit);
     LS_TRY(ls_stage_sum(s->trainer->stage, &peak, 1));
     *flops_s = (double)peak;
     return LS_OK;

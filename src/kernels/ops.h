@@ -137,6 +137,9 @@ typedef enum ls_count {
 typedef struct ls_ops {
     /* LS_ERR_INPUT: types and unit do not go together, or the device has not this unit. */
     ls_status (*gemm)(ls_device *device, const ls_gemm *call);
+    /* Operations a second that it could reach at best with this unit (LS_UNIT_CHAIN: in fp32), measured now in a few
+     * hundredths of a second; 0: not known. */
+    double (*peak_flops_s)(ls_device *device, ls_unit unit);
 
     ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);

@@ -41,7 +41,6 @@ typedef struct ls_device_calls {
     ls_status (*record)(ls_device *device, ls_event *out);
     ls_status (*wait)(ls_device *device, ls_event event);
     ls_status (*finish)(ls_device *device);
-    double (*peak_flops_s)(ls_device *device);
     void (*destroy)(ls_device *device);
 } ls_device_calls;
 
@@ -103,9 +102,6 @@ static inline ls_status ls_device_record(ls_device *device, ls_event *out) {
 /* The host waits until everything enqueued before the event is done. The event may be waited for again.
  * LS_ERR_INPUT for an event that this device has not recorded. */
 static inline ls_status ls_device_wait(ls_device *device, ls_event event) { return device->calls->wait(device, event); }
-
-/* fp32 operations a second that it could reach at best, measured now in a few hundredths of a second; 0: not known. */
-static inline double ls_device_peak_flops_s(ls_device *device) { return device->calls->peak_flops_s(device); }
 
 /* The host waits until everything is done. */
 static inline ls_status ls_device_finish(ls_device *device) { return device->calls->finish(device); }

@@ -127,7 +127,7 @@ static ls_status finish_queue(ls_device *device) {
     return LS_OK;
 }
 
-static double peak_flops_s(ls_device *device) { return ls_cpu_peak(cpu_of(device)->pool, 0.05); }
+static double peak_flops_s(ls_device *device, ls_unit unit) { return ls_cpu_peak(cpu_of(device)->pool, unit, 0.05); }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -148,7 +148,6 @@ static const ls_device_calls cpu_calls = {
     .record = record_event,
     .wait = wait_for_event,
     .finish = finish_queue,
-    .peak_flops_s = peak_flops_s,
     .destroy = destroy_cpu,
 };
 
@@ -166,6 +165,7 @@ static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_optim(ops);
     ls_cpu_ops_fill_products(ops);
     ls_cpu_ops_fill_sum(ops);
+    ops->peak_flops_s = peak_flops_s;
 }
 
 ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, ls_device **out) {

@@ -1,9 +1,10 @@
-/* peak.c: the rate of multiply-adds that this CPU can reach, for benchmarks and for MFU.
+/* peak.c: the rate of multiply-adds that this CPU, or one of its matrix units, can reach, for benchmarks and for MFU.
  *
- * Chains of fused multiply-adds that stay in registers, more of them than latency × pipes, in assembly so that no
+ * Chains of multiply-adds that stay in registers, more of them than latency × pipes, in assembly so that no
  * compiler can make them fewer. All threads start together and each tells its own rate. */
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -25,6 +26,20 @@ static void fma_neon(size_t turns) {
         R24(CLEAR) CLEAR(30) CLEAR(31)
         "1:\n\t"
         R24(FMA)
+        "subs %[turns], %[turns], #1\n\t"
+        "b.ne 1b\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+          "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");
+}
+/* bfmmla v<r>.4s, v30.8h, v31.8h, by its number: assemblers want to be told of the extension, each in another way. */
+#define BFMMLA(r) ".inst 0x6e5fefc0 + " #r "\n\t"
+static void multiply_bfmmla(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR) CLEAR(30) CLEAR(31)
+        "1:\n\t"
+        R24(BFMMLA)
         "subs %[turns], %[turns], #1\n\t"
         "b.ne 1b\n\t"
         : [turns] "+r"(turns)
@@ -66,10 +81,59 @@ __attribute__((target("avx512f"))) static void fma_avx512(size_t turns) {
           "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
           "xmm30", "xmm31");
 }
+#define DOT_Z(r) "vdpbf16ps %%zmm30, %%zmm31, %%zmm" #r "\n\t"
+__attribute__((target("avx512f"))) static void multiply_avx512_bf16(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR_Z) CLEAR_Z(30) CLEAR_Z(31)
+        "1:\n\t"
+        R24(DOT_Z)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "vzeroupper\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
+          "xmm30", "xmm31");
+}
+/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the unit's own kernels set theirs up anew. */
+static const _Alignas(64) uint8_t tiles[64] = {
+    [0] = 1, [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
+    [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
+};
+#define CLEAR_T(r) "tilezero %%tmm" #r "\n\t"
+#define DOT_T(r) "tdpbf16ps %%tmm7, %%tmm6, %%tmm" #r "\n\t"
+#define R6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+static void multiply_amx(size_t turns) {
+    __asm__ volatile(
+        "ldtilecfg %[tiles]\n\t"
+        R6(CLEAR_T) CLEAR_T(6) CLEAR_T(7)
+        "1:\n\t"
+        R6(DOT_T)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "tilerelease\n\t"
+        : [turns] "+r"(turns)
+        : [tiles] "m"(tiles)
+        : "cc");
+}
 #endif
 /* clang-format on */
 
-static fma_code choose_fma(void) {
+/* Of a unit that this CPU has. */
+static fma_code choose_unit(ls_unit unit) {
+#if defined __aarch64__
+    if (unit == LS_UNIT_BFMMLA) return (fma_code){multiply_bfmmla, 24 * 16 * 2};
+#elif defined __x86_64__
+    if (unit == LS_UNIT_AVX512_BF16) return (fma_code){multiply_avx512_bf16, 24 * 32 * 2};
+    if (unit == LS_UNIT_AMX) return (fma_code){multiply_amx, 6 * 16 * 16 * 32 * 2};
+#endif
+    (void)unit;
+    return (fma_code){0};
+}
+
+static fma_code choose_fma(ls_unit unit) {
+    if (unit != LS_UNIT_CHAIN) return ls_unit_is_here(unit) ? choose_unit(unit) : (fma_code){0};
 #if defined __aarch64__
     return (fma_code){fma_neon, 24 * 4 * 2};
 #elif defined __x86_64__
@@ -100,9 +164,9 @@ static void fma_task(void *ctx, size_t task, int thread) {
     job->rate[task] = (double)job->turns * job->code.flops / (ls_clock_seconds() - start);
 }
 
-bool ls_cpu_peak_measure(ls_pool *pool, double seconds, double rates[LS_CPU_PEAK_TRIES]) {
+bool ls_cpu_peak_measure(ls_pool *pool, ls_unit unit, double seconds, double rates[LS_CPU_PEAK_TRIES]) {
     enum { TURNS = 20000 };
-    fma_job job = {.code = choose_fma(), .threads = ls_pool_threads(pool)};
+    fma_job job = {.code = choose_fma(unit), .threads = ls_pool_threads(pool)};
     if (job.code.run == NULL) return false;
     double start = ls_clock_seconds();
     job.code.run(TURNS);
@@ -117,9 +181,9 @@ bool ls_cpu_peak_measure(ls_pool *pool, double seconds, double rates[LS_CPU_PEAK
     return true;
 }
 
-double ls_cpu_peak(ls_pool *pool, double seconds) {
+double ls_cpu_peak(ls_pool *pool, ls_unit unit, double seconds) {
     double rates[LS_CPU_PEAK_TRIES], best = 0;
-    if (!ls_cpu_peak_measure(pool, seconds, rates)) return 0;
+    if (!ls_cpu_peak_measure(pool, unit, seconds, rates)) return 0;
     for (int i = 0; i < LS_CPU_PEAK_TRIES; i++)
         if (rates[i] > best) best = rates[i];
     return best;

@@ -5,13 +5,15 @@
 #include <stdbool.h>
 
 #include "base/pool.h"
+#include "kernels/unit.h"
 
 enum { LS_CPU_PEAK_TRIES = 5 };
 
-/* fp32 operations a second, summed over the threads of the pool, in each of several tries that take `seconds` together.
- * False where no such loop is known for this CPU. */
-bool ls_cpu_peak_measure(ls_pool *pool, double seconds, double rates[LS_CPU_PEAK_TRIES]);
+/* Operations a second of a matrix unit on bf16, of LS_UNIT_CHAIN in fp32, summed over the threads of the pool, in each
+ * of several tries that take `seconds` together. False where no such loop is known for this CPU, or it has no such
+ * unit. */
+bool ls_cpu_peak_measure(ls_pool *pool, ls_unit unit, double seconds, double rates[LS_CPU_PEAK_TRIES]);
 /* The best of them; 0: not known. */
-double ls_cpu_peak(ls_pool *pool, double seconds);
+double ls_cpu_peak(ls_pool *pool, ls_unit unit, double seconds);
 
 #endif
