@@ -138,22 +138,36 @@ static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_ev
     snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
 }
 
-/* Once more, looking. A fault that does not come back leaves a sound step. */
+static bool is_scaled(const ls_trainer *t) { return t->settings.policy.act == LS_F16; }
+
+/* Not finite, and no loss scale to blame: that one multiplies gradients, never the loss. */
+static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
+    return is_scaled(t) ? isnan(result->loss) : !result->finite;
+}
+
+static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
+    return end_run(t, event,
+                   is_scaled(t) ? "go on from an earlier checkpoint with a lower --lr or a longer --warmup, or with "
+                                  "--precision bf16, which has the range of fp32"
+                                : "go on from an earlier checkpoint with a lower --lr or a longer --warmup");
+}
+
+/* Once more, looking. A fault that does not come back leaves a sound step, or one whose scaled gradient overflows. */
 static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
     LS_TRY(pass(t, stop, &place, result));
-    event.recurs = !result->finite;
-    if (place.order >= 0) describe(t, &place, &event);
+    event.recurs = is_broken(t, result);
+    if (event.recurs && place.order >= 0) describe(t, &place, &event);
     LS_TRY(tell(t, &event));
-    if (result->finite) return LS_OK;
+    if (!event.recurs) return LS_OK;
     if (place.order < 0)
         return ls_fail(
             LS_ERR_FAILED,
             "step %lld: the gradient is too long for its norm to be a number (loss %g); the weights were left as "
             "they were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
             (long long)event.step, result->loss);
-    return end_run(t, &event, "go on from an earlier checkpoint with a lower --lr or a longer --warmup");
+    return end_broken(t, &event);
 }
 
 static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
@@ -350,12 +364,12 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     ls_fault_step = t->step;
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
     LS_TRY(pass_with_all(t, stop, result));
-    if (t->settings.policy.act == LS_F16 && !result->finite) return overflowed(t, stop, result);
-    if (!result->finite) LS_TRY(look_again(t, stop, result));
+    if (is_broken(t, result)) LS_TRY(look_again(t, stop, result));
+    if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
     if (a->is_due) LS_TRY(audit(t, stop, result));
     a->is_due = false;
     if (t->guard.outlier) LS_TRY(judge(t, stop, result));
-    if (t->settings.policy.act == LS_F16) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
+    if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
     return LS_OK;
 }
 

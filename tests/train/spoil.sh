@@ -47,6 +47,27 @@ spoiled 'rank=1 step=3 place=backward block=1 set=inf' --dp 2
 expect_weights "$final"
 expect_event '"event":"non-finite","recurs":false'
 
+# The loss scale of fp16 is not to blame for a loss that is not finite: it does not move, and the run ends in that step.
+case_begin "clean, fp16"
+train "${experiment[@]}" --steps $steps --out "$scratch/half" --precision fp16
+expect_status 0
+half=$(weights)
+for where in 'forward block=2 index=7' 'forward block=0 index=3'; do
+    spoiled "rank=1 step=3 place=$where set=nan times=0" --dp 2 --precision fp16
+    expect_stopped
+    expect_event "\"event\":\"non-finite\",\"recurs\":true,\"worker\":1,\"phase\":\"forward\",.*\"index\":${where##*=},\"value\":\"nan\",\"tensor\":\"output\""
+    ! grep -q '"event":"overflow"\|"event":"floor"' "$scratch/run/metrics.jsonl" || fail "it was taken for an overflow"
+    expect_said 'step 4: nan first in the forward of .*--precision bf16'
+done
+spoiled 'rank=1 step=3 place=forward block=2 index=7 set=inf' --dp 2 --precision fp16
+expect_weights "$half"
+expect_event '"event":"non-finite","recurs":false'
+spoiled 'rank=1 step=3 place=backward block=2 index=7 set=inf' --dp 2 --precision fp16
+expect_status 0
+expect_event '"event":"overflow","scale":16,"next_scale":16'
+expect_event '"step":4,"loss":[0-9].*"skipped":true'
+! grep -q '"event":"non-finite"' "$scratch/run/metrics.jsonl" || fail "an overflow was taken for something else"
+
 # ---- replicas and state ------------------------------------------------------------------------------------------------
 
 spoiled 'rank=2 step=3 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0
