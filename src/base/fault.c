@@ -1,7 +1,6 @@
 /* fault.c: reading the switch, and wasting time. */
 #include "base/fault.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 double ls_fault_slow;
@@ -9,6 +8,7 @@ void (*ls_fault_spoil)(const ls_fault_site *site);
 int ls_fault_rank;
 int64_t ls_fault_step;
 int ls_fault_path;
+bool ls_fault_no_unit;
 
 enum { PERCENT_MAX = 100000 };
 

@@ -8,6 +8,7 @@
 #ifndef LS_BASE_FAULT_H
 #define LS_BASE_FAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,7 @@ extern void (*ls_fault_spoil)(const ls_fault_site *site);
 extern int ls_fault_rank;     /* of this worker */
 extern int64_t ls_fault_step; /* steps done */
 extern int ls_fault_path;     /* 1: while other instructions than usual compute */
+extern bool ls_fault_no_unit; /* this CPU is taken for one without matrix units */
 
 static inline void ls_fault_at(ls_fault_place place, const char *tensor, int block, void *data, size_t elems,
                                size_t elem_bytes) {

@@ -13,6 +13,7 @@
 #include "data/corpus.h"
 #include "data/sampler.h"
 #include "numerics/elementary.h"
+#include "train/settings.h"
 #include "train/stop.h"
 
 enum { MICRO_TOKENS = 4096 };
@@ -89,7 +90,8 @@ static void finish(result *r, const ls_corpus *corpus) {
     r->bits_per_byte = bytes > 0 ? r->loss / 0x1.62e42fefa39efp-1 * all / bytes : 0;
 }
 
-static ls_status print(const ls_options *o, const result *r) {
+static ls_status print(const ls_options *o, const ls_policy *policy, const result *r) {
+    const char *precision = ls_settings_dtype_name(policy->act), *unit = ls_unit_name(policy->unit);
     if (!o->json) {
         printf("loss        %.6f (%a)\n", r->loss, r->loss);
         printf("perplexity  %.4f\n", r->perplexity);
@@ -97,16 +99,17 @@ static ls_status print(const ls_options *o, const result *r) {
             printf("bits/byte   %.4f\n", r->bits_per_byte);
         else
             printf("bits/byte   not known: the data are token files\n");
+        printf("precision   %s, matrix unit %s\n", precision, unit);
         printf("tokens      %llu in %.1f s (%.0f tok/s)\n", (unsigned long long)r->tokens, r->seconds,
                (double)r->tokens / r->seconds);
         return LS_OK;
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", r->loss);
-    json_t *object = json_pack("{s:o, s:s, s:o, s:o, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex,
+    json_t *object = json_pack("{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex,
                                "perplexity", json_real(r->perplexity), "bits_per_byte",
-                               r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "tokens",
-                               (json_int_t)r->tokens, "seconds", r->seconds);
+                               r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "precision", precision,
+                               "matrix_unit", unit, "tokens", (json_int_t)r->tokens, "seconds", r->seconds);
     if (!object) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
     return ls_cli_print_json(object);
 }
@@ -122,7 +125,7 @@ static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
     r.seconds = ls_clock_seconds() - start;
     if (status == LS_OK) {
         finish(&r, corpus);
-        status = print(o, &r);
+        status = print(o, &one->policy, &r);
     }
     ls_corpus_close(corpus);
     return status;

@@ -2,9 +2,12 @@
 #include "cli/one_worker.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "model/model.h"
+#include "train/save.h"
 #include "train/settings.h"
 
 static ls_status check_options(const ls_options *o) {
@@ -25,6 +28,60 @@ static ls_status choose_T(const ls_options *o, size_t T, ls_one_worker *one) {
     return LS_OK;
 }
 
+/* ---- precision --------------------------------------------------------------------------------------------------- */
+
+typedef struct recorded {
+    char precision[LS_SAVED_WORD_MAX], unit[LS_SAVED_WORD_MAX]; /* "": not known */
+} recorded;
+
+static ls_status read_recorded(const ls_weights *weights, recorded *r) {
+    ls_checkpoint *checkpoint = NULL;
+    *r = (recorded){.precision = ""};
+    if (ls_weights_kind_of(weights) != LS_WEIGHTS_CHECKPOINT) return LS_OK;
+    LS_TRY(ls_checkpoint_open(ls_weights_path(weights), &checkpoint));
+    ls_status status = ls_saved_precision(checkpoint, r->precision, r->unit);
+    ls_checkpoint_close(checkpoint);
+    return status;
+}
+
+static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
+
+static ls_status check_known(const char *precision) {
+    static const char *const known[] = {"fp32", "bf16", "fp16"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(precision, known[i]) == 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the run was made in %s, which this version does not know: choose with --precision",
+                   precision);
+}
+
+/* The run's own where this CPU has it. */
+static ls_status usable_unit(const recorded *r, const char **out) {
+    ls_unit unit;
+    *out = r->unit;
+    LS_TRY(ls_unit_parse(r->unit, &unit));
+    if (ls_unit_is_here(unit)) return LS_OK;
+    ls_log_warn("the run was made with the matrix unit %s, which this CPU has not: chain multiplies in its place, so "
+                "results may differ in their last digits",
+                r->unit);
+    *out = ls_unit_name(LS_UNIT_CHAIN);
+    return LS_OK;
+}
+
+/* Those of the options; where they say nothing, those of the run whose weights these are; else fp32. */
+static ls_status choose_policy(const ls_options *o, ls_one_worker *one) {
+    ls_options mine = *o; /* borrows all texts */
+    recorded r;
+    LS_TRY(read_recorded(one->start.weights, &r));
+    if (!is_given(o, LS_OPT_precision) && r.precision[0]) {
+        LS_TRY(check_known(r.precision));
+        mine.precision = r.precision;
+    }
+    bool same = strcmp(mine.precision, r.precision) == 0;
+    if (!is_given(o, LS_OPT_matrix_unit) && same && strcmp(mine.precision, "bf16") == 0)
+        LS_TRY(usable_unit(&r, &mine.matrix_unit));
+    return ls_settings_precision(&mine, &one->policy);
+}
+
 ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one_worker *out) {
     ls_status status = LS_OK;
     *out = (ls_one_worker){.micro = micro};
@@ -43,9 +100,9 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&out->start.shape);
     LS_TRY_OUT(ls_model_create(&out->start.shape, slices, &out->model));
     ls_layout_task task = {.model = out->model, .B = micro, .T = out->T, .G = 1};
-    ls_policy policy;
-    LS_TRY_OUT(ls_settings_precision(o, &policy));
-    ls_stage_setup setup = {.policy = policy, .B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
+    LS_TRY_OUT(choose_policy(o, out));
+    ls_stage_setup setup = {
+        .policy = out->policy, .B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
     LS_TRY_OUT(ls_stage_create(out->model, out->device, &setup, &out->stage));
     LS_TRY_OUT(ls_weights_load_stage(out->start.weights, out->stage));
     return LS_OK;

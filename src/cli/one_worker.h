@@ -12,11 +12,13 @@ typedef struct ls_one_worker {
     ls_placement placement;
     ls_device *device;
     ls_model *model;
+    ls_policy policy;
     ls_stage *stage;
     size_t T, micro;
 } ls_one_worker;
 
-/* `T` tokens of a sequence (0: all positions of the model, at most LS_ONE_WORKER_T_MAX), `micro` sequences at a time.
+/* Precision and matrix unit are those of the options, else of the run that the weights come from, else fp32.
+ * `T` tokens of a sequence (0: all positions of the model, at most LS_ONE_WORKER_T_MAX), `micro` sequences at a time.
  * On failure nothing is left to release. */
 enum { LS_ONE_WORKER_T_MAX = 4096 };
 ls_status ls_one_worker_open(const ls_options *options, size_t T, size_t micro, ls_one_worker *out);

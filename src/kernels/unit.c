@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/fault.h"
 
 static const struct {
     const char *name;
@@ -23,6 +24,7 @@ size_t ls_unit_granule(ls_unit unit) { return (unsigned)unit < LS_UNITS ? units[
 bool ls_unit_is_here(ls_unit unit) {
     const ls_cpu *cpu = ls_cpu_detect();
     bool avx512 = cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl && cpu->avx2 && cpu->fma;
+    if (ls_fault_no_unit && unit != LS_UNIT_CHAIN) return false;
     switch (unit) {
     case LS_UNIT_CHAIN: return true;
     case LS_UNIT_BFMMLA: return cpu->neon && cpu->bf16;

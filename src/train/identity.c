@@ -104,6 +104,11 @@ bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t 
     return true;
 }
 
+const char *ls_identity_get_text(const ls_identity *identity, const char *name) {
+    const field *f = find(identity, name);
+    return f ? f->text : NULL;
+}
+
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name) {
     const field *f = find(from, name);
     if (!f) return LS_OK;

@@ -50,6 +50,8 @@ ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash1
 
 /* False, and *out unchanged, where there is no whole number of that name. */
 bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out);
+/* Borrowed; NULL where there is no text of that name. */
+const char *ls_identity_get_text(const ls_identity *identity, const char *name);
 
 /* Adds the field of that name of another identity, where it has one. */
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name);

@@ -19,6 +19,28 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     return status;
 }
 
+/* Fields of fp32 are absent (settings.c). */
+static void copy_precision(const ls_identity *identity, char *precision, char *unit) {
+    const char *type = ls_identity_get_text(identity, "precision"), *by = ls_identity_get_text(identity, "matrix-unit");
+    snprintf(precision, LS_SAVED_WORD_MAX, "%s", type ? type : "fp32");
+    snprintf(unit, LS_SAVED_WORD_MAX, "%s", by ? by : "chain");
+}
+
+ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
+                             char unit[LS_SAVED_WORD_MAX]) {
+    json_t *state = NULL, *fields;
+    ls_identity *identity = NULL;
+    ls_status status = LS_OK;
+    precision[0] = unit[0] = '\0';
+    LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
+    if (ls_json_get_object(state, "identity", &fields) == LS_OK)
+        status = ls_identity_from_json(ls_checkpoint_path(checkpoint), fields, &identity);
+    if (identity) copy_precision(identity, precision, unit);
+    ls_identity_destroy(identity);
+    json_decref(state);
+    return status;
+}
+
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out) {
     json_t *state = NULL;
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));

@@ -28,6 +28,10 @@ ls_status ls_save_check_shared(ls_world *world, const char *folder);
 
 /* The identity that a checkpoint was saved under. */
 ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
+/* Precision and matrix unit of the run, as options call them, "" where the checkpoint is of no run. */
+enum { LS_SAVED_WORD_MAX = 16 };
+ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
+                             char unit[LS_SAVED_WORD_MAX]);
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether

@@ -222,7 +222,9 @@ static ls_status add_optimizer(const ls_settings *s, ls_identity *id) {
     return ls_identity_add_f64(id, "clip", s->clip, F);
 }
 
-static const char *dtype_name(ls_dtype dtype) { return dtype == LS_F32 ? "fp32" : dtype == LS_BF16 ? "bf16" : "fp16"; }
+const char *ls_settings_dtype_name(ls_dtype dtype) {
+    return dtype == LS_F32 ? "fp32" : dtype == LS_BF16 ? "bf16" : "fp16";
+}
 
 static ls_status add_scale(const ls_loss_scale_settings *scale, ls_identity *id) {
     const ls_identity_rule F = LS_IDENTITY_FIXED;
@@ -238,10 +240,11 @@ static ls_status add_scale(const ls_loss_scale_settings *scale, ls_identity *id)
 static ls_status add_policy(const ls_settings *s, ls_identity *id) {
     const ls_identity_rule F = LS_IDENTITY_FIXED;
     const ls_policy *p = &s->policy;
-    if (p->act != LS_F32) LS_TRY(ls_identity_add_text(id, "precision", dtype_name(p->act), F));
+    if (p->act != LS_F32) LS_TRY(ls_identity_add_text(id, "precision", ls_settings_dtype_name(p->act), F));
     if (p->act == LS_BF16) LS_TRY(ls_identity_add_text(id, "matrix-unit", ls_unit_name(p->unit), F));
-    if (p->reduce != LS_F32) LS_TRY(ls_identity_add_text(id, "reduce-dtype", dtype_name(p->reduce), F));
-    if (p->accumulate != LS_F32) LS_TRY(ls_identity_add_text(id, "accumulate-dtype", dtype_name(p->accumulate), F));
+    if (p->reduce != LS_F32) LS_TRY(ls_identity_add_text(id, "reduce-dtype", ls_settings_dtype_name(p->reduce), F));
+    if (p->accumulate != LS_F32)
+        LS_TRY(ls_identity_add_text(id, "accumulate-dtype", ls_settings_dtype_name(p->accumulate), F));
     if (p->no_master) LS_TRY(ls_identity_add_text(id, "master-weights", "no", F));
     return p->act == LS_F16 ? add_scale(&s->loss_scale, id) : LS_OK;
 }

@@ -47,6 +47,8 @@ static inline bool ls_settings_watch_groups(const ls_settings *s) {
 
 /* --precision and --matrix-unit; the unit is one that this CPU has. */
 ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
+/* As options call it: "fp32", "bf16", "fp16". */
+const char *ls_settings_dtype_name(ls_dtype dtype);
 
 /* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer. */
 ls_status ls_settings_identity(const ls_settings *settings, ls_identity *identity);

@@ -4,7 +4,9 @@
  *
  * rank, step (steps done) and place are needed; step=* is every step, rank=* every worker. block, tensor (a part of its
  * name) and index narrow it down; without them it is the first that comes along, and element 0. What is done: flip=BITS
- * (exclusive or), set=NUMBER, add=NUMBER (relative: x·(1 + add)). times=N: so often in the whole run (1; 0: always). */
+ * (exclusive or), set=NUMBER, add=NUMBER (relative: x·(1 + add)). times=N: so often in the whole run (1; 0: always).
+ *
+ * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -100,6 +102,7 @@ static void read_word(const char *word) {
 __attribute__((constructor)) static void begin(void) {
     const char *text = getenv("LS_SPOIL");
     char copy[512];
+    ls_fault_no_unit = getenv("LS_SPOIL_NO_UNIT") != NULL;
     if (!text) return;
     spoil.rank = spoil.block = spoil.place = -1;
     spoil.step = -1;

@@ -162,6 +162,44 @@ train --model "$gpt2" "${base[@]}" --precision bf16 --out "$scratch/first"
 train --config "$scratch/first/config.json" --out "$scratch/second"
 expect_weights "${golden[gpt2-bf16]}"
 
+# ---- eval and generate: as the run was made, unless told otherwise -----------------------------------------------------
+
+spoiled=$BUILD/tests/spoil/lockstep
+# figures RUN FLAGS…: what eval prints, but for the time.
+figures() {
+    local run=$1
+    shift
+    "$program" eval --model "$run" --data "$text" --seq 11 --json "$@" 2>"$scratch/err" | sed 's/,"tokens".*//'
+}
+program=$LOCKSTEP
+train --model "$gpt2" "${base[@]}" --out "$scratch/run-fp32"
+train --model "$gpt2" "${base[@]}" --precision fp16 --out "$scratch/run-fp16"
+case_begin "eval of a run"
+[ "$(figures "$scratch/first")" = "$(figures "$scratch/first" --precision bf16 --matrix-unit chain)" ] || fail "bf16: not as trained"
+[ "$(figures "$scratch/run-fp16")" = "$(figures "$scratch/run-fp16" --precision fp16)" ] || fail "fp16: not as trained"
+[ "$(figures "$scratch/run-fp32")" = "$(figures "$scratch/run-fp32" --precision fp32)" ] || fail "fp32: not as trained"
+figures "$scratch/first" --precision fp32 | grep -q '"precision":"fp32","matrix_unit":"chain"' || fail "the option does not win"
+[ "$(figures "$scratch/first")" != "$(figures "$scratch/first" --precision fp32)" ] || fail "bf16 has the loss of fp32"
+
+for unit in $(units); do
+    case_begin "eval and generate of a run with $unit"
+    train --model "$gpt2" "${base[@]}" --precision bf16 --matrix-unit "$unit" --out "$scratch/run-$unit"
+    figures "$scratch/run-$unit" | grep -q "\"precision\":\"bf16\",\"matrix_unit\":\"$unit\"" || fail "not with $unit"
+    chain=$(figures "$scratch/run-$unit" --matrix-unit chain)
+    figures "$scratch/run-$unit" --precision fp32 | grep -q '"precision":"fp32","matrix_unit":"chain"' || fail "the option does not win"
+    # On a machine without it.
+    program=$spoiled
+    export LS_SPOIL_NO_UNIT=1
+    [ "$(figures "$scratch/run-$unit")" = "$chain" ] || fail "without the unit it is not chain"
+    expect_said "warning: the run was made with the matrix unit $unit, which this CPU has not: chain"
+    figures "$scratch/run-$unit" --matrix-unit "$unit" >"$scratch/out"
+    expect_said "error: this CPU .* has no matrix unit $unit"
+    "$spoiled" generate --model "$scratch/run-$unit" --prompt line --max-tokens 3 >"$scratch/out" 2>"$scratch/err"
+    expect_said "warning: the run was made with the matrix unit $unit"
+    unset LS_SPOIL_NO_UNIT
+    program=$LOCKSTEP
+done
+
 # Machines that do not agree.
 if "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     case_begin "one worker in fp32, one in bf16"

@@ -124,6 +124,9 @@ static void what_is_written_is_read(void **state) {
     assert_true(ls_identity_get_i64(back, "most", &value) && value == INT64_MAX);
     assert_true(ls_identity_get_i64(back, "least", &value) && value == INT64_MIN);
     assert_false(ls_identity_get_i64(back, "text", &value));
+    assert_string_equal(ls_identity_get_text(back, "text"), "a \"b\" \\ \n \xE2\x82\xAC");
+    assert_null(ls_identity_get_text(back, "most"));
+    assert_null(ls_identity_get_text(back, "none"));
     assert_false(ls_identity_get_i64(back, "none", &value));
     assert_true(value == INT64_MIN);
     free(text);
