@@ -2,11 +2,11 @@
 #include "base/status.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 static _Thread_local char last_message[LS_MESSAGE_MAX];
+static _Thread_local bool last_is_here;
 
 const char *ls_status_message(void) { return last_message; }
 
@@ -44,8 +44,20 @@ ls_status ls_fail(ls_status status, const char *format, ...) {
     va_start(args, format);
     set_message(format, args, "");
     va_end(args);
+    last_is_here = false;
     return status;
 }
+
+ls_status ls_fail_here(ls_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    set_message(format, args, "");
+    va_end(args);
+    last_is_here = true;
+    return status;
+}
+
+bool ls_fail_is_here(void) { return last_is_here; }
 
 static bool is_resource_limit(int error) {
     return error == ENOMEM || error == ENOSPC || error == EMFILE || error == ENFILE || error == EAGAIN ||
@@ -60,6 +72,7 @@ ls_status ls_fail_errno(ls_status status, const char *format, ...) {
     va_start(args, format);
     set_message(format, args, suffix);
     va_end(args);
+    last_is_here = false;
     return is_resource_limit(error) ? LS_ERR_RESOURCE : status;
 }
 

@@ -6,6 +6,7 @@
 #define LS_BASE_STATUS_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 #include "lockstep.h"
 
@@ -14,6 +15,10 @@ enum { LS_MESSAGE_MAX = 512 };
 /* As ls_fail, with the text of errno behind the message. Memory, descriptor, process and disk limits become
  * LS_ERR_RESOURCE, whatever `status` says. */
 ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* As ls_fail, for what this machine lacks: of the workers that a launcher started, others may not meet it. */
+ls_status ls_fail_here(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether the last failure of this thread was such a one. */
+bool ls_fail_is_here(void);
 /* Puts "prefix" in front of the recorded message; for naming the place where a lower layer failed. */
 ls_status ls_fail_at(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

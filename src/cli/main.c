@@ -56,9 +56,10 @@ ls_cli_place ls_cli_place_get(void) {
 }
 
 /* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
- * started, which all read the same command line, only the first complains about it. */
+ * started, which all read the same command line, only the first complains about it; but what a machine lacks, only the
+ * workers on it know. */
 static bool is_told_by_another(ls_status status) {
-    return status == LS_ERR_PEER || (status == LS_ERR_INPUT && ls_cli_place_get().rank > 0);
+    return status == LS_ERR_PEER || (status == LS_ERR_INPUT && ls_cli_place_get().rank > 0 && !ls_fail_is_here());
 }
 
 /* One line, whatever a file name or a value in the message holds. */
@@ -68,7 +69,11 @@ static void print_error(const char *message) {
     for (char *at = line; *at; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
     }
-    fprintf(stderr, "lockstep: error: %s\n", line);
+    int rank = ls_cli_place_get().rank;
+    if (rank > 0 && ls_fail_is_here())
+        fprintf(stderr, "lockstep: [worker %d] error: %s\n", rank, line);
+    else
+        fprintf(stderr, "lockstep: error: %s\n", line);
 }
 
 static ls_status flush_output(void) {

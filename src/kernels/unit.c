@@ -57,6 +57,6 @@ ls_status ls_unit_check(ls_unit unit) {
     if (ls_unit_is_here(unit)) return LS_OK;
     char here[64];
     list_units(here, sizeof here, true);
-    return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no matrix unit %s; it has: %s", ls_cpu_detect()->model,
-                   ls_unit_name(unit), here);
+    return ls_fail_here(LS_ERR_INPUT, "this CPU (%s) has no matrix unit %s; it has: %s", ls_cpu_detect()->model,
+                        ls_unit_name(unit), here);
 }

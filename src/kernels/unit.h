@@ -19,7 +19,7 @@ ls_status ls_unit_parse(const char *name, ls_unit *out);
 size_t ls_unit_granule(ls_unit unit);
 /* Whether this CPU (and its system) has the unit; LS_ISA and --isa have no say in it. */
 bool ls_unit_is_here(ls_unit unit);
-/* LS_ERR_INPUT, naming the units that this CPU has, where it lacks this one. */
+/* LS_ERR_INPUT of this machine (ls_fail_here), naming the units that this CPU has, where it lacks this one. */
 ls_status ls_unit_check(ls_unit unit);
 
 #endif

@@ -209,5 +209,29 @@ if "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/
     status=$?
     [ $status -ne 0 ] || fail "it ran"
     expect_said 'different experiments: precision is bf16 for worker 1 and absent for worker 0'
+
+    # Two machines, of which one has no matrix unit: refused whoever it is, also where each would choose its best.
+    for unit in $(units); do
+        for lacks in 0 1; do
+            env=(env env)
+            env[lacks]="env LS_SPOIL_NO_UNIT=1"
+            for asked in auto "$unit"; do
+                case_begin "--matrix-unit $asked, worker $lacks has no $unit"
+                both=("$spoiled" train --model "$gpt2" "${base[@]}" --precision bf16 --matrix-unit "$asked" --out "$scratch/mixed")
+                # shellcheck disable=SC2086 # words of their own
+                mpirun --oversubscribe --bind-to none -n 1 ${env[0]} "${both[@]}" : -n 1 ${env[1]} "${both[@]}" \
+                    >"$scratch/out" 2>"$scratch/err" </dev/null
+                status=$?
+                [ $status -ne 0 ] || fail "it ran"
+                [ ! -e "$scratch/mixed" ] || fail "it left a run"
+                if [ "$asked" = auto ]; then
+                    expect_said 'different experiments: matrix-unit is .* on machines with the same --matrix-unit'
+                else
+                    expect_said "this CPU .* has no matrix unit $unit; it has: chain"
+                    [ $lacks -eq 0 ] || expect_said '\[worker 1\] error: this CPU'
+                fi
+            done
+        done
+    done
 fi
 finished

@@ -50,6 +50,20 @@ static void place_goes_in_front(void **state) {
     assert_string_equal(ls_status_message(), "run.yaml:3: bad value 7");
 }
 
+static void what_a_machine_lacks_is_marked(void **state) {
+    (void)state;
+    assert_int_equal(ls_fail_here(LS_ERR_INPUT, "no unit %s", "x"), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(), "no unit x");
+    assert_true(ls_fail_is_here());
+    (void)ls_fail_at(LS_ERR_INPUT, "--unit: ");
+    assert_true(ls_fail_is_here());
+    (void)ls_fail(LS_ERR_INPUT, "bad value 7");
+    assert_false(ls_fail_is_here());
+    (void)ls_fail_here(LS_ERR_INPUT, "x");
+    (void)ls_fail_errno(LS_ERR_INPUT, "y");
+    assert_false(ls_fail_is_here());
+}
+
 static void long_messages_are_cut(void **state) {
     (void)state;
     char text[2 * LS_MESSAGE_MAX];
@@ -99,6 +113,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_exit_codes),         cmocka_unit_test(message_is_formatted),
         cmocka_unit_test(errno_is_appended_and_sorted), cmocka_unit_test(place_goes_in_front),
+        cmocka_unit_test(what_a_machine_lacks_is_marked),
         cmocka_unit_test(long_messages_are_cut),        cmocka_unit_test(message_belongs_to_the_thread),
         cmocka_unit_test(try_returns_the_failure),
     };
