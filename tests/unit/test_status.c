@@ -111,11 +111,10 @@ static void try_returns_the_failure(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_exit_codes),         cmocka_unit_test(message_is_formatted),
-        cmocka_unit_test(errno_is_appended_and_sorted), cmocka_unit_test(place_goes_in_front),
-        cmocka_unit_test(what_a_machine_lacks_is_marked),
-        cmocka_unit_test(long_messages_are_cut),        cmocka_unit_test(message_belongs_to_the_thread),
-        cmocka_unit_test(try_returns_the_failure),
+        cmocka_unit_test(names_and_exit_codes),           cmocka_unit_test(message_is_formatted),
+        cmocka_unit_test(errno_is_appended_and_sorted),   cmocka_unit_test(place_goes_in_front),
+        cmocka_unit_test(what_a_machine_lacks_is_marked), cmocka_unit_test(long_messages_are_cut),
+        cmocka_unit_test(message_belongs_to_the_thread),  cmocka_unit_test(try_returns_the_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
