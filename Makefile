@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-parity bench-comm bench-gemm bench-train bench-scale bench-precision verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
         bench-train bench-train-run bench-scale bench-scale-run bench-precision bench-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -175,6 +175,14 @@ test-long:
 
 test-long-run: programs
 	@BUILD=$(BUILD) tests/run long
+
+# What guards and doctor catch in real runs.
+test-faults-count:
+	@tools/setup test
+	@$(MAKE) test-faults-count-run
+
+test-faults-count-run: all $(SPOILED)
+	@BUILD=$(BUILD) TIER=long tests/faults/count.sh
 
 # Comparisons with PyTorch, transformers, tokenizers and tiktoken, which a virtual environment in the build folder holds.
 PYTHON := $(BUILD)/venv/bin/python
@@ -299,6 +307,7 @@ help:
 	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
+	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'

@@ -34,7 +34,9 @@ typedef enum ls_fault_place {
     LS_FAULT_LEAF,     /* the gradient of a group */
     LS_FAULT_GRADIENT, /* the sum, before the update */
     LS_FAULT_WEIGHT,   /* after the update: fp32 */
-    LS_FAULT_MOMENT    /* after the update */
+    LS_FAULT_MOMENT,   /* after the update */
+    LS_FAULT_COPY,     /* after the update: the weight as products read it */
+    LS_FAULT_GATHERED  /* weights of other workers, as they came */
 } ls_fault_place;
 
 typedef struct ls_fault_site {

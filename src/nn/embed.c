@@ -48,6 +48,7 @@ static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     LS_TRY(nn->ops->set(nn->device, rows, -0.0F, ls_nn_rows(nn) * C));
     LS_TRY(nn->ops->embed_forward(nn->device, rows, C, ls_nn_weight(nn, &block->param[0]), nn->policy.act, NULL, 0, 1,
                                   &tokens));
+    LS_TRY(ls_nn_made(nn, rows, LS_F32, ls_nn_rows(nn) * C));
     LS_TRY(ls_nn_join(nn, y, LS_F32, NULL));
     if (block->nparams < 2) return LS_OK;
     const float *positions = block->param[1].w + (nn->first + nn->token0) * C;

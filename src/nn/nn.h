@@ -78,6 +78,12 @@ typedef struct ls_leaf_watch {
     void *ctx;
 } ls_leaf_watch;
 
+/* Who wants to see results on the way: of each product, before it is joined over the tp row. */
+typedef struct ls_made_watch {
+    ls_status (*take)(void *ctx, const void *y, ls_dtype dtype, size_t elems);
+    void *ctx;
+} ls_made_watch;
+
 typedef struct ls_nn {
     ls_policy policy;
     ls_device *device;
@@ -100,6 +106,7 @@ typedef struct ls_nn {
     bool leaves;        /* steps end with groups */
     const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
     ls_leaf_watch watch;
+    ls_made_watch made;
     int64_t *act_counts,
         *act_elems; /* host: gradients of activations that are rounded are counted; NULL: they are not */
     ls_dropout dropout;
@@ -141,6 +148,11 @@ static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype
 }
 /* Adds the parts up in the order of slices, then the bias (or NULL), and rounds: from ls_nn_partial() to `stream`. */
 ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias);
+
+/* To be called with every such result. */
+static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtype, size_t elems) {
+    return nn->made.take ? nn->made.take(nn->made.ctx, y, dtype, elems) : LS_OK;
+}
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 

@@ -24,7 +24,7 @@ static ls_status project(const ls_nn *nn, void *y, ls_dtype dtype, const void *x
     call.bias = bias ? bias->w : NULL;
     LS_TRY(nn->ops->gemm(nn->device, &call));
     ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, y, call.m * call.n, ls_dtype_bytes(dtype));
-    return LS_OK;
+    return ls_nn_made(nn, y, dtype, call.m * call.n);
 }
 
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias) {
@@ -58,6 +58,8 @@ static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t 
     call.bounds = bounds;
     if (alone && bias) call.bias = bias->w;
     LS_TRY(nn->ops->gemm(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, call.c, call.m * call.n, ls_dtype_bytes(call.c_dtype));
+    LS_TRY(ls_nn_made(nn, call.c, call.c_dtype, call.m * call.n));
     return alone ? LS_OK : ls_nn_join(nn, y, nn->policy.act, bias);
 }
 

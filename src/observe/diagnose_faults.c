@@ -33,10 +33,14 @@ static void describe_fault(ls_finding *f, const ls_run_event *e) {
             (long long)e->step, e->group, e->owner, e->auditor, e->worker);
         break;
     default:
-        ls_finding_title(f, "worker %d made a value that is not finite, and did not when it repeated the step",
-                         e->worker);
-        ls_finding_evidence(f, "step %lld: %s in %s %s", (long long)e->step, e->value[0] ? e->value : "not finite",
-                            e->block, e->tensor);
+        if (e->worker == LS_RUN_NONE)
+            ls_finding_title(f, "a value was not finite, and was when the step was repeated: a passing fault");
+        else
+            ls_finding_title(f, "worker %d made a value that is not finite, and did not when it repeated the step",
+                             e->worker);
+        if (e->tensor[0])
+            ls_finding_evidence(f, "step %lld: %s in %s %s", (long long)e->step, e->value[0] ? e->value : "not finite",
+                                e->block, e->tensor);
     }
 }
 
@@ -64,10 +68,17 @@ void ls_diagnose_faults(ls_case *c) {
     memcpy(f->block, first->block, sizeof f->block);
     memcpy(f->tensor, first->tensor, sizeof f->tensor);
     describe_fault(f, first);
-    persistent = persistent || of_worker > 2;
-    ls_finding_evidence(f, "%zu such event%s in all, %zu of this worker: %s", count, count == 1 ? "" : "s", of_worker,
-                        persistent ? "it comes back" : "transient so far");
-    if (persistent)
+    bool is_known = f->worker != LS_RUN_NONE;
+    persistent = persistent || (is_known && of_worker > 2);
+    if (is_known)
+        ls_finding_evidence(f, "%zu such event%s in all, %zu of this worker: %s", count, count == 1 ? "" : "s",
+                            of_worker, persistent ? "it comes back" : "transient so far");
+    else
+        ls_finding_evidence(f, "%zu such event%s in all; which worker it was is not recorded", count,
+                            count == 1 ? "" : "s");
+    if (!is_known)
+        ls_finding_action(f, "nothing now: the repeated step counts; with --audit 0.05 it would have named the worker");
+    else if (persistent)
         ls_finding_action(
             f,
             "take the machine of worker %d out of the run and go on with --resume from the last checkpoint "

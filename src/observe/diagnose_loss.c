@@ -49,6 +49,11 @@ static bool is_data(const ls_series *s, const jumps *j) {
     return j->count >= some + chance || j->far >= few + chance || (j->longest >= LONG && j->largest->score >= HIGH);
 }
 
+bool ls_loss_tells_data(const ls_case *c) {
+    jumps j = count_jumps(c);
+    return is_data(&c->series, &j);
+}
+
 static void describe_samples(const ls_case *c, ls_finding *f) {
     double batch = ls_run_option_number(c->run, "global-batch"), start = ls_run_option_number(c->run, "start-samples");
     double start_step = ls_run_option_number(c->run, "start-step");

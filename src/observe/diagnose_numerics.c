@@ -31,6 +31,11 @@ static int compare_down(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+static bool is_16(const ls_run *run) {
+    const char *precision = ls_run_option_get(run, "precision");
+    return precision && strcmp(precision, "fp32") != 0;
+}
+
 /* `value` has room for every line of the point. */
 static void sum_flushed(const ls_run *run, ls_point *p, bool inner_only, double *value) {
     size_t n = 0;
@@ -39,6 +44,8 @@ static void sum_flushed(const ls_run *run, ls_point *p, bool inner_only, double 
     for (size_t i = p->first; i < p->first + p->count; i++) {
         const ls_run_numerics *line = &run->numerics[i];
         double share = larger(line->grad_flushed, line->act_flushed);
+        /* All was zero before it came here: there is nothing left to become zero. */
+        if (is_16(run) && (double)line->grad_norm == 0) share = 1;
         if (share < 0 || (inner_only && !is_inner(run, line))) continue;
         value[n++] = share;
         if (share <= p->worst_flushed_share) continue;

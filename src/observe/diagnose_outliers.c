@@ -10,7 +10,9 @@
 
 static const double HOT = 4;       /* score of a step's loss that goes with bad data */
 static const double MOSTLY = 0.75; /* of the outliers, from one worker */
-enum { SCATTERED_BEFORE = 30 };    /* steps before a rise of the loss in which outliers belong to it */
+static const double EARLY = 0.25;  /* of what the loss gains in all, still to come */
+enum { EARLY_MOST = 8, EARLY_STEPS = 64 };
+enum { SCATTERED_BEFORE = 30 }; /* steps before a rise of the loss in which outliers belong to it */
 
 /* ---- what they have in common ------------------------------------------------------------------------------------ */
 
@@ -155,7 +157,28 @@ static bool is_consequence(const ls_case *c, const outliers *o) {
     return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.step[c->rise.first]);
 }
 
+/* While the loss falls fast, gradients of some samples are long by nature, most where embeddings are still near zero
+ * and a norm divides by their length. A few of those, of no worker in particular, are no cause. */
+static bool is_early(const ls_case *c, const outliers *o) {
+    const ls_series *s = &c->series;
+    size_t at;
+    if (o->count > EARLY_MOST || o->hot > 0 || o->again > 0 || s->count < EARLY_STEPS) return false;
+    if (c->run->dp != 1 && o->count > 1 && (double)o->of_worker >= MOSTLY * (double)o->count) return false;
+    const ls_run_event *last = o->event[o->count - 1];
+    if (!ls_series_find(s, last->step, &at) || at == 0) return false;
+    double end = ls_series_before(s, s->count - 1, 16), gain = s->loss[0] - end;
+    return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
+}
+
 static void judge(ls_case *c, const outliers *o) {
+    if (is_early(c, o)) {
+        ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
+        f->is_note = true;
+        f->size = (double)o->count;
+        ls_finding_title(f, "%zu gradient group%s stood out while the loss was still falling fast, up to step %lld",
+                         o->count, o->count == 1 ? "" : "s", (long long)o->event[o->count - 1]->step);
+        return;
+    }
     if (is_consequence(c, o)) {
         ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
         f->is_note = true;
@@ -163,7 +186,8 @@ static void judge(ls_case *c, const outliers *o) {
         ls_finding_title(f, "%zu gradient groups stood out while the loss was rising", o->count);
         return;
     }
-    if (2 * o->hot >= o->count || o->again > 0)
+    bool one = (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;
+    if (2 * o->hot >= o->count || o->again > 0 || (o->hot > 0 && !one && ls_loss_tells_data(c)))
         add_bad_data(c, o);
     else
         add_outlier(c, o);

@@ -118,9 +118,11 @@ void ls_diagnose_overflow(ls_case *c);      /* diagnose_overflow.c */
 void ls_diagnose_underflow(ls_case *c);     /* diagnose_numerics.c */
 void ls_diagnose_lost(ls_case *c);          /* diagnose_numerics.c */
 ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_slow.c */
-void ls_diagnose_data(ls_case *c);          /* diagnose_loss.c: bad data that the loss shows */
-void ls_diagnose_lr(ls_case *c);            /* diagnose_loss.c */
-void ls_diagnose_unknown(ls_case *c);       /* diagnose_loss.c: the run broke, and nothing above says why */
+/* Whether the loss alone, by its jumps, tells of bad data. */
+bool ls_loss_tells_data(const ls_case *c);
+void ls_diagnose_data(ls_case *c);    /* diagnose_loss.c: bad data that the loss shows */
+void ls_diagnose_lr(ls_case *c);      /* diagnose_loss.c */
+void ls_diagnose_unknown(ls_case *c); /* diagnose_loss.c: the run broke, and nothing above says why */
 
 /* Ordering, verdict, what followed, what is missing (diagnose_verdict.c). */
 void ls_diagnose_conclude(ls_case *c);

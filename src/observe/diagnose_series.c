@@ -1,8 +1,9 @@
 /* diagnose_series.c: the course of the loss: how far each step lies from those before it, and what stands out.
  *
  * The level of a step is the median of the WINDOW normal steps before it, its scatter 1.4826 times the median distance
- * from that. While an episode lasts, level and scatter stay as they were when it began. A falling loss lies below its
- * level, which only makes the rules more careful. */
+ * from that. Where the loss falls, the fall is no scatter: distances are from the line through the medians of the
+ * window's halves, and the level is that of its newest steps, carried on a little less than they fell.
+ * While an episode lasts, level and scatter stay as they were when it began. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 enum {
     WINDOW = 32,
+    NEWEST = 8,        /* of them, for the level of a falling loss */
     LEAST = 24,        /* normal steps before anything is judged */
     EPISODE_MAX = 200, /* steps; what lasts longer is the new normal */
     EDGE = 2,          /* steps at either end of a sharp one that may be lower */
@@ -19,8 +21,10 @@ enum {
     NOISE_LEAST = 24
 };
 
-static const double UP = 5, BACK = 3;        /* scores at which an episode begins, and ends */
-static const double SHARP = 0.35;            /* of the peak, near both ends */
+static const double UP = 5, BACK = 3; /* scores at which an episode begins, and ends */
+static const double FALLS = 1.1;  /* scatters from one half of the window to the next; a line without noise has 1.35 */
+static const double AHEAD = 0.4;  /* of the fall from 8 steps to the next 8; to the step after them 0.56 */
+static const double SHARP = 0.35; /* of the peak, near both ends */
 static const double RISE_SCATTER = 4;        /* of a lasting rise: in standard deviations of single steps, */
 static const double RISE_OF_LOSS = 0.05;     /* as a part of the loss, */
 static const double RISE_OF_PROGRESS = 0.15; /* and as a part of what had been gained */
@@ -88,14 +92,36 @@ typedef struct level {
     double median, scatter;
 } level;
 
-static void measure(level *l) {
-    double copy[WINDOW];
+/* In the order of steps; how many there are. */
+static size_t unroll(const level *l, double out[WINDOW]) {
     size_t n = l->seen < WINDOW ? l->seen : WINDOW;
-    memcpy(copy, l->last, n * sizeof *copy);
-    l->median = ls_median(copy, n);
-    for (size_t i = 0; i < n; i++) copy[i] = fabs(l->last[i] - l->median);
-    double scatter = 1.4826 * ls_median(copy, n), least = 1e-3 * fabs(l->median);
-    l->scatter = scatter > least ? scatter : least;
+    for (size_t i = 0; i < n; i++) out[i] = l->last[(l->seen - n + i) % WINDOW];
+    return n;
+}
+
+/* x falls by more than it scatters: around the line through the medians of its halves. */
+static void measure_fall(level *l, const double *x, size_t n) {
+    double rest[WINDOW];
+    size_t half = n / 2;
+    double slope = (median_of(x + n - half, half) - median_of(x, half)) / (double)(n - half);
+    if (n < LEAST || !(-slope * (double)half > FALLS * l->scatter)) return;
+    for (size_t i = 0; i < n; i++) rest[i] = x[i] - slope * (double)i;
+    double middle = median_of(rest, n);
+    for (size_t i = 0; i < n; i++) rest[i] = fabs(rest[i] - middle);
+    double newest = median_of(x + n - NEWEST, NEWEST), fall = median_of(x + n - 2 * NEWEST, NEWEST) - newest;
+    l->median = newest - (fall > 0 ? AHEAD * fall : 0);
+    l->scatter = 1.4826 * ls_median(rest, n);
+}
+
+static void measure(level *l) {
+    double x[WINDOW], copy[WINDOW];
+    size_t n = unroll(l, x);
+    l->median = median_of(x, n);
+    for (size_t i = 0; i < n; i++) copy[i] = fabs(x[i] - l->median);
+    l->scatter = 1.4826 * ls_median(copy, n);
+    measure_fall(l, x, n);
+    double least = 1e-3 * fabs(l->median);
+    if (l->scatter < least) l->scatter = least;
 }
 
 static void learn(level *l, double loss) { l->last[l->seen++ % WINDOW] = loss; }

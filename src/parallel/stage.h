@@ -94,6 +94,7 @@ ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_st
 typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
 typedef struct ls_bad_place {
     int64_t order; /* smaller is earlier; −1: nothing was found */
+    int64_t erred; /* the same, results of products counted in, by which the worker is found */
     int64_t worker, micro, block, phase;
     int64_t param; /* number in the model, of a gradient */
     int64_t index; /* in what this worker holds of the tensor */

@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "parallel/blame.h"
 #include "parallel/stage_state.h"
 
+enum { MAJORITY = 4 }; /* against me, to not being cleared */
+
 /* What each worker tells all: words that are 0 on the others. */
 typedef struct verdict {
-    int64_t wrong; /* 1: name me */
+    int64_t wrong; /* above 0: name me, unless somebody has more: what speaks against me along dp and along tp */
     int64_t param; /* where it was noticed, plus 1; 0: nowhere */
     int64_t tensor;
     int64_t is_received; /* noticed by somebody it was sent to: an owner knows better */
@@ -19,7 +22,8 @@ _Static_assert(sizeof(verdict) == LS_CHECK_WORDS * sizeof(int64_t), "verdicts ar
 
 static int64_t order_of(const verdict *v) { return v->param + v->is_received * (INT64_C(1) << 32); }
 
-/* The first parameter that anybody notices counts, and those who are to be named for it. */
+/* The first parameter that anybody notices counts, and those who are to be named for it: two may disagree along tp of
+ * whom one agrees with all others along dp. */
 static ls_status agree(ls_stage *stage, verdict own, ls_check_finding *out) {
     size_t workers = (size_t)ls_layout_workers(&stage->setup.layout);
     int rank = stage->setup.world ? ls_world_rank(stage->setup.world) : 0;
@@ -27,14 +31,16 @@ static ls_status agree(ls_stage *stage, verdict own, ls_check_finding *out) {
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the verdicts of %zu workers", workers);
     all[rank] = own;
     ls_status status = ls_stage_sum(stage, (int64_t *)all, workers * (sizeof *all / sizeof(int64_t)));
-    int64_t first = 0;
+    int64_t first = 0, sure = 0;
     *out = (ls_check_finding){.param = -1};
     for (size_t i = 0; i < workers && status == LS_OK; i++)
         if (all[i].param > 0 && (first == 0 || order_of(&all[i]) < first)) first = order_of(&all[i]);
+    for (size_t i = 0; i < workers && first > 0; i++)
+        if (order_of(&all[i]) == first && all[i].wrong > sure) sure = all[i].wrong;
     for (size_t i = 0; i < workers && first > 0; i++) {
         if (order_of(&all[i]) != first) continue;
         out->param = (int)all[i].param - 1;
-        if (!all[i].wrong) continue;
+        if (all[i].wrong == 0 || all[i].wrong < sure) continue;
         out->tensor = (ls_check_tensor)all[i].tensor;
         out->workers[out->nworkers++] = (int)i;
     }
@@ -74,8 +80,10 @@ static ls_status compare_lists(ls_comm *comm, const ls_hash128 *own, int count, 
     LS_TRY_OUT(ls_comm_all_gather(comm, own, all, bytes));
     for (int i = 0; i < count; i++) {
         for (int r = 0; r < size; r++) ones[r] = all[(size_t)r * (size_t)count + (size_t)i];
-        if (ls_blame_holders(ones, (size_t)size, named) == LS_BLAME_NOBODY) continue;
-        if (v->param == 0 || i + 1 < v->param) *v = (verdict){.wrong = named[rank], .param = i + 1};
+        ls_blame blame = ls_blame_holders(ones, (size_t)size, named);
+        if (blame == LS_BLAME_NOBODY) continue;
+        if (v->param == 0 || i + 1 < v->param) *v = (verdict){.param = i + 1};
+        if (v->param == i + 1 && named[rank]) v->wrong += blame == LS_BLAME_SOME ? MAJORITY : 1;
         break;
     }
 out:
@@ -105,6 +113,7 @@ out:
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
 static const float *tensor_of(const ls_param *param, int tensor) {
+    if (tensor == LS_CHECK_COPY) return NULL;
     return tensor == LS_CHECK_WEIGHT ? param->own_w : param->moment[tensor - LS_CHECK_MOMENT0];
 }
 
@@ -113,6 +122,8 @@ static ls_status hash_state(ls_stage *stage, int param, int tensor, ls_hash128 *
     const float *x = tensor_of(p, tensor);
     size_t own = ls_param_range_elems(p->own);
     *out = (ls_hash128){0, 0};
+    bool is_own = !p->w16 && p->w == p->own_w && own == ls_param_local_elems(p);
+    if (tensor == LS_CHECK_COPY) return is_own ? LS_OK : hash_replica(stage, p, out);
     return x && own > 0 ? stage->nn.ops->hash(stage->device, out, x, own * sizeof(float)) : LS_OK;
 }
 
@@ -146,6 +157,9 @@ ls_status ls_stage_remember_state(ls_stage *stage) {
 ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket) {
     int dp = stage->setup.layout.dp;
     if (!stage->remembers || !stage->shard_hashes) return LS_OK;
+    void *all = bucket->w16 ? (void *)bucket->w16 : bucket->w;
+    ls_fault_at(LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
+                bucket->w16 ? sizeof(uint16_t) : sizeof(float));
     const ls_hash128 *expected = stage->shard_hashes + (size_t)(bucket - stage->buckets) * (size_t)dp;
     for (int r = 0; r < dp; r++) {
         size_t begin = bucket->shard[r], elems = bucket->shard[r + 1] - begin;

@@ -4,7 +4,9 @@
  *     replicas   after an update: everybody who holds a parameter hashes it as it computes with it; holders of the same
  *                one, along dp and, of what is not split, along tp, compare
  *     state      what nobody else has (weights and moments that are sharded): its owner hashes it as written and checks
- *                before it is read again; with zero 3 receivers check the hash of each gathered shard
+ *                before it is read again; with zero 3 receivers check the hash of each gathered shard. So with what
+ *                others do have but is written anew after every update, which would hide that one worker computed a
+ *                step with something else
  *
  * Every worker gets the same finding. */
 #ifndef LS_PARALLEL_STAGE_CHECK_H
@@ -13,7 +15,13 @@
 #include "base/hash.h"
 #include "parallel/stage.h"
 
-typedef enum ls_check_tensor { LS_CHECK_WEIGHT, LS_CHECK_MOMENT0, LS_CHECK_MOMENT1, LS_CHECK_TENSORS } ls_check_tensor;
+typedef enum ls_check_tensor {
+    LS_CHECK_WEIGHT,
+    LS_CHECK_MOMENT0,
+    LS_CHECK_MOMENT1,
+    LS_CHECK_COPY, /* the weight as products read it, where that is more than the worker's own elements */
+    LS_CHECK_TENSORS
+} ls_check_tensor;
 
 /* Numbers that each worker tells all others after a check. */
 enum { LS_CHECK_WORDS = 4 };

@@ -129,6 +129,16 @@ ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_
     return ls_stage_acquire(stage, b, next);
 }
 
+/* From here on results are those of block b; of a phase that only makes gradients of weights they are nobody's
+ * business, since not every schedule has it. */
+static void at_block(const job *j, int b, bool is_back, bool shows) {
+    j->stage->at = (ls_stage_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};
+}
+
+static ls_status made_stream(const job *j, const float *y) {
+    return ls_stage_add_result(j->stage, LS_RESULTS_MAX - 1, y, stream_bytes(j->stage));
+}
+
 /* The head waits for its backward action, where loss and gradient are made at once. */
 static ls_status forward(job *j) {
     ls_stage *stage = j->stage;
@@ -146,8 +156,10 @@ static ls_status forward(job *j) {
         float *y = b + 1 < chunk->end ? j->slot->x[i + 1] : out;
         LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
         if (is_empty(j)) continue;
+        at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
         ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, stream_elems(stage), sizeof *y);
+        LS_TRY(made_stream(j, y));
         LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, stream_elems(stage)));
     }
     ls_fault_slow_end(begin);
@@ -163,7 +175,10 @@ static ls_status head(job *j, float *d) {
     LS_TRY(ls_stage_begin_grads(stage, b));
     LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (!is_empty(j)) {
+        at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
+        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
+        LS_TRY(made_stream(j, d));
         LS_TRY(
             ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
         LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
@@ -185,12 +200,15 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
     stage->nn.act_counts = stage->numerics ? stage->numerics[b].acts : NULL;
     stage->nn.act_elems = stage->numerics ? &stage->numerics[b].acts_elems : NULL;
     if (!is_empty(j)) {
+        at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
         if (stage->kept_parts != LS_SAVE_ALL)
             LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
         LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
-        if (phase != LS_BACKWARD_WEIGHTS) ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
-        if (phase != LS_BACKWARD_WEIGHTS)
+        if (phase != LS_BACKWARD_WEIGHTS) {
+            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
+            LS_TRY(made_stream(j, d));
             LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
+        }
         if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
     }
     return phase == LS_BACKWARD_INPUT ? LS_OK : ls_stage_end_grads(stage, b, j->micro, j->last);

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "parallel/stage.h"
 #include "parallel/stage_numerics.h"
+#include "parallel/stage_results.h"
 
 enum { LS_STAGE_KINDS = 3, LS_STAGE_ROOMS = 2 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
@@ -49,6 +50,15 @@ typedef struct ls_micro_steps {
     int first, count;
 } ls_micro_steps;
 
+/* What the executor is at. */
+typedef struct ls_stage_at {
+    const ls_micro *micro; /* NULL: results are nobody's business */
+    int number;            /* of the micro-batch */
+    int block;
+    bool is_back;
+    int made; /* results of the block so far */
+} ls_stage_at;
+
 struct ls_stage {
     ls_model *model;
     ls_device *device;
@@ -73,8 +83,10 @@ struct ls_stage {
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
     ls_saved shared;
 
-    ls_bad_place *hunt;          /* where what is found goes; NULL: nobody looks */
-    ls_block_numerics *numerics; /* where backward counts; NULL: it does not */
+    ls_stage_at at;
+    const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
+    ls_bad_place *hunt;            /* where what is found goes; NULL: nobody looks */
+    ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
 
     /* memory of the device */
     ls_scratch scratch[LS_STAGE_KINDS];
@@ -142,6 +154,14 @@ ls_status ls_stage_look(ls_stage *stage, const ls_micro *micro, int number, int 
                         const float *x, size_t elems);
 /* At the gradients of the block's parameters. */
 ls_status ls_stage_look_at_grads(ls_stage *stage, const ls_micro *micro, int number, int block);
+
+/* At the result of a product. */
+ls_status ls_stage_look_at_result(ls_stage *stage, int made, const void *y, ls_dtype dtype, size_t elems);
+
+/* stage_results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
+ls_status ls_stage_add_result(ls_stage *stage, int made, const void *x, size_t bytes);
+/* Products show their results while somebody sums them or hunts. */
+void ls_stage_watch_results(ls_stage *stage);
 
 /* stage_check.c: weights that have just been gathered. */
 ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket);

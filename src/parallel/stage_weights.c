@@ -1,4 +1,5 @@
 /* stage_weights.c: tensors of a stage from and to the host, their hashes, and the norm of their gradients. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -264,11 +265,22 @@ ls_status ls_stage_bad_param(ls_stage *stage, int *out) {
     return status;
 }
 
+/* What every worker of the tp row has for itself counts once in the norm; that of the others must be finite too. */
+static ls_status look_at_replica(ls_stage *stage, const ls_param *param, ls_exact_sum *sum) {
+    size_t own = ls_param_range_elems(param->own), index = own;
+    double bad = (double)NAN;
+    if (!stage->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
+    LS_TRY(stage->nn.ops->find_bad(stage->device, param->own_grad, LS_F32, own, &index));
+    if (index < own) ls_exact_sum_add_many(sum, &bad, 1);
+    return LS_OK;
+}
+
 ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured) {
     int count = ls_model_params(stage->model);
     for (int i = 0; i < count; i++) {
         const ls_param *param = ls_model_param(stage->model, i);
         LS_TRY(square_param(stage, param, measured && is_measured(stage, param) ? measured : sum));
+        LS_TRY(look_at_replica(stage, param, sum));
     }
     if (measured) ls_exact_sum_merge(sum, measured);
     return LS_OK;

@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "comm/world.h"
 #include "kernels/kernels.h"
 #include "parallel/blame.h"
 #include "parallel/micro.h"
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit"); }
 
 /* One step in as many as gives the share; several groups of a row where one a step is not enough. */
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *layout, const ls_model *model) {
@@ -26,12 +29,24 @@ ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *
     size_t hashes = (size_t)audit->groups * ls_audit_hashes(model);
     audit->owned = calloc(hashes, sizeof *audit->owned);
     audit->made = calloc(hashes, sizeof *audit->made);
-    return audit->owned && audit->made ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
+    size_t sites = (size_t)audit->groups * ls_result_sites(model);
+    audit->owned_sites = calloc(sites, sizeof *audit->owned_sites);
+    audit->made_sites = calloc(sites, sizeof *audit->made_sites);
+    audit->first_owned = calloc(hashes, sizeof *audit->first_owned);
+    audit->first_sites = calloc(sites, sizeof *audit->first_sites);
+    audit->group = calloc((size_t)audit->groups, sizeof *audit->group);
+    bool there = audit->owned && audit->made && audit->owned_sites && audit->made_sites && audit->first_owned;
+    return there && audit->first_sites && audit->group ? LS_OK : no_memory();
 }
 
 void ls_audit_close(ls_audit *audit) {
     free(audit->owned);
     free(audit->made);
+    free(audit->owned_sites);
+    free(audit->made_sites);
+    free(audit->first_owned);
+    free(audit->first_sites);
+    free(audit->group);
     ls_device_destroy(audit->other);
     *audit = (ls_audit){0};
 }
@@ -39,6 +54,20 @@ void ls_audit_close(ls_audit *audit) {
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i) {
     int at = (int)((audit->counted * audit->groups + i) % layout->share[row]);
     return layout->zero < 2 ? ls_layout_first_group(layout, row) + at : ls_layout_group(layout, row, at);
+}
+
+void ls_audit_begin(ls_audit *audit, ls_stage *stage) {
+    const ls_stage_setup *setup = ls_stage_setup_of(stage);
+    if (!audit->is_due) return;
+    for (int i = 0; i < audit->groups; i++) audit->group[i] = ls_audit_group(audit, &setup->layout, setup->place.dp, i);
+    size_t sites = (size_t)audit->groups * ls_result_sites(ls_stage_model(stage));
+    memset(audit->owned_sites, 0, sites * sizeof *audit->owned_sites);
+    audit->results = (ls_result_sums){audit->groups, audit->group, audit->owned_sites};
+    ls_stage_sum_results(stage, &audit->results);
+}
+
+void ls_audit_end(ls_audit *audit, ls_stage *stage) {
+    if (audit->is_due) ls_stage_sum_results(stage, NULL);
 }
 
 ls_status ls_audit_leaf(ls_audit *audit, ls_stage *stage, const ls_param *param, bool is_lookup, int group,
@@ -59,10 +88,9 @@ ls_status ls_audit_leaf(ls_audit *audit, ls_stage *stage, const ls_param *param,
 typedef struct dispute {
     int index; /* among the groups of the step */
     int owner, auditor, group;
-    int param; /* where they differ first, on some worker */
+    int param;       /* where they differ first, on some worker */
+    int64_t differs; /* this worker's first parameter that differs, plus 1; 0: none */
 } dispute;
-
-static int rank_of(const ls_layout *layout, int row) { return row * layout->tp; }
 
 /* A flag of any worker, for all. */
 static ls_status any(ls_stage *stage, int64_t mine, int64_t *out) {
@@ -103,7 +131,7 @@ static ls_status find_wrong(ls_audit *audit, ls_stage *stage, const ls_audit_ste
     ls_hash128 owned[LS_WORKERS_MAX], made[LS_WORKERS_MAX], again[LS_WORKERS_MAX];
     ls_hash128 *room = calloc(hashes, sizeof *room);
     ls_status status = LS_OK;
-    if (!room) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
+    if (!room) return no_memory();
     LS_TRY_OUT(ls_stage_share_hashes(stage, audit->owned + (size_t)d->index * hashes, owned));
     LS_TRY_OUT(ls_stage_share_hashes(stage, audit->made + (size_t)d->index * hashes, made));
     if (dp > 2)
@@ -128,7 +156,7 @@ static ls_status is_persistent(ls_stage *stage, const ls_audit_step *step, int r
                                bool *out) {
     ls_hash128 again[LS_WORKERS_MAX], *room = calloc(ls_audit_hashes(ls_stage_model(stage)), sizeof *room);
     int64_t wrong = 0;
-    if (!room) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
+    if (!room) return no_memory();
     ls_status status = compute(stage, step, row, -1, group, room, again);
     if (status == LS_OK) status = any(stage, !ls_hash_equal(again[row], right), &wrong);
     *out = wrong > 0;
@@ -136,19 +164,85 @@ static ls_status is_persistent(ls_stage *stage, const ls_audit_step *step, int r
     return status;
 }
 
+/* Where this worker, of the auditor's row, and its column of the owner's row differ first: results on the way, then
+ * gradients; 0: nowhere. */
+static ls_status first_difference(const ls_audit *audit, ls_stage *stage, const dispute *d, int64_t *out) {
+    const ls_stage_setup *setup = ls_stage_setup_of(stage);
+    size_t sites = ls_result_sites(ls_stage_model(stage)), bytes[LS_WORKERS_MAX];
+    int dp = setup->layout.dp;
+    ls_hash128 *all = malloc((size_t)dp * sites * sizeof *all);
+    if (!all) return no_memory();
+    for (int r = 0; r < dp; r++) bytes[r] = sites * sizeof *all;
+    size_t at = (size_t)d->index * sites;
+    ls_status status = ls_stage_share_lists(stage, audit->owned_sites + at, all, bytes);
+    size_t first = sites;
+    if (status == LS_OK) first = ls_result_first(all + (size_t)d->owner * sites, audit->made_sites + at, sites);
+    *out = first < sites ? (int64_t)first + 1 : d->differs > 0 ? (int64_t)sites + d->differs : 0;
+    if (setup->place.dp != d->auditor) *out = 0;
+    free(all);
+    return status;
+}
+
+/* The worker with the smallest number above 0; −1: none has one. */
+static ls_status find_first(ls_stage *stage, int64_t mine, int *out) {
+    const ls_stage_setup *setup = ls_stage_setup_of(stage);
+    int workers = ls_layout_workers(&setup->layout), rank = setup->world ? ls_world_rank(setup->world) : 0;
+    int64_t *all = calloc((size_t)workers, sizeof *all);
+    if (!all) return no_memory();
+    all[rank] = mine;
+    ls_status status = ls_stage_sum(stage, all, (size_t)workers);
+    *out = -1;
+    for (int i = 0; i < workers && status == LS_OK; i++)
+        if (all[i] > 0 && (*out < 0 || all[i] < all[*out])) *out = i;
+    free(all);
+    return status;
+}
+
+/* The column of the mesh that erred, by its rank in row 0. An error of one worker is seen on others only after it. */
+static ls_status find_column(const ls_audit *audit, ls_stage *stage, const dispute *d, int *out) {
+    int64_t mine = 0;
+    int found;
+    LS_TRY(first_difference(audit, stage, d, &mine));
+    LS_TRY(find_first(stage, mine, &found));
+    *out = found < 0 ? 0 : found - d->auditor * ls_stage_setup_of(stage)->layout.tp;
+    return LS_OK;
+}
+
+void ls_audit_keep(ls_audit *audit, const ls_stage *stage) {
+    const ls_model *model = ls_stage_model(stage);
+    size_t groups = (size_t)audit->groups;
+    memcpy(audit->first_owned, audit->owned, groups * ls_audit_hashes(model) * sizeof *audit->owned);
+    memcpy(audit->first_sites, audit->owned_sites, groups * ls_result_sites(model) * sizeof *audit->owned_sites);
+}
+
+ls_status ls_audit_find_changed(const ls_audit *audit, ls_stage *stage, int *worker) {
+    const ls_model *model = ls_stage_model(stage);
+    size_t sites = ls_result_sites(model), hashes = ls_audit_hashes(model);
+    int64_t mine = 0;
+    for (size_t i = 0; i < (size_t)audit->groups; i++) {
+        size_t first = ls_result_first(audit->first_sites + i * sites, audit->owned_sites + i * sites, sites);
+        if (first == sites)
+            first += ls_result_first(audit->first_owned + i * hashes, audit->owned + i * hashes, hashes);
+        if (first < sites + hashes && (mine == 0 || (int64_t)first + 1 < mine)) mine = (int64_t)first + 1;
+    }
+    return find_first(stage, mine, worker);
+}
+
 static ls_status settle(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, const dispute *d,
                         ls_audit_result *result, ls_train_event *event) {
     const ls_layout *layout = &ls_stage_setup_of(stage)->layout;
     ls_blame_audit_verdict verdict;
     ls_hash128 right;
+    int column;
     LS_TRY(find_wrong(audit, stage, step, d, &verdict, &right));
     int wrong = verdict == LS_AUDIT_AUDITOR ? d->auditor : d->owner;
     bool persistent = true;
     if (verdict != LS_AUDIT_UNKNOWN) LS_TRY(is_persistent(stage, step, wrong, d->group, right, &persistent));
     *event = (ls_train_event){.kind = LS_EVENT_AUDIT, .group = d->group, .persistent = persistent};
-    event->owner = rank_of(layout, d->owner);
-    event->auditor = rank_of(layout, d->auditor);
-    event->worker = verdict == LS_AUDIT_UNKNOWN ? -1 : rank_of(layout, wrong);
+    LS_TRY(find_column(audit, stage, d, &column));
+    event->owner = column + d->owner * layout->tp;
+    event->auditor = column + d->auditor * layout->tp;
+    event->worker = verdict == LS_AUDIT_UNKNOWN ? -1 : column + wrong * layout->tp;
     snprintf(event->tensor, sizeof event->tensor, "%s", ls_model_param(ls_stage_model(stage), d->param)->name);
     ls_event_block_of(event->tensor, event->block);
     *result = persistent ? LS_AUDIT_STOP : verdict == LS_AUDIT_OWNER ? LS_AUDIT_REPEAT : LS_AUDIT_PASSED;
@@ -164,7 +258,7 @@ static ls_status compare(ls_stage *stage, const ls_hash128 *owned, const ls_hash
     size_t hashes = ls_audit_hashes(ls_stage_model(stage)), bytes[LS_WORKERS_MAX];
     int dp = setup->layout.dp, owner = (setup->place.dp + 1) % dp;
     ls_hash128 *all = malloc((size_t)dp * hashes * sizeof *all);
-    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
+    if (!all) return no_memory();
     for (int r = 0; r < dp; r++) bytes[r] = hashes * sizeof *all;
     ls_status status = ls_stage_share_lists(stage, owned, all, bytes);
     *out = 0;
@@ -187,7 +281,7 @@ static ls_status find_dispute(ls_audit *audit, ls_stage *stage, int index, dispu
     if (status == LS_OK) status = ls_stage_sum(stage, seen, (size_t)dp);
     for (int r = 0; r < dp && status == LS_OK && !*found; r++) {
         if (seen[r] == 0) continue;
-        *d = (dispute){.index = index, .auditor = r, .owner = (r + 1) % dp};
+        *d = (dispute){.index = index, .auditor = r, .owner = (r + 1) % dp, .differs = mine};
         d->group = ls_audit_group(audit, &setup->layout, d->owner, index);
         *found = true;
     }
@@ -205,17 +299,31 @@ static ls_status find_dispute(ls_audit *audit, ls_stage *stage, int index, dispu
     return status;
 }
 
+/* Row r computes groups[r]: audit number `index` of the step. */
+static ls_status compute_summed(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, const int *groups,
+                                int index) {
+    const ls_model *model = ls_stage_model(stage);
+    size_t sites = ls_result_sites(model);
+    ls_result_sums results = {1, &groups[ls_stage_setup_of(stage)->place.dp],
+                              audit->made_sites + (size_t)index * sites};
+    ls_hash128 *made = audit->made + (size_t)index * ls_audit_hashes(model);
+    memset(results.sites, 0, sites * sizeof *results.sites);
+    ls_stage_sum_results(stage, &results);
+    ls_status status = ls_stage_audit(stage, step->step, step->start, &step->feed, groups, made);
+    ls_stage_sum_results(stage, NULL);
+    return status;
+}
+
 ls_status ls_audit_run(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, ls_audit_result *result,
                        ls_train_event *event) {
     const ls_layout *layout = &ls_stage_setup_of(stage)->layout;
-    size_t hashes = ls_audit_hashes(ls_stage_model(stage));
     *result = LS_AUDIT_PASSED;
     for (int i = 0; i < audit->groups && *result == LS_AUDIT_PASSED; i++) {
         int groups[LS_WORKERS_MAX];
         dispute d;
         bool found = false;
         for (int r = 0; r < layout->dp; r++) groups[r] = ls_audit_group(audit, layout, (r + 1) % layout->dp, i);
-        LS_TRY(ls_stage_audit(stage, step->step, step->start, &step->feed, groups, audit->made + (size_t)i * hashes));
+        LS_TRY(compute_summed(audit, stage, step, groups, i));
         LS_TRY(find_dispute(audit, stage, i, &d, &found));
         if (found) return settle(audit, stage, step, &d, result, event);
     }

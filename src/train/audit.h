@@ -4,12 +4,14 @@
  *     row d−1 computes g once more       in the same step all rows do so, each a group of its neighbour
  *     they differ                        a third computation says who was wrong: by another row; with two rows, by
  * both, with other instructions; then the one who was wrong is asked again
+ *     which worker of that row           whose results on the way differ first (parallel/stage_results.h)
  *
  * A group that was computed wrongly never gets into the weights: the step is made again, or the run ends. */
 #ifndef LS_TRAIN_AUDIT_H
 #define LS_TRAIN_AUDIT_H
 
 #include "parallel/stage_audit.h"
+#include "parallel/stage_results.h"
 #include "train/event.h"
 #include "train/settings.h"
 
@@ -17,6 +19,12 @@ typedef struct ls_audit {
     int every, groups;        /* every so many steps, so many groups of each row; 0: never */
     int64_t counted;          /* audits so far: which groups are next */
     ls_hash128 *owned, *made; /* hashes by audit of the step: [groups][hashes of a model] */
+    ls_hash128 *owned_sites;  /* results on the way, by audit of the step, of groups owned … */
+    ls_hash128 *made_sites;   /* … and of those computed for a neighbour: [groups][sites of a model] */
+    ls_hash128 *first_owned;  /* of an earlier pass over the same batch: owned, … */
+    ls_hash128 *first_sites;  /* … and owned_sites */
+    int *group;               /* those owned, by audit of the step */
+    ls_result_sums results;   /* of the pass under way */
     ls_device *other;         /* other instructions; NULL: not opened yet */
     bool is_due;              /* in the step under way */
 } ls_audit;
@@ -34,9 +42,17 @@ void ls_audit_close(ls_audit *audit);
 
 /* The groups of row d that are audited in this step. */
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
+/* Before a pass over the batch, and after it. */
+void ls_audit_begin(ls_audit *audit, ls_stage *stage);
+void ls_audit_end(ls_audit *audit, ls_stage *stage);
 /* To be called for each leaf of the step that this worker makes. */
 ls_status ls_audit_leaf(ls_audit *audit, ls_stage *stage, const ls_param *param, bool is_lookup, int group,
                         const float *leaf, size_t elems);
+
+/* Of two passes over the same batch that came out differently: which worker's results differ first; −1: none that is
+ * audited. Keep after the first, find after the second. */
+void ls_audit_keep(ls_audit *audit, const ls_stage *stage);
+ls_status ls_audit_find_changed(const ls_audit *audit, ls_stage *stage, int *worker);
 
 typedef struct ls_audit_step {
     uint64_t step;

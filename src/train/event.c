@@ -29,6 +29,7 @@ static void add_place(const ls_train_event *e, ls_metrics *m) {
 
 static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_bool(m, "recurs", e->recurs);
+    if (e->nworkers > 0) ls_metrics_add_i64(m, "worker", e->workers[0]);
     if (!e->phase) return;
     ls_metrics_add_i64(m, "worker", e->worker);
     ls_metrics_add_text(m, "phase", e->phase);
@@ -87,10 +88,13 @@ ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
 static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
+    char who[32] = "";
+    if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
     if (!e->recurs)
         snprintf(text, bytes,
-                 "a number that is not finite came up and did not come back when the step was repeated: a "
-                 "passing fault of the hardware; the repeated step counts");
+                 "a number that is not finite came up%s and did not come back when the step was repeated: a "
+                 "passing fault of the hardware; the repeated step counts",
+                 who);
     else
         snprintf(text, bytes, "%s first in the %s of %s, %s, element %lld, micro-batch %d, worker %d", e->value,
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);

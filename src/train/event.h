@@ -25,7 +25,7 @@ typedef struct ls_train_event {
     char tensor[LS_PARAM_NAME_MAX];
     char block[LS_PARAM_NAME_MAX];
     int worker;
-    int workers[LS_EVENT_WORKERS_MAX], nworkers; /* REPLICA: those that are alone */
+    int workers[LS_EVENT_WORKERS_MAX], nworkers; /* REPLICA: those that are alone; NON_FINITE that has passed: whose */
     /* OVERFLOW, FLOOR */
     int scale, next_scale;
     /* NON_FINITE */

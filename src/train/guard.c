@@ -62,6 +62,7 @@ void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
     guard->measures = measures;
     memset(guard->parts, 0, (size_t)guard->groups * sizeof *guard->parts);
     ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
+    ls_audit_begin(&guard->audit, stage);
 }
 
 /* A worker's share of a sum, ready to be added to the others'. */
@@ -73,6 +74,7 @@ static void give(ls_exact_sum *part, int64_t words[LS_EXACT_WORDS]) {
 ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
     int G = guard->groups;
     ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
+    ls_audit_end(&guard->audit, guard->stage);
     if (!guard->measures) return LS_OK;
     for (int g = 0; g < G; g++) give(&guard->parts[g], guard->words[g]);
     give(whole, guard->words[G]);

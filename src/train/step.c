@@ -115,6 +115,41 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
     return ls_fail(LS_ERR_FAILED, "%s; the weights were left as they were; %s", text, advice);
 }
 
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
+    static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
+    ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
+    snprintf(event.tensor, sizeof event.tensor, "%s", ls_model_param(t->model, f->param)->name);
+    ls_event_block_of(event.tensor, event.block);
+    for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
+    event.worker = f->nworkers > 0 ? f->workers[0] : 0;
+    LS_TRY(tell(t, &event));
+    LS_TRY(ls_together(t->world, LS_OK));
+    char text[512];
+    ls_event_text(&event, text, sizeof text);
+    return ls_fail(LS_ERR_FAILED,
+                   "%s; nothing of this step is saved; go on with --resume, without the machine of that "
+                   "worker if it happens again",
+                   text);
+}
+
+static ls_status check_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!t->settings.checks_state) return LS_OK;
+    LS_TRY(ls_stage_check_state(t->stage, &f));
+    return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+static ls_status check_replicas(ls_trainer *t) {
+    ls_check_finding f;
+    if (t->settings.checks_replicas) {
+        LS_TRY(ls_stage_check_replicas(t->stage, &f));
+        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
+    }
+    return t->settings.checks_state ? ls_stage_remember_state(t->stage) : LS_OK;
+}
+
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
 static const char *block_name(const ls_model *model, int64_t block, char name[LS_PARAM_NAME_MAX]) {
@@ -156,9 +191,13 @@ static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
 static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
+    ls_audit *a = &t->guard.audit;
+    if (a->is_due) ls_audit_keep(a, t->stage);
     LS_TRY(pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
     if (event.recurs && place.order >= 0) describe(t, &place, &event);
+    if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->stage, &event.workers[0]));
+    event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
     if (place.order < 0)
@@ -364,6 +403,8 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     ls_fault_step = t->step;
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
     LS_TRY(pass_with_all(t, stop, result));
+    /* Weights that are not what was written explain more than what became of them. */
+    if (!result->finite) LS_TRY(check_state(t));
     if (is_broken(t, result)) LS_TRY(look_again(t, stop, result));
     if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
     if (a->is_due) LS_TRY(audit(t, stop, result));
@@ -382,50 +423,23 @@ static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {
     return LS_OK;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------------ */
-
-static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
-    static const char *const tensors[] = {"weight", "moment1", "moment2"};
-    ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
-    snprintf(event.tensor, sizeof event.tensor, "%s", ls_model_param(t->model, f->param)->name);
-    ls_event_block_of(event.tensor, event.block);
-    for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
-    event.worker = f->nworkers > 0 ? f->workers[0] : 0;
-    LS_TRY(tell(t, &event));
-    LS_TRY(ls_together(t->world, LS_OK));
-    char text[512];
-    ls_event_text(&event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED,
-                   "%s; nothing of this step is saved; go on with --resume, without the machine of that "
-                   "worker if it happens again",
-                   text);
-}
-
-static ls_status check_state(ls_trainer *t) {
-    ls_check_finding f;
-    if (!t->settings.checks_state) return LS_OK;
-    LS_TRY(ls_stage_check_state(t->stage, &f));
-    return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
-}
-
-static ls_status check_replicas(ls_trainer *t) {
-    ls_check_finding f;
-    if (t->settings.checks_replicas) {
-        LS_TRY(ls_stage_check_replicas(t->stage, &f));
-        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
-    }
-    return t->settings.checks_state ? ls_stage_remember_state(t->stage) : LS_OK;
-}
+/* ---- the update ---------------------------------------------------------------------------------------------------
+ */
 
 /* For tests that spoil numbers; otherwise nobody is there. */
 static void let_spoil(const ls_trainer *t, bool after) {
     for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
         size_t own = ls_param_range_elems(p->own);
+        bool is_16 = p->w16 != NULL;
+        void *copy = is_16 ? (void *)p->w16 : p->w;
+        if (after && p->held && copy)
+            ls_fault_at(LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p), is_16 ? 2 : sizeof(float));
         if (own == 0) continue;
         if (!after) ls_fault_at(LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
         if (after) ls_fault_at(LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
-        if (after && p->moment[0]) ls_fault_at(LS_FAULT_MOMENT, p->name, -1, p->moment[0], own, sizeof(float));
+        for (int m = 0; after && m < 2 && p->moment[m]; m++)
+            ls_fault_at(LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
     }
 }
 

@@ -2,9 +2,11 @@
  *
  *     LS_SPOIL="rank=1 step=3 place=forward block=2 index=5 flip=0x40000000"
  *
- * rank, step (steps done) and place are needed; step=* is every step, rank=* every worker. block, tensor (a part of its
- * name) and index narrow it down; without them it is the first that comes along, and element 0. What is done: flip=BITS
- * (exclusive or), set=NUMBER, add=NUMBER (relative: x·(1 + add)). times=N: so often in the whole run (1; 0: always).
+ * rank, step (steps done) and place are needed; step=* is every step, rank=* every worker; step=100+20 is step 100 and
+ * every twentieth after it. block, tensor (a part of its name) and index narrow it down; without them it is the first
+ * that comes along, and element 0. part=X is the element at X·elements, span=X so many further ones of them; skip=N
+ * leaves the first N that come along alone. What is done: flip=BITS (exclusive or), set=NUMBER, add=NUMBER (relative:
+ * x·(1 + add)). times=N: so often in the whole run (1; 0: always). The first time is told to the file LS_SPOIL_LOG.
  *
  * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
 #include <math.h>
@@ -19,7 +21,7 @@ enum { TEXT_MAX = 64 };
 
 static struct {
     int rank, block;
-    int64_t step;
+    int64_t step, every;
     long times;
     size_t index;
     int place;
@@ -27,15 +29,19 @@ static struct {
     char what; /* 'f', 's' or 'a' */
     uint32_t flip;
     double number;
+    double part, span;
+    long skip;
     long done;
 } spoil;
 
 static const char *const places[] = {
     [LS_FAULT_TOKENS] = "tokens",     [LS_FAULT_FORWARD] = "forward", [LS_FAULT_PRODUCT] = "product",
     [LS_FAULT_BACKWARD] = "backward", [LS_FAULT_LEAF] = "leaf",       [LS_FAULT_GRADIENT] = "gradient",
-    [LS_FAULT_WEIGHT] = "weight",     [LS_FAULT_MOMENT] = "moment",
+    [LS_FAULT_WEIGHT] = "weight",     [LS_FAULT_MOMENT] = "moment",   [LS_FAULT_COPY] = "copy",
+    [LS_FAULT_GATHERED] = "gathered",
 };
 
+/* 16-bit numbers: of either type 0x7FFF is a NaN, and the last bit is a slight error. */
 static void change(char *at, size_t bytes) {
     if (spoil.what == 'f') {
         uint32_t bits = 0;
@@ -47,19 +53,46 @@ static void change(char *at, size_t bytes) {
         memcpy(&value, at, sizeof value);
         value = spoil.what == 's' ? (float)spoil.number : value * (float)(1 + spoil.number);
         memcpy(at, &value, sizeof value);
+    } else {
+        uint16_t bits;
+        memcpy(&bits, at, sizeof bits);
+        bits = spoil.what == 's' ? 0x7FFF : bits ^ 1;
+        memcpy(at, &bits, sizeof bits);
     }
+}
+
+static void tell(const ls_fault_site *site, size_t index) {
+    const char *path = getenv("LS_SPOIL_LOG");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (!file) return;
+    fprintf(file, "rank=%d step=%lld place=%s tensor=%s block=%d index=%zu\n", ls_fault_rank, (long long)ls_fault_step,
+            places[site->place], site->tensor ? site->tensor : "-", site->block, index);
+    fclose(file);
+}
+
+static bool is_due(void) {
+    int64_t since = ls_fault_step - spoil.step;
+    if (spoil.step < 0 || since == 0) return true;
+    return spoil.every > 0 && since > 0 && since % spoil.every == 0;
 }
 
 static void act(const ls_fault_site *site) {
     if ((int)site->place != spoil.place || site->elems <= spoil.index) return;
     if (spoil.rank >= 0 && spoil.rank != ls_fault_rank) return;
-    if (spoil.step >= 0 && spoil.step != ls_fault_step) return;
+    if (!is_due()) return;
     if (spoil.block >= 0 && spoil.block != site->block) return;
     if (spoil.tensor[0] && (!site->tensor || !strstr(site->tensor, spoil.tensor))) return;
     if (ls_fault_path != 0) return; /* a unit of the usual instructions is broken */
     if (spoil.times > 0 && spoil.done >= spoil.times) return;
-    spoil.done++;
-    change((char *)site->data + spoil.index * site->elem_bytes, site->elem_bytes);
+    if (spoil.skip > 0) {
+        spoil.skip--;
+        return;
+    }
+    size_t index = spoil.part > 0 ? (size_t)(spoil.part * (double)site->elems) : spoil.index;
+    if (spoil.done++ == 0) tell(site, index);
+    size_t end = index + 1 + (size_t)(spoil.span * (double)site->elems);
+    for (size_t i = index; i < end && i < site->elems; i++)
+        change((char *)site->data + i * site->elem_bytes, site->elem_bytes);
 }
 
 static void fail(const char *word) {
@@ -75,11 +108,17 @@ static void read_word(const char *word) {
     if (strncmp(word, "rank=", 5) == 0)
         spoil.rank = (int)number_of(value);
     else if (strncmp(word, "step=", 5) == 0)
-        spoil.step = number_of(value);
+        spoil.step = number_of(value), spoil.every = strchr(value, '+') ? number_of(strchr(value, '+') + 1) : 0;
     else if (strncmp(word, "block=", 6) == 0)
         spoil.block = (int)number_of(value);
     else if (strncmp(word, "index=", 6) == 0)
         spoil.index = (size_t)number_of(value);
+    else if (strncmp(word, "part=", 5) == 0)
+        spoil.part = strtod(value, NULL);
+    else if (strncmp(word, "span=", 5) == 0)
+        spoil.span = strtod(value, NULL);
+    else if (strncmp(word, "skip=", 5) == 0)
+        spoil.skip = number_of(value);
     else if (strncmp(word, "times=", 6) == 0)
         spoil.times = number_of(value);
     else if (strncmp(word, "tensor=", 7) == 0)

@@ -68,6 +68,14 @@ expect_event '"event":"overflow","scale":16,"next_scale":16'
 expect_event '"step":4,"loss":[0-9].*"skipped":true'
 ! grep -q '"event":"non-finite"' "$scratch/run/metrics.jsonl" || fail "an overflow was taken for something else"
 
+# On the second of two that both have the whole gradient, of which the first stands for both; before a sum over both.
+spoiled 'rank=1 step=3 place=backward block=1 index=5 set=nan times=0' --tp 2
+expect_stopped
+expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"backward"'
+spoiled 'rank=1 step=3 place=product tensor=blocks.1.mlp.out.weight index=5 set=nan times=0' --tp 2 --sequence-parallel
+expect_stopped
+expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward"'
+
 # ---- replicas and state ------------------------------------------------------------------------------------------------
 
 spoiled 'rank=2 step=3 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0
@@ -84,6 +92,18 @@ spoiled 'rank=1 step=2 place=weight tensor=attn.out.weight flip=0x80000001' --dp
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.out.weight"'
 
+# What products read, which the next update would write anew; and a weight that makes everything overflow.
+spoiled 'rank=1 step=2 place=copy tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --precision bf16 --check state
+expect_stopped
+expect_event '"event":"state","worker":1,"what":"copy","tensor":"blocks.0.mlp.in.weight"'
+spoiled 'rank=1 step=2 place=weight tensor=attn.norm.bias flip=0x40000000' --dp 4 --zero 0 --check state
+expect_stopped
+expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.norm.bias"'
+# Along dp and along tp two disagree; one of them does with both.
+spoiled 'rank=3 step=3 place=gradient tensor=mlp.norm.weight flip=0x400000' --dp 2 --tp 2 --zero 0
+expect_stopped
+expect_event '"event":"replica","workers":\[3\],"tensor":"blocks.0.mlp.norm.weight"'
+
 # ---- audits ------------------------------------------------------------------------------------------------------------
 
 spoiled 'rank=1 step=3 place=leaf tensor=blocks.1.mlp.in.weight flip=0x1' --dp 4 --audit 1
@@ -99,6 +119,15 @@ expect_event '"event":"audit".*"wrong":0,"persistent":true'
 spoiled 'rank=0 step=3 place=product tensor=mlp.in.weight add=0.001' --audit 1
 expect_weights "$final"
 expect_event '"event":"audit".*"wrong":0,"persistent":false'
+# A row of several workers: the one that erred, though what it made is in everybody's gradients.
+spoiled 'rank=3 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --tp 2 --audit 1
+expect_event '"event":"audit".*"wrong":3,"persistent":true'
+spoiled 'rank=6 step=3 place=forward block=3 index=5 flip=0x400000' --dp 2 --tp 2 --pp 2 --audit 1 --sequence-parallel
+expect_weights "$final"
+expect_event '"event":"audit".*"wrong":6,"persistent":false'
+spoiled 'rank=1 step=3 place=backward block=2 index=5 set=nan' --dp 2 --audit 1
+expect_weights "$final"
+expect_event '"event":"non-finite","recurs":false,"worker":1'
 spoiled 'rank=9 step=3 place=leaf add=1' --dp 2 --tp 2 --pp 2 --audit 0.25 --check state
 expect_weights "$final"
 expect_no_event

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Small real runs that fail for a known cause, and healthy ones: what `lockstep doctor` says of them.
+
+Each kind of failure has several forms and is made with several seeds; a seed draws text, form, step, worker, size and layout. The right
+cause must be first in at least 95 % of the runs, and healthy runs must have none. Exit status 1 otherwise.
+
+  overflow       fp16: gradients of activations that are beyond its range from some step on; or a floor of the loss scale that is too high
+  underflow      fp16 with a constant loss scale that is far too low
+  lost updates   bf16 without master weights
+  outlier group  what the head passes back for one group of one worker is ten times as long, every so many steps
+  bad data       a part of the text is random bytes
+  lr too high    100 to 1000 times the healthy one: the loss rises, or it only stays where it is
+  slow worker    one of two or four takes two to four times as long (--trace)
+
+Usage: tests/faults/doctor_runs.py [--each N] [--seed N] [--only KIND,KIND] [--jobs N] [--build FOLDER] [--verbose]
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import shutil
+import sys
+import tempfile
+
+from runs import Run, diagnose, write_model, write_prose
+
+STEPS = 240
+LAYERS = 2
+HEAD = LAYERS + 1
+BATCH, GROUPS = 16, 8
+SHAPE = {"width": 32, "layers": LAYERS, "heads": 4, "hidden": 64, "positions": 32, "head-size": 8}
+HEALTHY = ["--lr", "0.001", "--warmup", "40", "--seq", "32", "--global-batch", str(BATCH), "--groups", str(GROUPS), "--steps", str(STEPS),
+           "--threads", "1", "--eval-every", "60"]
+
+
+def spread_over(draw):
+    """A layout that changes nothing but who does what."""
+    return draw.choice(([], ["--dp", "2"], ["--dp", "2", "--zero", "2"], ["--tp", "2"], ["--pp", "2"]))
+
+
+def overflow(draw, _):
+    if draw.random() < 0.3:
+        scale = draw.choice((2**23, 2**24))
+        return spread_over(draw) + ["--precision", "fp16", "--loss-scale-initial", str(2**24), "--loss-scale-min", str(scale),
+                                    "--numerics", "10"], {}
+    spoil = f"rank=0 step={draw.randint(60, 180)}+1 place=backward block={draw.randint(2, LAYERS)} part={draw.random():.3f} set=1e9 times=0"
+    return ["--precision", "fp16", "--numerics", "10", "--dp", draw.choice("12")], {"LS_SPOIL": spoil}
+
+
+def underflow(draw, _):
+    return spread_over(draw) + ["--precision", "fp16", "--loss-scale", f"2^-{draw.randint(9, 14)}", "--numerics", "10"], {}
+
+
+def lost_updates(draw, _):
+    return spread_over(draw) + ["--precision", "bf16", "--no-master-weights", "--numerics", "10", "--lr", draw.choice(("0.0003", "0.0006"))], {}
+
+
+def outlier_group(draw, _):
+    dp = draw.choice((4, 8))
+    spoil = (f"rank={draw.randrange(dp)} step={draw.randint(60, 100)}+{draw.randint(20, 30)} place=backward block={HEAD} index=0 "
+             f"span={dp / GROUPS - 1e-4} times=0 add=9")
+    return ["--dp", str(dp), "--micro-batch", str(BATCH // dp), "--zero", "1", "--on-outlier", draw.choice(("warn", "skip-group"))], {"LS_SPOIL": spoil}
+
+
+def bad_data(draw, text):
+    """From a third of the text on."""
+    with open(text, "rb") as file:
+        good = file.read()
+    region = int(len(good) * draw.choice((0.005, 0.008, 0.012)))
+    at = len(good) // 3
+    with open(text, "wb") as file:
+        file.write(good[:at] + draw.randbytes(region) + good[at + region:])
+    return spread_over(draw) + draw.choice((["--on-outlier", "warn"], [], ["--numerics", "10"])), {}
+
+
+def lr_too_high(draw, _):
+    """Without a rising loss it is the length of the updates that tells."""
+    return spread_over(draw) + ["--lr", str(draw.choice((0.1, 0.3, 1.0))), "--numerics", "10"], {}
+
+
+def slow_worker(draw, _):
+    dp = draw.choice((2, 2, 4))
+    return ["--dp", str(dp), "--trace", "run"], {"LS_FAULT_SLOW": f"{draw.randrange(dp)}:{draw.choice((150, 200, 300))}"}
+
+
+def healthy(draw, _):
+    guards = draw.choice(([], ["--numerics", "10"], ["--numerics", "10", "--on-outlier", "warn", "--check", "state"]))
+    types = draw.choice(([], ["--precision", "bf16"], ["--precision", "fp16"]))
+    return spread_over(draw) + guards + types + ["--lr", draw.choice(("0.0003", "0.001", "0.002"))], {}
+
+
+KINDS = {
+    "overflow": overflow,
+    "underflow": underflow,
+    "lost updates": lost_updates,
+    "outlier group": outlier_group,
+    "bad data": bad_data,
+    "learning rate too high": lr_too_high,
+    "slow worker": slow_worker,
+    "healthy": healthy,
+}
+
+
+def one(program, folder, kind, seed):
+    draw = random.Random(f"{seed} {kind}")
+    place = os.path.join(folder, f"{kind.replace(' ', '-')}{seed}")
+    os.makedirs(place)
+    try:
+        model = write_model(place, arch=draw.choice(("llama", "gpt2")), **SHAPE)
+        text = write_prose(place, seed)
+        options, environment = KINDS[kind](draw, text)
+        options = ["--model", model, "--data", text, "--seed", str(seed), *HEALTHY, *options]
+        run = Run(program, os.path.join(place, "run"), options, environment)
+        told = diagnose(program, run.folder)
+        return run, told, " ".join(options[4:]) + " " + str(environment)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--each", type=int, default=5, help="runs of each kind")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run of each kind")
+    parser.add_argument("--only", default="", help="kinds that begin with one of these")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--build", default=os.environ.get("BUILD", "build"))
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    program = os.path.abspath(os.path.join(args.build, "tests/spoil/lockstep"))
+    folder = tempfile.mkdtemp(prefix="lockstep-doctor.")
+    runs = right = false_alarms = 0
+    try:
+        print(f"{'failure':24} {'runs':>5} {'named first':>12}")
+        for kind in [k for k in KINDS if not args.only or any(k.startswith(o) for o in args.only.split(","))]:
+            good = 0
+            with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+                jobs = [pool.submit(one, program, folder, kind, args.seed + i) for i in range(args.each)]
+                for job in jobs:
+                    run, told, how = job.result()
+                    is_right = told["cause"] == (None if kind == "healthy" else kind)
+                    good += is_right
+                    if args.verbose or not is_right:
+                        found = [(f["cause"], f["onset"], f["title"]) for f in told["findings"] if not f["note"]]
+                        print(f"  {'ok  ' if is_right else 'MISS'} {how}\n       status {run.status}, {len(run.steps)} steps, "
+                              f"loss {run.steps[-1]['loss'] if run.steps else '-'}, {len(run.events)} events; {told['verdict']}: {found}")
+            print(f"{kind:24} {args.each:5} {good if kind != 'healthy' else f'none in {good}':>12}", flush=True)
+            if kind == "healthy":
+                false_alarms = args.each - good
+            else:
+                runs, right = runs + args.each, right + good
+        if runs:
+            print(f"the right cause first in {right} of {runs} ({100 * right / runs:.1f} %)")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if false_alarms or right < 0.95 * runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

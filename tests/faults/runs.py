@@ -1,0 +1,81 @@
+"""What the counting tests share: a small model, text, and runs of `lockstep train`."""
+import json
+import os
+import random
+import re
+import subprocess
+
+MODEL = {"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}
+
+
+def clean_environment():
+    """Options in the environment of whoever runs the tests are not part of them."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LS_")}
+
+
+def write_model(folder, **changes):
+    path = os.path.join(folder, "model.json")
+    with open(path, "w") as file:
+        json.dump({**MODEL, **changes}, file)
+    return path
+
+
+def write_text(folder, lines):
+    path = os.path.join(folder, "text.txt")
+    with open(path, "w") as file:
+        for i in range(1, lines + 1):
+            file.write(f"line {i}: {i * i} quick brown foxes jump over {i * 7 % 31} lazy dogs\n")
+    return path
+
+
+class Run:
+    """A run that has ended: its status, what it said, and the lines of its metrics."""
+
+    def __init__(self, program, folder, options, environment, limit_s=240):
+        env = {**clean_environment(), "XDG_CACHE_HOME": os.path.join(os.path.dirname(folder), "cache"), **environment}
+        done = subprocess.run([program, "train", "--out", folder, *options], env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=limit_s, check=False)
+        self.folder = folder
+        self.status = done.returncode
+        self.said = done.stderr
+        found = re.search(r"weights=xxh128:([0-9a-f]{32})", done.stdout)
+        self.weights = found.group(1) if found else None
+        self.steps, self.events = [], []
+        path = os.path.join(folder, "metrics.jsonl")
+        if os.path.exists(path):
+            with open(path) as file:
+                for line in map(json.loads, file):
+                    if "event" in line:
+                        self.events.append(line)
+                    elif "loss" in line:
+                        self.steps.append(line)
+
+    def losses(self):
+        return [line["loss_hex"] for line in self.steps]
+
+
+
+def write_prose(folder, seed, size=300000):
+    """Text of one kind from its first line to its last: made-up words, some far more frequent than others, each with favourite followers."""
+    draw = random.Random(seed)
+    parts = ["ba", "co", "di", "fu", "ga", "he", "lo", "mi", "nu", "pe", "ra", "si", "to", "ve", "an", "er", "in", "or", "st", "th"]
+    words = list({"".join(draw.choices(parts, k=draw.choice((1, 2, 2, 3)))) for _ in range(500)})
+    words.sort()
+    draw.shuffle(words)
+    weights = [1 / (i + 3) for i in range(len(words))]
+    followers = {word: draw.choices(words, weights, k=5) for word in words}
+    path = os.path.join(folder, f"prose{seed}.txt")
+    with open(path, "w") as file:
+        written = 0
+        while written < size:
+            line = [draw.choices(words, weights)[0]]
+            for _ in range(draw.randint(4, 14)):
+                line.append(draw.choice(followers[line[-1]]) if draw.random() < 0.7 else draw.choices(words, weights)[0])
+            written += file.write(" ".join(line).capitalize() + draw.choice((".\n", ". ", ", and\n", "?\n")))
+    return path
+
+
+def diagnose(program, folder):
+    """What `lockstep doctor` says, as it prints it for programs."""
+    told = subprocess.run([program, "doctor", folder, "--json"], env=clean_environment(), capture_output=True, text=True, check=False)
+    return json.loads(told.stdout) if told.returncode == 0 else {"cause": "doctor failed", "findings": [], "verdict": told.stderr}
