@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision experiment-precision verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ SPOILED  := $(BUILD)/tests/spoil/lockstep
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
-        bench-train bench-train-run bench-scale bench-scale-run bench-precision bench-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers ci
+        bench-train bench-train-run bench-scale bench-scale-run bench-precision bench-precision-run experiment-precision experiment-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers ci
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -285,6 +285,14 @@ bench-precision-run: all
 	@tools/venv $(BUILD)/venv
 	$(PYTHON) bench/precision.py --lockstep $(BIN) $(BENCH_ARGS)
 
+# Small models under good and bad policies; TEST_DATA names the folder of the text. The runs stay in the build folder.
+experiment-precision:
+	@tools/setup parity
+	@$(MAKE) experiment-precision-run
+
+experiment-precision-run: all
+	python3 bench/quality.py --lockstep $(BIN) --runs $(BUILD)/quality $(EXPERIMENT_ARGS)
+
 # ---- install -----------------------------------------------------------------------------------------------------------
 
 install: all
@@ -313,6 +321,7 @@ help:
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
+	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'

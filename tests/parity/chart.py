@@ -1,4 +1,4 @@
-"""chart.py: two curves that ought to be one, as an SVG: their values above, how far they are apart below."""
+"""chart.py: curves that ought to be one, as an SVG: their values above, how far they are apart below."""
 import math
 
 WIDTH, LEFT, RIGHT = 760, 64, 24
@@ -56,17 +56,30 @@ def ticks(low, high, count):
 
 
 def legend(entries):
-    out, x = [], LEFT
+    out, x, y = [], LEFT, 36
     for name, colour, dashes, dot in entries:
+        if x > LEFT and x + 28 + 7 * len(name) > WIDTH:
+            x, y = LEFT, y + 18
         if dot:
-            out.append(f'<circle cx="{x + 10}" cy="36" r="4" fill="{colour if dot == "full" else "white"}" '
+            out.append(f'<circle cx="{x + 10}" cy="{y}" r="4" fill="{colour if dot == "full" else "white"}" '
                        f'stroke="{colour}" stroke-width="1.5"/>')
         else:
-            out.append(f'<line x1="{x}" y1="36" x2="{x + 22}" y2="36" stroke="{colour}" stroke-width="2" '
+            out.append(f'<line x1="{x}" y1="{y}" x2="{x + 22}" y2="{y}" stroke="{colour}" stroke-width="2" '
                        f'stroke-dasharray="{dashes}"/>')
-        out.append(text(x + 28, 40, name))
+        out.append(text(x + 28, y + 4, name))
         x += 46 + 7 * len(name)
     return out
+
+
+def begin(title, height):
+    return [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
+            f'<rect width="{WIDTH}" height="{height}" fill="white"/>', text(LEFT, 20, title, size=15)]
+
+
+def end(path, lines, height):
+    lines.append(text(WIDTH - RIGHT, height - 16, "step", "end", FAINT))
+    with open(path, "w") as file:
+        file.write("\n".join(lines) + "\n</svg>\n")
 
 
 def draw(path, title, ours, theirs, ours_val, theirs_val):
@@ -79,8 +92,7 @@ def draw(path, title, ours, theirs, ours_val, theirs_val):
     found = [value for value in apart.values() if value > 0] or [1e-8]
     decades = (math.floor(math.log10(min(found))), math.ceil(math.log10(max(found) * 1.01)))
     lower = Panel(BELOW, upper.x_range, decades)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
-             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', text(LEFT, 20, title, size=15)]
+    lines = begin(title, HEIGHT)
     lines += legend([("lockstep", OURS, "", ""), ("PyTorch", THEIRS, "5 4", ""), ("validation, lockstep", OURS, "", "full"),
                      ("validation, PyTorch", THEIRS, "", "ring")])
     lines += upper.grid(ticks(*upper.y_range, 6), lambda value: f"{value:g}")
@@ -93,6 +105,25 @@ def draw(path, title, ours, theirs, ours_val, theirs_val):
     lines += lower.grid(range(decades[0], decades[1] + 1), lambda value: f"1e{value}")
     lines += lower.steps()
     lines.append(lower.line([(step, math.log10(max(apart[step], 1e-30))) for step in steps], GAP, width=1))
-    lines.append(text(WIDTH - RIGHT, HEIGHT - 16, "step", "end", FAINT))
-    with open(path, "w") as file:
-        file.write("\n".join(lines) + "\n</svg>\n")
+    end(path, lines, HEIGHT)
+
+
+def draw_against(path, title, curves, most):
+    """Curves (name, colour, dashes, values by step), and below by how much each is above the first, in percent up to `most`."""
+    top, height, low_top, low_height, whole = 74, 250, 372, 150, 570
+    values = [value for curve in curves for value in curve[3].values()]
+    margin = 0.05 * (max(values) - min(values))
+    last, first = max(curves[0][3]), curves[0][3]
+    upper = Panel((top, height), (0, last), (min(values) - margin, max(values) + margin))
+    lower = Panel((low_top, low_height), (0, last), (-1, most))
+    lines = begin(title, whole) + legend([(name, colour, dashes, "") for name, colour, dashes, _ in curves])
+    lines += upper.grid(ticks(*upper.y_range, 6), lambda value: f"{value:g}")
+    lines += upper.steps()
+    lines.append(text(LEFT, low_top - 12, f"above {curves[0][0]}, percent"))
+    lines += lower.grid(ticks(-1, most, 6), lambda value: f"{value:g}")
+    lines += lower.steps()
+    for _, colour, dashes, found in curves:
+        lines.append(upper.line(sorted(found.items()), colour, dashes))
+        above = [(step, 100 * (found[step] / first[step] - 1)) for step in sorted(found) if step in first]
+        lines.append(lower.line(above, colour, dashes))
+    end(path, lines, whole)
