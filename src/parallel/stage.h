@@ -108,12 +108,13 @@ ls_status ls_stage_hunt(ls_stage *stage, uint64_t step, float start, const ls_st
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch);
 /* Adds the squares of a leaf that a watch is shown, as far as this worker stands for it. Only matrices and tables are
- * measured, and no tied table: vectors are not joined yet, nor are the two uses of a tied table. */
+ * measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
 ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum);
+bool ls_stage_is_tied(const ls_stage *stage, const ls_param *param);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
 ls_status ls_stage_bad_param(ls_stage *stage, int *param);
-/* Adds the squares of the gradients that this worker stands for; to `measured`, unless it is NULL, those that are
- * measured in leaves too. */
+/* Adds the squares of the gradients that this worker stands for; to `measured`, unless it is NULL, those of which the
+ * leaves have the same parts: of all that is measured in leaves but a tied table. */
 ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured);
 /* After the update of own elements: brings them to everybody who computes with them. */
 ls_status ls_stage_publish(ls_stage *stage);

@@ -225,15 +225,19 @@ static ls_status square_param(ls_stage *stage, const ls_param *param, ls_exact_s
     return LS_OK;
 }
 
-/* Of a leaf: the token slices of vectors are not joined yet, and the two uses of a tied table are apart. */
+bool ls_stage_is_tied(const ls_stage *stage, const ls_param *param) {
+    return param->kind == LS_PARAM_TOKENS && stage->model->shape.tied;
+}
+
+/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart. */
 static bool is_measured(const ls_stage *stage, const ls_param *param) {
-    return param->kind != LS_PARAM_VECTOR && !(param->kind == LS_PARAM_TOKENS && stage->model->shape.tied);
+    return param->kind != LS_PARAM_VECTOR && !ls_stage_is_tied(stage, param);
 }
 
 ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum) {
     int S = stage->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row, end = first + param->local_rows, done = 0;
-    if (!is_measured(stage, param) || (!param->split && stage->setup.place.tp > 0)) return LS_OK;
+    if (param->kind == LS_PARAM_VECTOR || (!param->split && stage->setup.place.tp > 0)) return LS_OK;
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
         if (row < first || row + rows > end) continue;

@@ -13,9 +13,10 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
     guard->absent = calloc(G, sizeof *guard->absent);
     if (!guard->absent) return no_memory();
     if (!ls_settings_watch_groups(s)) return LS_OK;
-    guard->parts = calloc(G, sizeof *guard->parts);
-    guard->words = calloc(G + 1, sizeof *guard->words);
-    guard->squares = calloc(G, sizeof *guard->squares);
+    guard->parts = calloc(2 * G, sizeof *guard->parts);
+    guard->words = calloc(2 * G + 1, sizeof *guard->words);
+    guard->squares = calloc(2 * G, sizeof *guard->squares);
+    guard->all_squares = guard->squares ? guard->squares + G : NULL;
     guard->before = calloc(G, sizeof *guard->before);
     guard->tokens = calloc(G, sizeof *guard->tokens);
     guard->findings = calloc(G, sizeof *guard->findings);
@@ -54,13 +55,15 @@ int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
 static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     ls_guard *guard = ctx;
     LS_TRY(ls_audit_leaf(&guard->audit, guard->stage, param, is_lookup, group, leaf, elems));
-    return guard->measures ? ls_stage_leaf_squares(guard->stage, param, leaf, &guard->parts[group]) : LS_OK;
+    if (!guard->measures) return LS_OK;
+    int part = ls_stage_is_tied(guard->stage, param) ? guard->groups + group : group;
+    return ls_stage_leaf_squares(guard->stage, param, leaf, &guard->parts[part]);
 }
 
 void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
     guard->stage = stage;
     guard->measures = measures;
-    memset(guard->parts, 0, (size_t)guard->groups * sizeof *guard->parts);
+    memset(guard->parts, 0, 2 * (size_t)guard->groups * sizeof *guard->parts);
     ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
     ls_audit_begin(&guard->audit, stage);
 }
@@ -71,21 +74,26 @@ static void give(ls_exact_sum *part, int64_t words[LS_EXACT_WORDS]) {
     memcpy(words, part->words, sizeof part->words);
 }
 
+/* NaN where a term was not finite. */
+static double take(const int64_t words[LS_EXACT_WORDS]) {
+    ls_exact_sum sum;
+    memcpy(sum.words, words, sizeof sum.words);
+    return ls_exact_sum_non_finite(&sum) ? (double)NAN : ls_exact_sum_value(&sum);
+}
+
 ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
-    int G = guard->groups;
+    int G = guard->groups, parts = 2 * G;
     ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
-    ls_audit_end(&guard->audit, guard->stage);
     if (!guard->measures) return LS_OK;
-    for (int g = 0; g < G; g++) give(&guard->parts[g], guard->words[g]);
-    give(whole, guard->words[G]);
-    LS_TRY(ls_stage_sum(guard->stage, guard->words[0], (size_t)(G + 1) * LS_EXACT_WORDS));
+    for (int i = 0; i < parts; i++) give(&guard->parts[i], guard->words[i]);
+    give(whole, guard->words[parts]);
+    LS_TRY(ls_stage_sum(guard->stage, guard->words[0], (size_t)(parts + 1) * LS_EXACT_WORDS));
     for (int g = 0; g < G; g++) {
-        ls_exact_sum *part = &guard->parts[g];
-        memcpy(part->words, guard->words[g], sizeof part->words);
-        guard->squares[g] = ls_exact_sum_non_finite(part) ? (double)NAN : ls_exact_sum_value(part);
+        guard->squares[g] = take(guard->words[g]);
+        guard->all_squares[g] = guard->squares[g] + take(guard->words[G + g]);
         guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
     }
-    memcpy(whole->words, guard->words[G], sizeof whole->words);
+    memcpy(whole->words, guard->words[parts], sizeof whole->words);
     guard->whole_squares = ls_exact_sum_value(whole);
     return LS_OK;
 }

@@ -280,7 +280,7 @@ typedef struct pull {
 /* Norms as they would be had backward started from 1: it starts from another power of two when tokens are absent. */
 static double square_from_one(const ls_trainer *t, size_t group) {
     double start = (double)ls_trainer_backward_start(t);
-    return t->guard.squares[group] / (start * start);
+    return t->guard.all_squares[group] / (start * start);
 }
 
 /* Nearly: what becomes 0 in a 16-bit type may depend on that power of two. */
@@ -355,7 +355,7 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
     double scale = ls_clip_token_scale((int64_t)(s->B * s->T), t->scale.exponent);
-    ls_outlier_step step = {.squares = guard->squares, .tokens = guard->tokens, .scale = scale};
+    ls_outlier_step step = {.squares = guard->all_squares, .tokens = guard->tokens, .scale = scale};
     size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
     pull p;
     if (count == 0) {

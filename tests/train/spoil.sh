@@ -148,8 +148,8 @@ expect_status 0
 expect_event '"event":"outlier","group":2,"worker":1,.*"angle_deg":[1-9].*"recurs":true,"action":"skip-group"'
 expect_event '"step":14,.*"dropped":\[2\]'
 skipped=$(weights)
-spoiled 'rank=0 step=13 place=backward block=1 index=3 add=1e8 times=0' --on-outlier stop --micro-batch 2
+spoiled 'rank=1 step=13 place=backward block=1 index=3 add=1e8 times=0' --dp 4 --on-outlier stop
 expect_status 1
-expect_event '"event":"outlier".*"action":"stop"'
+expect_event '"event":"outlier","group":2,"worker":1,.*"action":"stop"'
 [ -n "$skipped" ] && [ "$skipped" != "$longer" ] || fail "leaving a group out changed nothing"
 finished
