@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision experiment-precision verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-plan-search validate-plan docs-plan experiment-precision verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -87,8 +87,11 @@ UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run bench-comm bench-comm-run bench-gemm bench-gemm-run \
-        bench-train bench-train-run bench-scale bench-scale-run bench-precision bench-precision-run experiment-precision experiment-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers ci
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
+        bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
+        bench-precision-run bench-plan-search bench-plan-search-run validate-plan validate-plan-run docs-plan docs-plan-run experiment-precision \
+        experiment-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format check-format check-layers \
+        ci
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -292,6 +295,37 @@ experiment-precision:
 
 experiment-precision-run: all
 	python3 bench/quality.py --lockstep $(BIN) --runs $(BUILD)/quality $(EXPERIMENT_ARGS)
+# How long whole searches take, on one core.
+bench-plan-search:
+	@tools/setup build
+	@$(MAKE) bench-plan-search-run
+
+bench-plan-search-run: all
+	@LOCKSTEP=$(BIN) bench/plan_search
+
+# Predictions beside the measured runs of a file: as they are, and with one number fitted for each cluster.
+RUNS ?=
+validate-plan:
+ifeq ($(RUNS),)
+	@echo 'validate-plan: skipped: no measured runs; name a file as plan --validate reads it: make validate-plan RUNS=runs.csv'
+else
+	@tools/setup build
+	@$(MAKE) validate-plan-run
+endif
+
+validate-plan-run: all
+	@echo '== as predicted'
+	@./lockstep plan --validate '$(RUNS)'
+	@echo '== calibrated'
+	@./lockstep plan --validate '$(RUNS)' --calibrate
+
+# The answers in the documents about the planner, as this program gives them.
+docs-plan:
+	@tools/setup build
+	@$(MAKE) docs-plan-run
+
+docs-plan-run: all
+	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 
@@ -322,6 +356,9 @@ help:
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
+	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
+	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv, columns as docs/planner.md says'
+	@echo 'make docs-plan    the answers in docs/planner-examples.md, again from this program'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'

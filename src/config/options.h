@@ -30,7 +30,7 @@ enum {
     LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1,
     /* those that only read and write files; those that compute; those that start workers; those that train;
      * those that run a model */
-    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR,
+    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR | LS_CMD_PLAN,
     LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
     LS_CMD_WORKERS = LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY,
     LS_CMD_STEPS = LS_CMD_TRAIN | LS_CMD_VERIFY,
@@ -86,6 +86,7 @@ typedef struct ls_option_info {
     const char *aliases; /* further names, separated by spaces */
     const char *help;
     unsigned commands; /* LS_CMD_* */
+    bool joins;        /* given more than once as a flag, its values are joined with commas */
     unsigned operand;  /* those of them to which the value may be given without the flag in front */
 } ls_option_info;
 

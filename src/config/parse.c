@@ -1,7 +1,7 @@
 /* parse.c: the values of one run, from weakest to strongest: table, config file, environment, flags.
  *
  * The flags are walked twice: once to check their names and to find --config, whose values are weaker, and once to set
- * them. A flag given twice counts the last time. */
+ * them. A flag given twice counts the last time, or its values are joined where the table says so. */
 #include "config/options.h"
 
 #include <ctype.h>
@@ -118,13 +118,26 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     return LS_OK;
 }
 
+/* Behind what an earlier flag gave, with a comma between. */
+static ls_status join_flag(ls_options *options, const flag *given) {
+    const char *before = options->source[given->id].text;
+    char *text;
+    if (!*given->text) return ls_options_set(options, given->id, given->text, LS_ORIGIN_FLAG, 0);
+    if (asprintf(&text, "%s,%s", before, given->text) < 0)
+        return ls_fail(LS_ERR_RESOURCE, "no memory for the values of --%s", ls_option_info_get(given->id)->name);
+    ls_status status = ls_options_set(options, given->id, text, LS_ORIGIN_FLAG, 0);
+    free(text);
+    return status;
+}
+
 /* Sets the options that flags give; with `only_config` checks the names of all and sets that one. */
 static ls_status read_flags(ls_options *options, ls_command command, int argc, char *const argv[], bool only_config) {
     flag given = {.id = LS_OPTION_COUNT};
     for (int at = 0; at < argc;) {
         LS_TRY(next_flag(command, argc, argv, &at, &given));
         if (only_config && given.id != LS_OPT_config) continue;
-        LS_TRY(ls_options_set(options, given.id, given.text, LS_ORIGIN_FLAG, 0));
+        bool again = options->source[given.id].origin == LS_ORIGIN_FLAG && ls_option_info_get(given.id)->joins;
+        LS_TRY(again ? join_flag(options, &given) : ls_options_set(options, given.id, given.text, LS_ORIGIN_FLAG, 0));
     }
     return LS_OK;
 }

@@ -21,6 +21,7 @@ static const ls_shape presets[] = {
     GPT2("gpt2-355m", 50257, 1024, 24, 16, 1024),
     GPT2("gpt2-774m", 50257, 1280, 36, 20, 1024),
     GPT2("gpt2-1558m", 50257, 1600, 48, 25, 1024),
+    GPT2("gpt3-175b", 50257, 12288, 96, 96, 2048),
     {
         .name = "llama-160m",
         .arch = LS_ARCH_LLAMA,
@@ -68,6 +69,21 @@ static const ls_shape presets[] = {
         .rope = LLAMA3_ROPE(8),
     },
     {
+        .name = "llama-30b",
+        .arch = LS_ARCH_LLAMA,
+        .V = 32000,
+        .C = 6656,
+        .L = 60,
+        .H = 52,
+        .T = 2048,
+        .kv_heads = 52,
+        .head_size = 128,
+        .hidden = 17920,
+        .eps = 1e-6,
+        .init_std = 0.02,
+        .rope = {.base = 10000},
+    },
+    {
         .name = "llama-70b",
         .arch = LS_ARCH_LLAMA,
         .V = 128256,
@@ -82,8 +98,23 @@ static const ls_shape presets[] = {
         .init_std = 0.02,
         .rope = LLAMA3_ROPE(8),
     },
+    {
+        .name = "llama-405b",
+        .arch = LS_ARCH_LLAMA,
+        .V = 128256,
+        .C = 16384,
+        .L = 126,
+        .H = 128,
+        .T = 131072,
+        .kv_heads = 8,
+        .head_size = 128,
+        .hidden = 53248,
+        .eps = 1e-5,
+        .init_std = 0.02,
+        .rope = LLAMA3_ROPE(8),
+    },
 };
-enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 160 };
+enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 240 };
 
 const char *ls_shape_preset_name(int i) { return i >= 0 && i < PRESET_COUNT ? presets[i].name : NULL; }
 

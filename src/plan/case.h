@@ -32,6 +32,9 @@ typedef struct ls_ends_time {
 
 static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p->attention + p->small + p->tp; }
 
+/* predict.c: as ls_plan_predict() without the simulation: the step takes no less, and the memory is the same. */
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out);
+
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout);
 
 /* products.c */
@@ -57,13 +60,16 @@ double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips)
 double ls_plan_send_seconds(const ls_plan_case *c, double bytes);
 double ls_plan_link_rate(const ls_link *link);
 
-/* memory.c: fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
+/* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
+bool ls_plan_stays_whole(const ls_plan_case *c);
+/* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
 
 /* pipeline.c: how many layers each chunk has; chunk g is of stage g mod pp. */
 void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers);
-/* Seconds of the course of all micro-batches; tables are [pp·virtual stages], chunk by chunk. */
+/* Seconds of the course of all micro-batches, and how long the busiest stage would idle in it if sending took no time;
+ * tables are [pp·virtual stages], chunk by chunk. */
 ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
-                                   double send_seconds, double *seconds);
+                                   double send_seconds, double *seconds, double *bubble);
 
 #endif

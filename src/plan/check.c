@@ -30,6 +30,33 @@ static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) 
     return LS_OK;
 }
 
+/* Whole stages, or whole replicas, for each of two sites. */
+static ls_status check_sites(const ls_plan_task *task, const ls_plan_layout *l) {
+    if (task->cluster.sites < 2) return LS_OK;
+    int first = task->cluster.site[0].chips, row = l->tp * l->context;
+    if (l->stages_across && first % (row * l->dp) != 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "the %d stages of dp %d × tp %d cannot be divided between sites of %d and %d chips", l->pp,
+                       l->dp, l->tp, first, task->cluster.site[1].chips);
+    if (!l->stages_across && first % (row * l->pp) != 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "the %d replicas of tp %d × pp %d cannot be divided between sites of %d and %d chips", l->dp,
+                       l->tp, l->pp, first, task->cluster.site[1].chips);
+    return LS_OK;
+}
+
+/* What pipeline.c simulates. */
+static ls_status check_units(const ls_plan_task *task, const ls_plan_layout *l) {
+    long long whole = (long long)l->dp * (long long)l->micro, chunks = (long long)l->pp * l->virtual_stages;
+    long long micros = ((long long)task->global_batch + whole - 1) / whole;
+    if (l->schedule != LS_SCHEDULE_GPIPE && micros > 5LL * l->pp) micros = 5LL * l->pp;
+    if (chunks == 1 || l->schedule == LS_SCHEDULE_NAIVE || micros <= LS_SCHEDULE_UNITS_MAX / chunks) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "%lld micro-batches in %lld chunks are more than can be simulated (%d); take larger "
+                   "micro-batches or fewer stages",
+                   micros, chunks, LS_SCHEDULE_UNITS_MAX);
+}
+
 ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
     int chips = ls_cluster_chips(&task->cluster);
     LS_TRY(check_numbers(l));
@@ -37,8 +64,9 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
     if ((long long)l->dp * l->tp * l->pp * l->context != chips)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d are %lld chips; the cluster has %d", l->dp, l->tp, l->pp,
                        (long long)l->dp * l->tp * l->pp * l->context, chips);
+    LS_TRY(check_sites(task, l));
     if ((size_t)l->dp * l->micro > task->global_batch)
         return ls_fail(LS_ERR_INPUT, "dp %d with micro-batches of %zu needs a global batch of %zu at least; it is %zu",
                        l->dp, l->micro, (size_t)l->dp * l->micro, task->global_batch);
-    return LS_OK;
+    return check_units(task, l);
 }

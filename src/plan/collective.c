@@ -2,11 +2,15 @@
  *
  * A ring over n chips moves (n − 1)/n of the bytes through each of them once (gather, scatter) or twice (all-reduce). A
  * group that spans nodes has as many adapters in each node as it has chips there, and goes no faster than they do
- * together, or than the link inside. */
+ * together, or than the link inside; nor does it start sooner than in one node. */
 #include "plan/case.h"
 
-/* Trees take over from rings where there are many nodes. */
+/* Trees take over from rings where there are many nodes, or many chips in one. */
 enum { RING_NODES_MAX = 40 };
+
+static double waiting(const ls_link *link, int places, int hops) {
+    return link->start_seconds + link->latency_seconds * hops * (places < RING_NODES_MAX ? places : RING_NODES_MAX);
+}
 
 double ls_plan_link_rate(const ls_link *link) { return link->bandwidth * link->share; }
 
@@ -22,12 +26,11 @@ double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int
     const ls_link *inside = &c->site->inside, *between = &c->site->between;
     int nodes = (size + inner - 1) / inner;
     double rate = ls_plan_link_rate(inside);
-    double wait = inside->start_seconds + inside->latency_seconds * (size < inner ? size : inner);
+    double wait = waiting(inside, size, 1);
     if (nodes > 1) {
-        double out = inner * ls_plan_link_rate(between);
+        double out = inner * ls_plan_link_rate(between), apart = waiting(between, nodes, 2);
         if (out < rate || inner == 1) rate = out;
-        wait =
-            between->start_seconds + between->latency_seconds * 2 * (nodes < RING_NODES_MAX ? nodes : RING_NODES_MAX);
+        if (apart > wait || inner == 1) wait = apart;
     }
     return wait + bytes * ways(kind) * (size - 1) / size / rate;
 }

@@ -17,10 +17,11 @@ typedef struct reader {
 /* Cuts the next field; *last: it ends its row. */
 static ls_status next_field(reader *r, char **field, bool *last) {
     char *from = r->at, *to;
+    size_t began = r->line;
     *field = to = from;
     if (*from == '"') {
         for (from++;; from++) {
-            if (*from == '\0') return ls_fail(LS_ERR_INPUT, "%s, line %zu: a quote does not end", r->path, r->line);
+            if (*from == '\0') return ls_fail(LS_ERR_INPUT, "%s, line %zu: a quote does not end", r->path, began);
             if (*from == '\n') r->line++;
             if (*from == '"' && from[1] == '"')
                 from++;
@@ -85,16 +86,31 @@ static ls_status read_rows(reader *r, ls_csv *out) {
     return LS_OK;
 }
 
+/* Takes over out->text, which has a NUL behind its bytes. */
+static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
+    ls_status status = LS_OK;
+    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it has a NUL byte", name);
+    reader r = {.path = name, .at = out->text, .line = 1};
+    if (status == LS_OK) status = read_rows(&r, out);
+    if (status != LS_OK) ls_csv_free(out);
+    return status;
+}
+
 ls_status ls_csv_read(const char *path, ls_csv *out) {
     size_t bytes;
     memset(out, 0, sizeof *out);
     LS_TRY(ls_file_read(path, BYTES_MAX, &out->text, &bytes));
-    ls_status status = LS_OK;
-    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it has a NUL byte", path);
-    reader r = {.path = path, .at = out->text, .line = 1};
-    if (status == LS_OK) status = read_rows(&r, out);
-    if (status != LS_OK) ls_csv_free(out);
-    return status;
+    return parse(path, bytes, out);
+}
+
+ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out) {
+    memset(out, 0, sizeof *out);
+    if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; %d are the most", name, bytes, BYTES_MAX);
+    out->text = malloc(bytes + 1);
+    if (!out->text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu bytes of %s", bytes, name);
+    memcpy(out->text, text, bytes);
+    out->text[bytes] = '\0';
+    return parse(name, bytes, out);
 }
 
 void ls_csv_free(ls_csv *csv) {

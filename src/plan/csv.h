@@ -16,6 +16,8 @@ typedef struct ls_csv {
 /* LS_ERR_INPUT for a file that cannot be read, has no rows, quotes that do not end, or a row with more fields than
  * names. */
 ls_status ls_csv_read(const char *path, ls_csv *out);
+/* The same from memory; `name` is for messages. */
+ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out);
 void ls_csv_free(ls_csv *csv);
 /* Number of the column with that name; −1: none. */
 int ls_csv_column(const ls_csv *csv, const char *name);

@@ -15,6 +15,17 @@ double ls_plan_layer_params(const ls_plan_case *c) {
     return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (gated(c) ? 3 : 2)) / c->t + 4 * C;
 }
 
+/* Operands of products in 8 bits are made from 16 bits: read and written, after their largest value is known. */
+static const double CAST_BYTES = 3;
+
+static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    if (c->layout->type != LS_PLAN_FP8) return;
+    double in = c->tokens * k, weights = n * k, result = c->tokens * n;
+    out->forward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights));
+    out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
+}
+
 /* The four products with weights. */
 static void products(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
@@ -28,11 +39,12 @@ static void products(const ls_plan_case *c, ls_layer_time *out) {
         out->forward.products += slow * ls_plan_product_seconds(chip, type, c->tokens, n, k, 1);
         out->backward.products += slow * (ls_plan_product_seconds(chip, type, c->tokens, k, n, 1) +
                                           ls_plan_product_seconds(chip, type, k, n, c->tokens, 1));
+        casts(c, n, k, out);
     }
 }
 
 /* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
-static double causal_share(const ls_plan_case *c) { return c->layout->context > 1 ? 1.0 : .5; }
+static double causal_share(const ls_plan_case *c) { return 1 - .5 / c->layout->context; }
 
 static void attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
@@ -64,10 +76,10 @@ static void passes(const ls_plan_case *c, ls_layer_time *out) {
     double forward =
         stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
     double backward = stream * (2 * 8 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
-    out->forward.small =
+    out->forward.small +=
         ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
-    out->backward.small = ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
-                          2 * stack->layer_kernels * chip->launch_seconds;
+    out->backward.small += ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
+                           2 * stack->layer_kernels * chip->launch_seconds;
 }
 
 static double tp_hidden(const ls_plan_case *c) {
@@ -84,7 +96,9 @@ static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     int tp = c->layout->tp;
     double bytes = elem_bytes(c) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
     if (c->layout->sequence_parallel) {
-        double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, bytes) +
+        /* Inputs of products in 8 bits are gathered as such. */
+        double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
+        double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, gathered) +
                       ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
         out->forward.tp = 2 * pair * seen;
         out->backward.tp = 3 * pair * seen;
@@ -100,11 +114,20 @@ static void wait_for_host(ls_pass_time *pass, double host) {
     if (sum < host) pass->small += host - sum;
 }
 
-static double again(const ls_plan_case *c, const ls_layer_time *layer) {
+/* Every other product, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
+static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
+    double C = (double)c->task->shape.C, f = hidden(c), q = C * c->width, k = C * c->keys;
+    double all = 2 * q + 2 * k + C * f * (gated(c) ? 3 : 2), repeated = q + C * f + (gated(c) ? k : 0);
+    return layer->forward.products * repeated / all + layer->forward.small + .5 * layer->forward.tp;
+}
+
+/* `alternated`: before the layer waits for the host, so that less to do is never more to repeat. */
+static double again(const ls_plan_case *c, const ls_layer_time *layer, double alternated) {
     double whole = ls_pass_sum(&layer->forward), share = c->task->stack.selective_share;
     switch (c->layout->recompute) {
     case LS_RECOMPUTE_FULL: return whole;
     case LS_RECOMPUTE_SELECTIVE:
+        if (c->task->stack.selective_alternates) return alternated;
         if (share < 0) return c->task->stack.flash ? 0 : layer->forward.attention;
         return share * whole;
     default: return 0;
@@ -117,9 +140,10 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     attention(c, &out);
     passes(c, &out);
     exchanges(c, &out);
+    double alternated = alternate(c, &out);
     wait_for_host(&out.forward, c->task->stack.layer_host_seconds);
     wait_for_host(&out.backward, 2 * c->task->stack.layer_host_seconds);
-    out.recompute = again(c, &out);
+    out.recompute = again(c, &out, alternated);
     return out;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2 };
+enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2, LS_CHIPS_MAX = 1 << 20 };
 
 /* Types of the operands of matrix products. */
 typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
@@ -29,6 +29,7 @@ typedef struct ls_chip {
     double bandwidth_share;  /* of it, that passes over large arrays reach */
     double launch_seconds;   /* between two kernels on the chip */
     double reserved_bytes;   /* context and libraries: not for the program's arrays */
+    double group_bytes;      /* of a group of chips that communicate: buffers of the library */
     bool is_cpu;             /* the workers of this program */
 } ls_chip;
 
@@ -70,6 +71,8 @@ const ls_link *ls_link_row(int i);
 
 /* A cluster of so many of this chip, with the links and nodes that are usual for it; node 0: the usual one. */
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out);
+/* Whole nodes, at least one chip, a link between two sites. LS_ERR_INPUT says what would do. */
+ls_status ls_cluster_check(const ls_cluster *cluster);
 
 const char *ls_plan_type_name(ls_plan_type type);
 ls_status ls_plan_type_parse(const char *text, ls_plan_type *out);

@@ -43,8 +43,8 @@ typedef enum ls_time_kind {
     LS_TIME_RECOMPUTE,
     LS_TIME_TP,     /* collectives of tensor parallelism that nothing hides */
     LS_TIME_GATHER, /* sharded weights: what waits for them */
-    LS_TIME_P2P,    /* activations between stages, on the way of the first micro-batch */
-    LS_TIME_BUBBLE, /* of the busiest stage */
+    LS_TIME_P2P,    /* waiting for activations on their way between stages */
+    LS_TIME_BUBBLE, /* of the busiest stage, if that took no time */
     LS_TIME_DP,     /* gradients and weights between replicas that nothing hides */
     LS_TIME_OPTIMIZER,
     LS_TIME_OTHER,

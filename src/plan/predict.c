@@ -70,7 +70,7 @@ static double gather_seconds(const ls_plan_case *c, ls_collective kind, double b
 static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
     const ls_plan_layout *l = c->layout;
     gather_time out = {0};
-    if (l->zero < 3 || l->dp * l->context < 2) return out;
+    if (l->zero < 3 || l->dp * l->context < 2 || ls_plan_stays_whole(c)) return out;
     double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
     double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
@@ -106,24 +106,35 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
     double seen = 0, elem = l->type == LS_PLAN_FP32 ? 4 : 2, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
-    if (D > 1 && l->zero < 3) {
+    if (D > 1 && (l->zero < 3 || ls_plan_stays_whole(c))) {
         ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
         double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
         double spread = l->zero > 0 ? ls_plan_collective_seconds(c, LS_ALL_GATHER, D, c->dp_inner, params * elem) : 0;
         if (crosses_sites(
                 c, false)) /* each site adds up on its own; half of the bytes of an all-reduce cross, once each way */
             reduce += ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
-        /* One stage alone reduces during its last backward pass even where the program does not with several. */
-        bool overlaps = stack->reduce_overlaps || l->pp == 1;
-        double late = overlaps ? reduce - .9 * backward : reduce;
+        double late = stack->reduce_overlaps ? reduce - .9 * backward : reduce;
         if (late < .05 * reduce) late = .05 * reduce;
+        if (l->zero == 2 &&
+            !ls_plan_stays_whole(c)) { /* nobody keeps a whole gradient: every micro-batch's is reduced at once */
+            late *= c->micros;
+            reduce *= c->micros;
+        }
         double wait = stack->gather_overlaps ? (spread > forward ? spread - forward : 0) : spread;
         seen = late + wait;
         out->link_dp = reduce + spread;
         out->hidden_dp = out->link_dp - seen;
     }
-    if (l->pp > 1 && c->task->shape.tied) /* both ends of the pipeline add up the gradients of their tables */
-        seen += ls_plan_send_seconds(c, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+    if (l->zero == 3 && !ls_plan_stays_whole(c) && crosses_sites(c, false)) { /* shards stay in their site */
+        double across = ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
+        seen += across;
+        out->link_dp += across;
+    }
+    if (l->pp > 1 && c->task->shape.tied) { /* both ends of the pipeline add up the gradients of their tables */
+        double tables = ls_plan_send_seconds(c, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+        seen += tables;
+        out->link_dp += tables;
+    }
     out->time[LS_TIME_DP] = seen;
 }
 
@@ -143,14 +154,14 @@ typedef struct chunk_times {
 } chunk_times;
 
 static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                        const ls_ends_time *ends, chunk_times *out) {
+                        const ls_ends_time *ends, double send, chunk_times *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
     double forward = ls_pass_sum(&layer->forward) + gather->forward;
     double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
     ls_plan_divide(c, forward + backward, ends, out->layers);
     for (int g = 0; g < chunks; g++) {
-        out->forward[g] = out->layers[g] * forward;
-        out->backward[g] = out->layers[g] * backward;
+        out->forward[g] = out->layers[g] * forward + (g < chunks - 1 ? send : 0);
+        out->backward[g] = out->layers[g] * backward + (g > 0 ? send : 0);
     }
     out->forward[0] += ends->embed_forward + gather->first;
     out->backward[0] += ends->embed_backward;
@@ -160,8 +171,8 @@ static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const
 
 /* Of the stage that has most to do, times all micro-batches, by kind. */
 static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                      const ls_ends_time *ends, const chunk_times *chunks, ls_prediction *out, double *forward,
-                      double *backward) {
+                      const ls_ends_time *ends, double send, const chunk_times *chunks, ls_prediction *out,
+                      double *forward, double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
     double most = -1;
     for (int s = 0; s < pp; s++) {
@@ -176,29 +187,50 @@ static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const g
     out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
     out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);
     out->time[LS_TIME_RECOMPUTE] = times * layer->recompute;
+    out->time[LS_TIME_P2P] = m * send * (2 * v - (at == 0) - (at == pp - 1));
     out->time[LS_TIME_GATHER] = times * (gather->forward + gather->backward) + (at == 0 ? m * gather->first : 0);
     if (at == 0) out->time[LS_TIME_ENDS] += m * (ends->embed_forward + ends->embed_backward);
     if (at == pp - 1) out->time[LS_TIME_ENDS] += m * (ends->head_forward + ends->head_backward);
     return most * m;
 }
 
-static ls_status predict(const ls_plan_case *c, chunk_times *chunks, ls_prediction *out) {
+/* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
+ * last one. */
+static double least_course(const ls_plan_case *c, const chunk_times *chunks, double send) {
+    int pp = c->layout->pp, v = c->layout->virtual_stages;
+    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
+    for (int s = 0; s < pp; s++) {
+        double busy = 0;
+        for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
+        double course = ahead + c->micros * busy;
+        if (course > least) least = course;
+        ahead += chunks->forward[s] + send + back * (chunks->backward[s] + send);
+    }
+    return least;
+}
+
+static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bound, ls_prediction *out) {
     ls_layer_time layer = ls_plan_layer(c);
     ls_ends_time ends = ls_plan_ends(c);
     gather_time gather = gathering(c, &layer);
-    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, course, send = 0;
-    fill_chunks(c, &layer, &gather, &ends, chunks);
-    double busy = busiest(c, &layer, &gather, &ends, chunks, out, &forward, &backward);
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, send = 0, course, bubble = 0;
     if (c->layout->pp > 1) send = ls_plan_send_seconds(c, elem * c->tokens * (double)c->task->shape.C / c->t);
-    LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, send, &course));
+    double blocked = c->task->stack.sends_block ? send : 0;
+    fill_chunks(c, &layer, &gather, &ends, blocked, chunks);
+    double busy = busiest(c, &layer, &gather, &ends, blocked, chunks, out, &forward, &backward);
+    if (is_bound)
+        course = least_course(c, chunks, send);
+    else
+        LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, send, &course, &bubble));
     if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
         double link = ls_plan_across_seconds(c, elem * c->tokens * (double)c->task->shape.C, c->layout->dp);
-        double least = c->micros * link;
-        course = (course > least ? course : least) + 2 * link;
+        int times = 2 * c->layout->virtual_stages - 1; /* each way, with several chunks to and fro */
+        double least = c->micros * link * times;
+        course = (course > least ? course : least) + 2 * link * times;
     }
-    double way = 2 * (c->layout->pp - 1) * send, idle = course - busy > 0 ? course - busy : 0;
-    out->time[LS_TIME_P2P] = way < idle ? way : idle;
-    out->time[LS_TIME_BUBBLE] = idle - out->time[LS_TIME_P2P];
+    double idle = course > busy ? course - busy : 0;
+    out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
+    out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
     double params = stage_params(c, chunks->layers);
     replicas(c, params, backward, forward, out);
     out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, params);
@@ -208,14 +240,23 @@ static ls_status predict(const ls_plan_case *c, chunk_times *chunks, ls_predicti
     return LS_OK;
 }
 
-ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+static ls_status predict_case(const ls_plan_task *task, const ls_plan_layout *layout, bool is_bound,
+                              ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     chunk_times *chunks = malloc(sizeof *chunks);
     if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
     memset(out, 0, sizeof *out);
     out->micros = c.micros;
     out->model_flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
-    ls_status status = predict(&c, chunks, out);
+    ls_status status = predict(&c, chunks, is_bound, out);
     free(chunks);
     return status;
+}
+
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+    return predict_case(task, layout, false, out);
+}
+
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+    return predict_case(task, layout, true, out);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "plan/case.h"
 #include "plan/rows.h"
 
 static bool says(const char *notes, const char *phrase) { return strcasestr(notes, phrase) != NULL; }
@@ -64,10 +65,13 @@ ls_status ls_row_read_notes(const char *notes, const char *precision, ls_row *ro
     LS_TRY(ls_stack_find(stack_of(notes, precision, row), &row->task.stack));
     double context = number_behind(notes, "CP=");
     if (context >= 1 && context <= 1024) layout->context = (int)context;
+    if (says(notes, "(overlapped)")) row->task.stack.reduce_overlaps = true;
+    row->with_context = says(notes, "nvidia-smi");
     layout->tp_overlap = says(notes, "async TP") || says(notes, "AsyncTP");
     layout->gather_8bit = says(notes, "float8 all-gather");
     layout->pure_16bit = strstr(precision, "-pure") != NULL;
-    if (says(notes, "fp8row"))
-        layout->type = LS_PLAN_BF16; /* scales by rows made these products no faster than 16 bits */
+    const ls_chip *chip = &row->task.cluster.site[0].chip;
+    if (says(notes, "fp8row")) /* scales by rows make products no faster than in 16 bits; the casts are there */
+        layout->type_slowdown = ls_plan_rate(chip, LS_PLAN_FP8) / ls_plan_rate(chip, LS_PLAN_BF16);
     return LS_OK;
 }

@@ -8,6 +8,8 @@
 
 #include "plan/csv.h"
 
+enum { VIRTUAL_MAX = 32 };
+
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
 typedef enum column {
@@ -130,7 +132,9 @@ static ls_status read_cluster(const source_row *r, ls_row *row) {
     int chips, node;
     WHOLE(GPUS, 1, 1 << 24, false, chips);
     WHOLE(NODE, 1, 1 << 16, true, node);
-    return ls_cluster_of(text(r, GPU), chips, node, &row->task.cluster);
+    ls_status status = ls_cluster_of(text(r, GPU), chips, node, &row->task.cluster);
+    if (status != LS_OK) return ls_fail_at(status, "%s, line %zu: ", r->path, r->csv->line[r->number]);
+    return LS_OK;
 }
 
 static ls_status read_precision(const source_row *r, ls_row *row) {
@@ -187,7 +191,7 @@ static ls_status read_value(const source_row *r, ls_row *row) {
     row->value = strtod(v, &end);
     if (!*v)
         row->value = 0; /* blanked: there is nothing to compare with */
-    else if (*end || !(row->value > 0))
+    else if (*end || !(row->value > 0 && row->value < 1e300))
         return bad(r, VALUE, "a number above 0 is wanted");
     return LS_OK;
 }
@@ -229,22 +233,36 @@ static ls_status find_columns(const char *path, const ls_csv *csv, int *at) {
     return LS_OK;
 }
 
-ls_status ls_rows_read(const char *path, ls_rows *out) {
-    ls_csv csv;
+static ls_status read_rows(const char *path, const ls_csv *csv, ls_rows *out) {
     int at[COLUMNS];
-    memset(out, 0, sizeof *out);
-    LS_TRY(ls_csv_read(path, &csv));
-    ls_status status = find_columns(path, &csv, at);
+    ls_status status = find_columns(path, csv, at);
     if (status == LS_OK) {
-        out->row = calloc(csv.rows - 1, sizeof *out->row);
-        if (!out->row) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", csv.rows - 1);
+        out->row = calloc(csv->rows - 1, sizeof *out->row);
+        if (!out->row) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", csv->rows - 1);
     }
-    for (size_t i = 1; status == LS_OK && i < csv.rows; i++) {
-        source_row r = {path, &csv, at, i};
+    for (size_t i = 1; status == LS_OK && i < csv->rows; i++) {
+        source_row r = {path, csv, at, i};
         status = read_row(&r, &out->row[out->count++]);
     }
-    ls_csv_free(&csv);
     if (status != LS_OK) ls_rows_free(out);
+    return status;
+}
+
+ls_status ls_rows_read(const char *path, ls_rows *out) {
+    ls_csv csv;
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_csv_read(path, &csv));
+    ls_status status = read_rows(path, &csv, out);
+    ls_csv_free(&csv);
+    return status;
+}
+
+ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out) {
+    ls_csv csv;
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_csv_parse(name, text, bytes, &csv));
+    ls_status status = read_rows(name, &csv, out);
+    ls_csv_free(&csv);
     return status;
 }
 
@@ -277,6 +295,11 @@ double ls_row_measured(const ls_row *row) {
     }
 }
 
+double ls_row_predicted(const ls_row *row, const ls_prediction *p) {
+    if (row->metric != LS_ROW_MEMORY) return p->seconds;
+    return row->with_context ? p->memory_bytes : p->memory_bytes - p->memory[LS_MEMORY_RESERVED];
+}
+
 /* ---- knobs that a row leaves open -------------------------------------------------------------------------------- */
 
 typedef struct choice {
@@ -299,10 +322,11 @@ static ls_status consider(const ls_row *row, const ls_plan_layout *layout, choic
 
 static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c) {
     if (!row->free_virtual) return consider(row, &layout, c);
-    for (int v = 1; v <= 16 && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
-        if (v > 1 && row->task.shape.L % (size_t)(v * layout.pp) != 0) continue;
+    for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
+        if (v > 1 && row->task.stack.even_stages && row->task.shape.L % (size_t)(v * layout.pp) != 0) continue;
         size_t micros = row->task.global_batch / ((size_t)layout.dp * layout.micro);
         if (v > 1 && micros % (size_t)layout.pp != 0) continue;
+        if (row->task.stack.usual_virtual && v != row->task.stack.usual_virtual) continue;
         layout.virtual_stages = v;
         layout.schedule = v > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
         LS_TRY(consider(row, &layout, c));
@@ -310,11 +334,18 @@ static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c
     return LS_OK;
 }
 
+/* Sharded optimizer state or not. */
+static ls_status try_zero(const ls_row *row, ls_plan_layout layout, choice *c) {
+    if (!row->free_zero || layout.dp < 2) return try_virtual(row, layout, c);
+    for (layout.zero = 0; layout.zero < 2; layout.zero++) LS_TRY(try_virtual(row, layout, c));
+    return LS_OK;
+}
+
 static ls_status try_recompute(const ls_row *row, ls_plan_layout layout, choice *c) {
-    if (!row->free_recompute) return try_virtual(row, layout, c);
+    if (!row->free_recompute) return try_zero(row, layout, c);
     for (int i = 0; i < LS_RECOMPUTE_KINDS; i++) {
         layout.recompute = (ls_recompute)i;
-        LS_TRY(try_virtual(row, layout, c));
+        LS_TRY(try_zero(row, layout, c));
     }
     return LS_OK;
 }
@@ -324,10 +355,15 @@ ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_predictio
     ls_plan_layout layout = row->layout;
     if (row->reason[0]) return ls_fail(LS_ERR_INPUT, "row %s: %s", row->id, row->reason);
     size_t share = row->task.global_batch / (size_t)layout.dp;
-    for (size_t micro = row->free_micro ? 1 : layout.micro; micro <= share; micro *= 2) {
+    bool is_free = row->free_micro;
+    if (is_free && layout.pp > 1 && row->task.stack.micro_per_stage && share >= (size_t)layout.pp) {
+        layout.micro = share / (size_t)layout.pp;
+        is_free = false;
+    }
+    for (size_t micro = is_free ? 1 : layout.micro; micro <= share; micro *= 2) {
         layout.micro = micro;
         LS_TRY(try_recompute(row, layout, &c));
-        if (!row->free_micro || micro >= 64) break;
+        if (!is_free || micro >= 64) break;
     }
     if (!c.any) { /* a batch that does not divide: as it is given */
         LS_TRY(ls_plan_predict(&row->task, &row->layout, &c.best));

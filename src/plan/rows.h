@@ -27,6 +27,7 @@ typedef struct ls_row {
     ls_plan_task task;
     ls_plan_layout layout;
     bool free_micro, free_virtual, free_recompute, free_zero; /* the row does not say */
+    bool with_context;                                        /* memory: as the device sees it, not the allocator */
     char reason[160];                                         /* why it cannot be predicted; empty: it can */
 } ls_row;
 
@@ -37,10 +38,14 @@ typedef struct ls_rows {
 
 /* LS_ERR_INPUT names the file, the line and the column. */
 ls_status ls_rows_read(const char *path, ls_rows *out);
+/* The same from memory; `name` is for messages. */
+ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);
 void ls_rows_free(ls_rows *rows);
 
 /* What the row measured, as seconds of a step; for memory, bytes. */
 double ls_row_measured(const ls_row *row);
+/* What of a prediction is to be compared with it. */
+double ls_row_predicted(const ls_row *row, const ls_prediction *p);
 /* Predicts the row, choosing what it leaves open: the fastest that fits, or the smallest. `chosen` may be NULL. */
 ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out);
 

@@ -15,6 +15,8 @@ typedef struct ls_stack {
     bool flash;                /* attention keeps its scores on the chip and leaves out what the mask hides */
     bool dropout;              /* masks are made and kept */
     bool even_stages;          /* layers in equal numbers, where they can be */
+    bool zero_bubble;          /* has the schedule that puts gradients of weights apart */
+    bool sharded_stages;       /* ZeRO 2 and 3 may be joined with a pipeline */
     double pass_factor;        /* of the bytes of element-wise passes; 1: fused by hand */
     double score_bytes[2];     /* without flash: moved for a score by softmax and dropout, forward and backward */
     double loss_bytes;         /* moved for a logit by the loss, both passes */
@@ -24,8 +26,12 @@ typedef struct ls_stack {
     bool gather_overlaps;      /* sharded weights are fetched ahead */
     bool flat_gather;          /* sharded weights go round all chips in one ring, through one adapter of each node */
     double gather_hidden;      /* without overlap: share of the shorter of gathering and computing that is hidden */
+    bool sends_block;          /* a stage waits while its activations go to the next */
     double tp_hidden;          /* share of tensor-parallel collectives behind products */
     double selective_share;    /* of a forward pass that selective recomputation repeats; −1: attention alone */
+    bool selective_alternates; /* selective recomputation repeats every other product and all passes instead */
+    bool micro_per_stage;      /* as many micro-batches as stages, unless it is told otherwise */
+    int usual_virtual;         /* virtual stages, unless it is told otherwise; 0: as many as can be */
     double grad_bytes;         /* of a gradient as kept, in 16-bit training */
     double reduce_bytes;       /* as sent */
     bool reduce_whole;         /* all-reduce even where a shard would do (ZeRO 1) */
@@ -33,6 +39,14 @@ typedef struct ls_stack {
     double step_seconds;       /* of a step, whatever its size */
     double contention;         /* share of hidden communication that slows products down */
     double fragment_share;     /* of activations, which the allocator wastes */
+    bool keeps_gathered;       /* with sequence parallelism: gathered inputs of products, whole, for backward */
+    bool keeps_outputs;        /* what a stage sent, until its backward pass */
+    bool keeps_logits;         /* of all micro-batches, on the last of several stages */
+    bool whole_in_pipeline;    /* ZeRO 2 and 3 with several stages: weights and gradients stay whole in a step */
+    double logit_bytes;        /* of a logit with its copies, at the loss's worst moment */
+    double logit_bytes_split;  /* the same with a vocabulary that is divided (tp) */
+    double bucket_elems;       /* gradients that are copied into one message */
+    double shard_copy_bytes;   /* ZeRO 1 and up: of an element of the own shard, copied for its update */
 } ls_stack;
 
 /* "megatron", "megatron-2021", "fsdp", … LS_ERR_INPUT lists them. */

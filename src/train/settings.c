@@ -71,6 +71,8 @@ static ls_unit best_unit(void) {
 }
 
 ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
+    if (strcmp(o->precision, "fp8") == 0)
+        return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
     *out = (ls_policy){.act = dtype_of(o->precision)};
     if (strcmp(o->matrix_unit, "auto") == 0)
         out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;

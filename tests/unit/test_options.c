@@ -254,6 +254,24 @@ static void test_forms_of_flags(void **state) {
     ls_options_fini(&options);
 }
 
+static void test_values_that_are_joined(void **state) {
+    (void)state;
+    ls_options options;
+    assert_int_equal(parse(&options, LS_COMMAND_PLAN, "--cluster A100 --link 10gbe --cluster=b.json --link hdr"),
+                     LS_OK);
+    assert_string_equal(options.cluster, "A100,b.json");
+    assert_string_equal(options.link, "hdr");
+    ls_options_fini(&options);
+    assert_int_equal(setenv("LS_CLUSTER", "V100", 1), 0);
+    assert_int_equal(parse(&options, LS_COMMAND_PLAN, "--cluster A100"), LS_OK);
+    assert_string_equal(options.cluster, "A100");
+    ls_options_fini(&options);
+    assert_int_equal(unsetenv("LS_CLUSTER"), 0);
+    assert_refused(LS_COMMAND_PLAN, "--cluster A100 --cluster=", "--cluster '': must not be empty");
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++)
+        if (ls_option_info_get(id)->joins) assert_int_equal(ls_option_info_get(id)->kind, LS_OPTION_STRING);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     assert_refused(LS_COMMAND_DEMO, "--workers 0", "--workers 0: must be between 1 and 512");
@@ -384,6 +402,7 @@ int main(void) {
         cmocka_unit_test(test_bool),
         cmocka_unit_test(test_distance),
         cmocka_unit_test(test_forms_of_flags),
+        cmocka_unit_test(test_values_that_are_joined),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_slip_in_the_environment),

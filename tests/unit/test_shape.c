@@ -32,10 +32,13 @@ static void test_presets_have_the_published_size(void **state) {
         {"gpt2-355m", 354823168},
         {"gpt2-774m", 774030080},
         {"gpt2-1558m", 1557611200},
+        {"gpt3-175b", 174604259328},
         {"llama-160m", 162417408},
         {"llama-1b", 1235814400},
         {"llama-8b", 8030261248},
+        {"llama-30b", 32528943616},
         {"llama-70b", 70553706496},
+        {"llama-405b", 405853388800},
     };
     int count = 0;
     while (ls_shape_preset_name(count)) count++;
@@ -74,7 +77,8 @@ static void test_an_unknown_preset_names_the_nearest(void **state) {
     assert_string_equal(ls_status_message(), "no preset is called 'gpt2-124M'; did you mean gpt2-124m?");
     assert_int_equal(ls_shape_preset("xxxxxxxx", &shape), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "no preset is called 'xxxxxxxx'; there are tiny, gpt2-124m, gpt2-355m, "
-                                             "gpt2-774m, gpt2-1558m, llama-160m, llama-1b, llama-8b, llama-70b");
+                                             "gpt2-774m, gpt2-1558m, gpt3-175b, llama-160m, llama-1b, llama-8b, "
+                                             "llama-30b, llama-70b, llama-405b");
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

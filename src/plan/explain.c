@@ -1,0 +1,133 @@
+/* explain.c: where the time of a step goes beyond the work itself, and how a model comes to fit. */
+#include "plan/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/case.h"
+
+/* ---- lost time --------------------------------------------------------------------------------------------------- */
+
+/* Attention that leaves out what the mask hides has half of the FLOPs that model_flops counts. */
+static double attention_flops(const ls_plan_task *task) {
+    const ls_shape *shape = &task->shape;
+    double n = (double)task->seq * (double)task->global_batch;
+    double all = 12 * n * (double)task->seq * (double)ls_shape_query_width(shape) * (double)shape->L;
+    return task->stack.flash ? all / 2 : all;
+}
+
+static bool can_be_worst(ls_time_kind kind) {
+    switch (kind) {
+    case LS_TIME_SMALL:
+    case LS_TIME_RECOMPUTE:
+    case LS_TIME_TP:
+    case LS_TIME_GATHER:
+    case LS_TIME_P2P:
+    case LS_TIME_BUBBLE:
+    case LS_TIME_DP: return true;
+    default: return false;
+    }
+}
+
+void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out) {
+    ls_plan_case c = ls_plan_case_of(task, &choice->layout);
+    double rate = ls_plan_rate(&c.site->chip, choice->layout.type) * ls_plan_layout_chips(&choice->layout);
+    double n = (double)task->seq * (double)task->global_batch;
+    double head = 6 * n * (double)task->shape.V * (double)task->shape.C / rate,
+           attention = attention_flops(task) / rate;
+    ls_shape flat = task->shape;
+    flat.V = 0;
+    double layers = 6 * n * (ls_plan_params(&flat) - 4 * (double)flat.C * (double)flat.L) / rate;
+    memcpy(out->lost, choice->prediction.time, sizeof out->lost);
+    out->useful = head + attention + layers;
+    out->lost[LS_TIME_PRODUCTS] -= layers;
+    out->lost[LS_TIME_ATTENTION] -= attention;
+    out->lost[LS_TIME_ENDS] -= head;
+    /* The stage with most to do need not be the one with the head: that it has more layers makes up for it. */
+    if (out->lost[LS_TIME_ENDS] < 0) {
+        out->lost[LS_TIME_PRODUCTS] += out->lost[LS_TIME_ENDS];
+        out->lost[LS_TIME_ENDS] = 0;
+    }
+    out->worst = LS_TIME_SMALL;
+    for (int k = 0; k < LS_TIME_KINDS; k++) {
+        if (out->lost[k] < 0) { /* better than the rate of large products: then that much was not needed */
+            out->useful += out->lost[k];
+            out->lost[k] = 0;
+        }
+        if (can_be_worst((ls_time_kind)k) && out->lost[k] > out->lost[out->worst]) out->worst = (ls_time_kind)k;
+    }
+}
+
+/* ---- memory, step by step ---------------------------------------------------------------------------------------- */
+
+typedef struct climb {
+    ls_plan_task task;
+    ls_plan_layout at;
+    ls_plan_rung *rung;
+    int count;
+} climb;
+
+__attribute__((format(printf, 2, 3))) static ls_status add_rung(climb *c, const char *format, ...) {
+    ls_prediction p;
+    ls_plan_rung *rung = &c->rung[c->count];
+    if (c->count == LS_PLAN_RUNGS_MAX) return ls_fail(LS_ERR_FAILED, "more rungs than a ladder has");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rung->what, sizeof rung->what, format, args);
+    va_end(args);
+    LS_TRY(ls_plan_bound(&c->task, &c->at, &p));
+    memcpy(rung->memory, p.memory, sizeof rung->memory);
+    rung->bytes = p.memory_bytes;
+    c->count++;
+    return LS_OK;
+}
+
+static ls_status add_pipeline(climb *c, const ls_plan_layout *l) {
+    c->at.pp = l->pp;
+    c->at.virtual_stages = l->virtual_stages;
+    c->at.schedule = l->schedule;
+    if (l->virtual_stages > 1)
+        return add_rung(c, "pipeline over %d stages of %d chunks, %s", l->pp, l->virtual_stages,
+                        ls_schedule_kind_name(l->schedule));
+    return add_rung(c, "pipeline over %d stages, %s", l->pp, ls_schedule_kind_name(l->schedule));
+}
+
+static ls_status add_replicas(climb *c, const ls_plan_layout *l, size_t batch) {
+    static const char *const shared[] = {"", "optimizer state", "optimizer state and gradients", "all state"};
+    c->at.dp = l->dp;
+    c->at.zero = l->zero;
+    c->task.global_batch = batch;
+    if (l->zero == 0) return add_rung(c, "%d replicas, each with everything", l->dp);
+    return add_rung(c, "ZeRO %d: %s divided among %d replicas", l->zero, shared[l->zero], l->dp);
+}
+
+ls_status ls_plan_ladder(const ls_plan_task *task, const ls_plan_layout *layout, ls_plan_rung *out, int *count) {
+    climb c = {.task = *task, .at = *layout, .rung = out};
+    c.at.dp = c.at.tp = c.at.pp = c.at.virtual_stages = c.at.context = 1;
+    c.at.zero = 0;
+    c.at.recompute = LS_RECOMPUTE_NONE;
+    c.at.sequence_parallel = c.at.gather_8bit = c.at.pure_16bit = false;
+    c.at.schedule = LS_SCHEDULE_1F1B;
+    c.at.type = LS_PLAN_FP32;
+    c.task.global_batch = (task->global_batch + (size_t)layout->dp - 1) / (size_t)layout->dp;
+    *count = 0;
+    LS_TRY(add_rung(&c, "one chip, fp32, micro-batch %zu", layout->micro));
+    c.at.type = layout->type;
+    c.at.pure_16bit = layout->pure_16bit;
+    if (layout->type != LS_PLAN_FP32)
+        LS_TRY(add_rung(&c, "mixed precision: %s beside fp32 for the update", ls_plan_type_name(layout->type)));
+    c.at.tp = layout->tp;
+    if (layout->tp > 1) LS_TRY(add_rung(&c, "layers divided among %d chips (tp)", layout->tp));
+    c.at.sequence_parallel = layout->sequence_parallel;
+    if (layout->sequence_parallel) LS_TRY(add_rung(&c, "tokens divided between layers too (sequence parallel)"));
+    c.at.context = layout->context;
+    if (layout->context > 1) LS_TRY(add_rung(&c, "sequences divided among %d chips", layout->context));
+    if (layout->pp > 1) LS_TRY(add_pipeline(&c, layout));
+    if (layout->dp > 1) LS_TRY(add_replicas(&c, layout, task->global_batch));
+    c.at = *layout;
+    if (layout->recompute != LS_RECOMPUTE_NONE)
+        LS_TRY(add_rung(&c, "%s recomputation", ls_recompute_name(layout->recompute)));
+    *count = c.count;
+    return LS_OK;
+}

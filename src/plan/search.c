@@ -1,0 +1,152 @@
+/* search.c: the fastest layouts of a task, and the nearest that do not fit.
+ *
+ * Every layout gets a bound first: its memory as it is, and a time below which no schedule can take it. Those that fit
+ * are then predicted in the order of their bounds, until the bound is above the slowest layout that is kept: what has
+ * not been simulated could not have entered the list. */
+#include "plan/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/case.h"
+#include "plan/space.h"
+
+typedef struct candidate {
+    ls_plan_layout layout;
+    double seconds, lacks; /* no less than; bytes above the capacity, at most 0: it fits */
+    size_t order;          /* of the walk, for equal ones */
+    bool slower;           /* than the best that fits */
+} candidate;
+
+typedef struct candidates {
+    const ls_plan_task *task;
+    double capacity;
+    candidate *item;
+    size_t count, room;
+} candidates;
+
+static double capacity_of(const ls_plan_task *task, const ls_plan_wish *wish) {
+    double least = task->cluster.site[0].chip.memory_bytes;
+    if (task->cluster.sites > 1 && task->cluster.site[1].chip.memory_bytes < least)
+        least = task->cluster.site[1].chip.memory_bytes;
+    return wish->memory_bytes > 0 && wish->memory_bytes < least ? wish->memory_bytes : least;
+}
+
+static ls_status add(void *state, const ls_plan_layout *layout) {
+    candidates *all = state;
+    ls_prediction bound;
+    if (all->count == all->room) {
+        size_t room = all->room ? 2 * all->room : 1024;
+        candidate *more = realloc(all->item, room * sizeof *more);
+        if (!more) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu layouts", room);
+        all->item = more;
+        all->room = room;
+    }
+    LS_TRY(ls_plan_bound(all->task, layout, &bound));
+    all->item[all->count] = (candidate){
+        .layout = *layout, .seconds = bound.seconds, .lacks = bound.memory_bytes - all->capacity, .order = all->count};
+    all->count++;
+    return LS_OK;
+}
+
+static int by_number(double a, double b) { return a < b ? -1 : a > b; }
+
+static int by_order(const candidate *a, const candidate *b) { return a->order < b->order ? -1 : a->order > b->order; }
+
+/* What fits first, the fastest of it first. */
+static int by_seconds(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    bool fits = a->lacks <= 0;
+    if (fits != (b->lacks <= 0)) return fits ? -1 : 1;
+    int by = by_number(a->seconds, b->seconds);
+    return by ? by : by_order(a, b);
+}
+
+/* What would be faster than the best first, the nearest of it first. */
+static int by_lack(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->slower != b->slower) return a->slower ? 1 : -1;
+    int by = by_number(a->lacks, b->lacks);
+    if (!by) by = by_number(a->seconds, b->seconds);
+    return by ? by : by_order(a, b);
+}
+
+static bool same_kind(const ls_plan_layout *a, const ls_plan_layout *b) {
+    return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute &&
+           a->stages_across == b->stages_across;
+}
+
+static int find_kind(const ls_plan_choice *list, int count, const ls_plan_layout *layout) {
+    for (int i = 0; i < count; i++)
+        if (same_kind(&list[i].layout, layout)) return i;
+    return -1;
+}
+
+static bool better(const ls_prediction *a, const ls_prediction *b) {
+    return a->seconds < b->seconds || (a->seconds <= b->seconds && a->memory_bytes < b->memory_bytes);
+}
+
+/* In its place among the kept, if it has one; `same` is where its kind is now, or −1. */
+static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
+    if (same >= 0) {
+        if (!better(&choice->prediction, &out->fits[same].prediction)) return;
+        memmove(&out->fits[same], &out->fits[same + 1], (size_t)(out->fitting - same - 1) * sizeof *out->fits);
+        out->fitting--;
+    }
+    int at = out->fitting;
+    while (at > 0 && better(&choice->prediction, &out->fits[at - 1].prediction)) at--;
+    if (at == LS_PLAN_KEPT) return;
+    if (out->fitting == LS_PLAN_KEPT) out->fitting--;
+    memmove(&out->fits[at + 1], &out->fits[at], (size_t)(out->fitting - at) * sizeof *out->fits);
+    out->fits[at] = *choice;
+    out->fitting++;
+}
+
+static ls_status predict(const candidates *all, const ls_plan_layout *layout, ls_plan_choice *out) {
+    out->layout = *layout;
+    LS_TRY(ls_plan_predict(all->task, layout, &out->prediction));
+    out->prediction.capacity_bytes = all->capacity;
+    return LS_OK;
+}
+
+static ls_status choose(const candidates *all, ls_plan_found *out) {
+    for (size_t i = 0; i < (size_t)out->fit; i++) {
+        const candidate *c = &all->item[i];
+        if (out->fitting == LS_PLAN_KEPT && c->seconds > out->fits[LS_PLAN_KEPT - 1].prediction.seconds) break;
+        int same = find_kind(out->fits, out->fitting, &c->layout);
+        if (same >= 0 && c->seconds > out->fits[same].prediction.seconds) continue;
+        ls_plan_choice choice;
+        LS_TRY(predict(all, &c->layout, &choice));
+        keep(out, &choice, same);
+    }
+    return LS_OK;
+}
+
+static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
+    size_t fit = (size_t)out->fit;
+    for (size_t i = fit; i < all->count; i++)
+        all->item[i].slower = out->fitting > 0 && all->item[i].seconds >= out->fits[0].prediction.seconds;
+    if (all->count > fit) qsort(all->item + fit, all->count - fit, sizeof *all->item, by_lack);
+    for (size_t i = fit; i < all->count && out->missing < LS_PLAN_KEPT; i++) {
+        const ls_plan_layout *layout = &all->item[i].layout;
+        if (find_kind(out->lacks, out->missing, layout) >= 0) continue;
+        LS_TRY(predict(all, layout, &out->lacks[out->missing]));
+        out->missing++;
+    }
+    return LS_OK;
+}
+
+ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_wish *wish, ls_plan_found *out) {
+    candidates all = {.task = task, .capacity = capacity_of(task, wish)};
+    ls_status status;
+    memset(out, 0, sizeof *out);
+    LS_TRY_OUT(ls_plan_space(task, wish, add, &all));
+    qsort(all.item, all.count, sizeof *all.item, by_seconds);
+    out->tried = (long long)all.count;
+    for (size_t i = 0; i < all.count && all.item[i].lacks <= 0; i++) out->fit++;
+    LS_TRY_OUT(choose(&all, out));
+    LS_TRY_OUT(choose_nearest(&all, out));
+out:
+    free(all.item);
+    return status;
+}
