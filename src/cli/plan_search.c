@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "cli/plan_command.h"
+#include "plan/memo.h"
 
 /* How far beyond the cluster the scaling is shown. */
 enum { SCALING_FACTOR = 4 };
@@ -74,6 +75,7 @@ static ls_status answer(const ls_options *o, ls_plan_answer *a) {
         LS_TRY(ls_plan_remedy_find(q, &a->remedy));
     }
     if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, &a->best->layout));
+    if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->wish, &a->found, q->tokens, q->price));
     if (o->json) return ls_plan_report_json(a);
     ls_plan_report(a);
     return LS_OK;

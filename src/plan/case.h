@@ -72,4 +72,13 @@ void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_t
 ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
                                    double send_seconds, double *seconds, double *bubble);
 
+/* predict.c: what the pipeline is simulated with, for those who draw it. */
+typedef struct ls_plan_chunks {
+    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
+    int layers[LS_CHUNKS_MAX];
+    double send_seconds; /* from a stage to the next */
+    double params;       /* of a chip of the stage that has most */
+} ls_plan_chunks;
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out);
+
 #endif

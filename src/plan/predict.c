@@ -260,3 +260,18 @@ ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
     return predict_case(task, layout, true, out);
 }
+
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
+    ls_layer_time layer = ls_plan_layer(c);
+    ls_ends_time ends = ls_plan_ends(c);
+    gather_time gather = gathering(c, &layer);
+    chunk_times times;
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
+    out->send_seconds =
+        c->layout->pp > 1 ? ls_plan_send_seconds(c, elem * c->tokens * (double)c->task->shape.C / c->t) : 0;
+    fill_chunks(c, &layer, &gather, &ends, c->task->stack.sends_block ? out->send_seconds : 0, &times);
+    memcpy(out->forward, times.forward, sizeof out->forward);
+    memcpy(out->backward, times.backward, sizeof out->backward);
+    memcpy(out->layers, times.layers, sizeof out->layers);
+    out->params = stage_params(c, times.layers);
+}
