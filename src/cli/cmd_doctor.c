@@ -1,9 +1,11 @@
-/* cmd_doctor.c: `lockstep doctor RUN`: reads a run directory alone and writes its post-mortem. */
+/* cmd_doctor.c: `lockstep doctor RUN`: reads a run directory alone and writes its post-mortem; --times FILE: a table of
+ * measured times instead. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/doctor_report.h"
+#include "cli/doctor_times.h"
 
 static ls_status diagnose(const ls_options *options, const ls_run *run) {
     ls_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
@@ -21,7 +23,10 @@ static ls_status diagnose(const ls_options *options, const ls_run *run) {
 ls_status ls_cmd_doctor(const ls_options *options) {
     bool numerics = strcmp(options->show, "numerics") == 0;
     ls_run run;
-    if (!options->run) return ls_fail(LS_ERR_INPUT, "doctor needs a run: lockstep doctor RUN");
+    if (options->times && options->run)
+        return ls_fail(LS_ERR_INPUT, "doctor looks at a run or at --times FILE, not at both");
+    if (options->times) return ls_doctor_times(options);
+    if (!options->run) return ls_fail(LS_ERR_INPUT, "doctor needs a run: lockstep doctor RUN, or --times FILE");
     if (options->step > 0 && !numerics)
         return ls_options_fail(options, LS_OPT_step, "a verdict is about a whole run: use --show numerics");
     LS_TRY(ls_run_open(options->run, &run));
