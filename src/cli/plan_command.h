@@ -45,6 +45,8 @@ typedef struct ls_plan_answer {
     ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */
 } ls_plan_answer;
 
+/* plan_own.c: this program on a machine that was measured (question->measured). */
+ls_status ls_plan_own_command(const ls_options *options, const ls_plan_question *question);
 /* plan_question.c. On failure nothing is left to release. */
 ls_status ls_plan_question_read(const ls_options *options, ls_plan_question *out);
 void ls_plan_question_end(ls_plan_question *question);

@@ -86,6 +86,12 @@ ls_status ls_plan_search_command(const ls_options *options) {
     if (ls_plan_list_print(options)) return LS_OK;
     if (options->out) LS_TRY(ls_file_can_write(options->out));
     LS_TRY(ls_plan_question_read(options, &question));
+    /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
+    if (question.measured && question.task.cluster.sites == 1 && !options->stack) {
+        ls_status own = ls_plan_own_command(options, &question);
+        ls_plan_question_end(&question);
+        return own;
+    }
     ls_plan_answer *a = calloc(1, sizeof *a);
     ls_status status = a ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for a plan");
     if (a) {

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/layout_option.h"
+#include "cli/train_auto.h"
 #include "cli/train_options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
@@ -58,6 +59,9 @@ static ls_status make_layout(ls_train_session *s) {
     const ls_options *o = s->opts;
     LS_TRY(ls_layout_wish_from_options(o, &s->layout_file, &s->wish));
     if (s->launched) LS_TRY(take_launched(&s->wish));
+    if (o->probe_again && !o->auto_layout)
+        return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
+    if (o->auto_layout) LS_TRY(ls_train_auto(s));
     ls_status status = ls_train_session_layout(s);
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
 }

@@ -77,6 +77,7 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
 /* What every worker of the tp row has, `elems` numbers each, one behind the other in `parts`. */
 static ls_status share_parts(const ls_nn *nn, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
+    if (!nn->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = elems * sizeof(float);
     return ls_comm_all_gather(nn->tp, nn->scratch.parts + (size_t)nn->tp_index * elems, nn->scratch.parts, bytes);
 }

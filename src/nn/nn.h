@@ -92,7 +92,7 @@ typedef struct ls_nn {
     int S;              /* slices of all workers */
     int slice0, slices; /* this worker's */
     ls_widths own;
-    ls_comm *tp; /* the tp row; NULL: this worker alone */
+    ls_comm *tp; /* the tp row; NULL: this worker alone, or nothing is moved because the work is only priced */
     int tp_size, tp_index;
     bool sequence_parallel;
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */

@@ -67,6 +67,7 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     *all = stream;
     if (!nn->sequence_parallel) return LS_OK;
     *all = room;
+    if (!nn->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (token_of(nn, t + 1) - token_of(nn, t)) * row;
     for (size_t b = 0; b < nn->B;) {
         int count = 0;
@@ -81,6 +82,7 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
 static ls_status scatter(const ls_nn *nn, const float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     ls_request *requests[SEQUENCES_AT_ONCE];
+    if (!nn->tp) return LS_OK;
     for (int t = 0; t <= nn->tp_size; t++) shards[t] = token_of(nn, t) * C;
     for (size_t b = 0; b < nn->B;) {
         int count = 0;
@@ -103,9 +105,9 @@ static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, con
     char *mine = (char *)stream + first * row;
     for (int t = 0; t <= nn->tp_size; t++) shards[t] = ls_slice_begin(rows, nn->tp_size, t) * C;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
-    LS_TRY(ls_comm_reduce_scatter(nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
+    if (nn->tp) LS_TRY(ls_comm_reduce_scatter(nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
     LS_TRY(nn->ops->bias_add(nn->device, mine, dtype, C, nn->scratch.joined, C, bias, own, C));
-    return ls_comm_all_gather(nn->tp, mine, stream, bytes);
+    return nn->tp ? ls_comm_all_gather(nn->tp, mine, stream, bytes) : LS_OK;
 }
 
 static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
@@ -122,6 +124,6 @@ ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_par
     if (nn->sequence_parallel) return join_scattered(nn, stream, dtype, b);
     if (dtype != LS_F32) return join_rounded(nn, stream, dtype, b);
     const void *part = stream;
-    LS_TRY(ls_comm_all_reduce(nn->tp, NULL, LS_F32, &part, stream, rows * C));
+    if (nn->tp) LS_TRY(ls_comm_all_reduce(nn->tp, NULL, LS_F32, &part, stream, rows * C));
     return b ? nn->ops->bias_add(nn->device, stream, LS_F32, C, stream, C, b, rows, C) : LS_OK;
 }

@@ -90,6 +90,12 @@ void ls_stage_leave_out(ls_stage *stage, const bool *absent);
 /* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
  * masks; `start` is the power of two with which backward starts. Adds the losses that this worker stands for. */
 ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+/* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several
+ * workers that was made without a mesh does its own work and skips what goes to and comes from the others. */
+const ls_schedule *ls_stage_schedule(const ls_stage *stage);
+ls_status ls_stage_run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss);
+/* What follows the last action: every gradient of own elements is there. */
+ls_status ls_stage_finish_grads(ls_stage *stage);
 /* Where a number that is not finite appeared first: in the order of samples, then of computation. */
 typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
 typedef struct ls_bad_place {

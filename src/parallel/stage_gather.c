@@ -65,6 +65,7 @@ static ls_status start_gather(ls_stage *stage, ls_bucket *bucket, const ls_bucke
     ls_bucket_point_weights(bucket);
     shard_bytes(stage, bucket, bytes);
     const void *own = is_16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
+    if (!stage->dp) return LS_OK;
     return ls_comm_all_gather_start(stage->dp, own, rooms->memory[room], bytes, &bucket->gathering);
 }
 

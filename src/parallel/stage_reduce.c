@@ -122,6 +122,7 @@ static float *whole_grad(const ls_stage *stage, const ls_bucket *bucket) {
 static ls_status gather_slices(ls_stage *stage, float *rows, size_t n) {
     size_t bytes[LS_SLICES_MAX];
     const ls_nn *nn = &stage->nn;
+    if (!stage->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (size_t)nn->slices * n * sizeof(float);
     return ls_comm_all_gather(stage->tp, rows + (size_t)nn->slice0 * n, rows, bytes);
 }
@@ -147,6 +148,7 @@ static ls_status add_lookup(ls_stage *stage, const ls_bucket *lookup) {
 
 static ls_status send_tied_grad(ls_stage *stage) {
     const ls_param *table = &stage->model->blocks[0].param[0], *copy = stage->copy;
+    if (!stage->pp) return LS_OK;
     if (copy)
         return ls_comm_send(stage->pp, 0, LS_TAG_TIED_GRAD, copy->own_grad,
                             ls_param_range_elems(copy->own) * sizeof(float));

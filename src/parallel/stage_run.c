@@ -92,6 +92,7 @@ static int ring_index(const ls_send_ring *ring, const float *buffer) {
 ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
     int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
+    if (!stage->pp) return LS_OK;
     return ls_comm_send_start(stage->pp, to, tag, buffer, stream_bytes(stage),
                               &ring->request[ring_index(ring, buffer)]);
 }
@@ -99,6 +100,7 @@ ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer
 ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward) {
     int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
+    if (!stage->pp) return LS_OK;
     return ls_comm_recv(stage->pp, from, tag, buffer, stream_bytes(stage));
 }
 
@@ -253,6 +255,12 @@ static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_s
     case LS_ACTION_BACKWARD_INPUT: return backward(&j, LS_BACKWARD_INPUT);
     default: return backward(&j, LS_BACKWARD_WEIGHTS);
     }
+}
+
+const ls_schedule *ls_stage_schedule(const ls_stage *stage) { return &stage->schedule; }
+
+ls_status ls_stage_run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    return run_action(stage, action, feed, loss);
 }
 
 ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed,

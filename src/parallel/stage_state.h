@@ -178,7 +178,5 @@ ls_status ls_stage_acquire(ls_stage *stage, int block, int next);
 ls_status ls_stage_begin_grads(ls_stage *stage, int block);
 /* Gradients of the block for this micro-batch are made. */
 ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last);
-/* Every gradient of own elements is there. */
-ls_status ls_stage_finish_grads(ls_stage *stage);
 
 #endif

@@ -66,7 +66,7 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-static ls_stage_setup setup_of(const ls_settings *s, const ls_layout *layout, int rank) {
+ls_stage_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_stage_setup){.train = true,
                             .leaves = ls_settings_watch_groups(s),
                             .numerics = s->numerics > 0,
@@ -86,7 +86,7 @@ static ls_stage_setup setup_of(const ls_settings *s, const ls_layout *layout, in
 ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena) {
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
-    ls_stage_setup setup = setup_of(settings, layout, rank);
+    ls_stage_setup setup = ls_trainer_setup(settings, layout, rank);
     ls_status status = ls_stage_measure(model, &setup, arena);
     ls_model_destroy(model);
     return status;
@@ -140,7 +140,7 @@ static ls_status make_stage(ls_trainer *t) {
     LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
     LS_TRY(agree_on_micro(t));
     if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
-    ls_stage_setup setup = setup_of(&t->settings, &t->layout, t->rank);
+    ls_stage_setup setup = ls_trainer_setup(&t->settings, &t->layout, t->rank);
     setup.world = t->world;
     setup.mesh = t->mesh;
     return ls_stage_create(t->model, t->device, &setup, &t->stage);

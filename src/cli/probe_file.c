@@ -1,0 +1,69 @@
+/* probe_file.c: measured machines on disk. */
+#include "cli/probe_file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "cli/model_option.h"
+#include "plan/machine_file.h"
+
+static const double quick_seconds = 3;
+
+ls_status ls_probe_file_path(char path[PATH_MAX]) {
+    char cache[512], host[128] = "machine";
+    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "machine");
+    for (char *at = host; *at; at++)
+        if (*at == '/') *at = '-';
+    LS_TRY(ls_dir_make(cache));
+    if (snprintf(path, PATH_MAX, "%s/probe-%s.json", cache, host) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "the name of the cache folder is too long: %s", cache);
+    return LS_OK;
+}
+
+ls_status ls_probe_file_write(const char *path, const ls_own_machine *machine) {
+    ls_cluster cluster;
+    json_t *measured = ls_own_machine_to_json(machine);
+    if (!measured) return ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
+    ls_probe_cluster(machine, &cluster);
+    ls_status status = ls_machine_file_write(path, &cluster, measured);
+    json_decref(measured);
+    return status;
+}
+
+ls_status ls_probe_file_read(const char *path, ls_own_machine *machine) {
+    ls_cluster cluster;
+    json_t *measured = NULL;
+    LS_TRY(ls_machine_file_read(path, &cluster, &measured));
+    ls_status status = measured ? ls_own_machine_from_json(path, measured, machine)
+                                : ls_fail(LS_ERR_INPUT, "%s: nothing was measured for it; lockstep probe does", path);
+    json_decref(measured);
+    return status;
+}
+
+static void say(void *ctx, const char *what) {
+    (void)ctx;
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[Kmeasuring this machine: %s", what);
+}
+
+ls_status ls_probe_measure(const ls_options *options, int workers, ls_own_machine *machine, bool *first) {
+    ls_probe_options probe = {
+        .seconds = options->quick ? quick_seconds : 0, .workers = workers, .no_pin = !options->pin, .say = say};
+    ls_status status = ls_probe_run(&probe, machine, first);
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    return status;
+}
+
+ls_status ls_probe_file_get(const ls_options *options, bool again, ls_own_machine *machine, bool *measured) {
+    char path[PATH_MAX];
+    bool first;
+    LS_TRY(ls_probe_file_path(path));
+    *measured = false;
+    if (!again && ls_file_exists(path) && ls_probe_file_read(path, machine) == LS_OK && ls_probe_is_current(machine))
+        return LS_OK;
+    *measured = true;
+    LS_TRY(ls_probe_measure(options, 0, machine, &first));
+    return ls_probe_file_write(path, machine);
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# auto.sh: `probe` writes a file that `plan` reads, in less than a minute; `plan` says the bytes of a dry run; `train --auto` takes
+# the machine from the cache, keeps what the user gave, says what it chose, and changes no bit.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+model=$scratch/model.json
+machine=$scratch/machine.json
+echo '{"arch": "gpt2", "vocab": 256, "width": 64, "layers": 4, "heads": 4, "hidden": 128, "positions": 32}' >"$model"
+base=(--model "$model" --data "$text" --tokenizer bytes --steps 3 --seq 32 --global-batch 8 --eval-every 0)
+
+run() { "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; status=$?; }
+
+case_begin "probe writes a cluster file"
+begin=$(now_ms)
+run probe --quick --workers 2 --json --out "$machine"
+expect_status 0
+[ $(($(now_ms) - begin)) -lt 60000 ] || fail "it took $(($(now_ms) - begin)) ms"
+for member in cpu cores rates links products_seconds passes_seconds launch_seconds; do
+    grep -q "\"$member\"" "$machine" || fail "$member is not in the file"
+    grep -q "\"$member\"" "$scratch/out" || fail "$member is not in the output"
+done
+for name in all-reduce reduce-scatter all-gather send adamw layer_norm; do
+    grep -q "\"$name\"" "$machine" || fail "nothing of $name was measured"
+done
+grep -q '[:[ ]-[0-9]' "$machine" && fail "a figure is negative"
+grep -qi 'nan\|inf' "$machine" && fail "a figure is no number"
+
+case_begin "probe cannot write"
+run probe --quick --out "$scratch/nowhere/machine.json"
+expect_status 2
+
+case_begin "plan with the file"
+run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8 --out "$scratch/layout.json"
+expect_status 0
+grep -q '^best ' "$scratch/out" || fail "there is no best layout"
+train "${base[@]}" --layout "$scratch/layout.json" --dry-run
+expect_status 0
+
+# One number a line, by worker.
+bytes_of() { grep -o "\"bytes\": *[0-9]*, *\"$2\"" "$1" | grep -o '[0-9]*'; }
+
+# same FLAGS…: plan's bytes are those of the dry run.
+same() {
+    case_begin "memory of $*"
+    run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8 --json "$@"
+    expect_status 0
+    bytes_of "$scratch/out" outside_bytes >"$scratch/planned"
+    train "${base[@]}" --json --dry-run "$@"
+    expect_status 0
+    bytes_of "$scratch/out" kinds >"$scratch/dry"
+    [ -s "$scratch/dry" ] || fail "the dry run tells no bytes"
+    cmp -s "$scratch/planned" "$scratch/dry" || fail "plan says $(tr '\n' ' ' <"$scratch/planned"), the dry run $(tr '\n' ' ' <"$scratch/dry")"
+}
+
+same --dp 2 --tp 1 --pp 1 --zero 3 --micro-batch 1
+same --dp 1 --tp 2 --pp 1 --no-sequence-parallel --micro-batch 4 --recompute full
+same --dp 1 --tp 1 --pp 2 --schedule zero-bubble --micro-batch 1
+same --dp 2 --tp 1 --pp 2 --zero 1 --schedule 1f1b --micro-batch 2 --precision bf16
+
+case_begin "plan with figures that are none"
+sed 's/"launch_seconds": [0-9.e-]*/"launch_seconds": -1/' "$machine" >"$scratch/bad.json"
+run plan --model "$model" --cluster "$scratch/bad.json"
+expect_status 2
+
+case_begin "train as usual"
+train "${base[@]}" --out "$scratch/plain"
+expect_status 0
+plain=$(weights)
+
+case_begin "train --auto"
+mkdir -p "$XDG_CACHE_HOME/lockstep" && cp "$machine" "$XDG_CACHE_HOME/lockstep/probe-$(uname -n).json"
+train "${base[@]}" --auto --out "$scratch/auto"
+expect_weights "$plain"
+grep -q '^auto .* s a step predicted' "$scratch/out" || fail "it does not say what it chose"
+grep -q 'measured before' "$scratch/out" || fail "it did not take the machine from the cache"
+
+case_begin "train --auto keeps what is given"
+train "${base[@]}" --auto --pp 2 --micro-batch 2 --out "$scratch/given"
+expect_weights "$plain"
+grep -q '^auto *dp [0-9]* × tp [0-9]* × pp 2, .*micro-batch 2:' "$scratch/out" || fail "it chose another layout"
+
+case_begin "what cannot be"
+train "${base[@]}" --auto --tp 3 --out "$scratch/never"
+expect_status 2
+train "${base[@]}" --probe-again --out "$scratch/never"
+expect_status 2
+[ -e "$scratch/never" ] && fail "a folder was made"
+
+case_begin "a cache of another machine is measured again"
+if [ "$TIER" = long ]; then
+    sed -i 's/"cpu": "[^"]*"/"cpu": "another"/' "$XDG_CACHE_HOME"/lockstep/probe-*.json
+    train "${base[@]}" --auto --out "$scratch/again"
+    expect_weights "$plain"
+    grep -q 'measured now' "$scratch/out" || fail "it took the figures of another machine"
+fi
+finished
