@@ -229,7 +229,8 @@ bool ls_stage_is_tied(const ls_stage *stage, const ls_param *param) {
     return param->kind == LS_PARAM_TOKENS && stage->model->shape.tied;
 }
 
-/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart. */
+/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
+ */
 static bool is_measured(const ls_stage *stage, const ls_param *param) {
     return param->kind != LS_PARAM_VECTOR && !ls_stage_is_tied(stage, param);
 }

@@ -1,6 +1,14 @@
 /* check.c: layouts that cannot be, and what would do instead. */
 #include "plan/plan.h"
 
+bool ls_plan_layout_equal(const ls_plan_layout *a, const ls_plan_layout *b) {
+    return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->virtual_stages == b->virtual_stages &&
+           a->context == b->context && a->micro == b->micro && a->schedule == b->schedule && a->zero == b->zero &&
+           a->recompute == b->recompute && a->sequence_parallel == b->sequence_parallel &&
+           a->tp_overlap == b->tp_overlap && a->type == b->type && a->type_slowdown == b->type_slowdown &&
+           a->gather_8bit == b->gather_8bit && a->stages_across == b->stages_across && a->pure_16bit == b->pure_16bit;
+}
+
 static ls_status refuse_number(const char *name, long long value) {
     return ls_fail(LS_ERR_INPUT, "%s is %lld; it must be 1 or more", name, value);
 }

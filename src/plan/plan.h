@@ -82,6 +82,8 @@ static inline int ls_plan_layout_chips(const ls_plan_layout *layout) {
     return layout->dp * layout->tp * layout->pp * layout->context;
 }
 
+bool ls_plan_layout_equal(const ls_plan_layout *a, const ls_plan_layout *b);
+
 /* Whether the layout can be at all: numbers that multiply out, tp that divides heads, stages that have layers.
  * LS_ERR_INPUT says which knob and what would do. Whether it fits in memory is the prediction's. */
 ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *layout);

@@ -122,6 +122,26 @@ static ls_status choose(const candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
+/* Of layouts that differ in virtual stages alone, the one with fewest that is nearly as fast: every further one is more
+ * messages and harder to follow, and predictions are not that exact. */
+static ls_status simplify(const candidates *all, ls_plan_found *out) {
+    for (int k = 0; k < out->fitting; k++) {
+        double most = out->fits[k].prediction.seconds * (1 + LS_PLAN_NEARLY);
+        for (size_t i = 0; i < (size_t)out->fit; i++) {
+            const candidate *c = &all->item[i];
+            ls_plan_layout same = c->layout;
+            same.virtual_stages = out->fits[k].layout.virtual_stages;
+            same.schedule = out->fits[k].layout.schedule;
+            bool is_simpler = c->layout.virtual_stages < same.virtual_stages && c->seconds <= most;
+            if (!is_simpler || !ls_plan_layout_equal(&same, &out->fits[k].layout)) continue;
+            ls_plan_choice choice;
+            LS_TRY(predict(all, &c->layout, &choice));
+            if (choice.prediction.seconds <= most) out->fits[k] = choice;
+        }
+    }
+    return LS_OK;
+}
+
 static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     size_t fit = (size_t)out->fit;
     for (size_t i = fit; i < all->count; i++)
@@ -145,6 +165,7 @@ ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_wish *wish, ls_
     out->tried = (long long)all.count;
     for (size_t i = 0; i < all.count && all.item[i].lacks <= 0; i++) out->fit++;
     LS_TRY_OUT(choose(&all, out));
+    LS_TRY_OUT(simplify(&all, out));
     LS_TRY_OUT(choose_nearest(&all, out));
 out:
     free(all.item);

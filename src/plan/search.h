@@ -22,10 +22,13 @@ typedef struct ls_plan_choice {
 } ls_plan_choice;
 
 enum { LS_PLAN_KEPT = 16 };
+/* Layouts that are so much apart in time count as equal where one is simpler. */
+#define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
     int fitting, missing;               /* how many are kept below */
-    ls_plan_choice fits[LS_PLAN_KEPT];  /* fastest first; they differ in dp, tp, pp, zero or recomputation */
+    ls_plan_choice fits[LS_PLAN_KEPT];  /* fastest first, but for LS_PLAN_NEARLY; they differ in dp, tp, pp, zero or
+                                           recomputation */
     ls_plan_choice lacks[LS_PLAN_KEPT]; /* faster than the best that fits first; of those that lack least first */
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;

@@ -17,10 +17,10 @@ typedef struct ls_guard {
     int64_t (*words)[LS_EXACT_WORDS]; /* of the parts, then of the sum of groups: what all workers add up */
     double *squares;                  /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
-    double *before;                   /* squares of an earlier pass over the batch */
-    int64_t *tokens;                  /* by group; 0: it is absent */
-    bool *absent;                     /* by group */
-    double whole_squares;             /* of the sum of groups, measured alike */
+    double *before;       /* squares of an earlier pass over the batch */
+    int64_t *tokens;      /* by group; 0: it is absent */
+    bool *absent;         /* by group */
+    double whole_squares; /* of the sum of groups, measured alike */
     ls_audit audit;
     bool measures;       /* norms of groups, in the pass under way */
     ls_outlier *outlier; /* NULL: nobody asked */
