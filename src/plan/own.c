@@ -4,83 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "parallel/micro.h"
-#include "parallel/predict.h"
 #include "parallel/traffic.h"
 #include "plan/price.h"
 
 /* Micro-batches beyond these repeat the prices of earlier ones. */
 enum { PRICED_MICROS = 6 };
 
-ls_own_task ls_own_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy) {
-    return (ls_own_task){.shape = *shape,
-                         .slices = slices,
-                         .setup = {.train = true, .policy = policy, .B = B, .T = T, .G = G, .moments = 2},
-                         .checks_replicas = true};
-}
-
-static ls_layout_task layout_task(const ls_own_task *task, const ls_model *model) {
-    const ls_stage_setup *s = &task->setup;
-    return (ls_layout_task){
-        .model = model, .B = s->B, .T = s->T, .G = s->G, .policy = s->policy, .checks_replicas = task->checks_replicas};
-}
-
-static ls_stage_setup setup_of(const ls_own_task *task, const ls_layout *layout, ls_place_in_layout place) {
-    ls_stage_setup setup = task->setup;
-    setup.layout = *layout;
-    setup.place = place;
-    setup.world = NULL;
-    setup.mesh = NULL;
-    return setup;
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-static void add_kinds(const ls_arena *arena, ls_own_memory *out) {
-    static const struct {
-        const char *name;
-        ls_memory_kind kind;
-    } kinds[] = {{"parameters", LS_MEMORY_WEIGHTS},
-                 {"16-bit parameters", LS_MEMORY_WEIGHTS},
-                 {"gathered parameters", LS_MEMORY_BUFFERS},
-                 {"gradients", LS_MEMORY_GRADIENTS},
-                 {"optimizer state", LS_MEMORY_OPTIMIZER},
-                 {"activations", LS_MEMORY_ACTIVATIONS},
-                 {"communication", LS_MEMORY_BUFFERS},
-                 {"scratch", LS_MEMORY_WORK},
-                 {"logits", LS_MEMORY_WORK},
-                 {"tokens", LS_MEMORY_WORK},
-                 {"tables", LS_MEMORY_WORK}};
-    double rest = (double)arena->peak;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        double bytes = (double)ls_arena_kind_bytes(arena, kinds[i].name);
-        out->kind[kinds[i].kind] += bytes;
-        rest -= bytes;
-    }
-    out->kind[LS_MEMORY_WASTE] = rest > 0 ? rest : 0;
-    out->kind[LS_MEMORY_RESERVED] = (double)out->outside_bytes;
-}
-
-ls_status ls_own_measure(const ls_own_task *task, const ls_layout *layout, int rank, ls_own_memory *out) {
-    ls_model *model = NULL;
-    ls_arena arena;
-    ls_place_in_layout place = ls_layout_place(layout, rank);
-    LS_TRY(ls_model_create(&task->shape, task->slices, &model));
-    ls_stage_setup setup = setup_of(task, layout, place);
-    ls_layout_task of = layout_task(task, model);
-    ls_status status = ls_stage_measure(model, &setup, &arena);
-    *out = (ls_own_memory){0};
-    if (status == LS_OK) {
-        out->arena_bytes = arena.peak;
-        out->outside_bytes = ls_predict_outside_bytes(&of, layout, place, &ls_kernels_get()->gemm);
-        add_kinds(&arena, out);
-    }
-    ls_model_destroy(model);
-    return status;
-}
 
 static ls_status fill_memory(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
                              ls_prediction *out) {
@@ -231,7 +164,7 @@ static ls_status price_stage(const ls_own_machine *machine, const ls_own_task *t
     const ls_own_rates *rates = ls_own_rates_of(machine, ls_layout_workers(layout), &slower);
     if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
     ls_price_open(price, rates, task->shape.V / (size_t)layout->tp);
-    ls_stage_setup setup = setup_of(task, layout, place);
+    ls_stage_setup setup = ls_own_setup(task, layout, place);
     LS_TRY_OUT(ls_model_create(&task->shape, task->slices, &model));
     LS_TRY_OUT(ls_stage_create(model, &price->device, &setup, &stage));
     LS_TRY_OUT(price_actions(stage, price, place.pp, slower, out));
@@ -317,7 +250,7 @@ static ls_status price_all(step *st, ls_prediction *out) {
     ls_model *model = NULL;
     ls_status status;
     LS_TRY(ls_model_create(&st->task->shape, st->task->slices, &model));
-    ls_layout_task of = layout_task(st->task, model);
+    ls_layout_task of = ls_own_layout_task(st->task, model);
     for (int s = 0; s < st->layout->pp; s++) {
         ls_place_in_layout place = {st->row, 0, s};
         LS_TRY_OUT(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));

@@ -28,6 +28,10 @@ typedef struct ls_own_memory {
 } ls_own_memory;
 ls_status ls_own_measure(const ls_own_task *task, const ls_layout *layout, int rank, ls_own_memory *out);
 
+/* The task as layouts and stages take it. */
+ls_layout_task ls_own_layout_task(const ls_own_task *task, const ls_model *model);
+ls_stage_setup ls_own_setup(const ls_own_task *task, const ls_layout *layout, ls_place_in_layout place);
+
 /* The layout fits the task (ls_layout_make), and its micro is set. capacity_bytes is the part of the machine's memory
  * that falls to the heaviest worker. */
 ls_status ls_own_predict(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
