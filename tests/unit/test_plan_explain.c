@@ -104,9 +104,10 @@ static void test_changes_are_what_predicting_again_gives(void **state) {
             ls_prediction p;
             assert_int_equal(ls_plan_predict(&task, &list[k].to.layout, &p), LS_OK);
             assert_true(fabs(list[k].gain - (1 - p.seconds / choice->prediction.seconds)) < 1e-12);
-            /* The best cannot be bettered by what the search has tried. */
+            /* The best cannot be bettered by what the search has tried, but for what it gives up to be simpler. */
             bool outside = strstr(list[k].what, "fp8") || strstr(list[k].what, "pieces");
-            if (!outside && list[k].gain > 1e-9) fail_msg("case %d: %s gains %g", i, list[k].what, list[k].gain);
+            if (!outside && list[k].gain > LS_PLAN_NEARLY)
+                fail_msg("case %d: %s gains %g", i, list[k].what, list[k].gain);
         }
         assert_true(knobs > 0 && hardware > 0);
         free(list);

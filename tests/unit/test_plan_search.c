@@ -111,7 +111,11 @@ static void compare(const ls_plan_task *task) {
     assert_int_equal(found->fit, b->fit);
     assert_int_equal(found->fitting, b->count < LS_PLAN_KEPT ? b->count : LS_PLAN_KEPT);
     for (int i = 0; i < found->fitting; i++) {
-        assert_true(found->fits[i].prediction.seconds == b->best[i].prediction.seconds);
+        /* The fastest of its kind, or one with fewer virtual stages that is nearly as fast. */
+        const ls_plan_choice *is = &found->fits[i], *best = &b->best[i];
+        double slower = is->prediction.seconds / best->prediction.seconds - 1;
+        bool simpler = is->layout.virtual_stages < best->layout.virtual_stages;
+        assert_true(slower == 0 || (simpler && slower > 0 && slower <= LS_PLAN_NEARLY));
         assert_true(ls_prediction_fits(&found->fits[i].prediction));
     }
     if (b->fit == 0 && b->tried > 0) {
