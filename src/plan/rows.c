@@ -1,7 +1,6 @@
 /* rows.c: from the fields of a row to a task and a layout. */
 #include "plan/rows.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,12 +195,7 @@ static ls_status read_value(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
-static void reject(ls_row *row, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(row->reason, sizeof row->reason, format, args);
-    va_end(args);
-}
+static void reject(ls_row *row, const char *why) { snprintf(row->reason, sizeof row->reason, "%s", why); }
 
 static ls_status read_row(const source_row *r, ls_row *row) {
     row->id = strdup(text(r, ID));
@@ -220,7 +214,7 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     }
     if (row->free_zero) l->zero = l->dp > 1 ? 1 : 0;
     l->schedule = l->virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
-    if (ls_plan_check(&row->task, l) != LS_OK) reject(row, "%s", ls_status_message());
+    if (ls_plan_check(&row->task, l) != LS_OK) reject(row, ls_status_message());
     return LS_OK;
 }
 

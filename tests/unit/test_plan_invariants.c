@@ -164,7 +164,7 @@ static double course_error(const drawn_case *c, const ls_prediction *p) {
 }
 
 static ls_prediction predicted(const drawn_case *c) {
-    ls_prediction p;
+    ls_prediction p = {0};
     if (ls_plan_check(&c->task, &c->layout) != LS_OK || ls_plan_predict(&c->task, &c->layout, &p) != LS_OK) {
         char text[512];
         describe(c, text, sizeof text);
