@@ -49,11 +49,11 @@ typedef struct moving {
 } moving;
 
 static ls_status moving_of(const ls_own_machine *machine, const ls_layout_task *task, const ls_layout *layout,
-                           ls_place_in_layout place, moving *out, ls_prediction *sums) {
+                           ls_place_in_layout place, moving *out) {
     ls_step_traffic t;
     LS_TRY(ls_traffic_of_step(task, layout, place, &t));
     const ls_traffic *tp = t.of[LS_AXIS_TP], *dp = t.of[LS_AXIS_DP], *all = t.of[LS_TRAFFIC_WORLD];
-    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->dp), bytes = 0;
+    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->dp);
     int workers = ls_layout_workers(layout);
     *out = (moving){0};
     out->tp = axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, layout->tp) +
@@ -64,10 +64,6 @@ static ls_status moving_of(const ls_own_machine *machine, const ls_layout_task *
     *(layout->zero == 3 ? &out->gather : &out->publish) = gather;
     out->all = axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, workers) +
                axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, workers);
-    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
-            if (k != LS_TRAFFIC_RECEIVE) bytes += (double)t.of[a][k].bytes;
-    if (bytes > sums->wire_bytes[0]) sums->wire_bytes[0] = bytes;
     return LS_OK;
 }
 
@@ -246,7 +242,7 @@ static ls_status spread_moving(step *st, int s) {
     return LS_OK;
 }
 
-static ls_status price_all(step *st, ls_prediction *out) {
+static ls_status price_all(step *st) {
     ls_model *model = NULL;
     ls_status status;
     LS_TRY(ls_model_create(&st->task->shape, st->task->slices, &model));
@@ -256,7 +252,7 @@ static ls_status price_all(step *st, ls_prediction *out) {
         LS_TRY_OUT(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
         st->work[s] = st->stage[s].work;
         LS_TRY_OUT(price_recompute(st->machine, st->task, st->layout, place, &st->stage[s]));
-        LS_TRY_OUT(moving_of(st->machine, &of, st->layout, place, &st->stage[s].moving, out));
+        LS_TRY_OUT(moving_of(st->machine, &of, st->layout, place, &st->stage[s].moving));
         LS_TRY_OUT(spread_moving(st, s));
     }
     status = LS_OK;
@@ -322,7 +318,7 @@ static ls_status make_step(step *st, ls_prediction *out) {
     st->busy = calloc(pp, sizeof *st->busy);
     if (!st->stage || !st->work || !st->wait || !st->end || !st->busy)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu stages", pp);
-    LS_TRY(price_all(st, out));
+    LS_TRY(price_all(st));
     return run_course(st);
 }
 

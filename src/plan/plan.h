@@ -72,7 +72,6 @@ typedef struct ls_prediction {
     int micros;                /* of a replica and step */
     double model_flops;        /* of a step: forward and backward without recomputation, attention as if not causal */
     double hidden_dp, link_dp; /* seconds of the reduction: hidden, and in all */
-    double wire_bytes[3];      /* a chip sends in a step: inside nodes, between nodes, between sites */
 } ls_prediction;
 
 const char *ls_time_kind_name(ls_time_kind kind);

@@ -26,14 +26,6 @@ static bool same_task(const ls_validate_row *a, const ls_validate_row *b) {
            same_site(&x->cluster.site[0], &y->cluster.site[0]) && strcmp(x->stack.name, y->stack.name) == 0;
 }
 
-static bool same_layout(const ls_plan_layout *a, const ls_plan_layout *b) {
-    return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->virtual_stages == b->virtual_stages &&
-           a->context == b->context && a->micro == b->micro && a->zero == b->zero && a->recompute == b->recompute &&
-           a->sequence_parallel == b->sequence_parallel && a->tp_overlap == b->tp_overlap && a->type == b->type &&
-           a->pure_16bit == b->pure_16bit && a->gather_8bit == b->gather_8bit &&
-           !(a->type_slowdown < b->type_slowdown || a->type_slowdown > b->type_slowdown);
-}
-
 /* Rows that were fitted are ranked too: one factor for all of them changes no rank. */
 static bool counts(const ls_validate_row *r) {
     return r->modelled && r->row->value > 0 && r->row->metric != LS_ROW_MEMORY;
@@ -51,7 +43,7 @@ static void add_regret(ls_validation *v, size_t first) {
         if (!counts(r) || !same_task(r, lead)) continue;
         bool seen = false;
         for (size_t j = first; j < i && !seen; j++)
-            seen = counts(&v->row[j]) && same_task(&v->row[j], lead) && same_layout(&v->row[j].layout, &r->layout);
+            seen = counts(&v->row[j]) && same_task(&v->row[j], lead) && ls_plan_layout_equal(&v->row[j].layout, &r->layout);
         layouts += !seen;
         if (r->predicted < chosen->predicted) chosen = r;
         if (r->measured < best->measured) best = r;

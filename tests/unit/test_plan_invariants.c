@@ -200,8 +200,6 @@ static void check_numbers(const drawn_case *c, const ls_prediction *p) {
     if (!(fabs(memory - p->memory_bytes) <= 1e-9 * memory)) broken(c, "kinds of memory", memory, p->memory_bytes);
     if (!(p->seconds > 0) || !(p->memory_bytes > 0)) broken(c, "a step that takes nothing", p->seconds, 0);
     if (p->heaviest_stage < 0 || p->heaviest_stage >= c->layout.pp) broken(c, "heaviest stage", p->heaviest_stage, 0);
-    for (int i = 0; i < 3; i++)
-        if (!isfinite(p->wire_bytes[i]) || p->wire_bytes[i] < 0) broken(c, "bytes on a wire", p->wire_bytes[i], 0);
 }
 
 static void check_exposed(const drawn_case *c, const ls_prediction *p) {
