@@ -44,7 +44,9 @@ static void products(const ls_plan_case *c, ls_layer_time *out) {
 }
 
 /* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
-static double causal_share(const ls_plan_case *c) { return 1 - .5 / c->layout->context; }
+static double causal_share(const ls_plan_case *c) {
+    return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
+}
 
 static void attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;

@@ -309,15 +309,19 @@ static ls_status consider(const ls_row *row, const ls_plan_layout *layout, choic
     LS_TRY(ls_plan_predict(&row->task, layout, &p));
     bool fits = ls_prediction_fits(&p), had = c->any && ls_prediction_fits(&c->best);
     bool better = !c->any || (fits && !had) ||
-                  (fits == had && (fits ? p.seconds < c->best.seconds : p.memory_bytes < c->best.memory_bytes));
+                  (fits == had && p.seconds < c->best.seconds); /* it has been run, so something did fit */
     if (better) *c = (choice){true, *layout, p};
     return LS_OK;
 }
 
+/* Embedding and head may stand for a layer each. */
+static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
+
 static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c) {
     if (!row->free_virtual) return consider(row, &layout, c);
     for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
-        if (v > 1 && row->task.stack.even_stages && row->task.shape.L % (size_t)(v * layout.pp) != 0) continue;
+        if (v > 1 && row->task.stack.even_stages && !divides_evenly(row->task.shape.L, (size_t)(v * layout.pp)))
+            continue;
         size_t micros = row->task.global_batch / ((size_t)layout.dp * layout.micro);
         if (v > 1 && micros % (size_t)layout.pp != 0) continue;
         if (row->task.stack.usual_virtual && v != row->task.stack.usual_virtual) continue;

@@ -46,7 +46,7 @@ void ls_rows_free(ls_rows *rows);
 double ls_row_measured(const ls_row *row);
 /* What of a prediction is to be compared with it. */
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
-/* Predicts the row, choosing what it leaves open: the fastest that fits, or the smallest. `chosen` may be NULL. */
+/* Predicts the row, choosing what it leaves open: the fastest that fits, or the fastest. `chosen` may be NULL. */
 ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out);
 
 /* row_notes.c: what free text says about links and the program. */

@@ -16,6 +16,7 @@ static const ls_stack rows[] = {
      .layer_host_seconds = .8e-3,
      .reduce_overlaps = true,
      .gather_overlaps = true,
+     .context_balanced = true,
      .tp_hidden = .8,
      .selective_share = -1,
      .grad_bytes = 4,

@@ -27,6 +27,7 @@ typedef struct ls_stack {
     bool flat_gather;          /* sharded weights go round all chips in one ring, through one adapter of each node */
     double gather_hidden;      /* without overlap: share of the shorter of gathering and computing that is hidden */
     bool sends_block;          /* a stage waits while its activations go to the next */
+    bool context_balanced;     /* chips that share a sequence have equal parts of the mask's triangle */
     double tp_hidden;          /* share of tensor-parallel collectives behind products */
     double selective_share;    /* of a forward pass that selective recomputation repeats; −1: attention alone */
     bool selective_alternates; /* selective recomputation repeats every other product and all passes instead */
