@@ -177,6 +177,12 @@ static void test_no_prediction_is_below_its_bound(void **state) {
 
 /* ---- what the answer is like ------------------------------------------------------------------------------------- */
 
+static void assert_same(const ls_plan_choice *a, const ls_plan_choice *b) {
+    assert_true(ls_plan_layout_equal(&a->layout, &b->layout));
+    assert_true(a->prediction.seconds == b->prediction.seconds);
+    assert_true(a->prediction.memory_bytes == b->prediction.memory_bytes);
+}
+
 static void test_kept_differ_and_are_in_order(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-70b", "H100", 64, 4096, 512, "megatron");
@@ -186,10 +192,13 @@ static void test_kept_differ_and_are_in_order(void **state) {
     assert_non_null(b);
     assert_int_equal(ls_plan_search(&task, &wish, a), LS_OK);
     assert_int_equal(ls_plan_search(&task, &wish, b), LS_OK);
-    assert_memory_equal(a, b, sizeof *a);
+    assert_int_equal(a->fitting, b->fitting);
+    assert_int_equal(a->missing, b->missing);
+    for (int i = 0; i < a->fitting; i++) assert_same(&a->fits[i], &b->fits[i]);
+    for (int i = 0; i < a->missing; i++) assert_same(&a->lacks[i], &b->lacks[i]);
     assert_true(a->fitting > 4);
     for (int i = 1; i < a->fitting; i++) {
-        assert_true(a->fits[i - 1].prediction.seconds <= a->fits[i].prediction.seconds);
+        assert_true(a->fits[i - 1].prediction.seconds <= a->fits[i].prediction.seconds * (1 + LS_PLAN_NEARLY));
         for (int j = 0; j < i; j++) {
             const ls_plan_layout *x = &a->fits[i].layout, *y = &a->fits[j].layout;
             assert_false(x->dp == y->dp && x->tp == y->tp && x->pp == y->pp && x->zero == y->zero &&
