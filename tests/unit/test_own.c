@@ -195,7 +195,9 @@ static void test_file_gives_it_back(void **state) {
     assert_int_equal(ls_own_machine_from_json("test", json, back), LS_ERR_INPUT);
     json_object_del(json, "rates");
     assert_int_equal(ls_own_machine_from_json("test", json, back), LS_ERR_INPUT);
-    assert_int_equal(ls_own_machine_from_json("test", rates, back), LS_ERR_INPUT);
+    json_decref(json);
+    json = json_array();
+    assert_int_equal(ls_own_machine_from_json("test", json, back), LS_ERR_INPUT);
     json_decref(json);
     free(back);
 }
