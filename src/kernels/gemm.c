@@ -247,8 +247,9 @@ static void choose_tasks(job *j, size_t threads) {
     const ls_gemm_kernels *t = j->kernels;
     size_t all_rows = up(j->g->m, t->mr), all_columns = up(j->g->n, t->nr);
     size_t some_rows = min_size(j->mc, all_rows), some_columns = min_size(j->nc, all_columns);
-    size_t own_rows = min_size(min_size(t->mb, all_rows), down(OWN_BYTES / j->bytes / j->kc, t->mr));
-    size_t own_columns = min_size(min_size(t->nb, all_columns), down(OWN_BYTES / j->bytes / j->kc, t->nr));
+    size_t own_elems = (t->own_bytes ? t->own_bytes : OWN_BYTES) / j->bytes;
+    size_t own_rows = min_size(min_size(t->mb, all_rows), down(own_elems / j->kc, t->mr));
+    size_t own_columns = min_size(min_size(t->nb, all_columns), down(own_elems / j->kc, t->nr));
     owned large = j->g->n >= j->g->m ? OWN_B : OWN_A;
     choice best = {0};
     j->panels_together = PANELS_MOST;

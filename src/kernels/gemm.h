@@ -97,8 +97,9 @@ typedef struct ls_gemm_kernels {
     size_t thin_lines;
     ls_gemm_transpose transpose; /* or NULL */
     size_t mr, nr;
-    size_t kc;     /* k of a pass over a block: its panel of B stays in the first cache */
-    size_t mb, nb; /* rows and columns of a block: its panels stay in the second cache; multiples of mr, nr */
+    size_t kc;        /* k of a pass over a block: its panel of B stays in the first cache */
+    size_t mb, nb;    /* rows and columns of a block: its panels stay in the second cache; multiples of mr, nr */
+    size_t own_bytes; /* of panels that a task packs for itself at most; 0: the usual */
     ls_convert_kernels convert;
     /* Of a unit alone; all 0 with chains. A panel is [k / group][line][group]. */
     size_t granule;

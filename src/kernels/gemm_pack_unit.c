@@ -83,6 +83,14 @@ static void along_pairs(const ls_gemm_kernels *kernels, part p, const uint16_t *
     }
 }
 
+/* `group` is best a constant: then a copy is a move or two instead of a call. */
+static inline __attribute__((always_inline)) void along_lines(part p, const uint16_t *from, size_t ld, size_t lines,
+                                                              size_t groups, size_t group) {
+    for (size_t l = 0; l < lines; l++)
+        for (size_t g = 0; g < groups; g++)
+            memcpy(p.to + (g * p.width + l) * group, from + l * ld + g * group, group * sizeof *from);
+}
+
 static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, size_t lines, size_t values) {
     const uint16_t *x = from.at;
     size_t groups = values / p.group, rest = values % p.group;
@@ -90,10 +98,10 @@ static void along(const ls_gemm_kernels *kernels, part p, ls_gemm_lines from, si
         along_fours(p, x, from.ld, lines, groups);
     else if (p.group == 2)
         along_pairs(kernels, p, x, from.ld, lines, groups);
+    else if (p.group == 32)
+        along_lines(p, x, from.ld, lines, groups, 32);
     else
-        for (size_t l = 0; l < lines; l++)
-            for (size_t g = 0; g < groups; g++)
-                memcpy(p.to + (g * p.width + l) * p.group, x + l * from.ld + g * p.group, p.group * sizeof *x);
+        along_lines(p, x, from.ld, lines, groups, p.group);
     for (size_t l = 0; l < lines && rest; l++)
         memcpy(p.to + (groups * p.width + l) * p.group, x + l * from.ld + groups * p.group, rest * sizeof *x);
 }

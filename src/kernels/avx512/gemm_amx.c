@@ -7,6 +7,7 @@
  * A panel of A is [k / 32][row][32], one of B [k / 2][column][2], so that both are loaded as they lie. A thread sets
  * its tiles up at the begin of a task and gives them back at its end: while they are set up, every change of threads on
  * its core saves and loads 8 KiB more. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/gemm.h"
@@ -64,6 +65,30 @@ static void store_sums(float *to, size_t ld) {
     _tile_stored(3, to + TILE * ld + TILE, ld * sizeof(float));
 }
 
+/* Where the tile goes, so that its lines come near while the sums are made: rows of C are far apart, and what fetches
+ * them only when they are written waits for each. */
+typedef struct target {
+    const char *at;
+    size_t row, rows; /* bytes from row to row; rows that are left */
+    bool is_wide;     /* a row has two lines */
+} target;
+
+enum { ROWS_A_GRANULE = 4 };
+
+static target target_of(const ls_gemm_tile *tile) {
+    if (tile->halves) return (target){(const char *)tile->halves, 2 * tile->ldhalves, MR, false};
+    return (target){(const char *)tile->out, 4 * tile->ldout, MR, true};
+}
+
+static inline void fetch_rows(target *t) {
+    if (t->rows == 0) return;
+    for (int i = 0; i < ROWS_A_GRANULE; i++, t->at += t->row) {
+        __builtin_prefetch(t->at, 1);
+        if (t->is_wide) __builtin_prefetch(t->at + 64, 1);
+    }
+    t->rows -= ROWS_A_GRANULE;
+}
+
 static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
     const char *a = panel_a, *b = panel_b;
     if (tile->start) {
@@ -79,7 +104,9 @@ static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *p
         _tile_zero(2);
         _tile_zero(3);
     }
+    target to = target_of(tile);
     for (size_t p = 0; p < k; p += GRANULE, a += GRANULE_A, b += GRANULE_B) {
+        fetch_rows(&to);
         _tile_loadd(4, a, ROW_A);
         _tile_loadd(6, b, ROW_B);
         _tile_loadd(7, b + 2 * GRANULE, ROW_B);
@@ -98,7 +125,8 @@ static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *p
     finish(sums, tile);
 }
 
-/* Panels of a block: 128 × 2048 × 2 bytes of A and of B, in a second cache of 2 MiB. */
+/* A thread has up to 512 columns of B near, in half of a second cache of 2 MiB, and goes over A two panels at a time:
+ * of what comes from farther away, A, little is needed for each product. */
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table) {
     ls_gemm_kernels chain;
     ls_gemm_kernels_fill_avx512(&chain);
@@ -108,8 +136,9 @@ void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table) {
                                .mr = MR,
                                .nr = NR,
                                .kc = 4096,
-                               .mb = 128,
-                               .nb = 128,
+                               .mb = 64,
+                               .nb = 512,
+                               .own_bytes = 1024 * 1024,
                                .convert = chain.convert,
                                .granule = GRANULE,
                                .group_a = GRANULE,
