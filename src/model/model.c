@@ -21,6 +21,7 @@ static void fill_blocks(ls_model *model) {
         bool first = b == 0, last = b == model->nblocks - 1;
         block->kind = first ? &ls_block_embed : last ? &ls_block_head : &ls_block_transformer;
         block->layer = b - 1;
+        block->in = block->out = model->shape.C;
         block->kind->declare(block, &model->shape);
         for (int i = 0; i < block->nparams; i++) {
             block->param[i].number = number;

@@ -78,9 +78,13 @@ typedef struct ls_block_kind {
 struct ls_block {
     const ls_block_kind *kind;
     int layer; /* number among the transformer blocks */
+    /* Columns of a row of the stream before and after it. Of the first block both are those after it, and of the last
+     * those before it: these are what their gradients have. */
+    size_t in, out;
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
-    ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter */
+    ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of
+                          other blocks NULL */
     ls_param copy;     /* of the head: of the embedding's table, where that lies on another stage; in no list */
     bool shares_table; /* of the embedding: the head is on this worker too and uses its table */
     ls_saved saved;
@@ -88,6 +92,11 @@ struct ls_block {
 };
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
+
+/* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
+static inline bool ls_block_looks_up(const ls_block *block) {
+    return block->nparams > 0 && block->param[0].kind == LS_PARAM_TOKENS;
+}
 
 /* Adds a parameter; the name gets the block's own in front: "blocks.3.attn.qkv.weight". */
 ls_param *ls_block_add(ls_block *block, ls_param param);

@@ -40,7 +40,7 @@ ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy
     ls_arena_measure(&arena);
     block->kind->carve_saved(&saved, &nn, LS_SAVE_ALL, &arena);
     cost.saved_bytes = (double)arena.peak;
-    if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)model->shape.C * sizeof(float);
+    if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)block->in * sizeof(float);
     return cost;
 }
 

@@ -208,6 +208,9 @@ static ls_status make_steps(ls_stage *stage) {
 
 static ls_status make_lists(ls_stage *stage) {
     const ls_stage_setup *setup = &stage->setup;
+    stage->scratch = calloc((size_t)stage->model->nblocks, sizeof *stage->scratch);
+    stage->shared = calloc((size_t)stage->model->nblocks, sizeof *stage->shared);
+    if (!stage->scratch || !stage->shared) return no_memory();
     tie(stage);
     if (setup->train) {
         LS_TRY(ls_micro_list_make(&setup->layout, setup->B, setup->G, setup->place.dp, &stage->micros));
@@ -232,6 +235,8 @@ static void free_lists(ls_stage *stage) {
         free_slots(stage->chunks[c].kept, stage->chunks[c].kept_slots);
     }
     free(stage->chunks);
+    free(stage->scratch);
+    free(stage->shared);
     free(stage->forward.buffer);
     free(stage->forward.request);
     free(stage->backward.buffer);

@@ -63,10 +63,12 @@ static void add_embedding(ls_stage *stage, bool shares) {
 
 static void add_block(ls_stage *stage, int b) {
     bool shares = stage->model->blocks[0].shares_table;
-    switch (ls_stage_kind_of(stage, b)) {
-    case 0: add_embedding(stage, shares); break;
-    case 2: add_head(stage, b, shares); break;
-    default:
+    const ls_block *block = &stage->model->blocks[b];
+    if (ls_block_looks_up(block)) {
+        add_embedding(stage, shares);
+    } else if (block->table) {
+        add_head(stage, b, shares);
+    } else {
         add_list(stage, LS_BUCKET_MATRICES, b, LS_PARAM_MATRIX);
         add_list(stage, LS_BUCKET_VECTORS, b, LS_PARAM_VECTOR);
     }

@@ -80,12 +80,11 @@ static ls_status share_logits(ls_stage *stage, const float *row, float *logits) 
 static ls_status last_row(ls_stage *stage, size_t rows) {
     const ls_chunk *chunk = &stage->chunks[stage->nchunks - 1];
     ls_block *block;
-    size_t C = stage->model->shape.C;
     int b = chunk->end - 1;
     if (!chunk->has_head) return LS_OK;
     LS_TRY(ls_stage_enter_block(stage, chunk, &chunk->slot[0], b, -1, &block));
     ls_nn_set_rows(&stage->nn, 1, 1);
-    return block->kind->forward(block, &stage->nn, chunk->slot[0].x[b - chunk->first] + (rows - 1) * C, NULL);
+    return block->kind->forward(block, &stage->nn, chunk->slot[0].x[b - chunk->first] + (rows - 1) * block->in, NULL);
 }
 
 /* Rows first … first + rows − 1 with the keys before them; sequence parallelism rests, since they are few. */

@@ -28,8 +28,7 @@ static ls_rooms *weight_rooms(ls_stage *stage, const ls_bucket *bucket) {
 /* The bucket whose weights the block computes with, where they have to be gathered; NULL: none. */
 static ls_bucket *gathered_for(ls_stage *stage, int block) {
     const ls_block *b = &stage->model->blocks[block];
-    int kind = ls_stage_kind_of(stage, block);
-    const ls_param *table = kind == 0 ? &b->param[0] : kind == 2 ? b->table : NULL;
+    const ls_param *table = ls_block_looks_up(b) ? &b->param[0] : b->table;
     for (int i = 0; i < stage->nbuckets; i++) {
         ls_bucket *bucket = &stage->buckets[i];
         if (!is_gathered(stage, bucket)) continue;

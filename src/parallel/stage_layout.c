@@ -139,8 +139,19 @@ static void lay_tied(ls_stage *stage, ls_arena *arena) {
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
+/* Columns of the widest stream before or after one of a chunk's blocks. */
+static size_t widest(const ls_stage *stage, const ls_chunk *chunk) {
+    size_t most = 0;
+    for (int b = chunk->first; b < chunk->end; b++) {
+        const ls_block *block = &stage->model->blocks[b];
+        if (block->in > most) most = block->in;
+        if (block->out > most) most = block->out;
+    }
+    return most;
+}
+
 static void lay_slot(ls_stage *stage, const ls_chunk *chunk, ls_chunk_slot *slot, ls_arena *arena) {
-    size_t stream = ls_nn_stream_rows(&stage->nn), C = stage->model->shape.C;
+    size_t stream = ls_nn_stream_rows(&stage->nn);
     bool train = stage->setup.train;
     for (int i = 0; i < chunk->end - chunk->first; i++) {
         ls_block *block = &stage->model->blocks[chunk->first + i];
@@ -148,17 +159,34 @@ static void lay_slot(ls_stage *stage, const ls_chunk *chunk, ls_chunk_slot *slot
         if (before < 0)
             slot->x[i] = NULL;
         else if (train || before < 2)
-            slot->x[i] = take(arena, "activations", stream, C);
+            slot->x[i] = take(arena, "activations", stream, train ? block->in : widest(stage, chunk));
         else
             slot->x[i] = slot->x[i - 2];
-        slot->saved[i] = stage->shared;
+        slot->saved[i] = stage->shared[chunk->first + i];
         block->kind->carve_saved(&slot->saved[i], &stage->nn, stage->kept_parts, arena);
     }
 }
 
+/* What is not kept is needed while a block runs: one place, as large as the block needs that needs most. */
+static void lay_shared(ls_stage *stage, ls_arena *arena) {
+    unsigned parts = LS_SAVE_ALL & ~stage->kept_parts;
+    size_t bytes = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        void *place = pass && bytes ? ls_arena_take(arena, "activations", bytes) : NULL;
+        for (int c = 0; c < stage->nchunks; c++)
+            for (int b = stage->chunks[c].first; b < stage->chunks[c].end; b++) {
+                ls_arena part;
+                ls_arena_measure(&part);
+                if (place) ls_arena_carve(&part, place, bytes);
+                stage->shared[b] = (ls_saved){0};
+                stage->model->blocks[b].kind->carve_saved(&stage->shared[b], &stage->nn, parts, &part);
+                if (part.peak > bytes) bytes = part.peak;
+            }
+    }
+}
+
 static void lay_activations(ls_stage *stage, ls_arena *arena) {
-    stage->shared = (ls_saved){0};
-    ls_block_transformer.carve_saved(&stage->shared, &stage->nn, LS_SAVE_ALL & ~stage->kept_parts, arena);
+    lay_shared(stage, arena);
     for (int c = 0; c < stage->nchunks; c++) {
         ls_chunk *chunk = &stage->chunks[c];
         for (int s = 0; s < chunk->slots; s++) lay_slot(stage, chunk, &chunk->slot[s], arena);
@@ -169,23 +197,25 @@ static void lay_activations(ls_stage *stage, ls_arena *arena) {
 }
 
 static void lay_rings(ls_stage *stage, ls_arena *arena) {
-    size_t stream = ls_nn_stream_rows(&stage->nn), C = stage->model->shape.C;
+    size_t stream = ls_nn_stream_rows(&stage->nn), out = 0, any = 0;
     const char *kind = stage->setup.layout.pp > 1 ? "communication" : "activations";
-    for (int i = 0; i < stage->forward.count; i++) stage->forward.buffer[i] = take(arena, kind, stream, C);
-    for (int i = 0; i < stage->backward.count; i++) stage->backward.buffer[i] = take(arena, kind, stream, C);
+    for (int c = 0; c < stage->nchunks; c++) {
+        const ls_chunk *chunk = &stage->chunks[c];
+        size_t last = stage->model->blocks[chunk->end - 1].out, wide = widest(stage, chunk);
+        if (last > out) out = last;
+        if (wide > any) any = wide;
+    }
+    for (int i = 0; i < stage->forward.count; i++) stage->forward.buffer[i] = take(arena, kind, stream, out);
+    for (int i = 0; i < stage->backward.count; i++) stage->backward.buffer[i] = take(arena, kind, stream, any);
 }
 
 static void lay_scratch(ls_stage *stage, ls_arena *arena) {
-    const ls_block_kind *kinds[LS_STAGE_KINDS] = {&ls_block_embed, &ls_block_transformer, &ls_block_head};
-    bool has[LS_STAGE_KINDS] = {false};
     for (int c = 0; c < stage->nchunks; c++)
-        for (int b = stage->chunks[c].first; b < stage->chunks[c].end; b++) has[ls_stage_kind_of(stage, b)] = true;
-    for (int k = 0; k < LS_STAGE_KINDS; k++) {
-        if (!has[k]) continue;
-        ls_arena_phase_begin(arena);
-        kinds[k]->carve_scratch(&stage->scratch[k], &stage->nn, stage->setup.train, arena);
-        ls_arena_phase_end(arena);
-    }
+        for (int b = stage->chunks[c].first; b < stage->chunks[c].end; b++) {
+            ls_arena_phase_begin(arena);
+            stage->model->blocks[b].kind->carve_scratch(&stage->scratch[b], &stage->nn, stage->setup.train, arena);
+            ls_arena_phase_end(arena);
+        }
 }
 
 ls_status ls_stage_layout(ls_arena *arena, void *ctx) {

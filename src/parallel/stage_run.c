@@ -70,8 +70,17 @@ static ls_status begin_action(job *j, bool with_steps) {
 
 /* ---- between stages ---------------------------------------------------------------------------------------------- */
 
-static size_t stream_elems(const ls_stage *stage) { return ls_nn_stream_rows(&stage->nn) * stage->model->shape.C; }
-static size_t stream_bytes(const ls_stage *stage) { return stream_elems(stage) * sizeof(float); }
+/* Elements of the stream before and after block b. */
+static size_t elems_before(const ls_stage *stage, int b) {
+    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].in;
+}
+static size_t elems_after(const ls_stage *stage, int b) {
+    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].out;
+}
+/* Bytes that cross the seam in front of a chunk, forward or backward. */
+static size_t seam_bytes(const ls_stage *stage, int chunk) {
+    return elems_before(stage, stage->setup.layout.chunk_first[chunk]) * sizeof(float);
+}
 
 /* The next buffer of the ring, free to be written. */
 ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer) {
@@ -93,7 +102,7 @@ ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer
     int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
     if (!stage->pp) return LS_OK;
-    return ls_comm_send_start(stage->pp, to, tag, buffer, stream_bytes(stage),
+    return ls_comm_send_start(stage->pp, to, tag, buffer, seam_bytes(stage, forward ? chunk + 1 : chunk),
                               &ring->request[ring_index(ring, buffer)]);
 }
 
@@ -101,7 +110,7 @@ ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forwa
     int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
     if (!stage->pp) return LS_OK;
-    return ls_comm_recv(stage->pp, from, tag, buffer, stream_bytes(stage));
+    return ls_comm_recv(stage->pp, from, tag, buffer, seam_bytes(stage, forward ? chunk : chunk + 1));
 }
 
 static ls_status drain(ls_send_ring *ring) {
@@ -127,7 +136,7 @@ ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_
     *block = &stage->model->blocks[b];
     if (stage->all) LS_TRY(ls_world_progress(stage->setup.world)); /* reductions and sends under way move along */
     (*block)->saved = slot->saved[b - chunk->first];
-    stage->nn.scratch = stage->scratch[ls_stage_kind_of(stage, b)];
+    stage->nn.scratch = stage->scratch[b];
     return ls_stage_acquire(stage, b, next);
 }
 
@@ -137,8 +146,8 @@ static void at_block(const job *j, int b, bool is_back, bool shows) {
     j->stage->at = (ls_stage_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};
 }
 
-static ls_status made_stream(const job *j, const float *y) {
-    return ls_stage_add_result(j->stage, LS_RESULTS_MAX - 1, y, stream_bytes(j->stage));
+static ls_status made_stream(const job *j, const float *y, size_t elems) {
+    return ls_stage_add_result(j->stage, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
 }
 
 /* The head waits for its backward action, where loss and gradient are made at once. */
@@ -160,9 +169,9 @@ static ls_status forward(job *j) {
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
-        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, stream_elems(stage), sizeof *y);
-        LS_TRY(made_stream(j, y));
-        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, stream_elems(stage)));
+        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(stage, b), sizeof *y);
+        LS_TRY(made_stream(j, y, elems_after(stage, b)));
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(stage, b)));
     }
     ls_fault_slow_end(begin);
     ls_span_end2(span, chunk->number, j->number);
@@ -179,11 +188,11 @@ static ls_status head(job *j, float *d) {
     if (!is_empty(j)) {
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
-        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
-        LS_TRY(made_stream(j, d));
+        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
+        LS_TRY(made_stream(j, d, elems_before(stage, b)));
         LS_TRY(
             ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
-        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
         LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
         LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, j->loss));
     }
@@ -207,9 +216,9 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
             LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
         LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
-            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, stream_elems(stage), sizeof *d);
-            LS_TRY(made_stream(j, d));
-            LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, stream_elems(stage)));
+            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
+            LS_TRY(made_stream(j, d, elems_before(stage, b)));
+            LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
         }
         if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
     }

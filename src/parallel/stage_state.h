@@ -9,7 +9,7 @@
 #include "parallel/stage_numerics.h"
 #include "parallel/stage_results.h"
 
-enum { LS_STAGE_KINDS = 3, LS_STAGE_ROOMS = 2 };
+enum { LS_STAGE_ROOMS = 2 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
 enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
 
@@ -81,7 +81,7 @@ struct ls_stage {
     bool leaves_pass;    /* leaves of gradients may share rooms: a group is one micro-batch */
     unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
-    ls_saved shared;
+    ls_saved *shared;    /* by block of the model: what is not kept, of all blocks in one place */
 
     ls_stage_at at;
     const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
@@ -89,7 +89,7 @@ struct ls_stage {
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
 
     /* memory of the device */
-    ls_scratch scratch[LS_STAGE_KINDS];
+    ls_scratch *scratch; /* by block of the model: of different blocks in one place */
     ls_send_ring forward, backward;
     ls_rooms block_weights, table_weights, block_leaves, table_leaves;
     bool has_tied; /* the head's table is a copy on the last stage, */
@@ -125,10 +125,6 @@ static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
 static inline bool ls_stage_is_16(const ls_stage *stage, const ls_bucket *bucket) {
     return ls_policy_is_16(&stage->setup.policy) && ls_bucket_is_matrix(bucket);
 }
-static inline int ls_stage_kind_of(const ls_stage *stage, int b) {
-    return b == 0 ? 0 : b == stage->model->nblocks - 1 ? 2 : 1;
-}
-
 /* stage_layout.c: the layout function; `stage` has everything but memory. */
 ls_status ls_stage_layout(ls_arena *arena, void *stage);
 

@@ -136,6 +136,10 @@ static ls_status count_tied(const ls_traffic_job *job) {
     return LS_OK;
 }
 
+static size_t seam_columns(const ls_traffic_job *job, size_t chunk) {
+    return job->task->model->blocks[job->layout.chunk_first[chunk]].in;
+}
+
 /* The stream goes through every seam between chunks forward and its gradient backward, for each micro-batch. */
 static ls_status count_pp(const ls_traffic_job *job) {
     const ls_layout *layout = &job->layout;
@@ -145,12 +149,13 @@ static ls_status count_pp(const ls_traffic_job *job) {
         T = ls_slice_begin(T, layout->tp, job->place.tp + 1) - ls_slice_begin(T, layout->tp, job->place.tp);
     for (int m = 0; m < job->micros.count; m++) {
         uint64_t sequences = job->micros.micro[m].end - job->micros.micro[m].begin;
-        uint64_t bytes = sequences * T * job->task->model->shape.C * sizeof(float);
         for (int c = 0; sequences > 0 && c < layout->virtual_stages; c++) {
             size_t number = (size_t)ls_traffic_chunk(job, c);
-            uint64_t seams = (number > 0) + (number + 1 < chunks);
-            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, seams, seams * bytes);
-            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, seams, seams * bytes);
+            bool before = number > 0, after = number + 1 < chunks;
+            uint64_t columns = (before ? seam_columns(job, number) : 0) + (after ? seam_columns(job, number + 1) : 0);
+            uint64_t seams = (uint64_t)before + after, bytes = sequences * T * columns * sizeof(float);
+            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, seams, bytes);
+            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, seams, bytes);
         }
     }
     return count_tied(job);
