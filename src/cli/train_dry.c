@@ -9,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 #include "parallel/micro.h"
+#include "train/settings_lr.h"
 
 enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
 
@@ -230,10 +231,12 @@ static void print_types(const ls_settings *s) {
 
 static void print_text(const ls_dry_run *dry) {
     const ls_settings *s = dry->settings;
-    char text[TEXT_MAX];
+    char text[TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
     ls_layout_text(&dry->layout, text, sizeof text);
     printf("layout   %s\n", text);
     printf("batch    %zu sequences of %zu tokens, %d groups, %d slices\n", s->B, s->T, s->groups, s->slices);
+    ls_settings_lr_text(s, lr);
+    if (*lr) printf("lr       %s\n", lr);
     print_types(s);
     putchar('\n');
     print_memory(dry);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "cli/print_json.h"
+#include "train/settings_lr.h"
 
 enum { LAYOUT_TEXT_MAX = 512 };
 
@@ -12,7 +13,7 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
     const ls_settings *set = &trainer->settings;
     const ls_arena *arena = ls_stage_arena(trainer->stage);
     int workers = ls_layout_workers(&trainer->layout);
-    char layout[LAYOUT_TEXT_MAX];
+    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
     ls_layout_text(&trainer->layout, layout, sizeof layout);
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
@@ -20,6 +21,8 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
            (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; none for evaluation");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
+    ls_settings_lr_text(set, lr);
+    if (*lr) printf("lr        %s\n", lr);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
     printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
            (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/layout_option.h"
 #include "cli/train_auto.h"
 #include "cli/train_options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
+#include "train/settings_lr.h"
 
 static void say(void *ctx, const char *message) {
     (void)ctx;
@@ -76,6 +78,11 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
         return ls_options_fail(o, LS_OPT_fork,
                                "this is no run and no checkpoint; begin from other weights with --model");
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
+    if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
+        ls_log_warn(
+            "the learning rate was raised with the batch, %g to %g, and there is no warm-up: the linear rule does "
+            "not hold for the first steps, while weights change fast; add --warmup N",
+            s->settings.lr_given, s->settings.lr.peak);
     LS_TRY(ls_train_options_pin(pinned, &s->settings));
     LS_TRY(make_layout(s));
     return choose_out(s);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "observe/diagnose_parts.h"
+#include "optim/lr_scaling.h"
 
 static const double HIGH = 6;         /* score of a jump that lasts some steps */
 static const double FAR = 8;          /* score of a jump that needs few others like it */
@@ -133,17 +134,27 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
                             100 * s->lr[r->first] / s->peak_lr);
 }
 
+/* What the run multiplied --lr by (--lr-scaling). */
+static double scaled_by(const ls_run *run) {
+    const char *name = ls_run_option_get(run, "lr-scaling");
+    double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
+    ls_lr_scaling scaling;
+    if (!name || !(batch >= 1) || !(base >= 1) || ls_lr_scaling_parse(name, &scaling) != LS_OK) return 1;
+    return ls_lr_scaling_factor(scaling, batch, base);
+}
+
 /* Below the rate at which it began to rise, by `factor`. */
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     double lr = c->series.peak_lr, planned = ls_run_option_number(c->run, "lr"),
-           warmup = ls_run_option_number(c->run, "warmup");
+           warmup = ls_run_option_number(c->run, "warmup"), scale = scaled_by(c->run);
     char longer[64] = "";
     if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
     if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
     if (lr > 0)
         ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or anew",
-                          lr / factor, planned > 0 ? planned : c->series.peak_lr, longer, (long long)f->onset);
+                          lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer,
+                          (long long)f->onset);
     else
         ls_finding_action(f, "a lower --lr%s", longer);
 }

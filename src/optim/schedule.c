@@ -14,10 +14,8 @@ static const int64_t steps_max = INT64_C(1) << 53;
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
 static const char *const kind_names[LS_LR_KIND_COUNT] = {
-    [LS_LR_CONSTANT] = "constant",
-    [LS_LR_LINEAR] = "linear",
-    [LS_LR_COSINE] = "cosine",
-    [LS_LR_WSD] = "wsd",
+    [LS_LR_CONSTANT] = "constant", [LS_LR_LINEAR] = "linear", [LS_LR_COSINE] = "cosine",
+    [LS_LR_WSD] = "wsd",           [LS_LR_STEP] = "step",
 };
 
 const char *ls_lr_kind_name(ls_lr_kind kind) {
@@ -31,8 +29,8 @@ ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out) {
         *out = (ls_lr_kind)kind;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "'%.40s' is no learning-rate schedule; there are constant, linear, cosine and wsd",
-                   text);
+    return ls_fail(LS_ERR_INPUT,
+                   "'%.40s' is no learning-rate schedule; there are constant, linear, cosine, wsd and step", text);
 }
 
 static ls_status check_share(const char *what, double share) {
@@ -45,6 +43,22 @@ static ls_status check_steps(const char *what, int64_t steps) {
     return ls_fail(LS_ERR_INPUT, "%s: %" PRId64 "; there may be 0 to %" PRId64, what, steps, steps_max);
 }
 
+static ls_status check_falls(const ls_lr_schedule *s) {
+    if (!(s->gamma > 0 && s->gamma <= 1))
+        return ls_fail(LS_ERR_INPUT, "each step multiplies the learning rate by %g; it must be above 0 and at most 1",
+                       s->gamma);
+    if (s->steps.count < 1 || s->steps.count > LS_LR_STEPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "the learning rate falls %d times; it must be 1 to %d times", s->steps.count,
+                       LS_LR_STEPS_MAX);
+    for (int i = 0; i < s->steps.count; i++) {
+        LS_TRY(check_steps("a step at which the learning rate falls", s->steps.at[i]));
+        if (i > 0 && s->steps.at[i] < s->steps.at[i - 1])
+            return ls_fail(LS_ERR_INPUT, "the learning rate falls at step %" PRId64 " after step %" PRId64,
+                           s->steps.at[i], s->steps.at[i - 1]);
+    }
+    return LS_OK;
+}
+
 ls_status ls_lr_schedule_check(const ls_lr_schedule *s) {
     if ((int)s->kind < 0 || s->kind >= LS_LR_KIND_COUNT)
         return ls_fail(LS_ERR_INPUT, "there is no learning-rate schedule number %d", (int)s->kind);
@@ -52,6 +66,7 @@ ls_status ls_lr_schedule_check(const ls_lr_schedule *s) {
         return ls_fail(LS_ERR_INPUT, "the learning rate is %g; it must be a number that is not negative", s->peak);
     LS_TRY(check_share("the lowest learning rate, as a share of the highest,", s->min_fraction));
     if (s->kind == LS_LR_WSD) LS_TRY(check_share("the share of the steps that decay", s->decay_fraction));
+    if (s->kind == LS_LR_STEP) LS_TRY(check_falls(s));
     LS_TRY(check_steps("steps of warm-up", s->warmup_steps));
     return check_steps("steps", s->total_steps);
 }
@@ -74,10 +89,18 @@ static double fallen(ls_lr_kind kind, double x) {
     }
 }
 
+/* One multiplication for each fall, from the peak down. */
+static double rate_in_steps(const ls_lr_schedule *s, int64_t step) {
+    double rate = s->peak;
+    for (int i = 0; i < s->steps.count && s->steps.at[i] <= step; i++) rate *= s->gamma;
+    return rate;
+}
+
 double ls_lr_at(const ls_lr_schedule *s, int64_t step) {
     assert(step >= 0);
     if (step < s->warmup_steps) return s->peak * ((double)(step + 1) / (double)s->warmup_steps);
     if (s->kind == LS_LR_CONSTANT) return s->peak;
+    if (s->kind == LS_LR_STEP) return rate_in_steps(s, step);
     double low = s->peak * s->min_fraction;
     if (step >= s->total_steps) return low;
     int64_t start = decay_start(s);
@@ -87,7 +110,7 @@ double ls_lr_at(const ls_lr_schedule *s, int64_t step) {
     return s->peak - (s->peak - low) * fallen(s->kind, x);
 }
 
-bool ls_lr_depends_on_total(ls_lr_kind kind) { return kind != LS_LR_CONSTANT; }
+bool ls_lr_depends_on_total(ls_lr_kind kind) { return kind != LS_LR_CONSTANT && kind != LS_LR_STEP; }
 
 /* Looks at every step: it takes a moment, once in a run, and cannot be wrong about a corner of a formula. */
 bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step) {

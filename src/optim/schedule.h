@@ -9,7 +9,7 @@
  *     1        ____________________  constant
  *            /|\ \ .                 linear, cosine: from 1 at step W to `min_fraction` at step N
  *           / |  \   . .        \    wsd: 1, then 1 − √x over the last `decay_fraction`·N steps
- *     1/W  /  |    \      .  .   |
+ *     1/W  /  |    \      .  .   |   step: 1, γ from the first of its steps on, γ·γ from the second on …
  *          0  W                  N */
 #ifndef LS_OPTIM_SCHEDULE_H
 #define LS_OPTIM_SCHEDULE_H
@@ -22,18 +22,35 @@
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
-typedef enum ls_lr_kind { LS_LR_CONSTANT, LS_LR_LINEAR, LS_LR_COSINE, LS_LR_WSD, LS_LR_KIND_COUNT } ls_lr_kind;
+typedef enum ls_lr_kind {
+    LS_LR_CONSTANT,
+    LS_LR_LINEAR,
+    LS_LR_COSINE,
+    LS_LR_WSD,
+    LS_LR_STEP,
+    LS_LR_KIND_COUNT
+} ls_lr_kind;
+
+enum { LS_LR_STEPS_MAX = 16, LS_LR_STEPS_TEXT_MAX = LS_LR_STEPS_MAX * 20 };
+
+/* When a rate falls: not before step 0, in order, two of them at the same step where a run is short. */
+typedef struct ls_lr_steps {
+    int count;
+    int64_t at[LS_LR_STEPS_MAX];
+} ls_lr_steps;
 
 typedef struct ls_lr_schedule {
     ls_lr_kind kind;
     double peak;           /* the rate once the warm-up is over; ≥ 0 */
     double min_fraction;   /* of the peak, where the decay ends; 0 … 1 */
     double decay_fraction; /* wsd only: share of the total that decays; 0 … 1 */
+    double gamma;          /* step only: what each of its steps multiplies the rate by; above 0, at most 1 */
+    ls_lr_steps steps;     /* step only; at least one */
     int64_t warmup_steps;  /* 0: none. May exceed the total: then the warm-up is all there is. */
     int64_t total_steps;
 } ls_lr_schedule;
 
-/* "constant", "linear", "cosine", "wsd" */
+/* "constant", "linear", "cosine", "wsd", "step" */
 const char *ls_lr_kind_name(ls_lr_kind kind);
 ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out);
 
@@ -43,7 +60,13 @@ ls_status ls_lr_schedule_check(const ls_lr_schedule *schedule);
 /* The rate of `step`; from the total on, that of the end of the decay. */
 double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
 
-/* Whether the total number of steps has an influence on the rate: then another total is another experiment. */
+/* From text: "3000,4500", numbers of steps, or "0.5,0.75", shares of the total, which become the nearest steps. */
+ls_status ls_lr_steps_parse(const char *text, int64_t total_steps, ls_lr_steps *out);
+/* "3000,4500" */
+void ls_lr_steps_text(const ls_lr_steps *steps, char text[LS_LR_STEPS_TEXT_MAX]);
+
+/* Whether the total number of steps has an influence on the rate: then another total is another experiment. What
+ * shares of it have become is fixed, so the total has none on a schedule of steps. */
 bool ls_lr_depends_on_total(ls_lr_kind kind);
 /* Whether both schedules give the same rates for the steps before `step`, so that a run of the one may go on from there
  * as a run of the other. A wsd that has not begun to decay may be made longer. */

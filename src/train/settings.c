@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "model/model.h"
+#include "train/settings_lr.h"
 
 enum { DEFAULT_BATCH_TOKENS = 8192, DEFAULT_T_MAX = 1024, DEFAULT_GROUPS = 8, ARITHMETIC_VERSION = 1 };
 
@@ -148,17 +149,8 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
         .sgd = {.momentum = o->momentum, .nesterov = o->nesterov},
         .weight_decay = o->weight_decay,
     };
-    s->lr = (ls_lr_schedule){.peak = o->lr,
-                             .min_fraction = o->lr_min,
-                             .decay_fraction = o->lr_decay,
-                             .warmup_steps = is_given(o, LS_OPT_warmup) ? o->warmup
-                                             : s->steps / 10 < 100      ? s->steps / 10
-                                                                        : 100,
-                             .total_steps = s->steps};
-    LS_TRY(ls_lr_kind_parse(o->lr_schedule, &s->lr.kind));
     LS_TRY(ls_adamw_options_check(&s->optimizer.adamw));
-    LS_TRY(ls_sgd_options_check(&s->optimizer.sgd));
-    return ls_lr_schedule_check(&s->lr);
+    return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
 ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
@@ -177,7 +169,8 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
     LS_TRY(resolve_policy(o, out));
-    return resolve_optimizer(o, out);
+    LS_TRY(resolve_optimizer(o, out));
+    return ls_settings_resolve_lr(o, out);
 }
 
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
@@ -258,17 +251,6 @@ static ls_status add_guards(const ls_settings *s, ls_identity *id) {
     return ls_identity_add_f64(id, "outlier-threshold", s->outlier_threshold, LS_IDENTITY_FIXED);
 }
 
-static ls_status add_schedule(const ls_settings *s, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    ls_identity_rule steps = ls_lr_depends_on_total(s->lr.kind) ? F : LS_IDENTITY_FREE;
-    LS_TRY(ls_identity_add_text(id, "lr-schedule", ls_lr_kind_name(s->lr.kind), F));
-    LS_TRY(ls_identity_add_f64(id, "lr", s->lr.peak, F));
-    LS_TRY(ls_identity_add_f64(id, "lr-min", s->lr.min_fraction, F));
-    LS_TRY(ls_identity_add_f64(id, "lr-decay", s->lr.decay_fraction, F));
-    LS_TRY(ls_identity_add_i64(id, "warmup", s->lr.warmup_steps, F));
-    return ls_identity_add_i64(id, "steps", s->steps, steps);
-}
-
 ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     const ls_identity_rule F = LS_IDENTITY_FIXED;
     LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, F));
@@ -283,5 +265,5 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(add_optimizer(s, id));
     LS_TRY(add_policy(s, id));
     LS_TRY(add_guards(s, id));
-    return add_schedule(s, id);
+    return ls_settings_lr_identity(s, id);
 }

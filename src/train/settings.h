@@ -7,6 +7,7 @@
 
 #include "config/options.h"
 #include "nn/shape.h"
+#include "optim/lr_scaling.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "train/identity.h"
@@ -28,6 +29,10 @@ typedef struct ls_settings {
     ls_outlier_action on_outlier;
     double outlier_threshold;
     double val_fraction; /* of the data, held out at its end where there is no validation data of its own */
+    /* where lr.peak came from */
+    ls_lr_scaling lr_scaling;
+    double lr_given;       /* --lr */
+    int64_t lr_base_batch; /* 0: nothing is scaled */
     /* layout and what is done beside */
     size_t micro; /* 0: as memory allows */
     int64_t eval_every, eval_batches, sample_every, save_every, numerics;

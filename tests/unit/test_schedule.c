@@ -14,6 +14,7 @@
 
 #include "numerics/exact_sum.h"
 #include "optim/clip.h"
+#include "optim/lr_scaling.h"
 #include "optim/schedule.h"
 
 static void check_near(double got, long double expected, double scale, const char *what) {
@@ -30,6 +31,11 @@ static long double reference_rate(const ls_lr_schedule *s, int64_t step) {
     long double begin = (long double)s->warmup_steps;
     if (step < s->warmup_steps) return peak * (long double)(step + 1) / begin;
     if (s->kind == LS_LR_CONSTANT) return peak;
+    if (s->kind == LS_LR_STEP) { /* torch's MultiStepLR: γ to the number of steps that are over */
+        int over = 0;
+        for (int i = 0; i < s->steps.count; i++) over += step >= s->steps.at[i];
+        return peak * powl((long double)s->gamma, (long double)over);
+    }
     if (s->kind == LS_LR_WSD) {
         long double from = total - floorl((long double)(s->decay_fraction * (double)s->total_steps));
         begin = from > begin ? from : begin;
@@ -53,6 +59,8 @@ static void rates_follow_the_formulas(void **state) {
                                 .peak = 6e-4,
                                 .min_fraction = lows[i % 4],
                                 .decay_fraction = decays[i / 4 % 3],
+                                .gamma = (lows[i % 4] + 0.1) / 1.1,
+                                .steps = {1 + (int)(i % 3), {3, 8, 100}},
                                 .warmup_steps = warmups[i / 12 % 5],
                                 .total_steps = totals[i / 60]};
             assert_int_equal(ls_lr_schedule_check(&s), LS_OK);
@@ -78,13 +86,28 @@ static void corners_are_exact(void **state) {
     check_near(ls_lr_at(&s, 84), 0.1L * (1 - 0.6L), 0.1, "nine of 25 steps: 1 - 3/5");
     s = (ls_lr_schedule){.kind = LS_LR_LINEAR, .peak = 1, .total_steps = 4};
     assert_true(ls_lr_at(&s, 0) == 1 && ls_lr_at(&s, 1) == 0.75 && ls_lr_at(&s, 3) == 0.25 && ls_lr_at(&s, 4) == 0);
+    /* The step itself has the lower rate; the lowest share of the others plays no part, and nor does the end. */
+    s = (ls_lr_schedule){.kind = LS_LR_STEP,
+                         .peak = 1,
+                         .min_fraction = 0.9,
+                         .gamma = 0.5,
+                         .steps = {3, {4, 6, 6}},
+                         .warmup_steps = 2,
+                         .total_steps = 5};
+    static const double falls[] = {0.5, 1, 1, 1, 0.5, 0.5, 0.125, 0.125};
+    for (int64_t step = 0; step < 8; step++) assert_true(ls_lr_at(&s, step) == falls[step]);
 }
 
 /* The same bits on every machine: docs/arithmetic.md worked out in Python, with a cosine of fifty digits. */
 static void bits_are_pinned(void **state) {
     (void)state;
-    ls_lr_schedule s = {
-        .peak = 6e-4, .min_fraction = 0.1, .decay_fraction = 0.2, .warmup_steps = 70, .total_steps = 1000};
+    ls_lr_schedule s = {.peak = 6e-4,
+                        .min_fraction = 0.1,
+                        .decay_fraction = 0.2,
+                        .gamma = 0.3,
+                        .steps = {3, {500, 750, 900}},
+                        .warmup_steps = 70,
+                        .total_steps = 1000};
     static const struct {
         ls_lr_kind kind;
         int64_t step;
@@ -95,6 +118,8 @@ static void bits_are_pinned(void **state) {
         {LS_LR_COSINE, 333, 0x1.0649315d24efbp-11}, {LS_LR_COSINE, 700, 0x1.888b5871dc094p-13},
         {LS_LR_COSINE, 999, 0x1.f75453be2ab10p-15}, {LS_LR_WSD, 801, 0x1.268db2ce080d0p-11},
         {LS_LR_WSD, 900, 0x1.c985037190ad8p-13},    {LS_LR_WSD, 999, 0x1.0153e09c5ac78p-14},
+        {LS_LR_STEP, 500, 0x1.797cc39ffd60ep-13},   {LS_LR_STEP, 751, 0x1.c4fc1df3300ddp-15},
+        {LS_LR_STEP, 2000, 0x1.0fca785eb66ebp-16},
     };
     for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++) {
         s.kind = pinned[i].kind;
@@ -110,6 +135,7 @@ static void names_are_read(void **state) {
         assert_int_equal(ls_lr_kind_parse(ls_lr_kind_name((ls_lr_kind)k), &kind), LS_OK);
         assert_int_equal(kind, k);
     }
+    kind = LS_LR_WSD;
     assert_int_equal(ls_lr_kind_parse("cosinus", &kind), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "'cosinus'"));
     assert_int_equal(kind, LS_LR_WSD);
@@ -119,8 +145,10 @@ static void bad_schedules_are_refused(void **state) {
     (void)state;
     const ls_lr_schedule good = {.kind = LS_LR_WSD, .peak = 1, .decay_fraction = 0.2, .total_steps = 10};
     assert_int_equal(ls_lr_schedule_check(&good), LS_OK);
-    ls_lr_schedule bad[10];
-    for (size_t i = 0; i < 10; i++) bad[i] = good;
+    const ls_lr_schedule falling = {.kind = LS_LR_STEP, .peak = 1, .gamma = 1, .steps = {2, {0, 0}}, .total_steps = 10};
+    assert_int_equal(ls_lr_schedule_check(&falling), LS_OK);
+    ls_lr_schedule bad[17];
+    for (size_t i = 0; i < 17; i++) bad[i] = i < 10 ? good : falling;
     bad[0].peak = -1;
     bad[1].peak = (double)NAN;
     bad[2].peak = (double)INFINITY;
@@ -131,7 +159,98 @@ static void bad_schedules_are_refused(void **state) {
     bad[7].total_steps = -1;
     bad[8].total_steps = INT64_MAX;
     bad[9].kind = LS_LR_KIND_COUNT;
-    for (size_t i = 0; i < 10; i++) assert_int_equal(ls_lr_schedule_check(&bad[i]), LS_ERR_INPUT);
+    bad[10].gamma = 0;
+    bad[11].gamma = 1.5;
+    bad[12].gamma = (double)NAN;
+    bad[13].steps.count = 0;
+    bad[14].steps.count = LS_LR_STEPS_MAX + 1;
+    bad[15].steps.at[0] = 1;
+    bad[16].steps.at[0] = -1;
+    for (size_t i = 0; i < 17; i++) assert_int_equal(ls_lr_schedule_check(&bad[i]), LS_ERR_INPUT);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static void steps_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t total;
+        const char *steps;
+    } cases[] = {{"0.5,0.75", 1000, "500,750"},
+                 {"0.29", 100, "29"},
+                 {"0.5,0.75", 10, "5,8"},
+                 {"0.5,0.75", 1, "1,1"},
+                 {"0.5,0.75", 0, "0,0"},
+                 {"3000,4500", 100, "3000,4500"},
+                 {"1", 9, "1"},
+                 {"5e-1", 8, "4"},
+                 {"0.99999999999999994", 9, "9"},
+                 {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", 9, "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_lr_steps steps;
+        char text[LS_LR_STEPS_TEXT_MAX];
+        if (ls_lr_steps_parse(cases[i].text, cases[i].total, &steps) != LS_OK)
+            fail_msg("%s: %s", cases[i].text, ls_status_message());
+        ls_lr_steps_text(&steps, text);
+        assert_string_equal(text, cases[i].steps);
+    }
+}
+
+static void bad_steps_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "'' is neither a number of steps, such as 3000, nor a share of them, such as 0.5"},
+        {"0.5,", "'' is neither"},
+        {",0.5", "'' is neither"},
+        {"0", "'0' is neither"},
+        {"-3", "'-3' is neither"},
+        {"1.0", "'1.0' is neither"},
+        {"1.5", "'1.5' is neither"},
+        {"0.5, 0.75", "' 0.75' is neither"},
+        {"nan", "'nan' is neither"},
+        {"99999999999999999999", "'99999999999999999999' is neither"},
+        {"0.50000000000000000000000000000000000000", "'0.500000000000000000000000000000' is neither"},
+        {"0.5,70", "use one kind for all"},
+        {"70,0.5", "use one kind for all"},
+        {"0.5,0.5", "must rise"},
+        {"20,10", "must rise"},
+        {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "has more than 16 entries"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ls_lr_steps steps = {.count = 3};
+        assert_int_equal(ls_lr_steps_parse(cases[i].text, 100, &steps), LS_ERR_INPUT);
+        if (!strstr(ls_status_message(), cases[i].message)) fail_msg("%s: %s", cases[i].text, ls_status_message());
+        assert_int_equal(steps.count, 3);
+    }
+}
+
+/* ---- scaling with the batch -------------------------------------------------------------------------------------- */
+
+static void rates_follow_the_batch(void **state) {
+    (void)state;
+    static const double batches[] = {1, 3, 7, 32, 256, 1000, 1024, 16777216};
+    for (size_t i = 0; i < 8 * 8; i++) {
+        double batch = batches[i / 8], base = batches[i % 8];
+        long double k = (long double)batch / (long double)base;
+        assert_true(ls_lr_scaling_factor(LS_LR_SCALING_NONE, batch, base) == 1);
+        check_near(ls_lr_scaling_factor(LS_LR_SCALING_LINEAR, batch, base), k, (double)k / 4, "linear");
+        check_near(ls_lr_scaling_factor(LS_LR_SCALING_SQRT, batch, base), sqrtl(k), (double)sqrtl(k) / 4, "sqrt");
+    }
+    assert_true(ls_lr_scaling_factor(LS_LR_SCALING_LINEAR, 1024, 256) == 4);
+    assert_true(ls_lr_scaling_factor(LS_LR_SCALING_SQRT, 1024, 256) == 2);
+    assert_true(ls_lr_scaling_factor(LS_LR_SCALING_SQRT, 64, 256) == 0.5);
+    /* Bits, from Python. */
+    assert_true(ls_lr_scaling_factor(LS_LR_SCALING_LINEAR, 7, 3) == 0x1.2aaaaaaaaaaabp+1);
+    assert_true(ls_lr_scaling_factor(LS_LR_SCALING_SQRT, 7, 3) == 0x1.870be4c1c28b2p+0);
+    ls_lr_scaling scaling = LS_LR_SCALING_SQRT;
+    for (int k = 0; k < LS_LR_SCALING_COUNT; k++) {
+        assert_int_equal(ls_lr_scaling_parse(ls_lr_scaling_name((ls_lr_scaling)k), &scaling), LS_OK);
+        assert_int_equal(scaling, k);
+    }
+    assert_int_equal(ls_lr_scaling_parse("cubic", &scaling), LS_ERR_INPUT);
 }
 
 static void totals_matter_where_they_do(void **state) {
@@ -140,17 +259,21 @@ static void totals_matter_where_they_do(void **state) {
     assert_true(ls_lr_depends_on_total(LS_LR_LINEAR));
     assert_true(ls_lr_depends_on_total(LS_LR_COSINE));
     assert_true(ls_lr_depends_on_total(LS_LR_WSD));
+    assert_false(ls_lr_depends_on_total(LS_LR_STEP)); /* its steps are numbers by then */
     for (int kind = 0; kind < LS_LR_KIND_COUNT; kind++) {
         ls_lr_schedule a = {.kind = (ls_lr_kind)kind, .peak = 1e-3, .decay_fraction = 0.2, .warmup_steps = 10};
+        bool free = kind == LS_LR_CONSTANT || kind == LS_LR_STEP;
+        a.gamma = 0.1;
+        a.steps = (ls_lr_steps){1, {50}};
         ls_lr_schedule b = a;
         a.total_steps = 100;
         b.total_steps = 200;
         assert_true(ls_lr_same_until(&a, &b, 10));
         assert_true(ls_lr_same_until(&a, &a, 100));
-        assert_int_equal(ls_lr_same_until(&a, &b, 12), kind == LS_LR_CONSTANT || kind == LS_LR_WSD);
+        assert_int_equal(ls_lr_same_until(&a, &b, 12), free || kind == LS_LR_WSD);
         /* Step 80 is the first of the decay and still has the peak. */
-        assert_int_equal(ls_lr_same_until(&a, &b, 81), kind == LS_LR_CONSTANT || kind == LS_LR_WSD);
-        assert_int_equal(ls_lr_same_until(&a, &b, 82), kind == LS_LR_CONSTANT);
+        assert_int_equal(ls_lr_same_until(&a, &b, 81), free || kind == LS_LR_WSD);
+        assert_int_equal(ls_lr_same_until(&a, &b, 82), free);
     }
 }
 
@@ -278,6 +401,9 @@ int main(void) {
         cmocka_unit_test(bits_are_pinned),
         cmocka_unit_test(names_are_read),
         cmocka_unit_test(bad_schedules_are_refused),
+        cmocka_unit_test(steps_are_read),
+        cmocka_unit_test(bad_steps_are_refused),
+        cmocka_unit_test(rates_follow_the_batch),
         cmocka_unit_test(totals_matter_where_they_do),
         cmocka_unit_test(adamw_follows_pytorch),
         cmocka_unit_test(powers_depend_on_the_count_alone),

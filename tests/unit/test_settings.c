@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "model/shape_file.h"
-#include "train/settings.h"
+#include "train/settings_lr.h"
 
 static ls_shape shape_of(const char *preset) {
     ls_shape shape;
@@ -112,6 +112,78 @@ static void errors_name_the_option(void **state) {
     REFUSED(&tiny, "--slices 16: must be a power of two, at most the 8 key/value heads of tiny", "slices", "16");
 }
 
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+static void rates_follow_the_batch(void **state) {
+    (void)state;
+    ls_settings s;
+    ls_shape tiny = shape_of("tiny");
+    char text[LS_SETTINGS_LR_TEXT_MAX];
+    assert_int_equal(RESOLVE(&tiny, &s, "lr", "0.1", "global-batch", "1024"), LS_OK);
+    assert_true(s.lr.peak == 0.1 && !ls_settings_lr_is_sudden(&s));
+    ls_settings_lr_text(&s, text);
+    assert_string_equal(text, "");
+    assert_int_equal(
+        RESOLVE(&tiny, &s, "lr", "0.1", "global-batch", "1024", "lr-scaling", "linear", "lr-base-batch", "256"), LS_OK);
+    assert_true(s.lr.peak == 0.4 && !ls_settings_lr_is_sudden(&s));
+    ls_settings_lr_text(&s, text);
+    assert_string_equal(text, "0.1 × 4 (linear, batch 1024 / 256) = 0.4");
+    /* Without warm-up, but only where the rate was raised, and as far as linear raises it. */
+    const char *const sudden[][2] = {{"linear", "256"}, {"linear", "1024"}, {"linear", "2048"}, {"sqrt", "256"}};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(RESOLVE(&tiny, &s, "warmup", "0", "global-batch", "1024", "lr-scaling", sudden[i][0],
+                                 "lr-base-batch", sudden[i][1]),
+                         LS_OK);
+        assert_int_equal(ls_settings_lr_is_sudden(&s), i == 0);
+    }
+    assert_int_equal(
+        RESOLVE(&tiny, &s, "lr", "0.001", "global-batch", "64", "lr-scaling", "sqrt", "lr-base-batch", "256"), LS_OK);
+    assert_true(s.lr.peak == 0.0005);
+    ls_settings_lr_text(&s, text);
+    assert_string_equal(text, "0.001 × 0.5 (sqrt, batch 64 / 256) = 0.0005");
+    /* The batch that was left open counts too: 8192 tokens' worth. */
+    assert_int_equal(RESOLVE(&tiny, &s, "lr", "0.25", "lr-scaling", "linear", "lr-base-batch", "128"), LS_OK);
+    assert_true(s.B == 32 && s.lr.peak == 0.0625);
+}
+
+static void rates_fall_in_steps(void **state) {
+    (void)state;
+    ls_settings s;
+    ls_shape tiny = shape_of("tiny");
+    assert_int_equal(RESOLVE(&tiny, &s, "lr", "0.5", "lr-schedule", "step", "steps", "200"), LS_OK);
+    assert_true(s.lr.steps.count == 2 && s.lr.steps.at[0] == 100 && s.lr.steps.at[1] == 150);
+    assert_true(s.lr.gamma == 0.1 && s.lr.warmup_steps == 20);
+    assert_true(ls_lr_at(&s.lr, 99) == 0.5 && ls_lr_at(&s.lr, 100) == 0.5 * 0.1);
+    assert_int_equal(RESOLVE(&tiny, &s, "lr-schedule", "step", "lr-steps", "7,9", "lr-gamma", "0.5", "warmup", "7"),
+                     LS_OK);
+    assert_true(s.lr.steps.at[0] == 7 && s.lr.steps.at[1] == 9 && s.lr.gamma == 0.5);
+    /* A run that is all warm-up. */
+    assert_int_equal(RESOLVE(&tiny, &s, "lr-schedule", "step", "steps", "0", "warmup", "10"), LS_OK);
+    REFUSED(&tiny,
+            "--lr-steps 7,9: the rate would fall at step 7, within the 8 steps of warm-up: use a later step, or a "
+            "shorter --warmup",
+            "lr-schedule", "step", "lr-steps", "7,9", "warmup", "8");
+    REFUSED(&tiny, "--lr-steps 0.7,0.3: must rise from each to the next", "lr-schedule", "step", "lr-steps", "0.7,0.3");
+    REFUSED(&tiny, "--lr-steps 7: only --lr-schedule step has it; the schedule is cosine", "lr-steps", "7");
+    REFUSED(&tiny, "--lr-gamma 0.5: only --lr-schedule step has it; the schedule is wsd", "lr-gamma", "0.5",
+            "lr-schedule", "wsd");
+}
+
+static void scalings_that_are_refused(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    REFUSED(&tiny,
+            "--lr-base-batch 8: nothing is scaled with the batch: add --lr-scaling linear or sqrt, or leave it out",
+            "lr-base-batch", "8");
+    REFUSED(&tiny, "--lr-scaling linear: say which batch --lr 0.3 is for: --lr-base-batch N", "lr-scaling", "linear",
+            "lr", "0.3");
+    REFUSED(&tiny,
+            "--lr-scaling linear: --lr 10 becomes 10240 for a batch of 1024, and 1000 is the most: use a lower --lr, "
+            "or the "
+            "--lr-base-batch that it was found with",
+            "lr-scaling", "linear", "lr", "10", "lr-base-batch", "1", "global-batch", "1024");
+}
+
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
 
 static ls_identity *identity_of(const ls_shape *shape, const char *const *given) {
@@ -149,6 +221,8 @@ static void which_options_make_another_experiment(void **state) {
     const char *const dropout[] = {"dropout", "0.2", "global-batch", "8", NULL};
     const char *const sgd[] = {"warmup", "3", "optimizer", "sgd", NULL};
     const char *const constant[] = {"warmup", "3", "lr-schedule", "constant", NULL};
+    const char *const falling[] = {"warmup", "3", "lr-schedule", "step", NULL};
+    const char *const at[] = {"lr-steps", "200,300", "lr-schedule", "step", NULL};
     const char *const another[][2] = {{"seed", "1"},         {"seq", "10"},       {"groups", "2"},
                                       {"slices", "2"},       {"lr", "0.1"},       {"lr-schedule", "linear"},
                                       {"lr-min", "0.2"},     {"lr-decay", "0.3"}, {"steps", "999"},
@@ -169,6 +243,48 @@ static void which_options_make_another_experiment(void **state) {
     assert_true(makes_another(&tiny, sgd, "nesterov", "true"));
     assert_false(makes_another(&tiny, sgd, "beta1", "0.5"));
     assert_false(makes_another(&tiny, constant, "steps", "999"));
+    assert_true(makes_another(&tiny, falling, "lr-steps", "0.5,0.8"));
+    assert_true(makes_another(&tiny, falling, "lr-gamma", "0.2"));
+    assert_true(makes_another(&tiny, falling, "lr", "0.2"));
+    assert_false(makes_another(&tiny, falling, "lr-steps", "500,750"));
+    assert_false(makes_another(&tiny, falling, "lr-min", "0"));
+    assert_false(makes_another(&tiny, at, "steps", "2000"));
+    assert_true(makes_another(&tiny, at, "warmup", "9"));
+}
+
+/* A schedule whose steps are shares moves with the number of steps, and the field that says so is the one that moves.
+ */
+static void shares_depend_on_the_steps(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    const char *const shorter[] = {"lr-schedule", "step", "warmup", "3", "steps", "1000", NULL};
+    const char *const longer[] = {"lr-schedule", "step", "warmup", "3", "steps", "2000", NULL};
+    ls_identity *a = identity_of(&tiny, shorter), *b = identity_of(&tiny, longer);
+    ls_identity_change change;
+    assert_int_equal(ls_identity_diff(a, b, &change, 1), 1);
+    assert_string_equal(change.name, "lr-steps");
+    assert_string_equal(change.here, "500,750");
+    assert_string_equal(change.there, "1000,1500");
+    ls_identity_destroy(a);
+    ls_identity_destroy(b);
+}
+
+/* However the rate came about. */
+static void a_scaled_rate_is_the_rate(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    const char *const scaled[] = {"lr", "0.1", "lr-scaling", "linear", "lr-base-batch", "8", NULL};
+    const char *const given[] = {"lr", "0.4", NULL};
+    const char *const other[] = {"lr", "0.1", "lr-scaling", "sqrt", "lr-base-batch", "8", NULL};
+    ls_identity *a = identity_of(&tiny, scaled), *b = identity_of(&tiny, given), *c = identity_of(&tiny, other);
+    ls_identity_change change;
+    assert_int_equal(ls_identity_diff(a, b, NULL, 0), 0);
+    assert_int_equal(ls_identity_diff(a, c, &change, 1), 1);
+    assert_string_equal(change.name, "lr");
+    assert_string_equal(change.there, "0.2");
+    ls_identity_destroy(a);
+    ls_identity_destroy(b);
+    ls_identity_destroy(c);
 }
 
 /* The rule of dropout is part of an experiment only where something is dropped. */
@@ -376,7 +492,12 @@ int main(void) {
         cmocka_unit_test(defaults),
         cmocka_unit_test(defaults_follow_other_options),
         cmocka_unit_test(errors_name_the_option),
+        cmocka_unit_test(rates_follow_the_batch),
+        cmocka_unit_test(rates_fall_in_steps),
+        cmocka_unit_test(scalings_that_are_refused),
         cmocka_unit_test(which_options_make_another_experiment),
+        cmocka_unit_test(shares_depend_on_the_steps),
+        cmocka_unit_test(a_scaled_rate_is_the_rate),
         cmocka_unit_test(rule_of_dropout),
         cmocka_unit_test(precision_options),
         cmocka_unit_test(precision_that_is_refused),
