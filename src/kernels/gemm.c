@@ -51,7 +51,9 @@ static size_t equal_part(size_t lines, size_t most, size_t unit) {
     return lines <= most ? up(lines, unit) : up(parts(lines, parts(lines, most)), unit);
 }
 
-static bool chains_apart(const job *j) { return j->slices > 1 || j->g->siblings > 0 || j->g->c_dtype != LS_F32; }
+static bool chains_apart(const job *j) {
+    return j->slices > 1 || j->g->siblings > 0 || j->g->c_dtype != LS_F32 || j->g->c_rows;
+}
 
 static size_t tile_slots_elems(const job *j) {
     return j->kernels->mr * j->kernels->nr * (size_t)ls_gemm_slots_of(j->slices);
@@ -295,6 +297,7 @@ void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool
     assert(g->slices <= LS_GEMM_SLICES_MAX && (g->slices <= 1 || (g->bounds && !g->accumulate)));
     assert(g->siblings >= 0 && g->siblings <= LS_GEMM_SIBLINGS_MAX);
     assert(g->c_dtype == LS_F32 || (!g->accumulate && g->siblings == 0));
+    assert(!g->c_rows || (!g->accumulate && g->siblings == 0));
     assert(g->unit == LS_UNIT_CHAIN || (g->dtype == LS_BF16 && ls_unit_is_here(g->unit)));
     if (g->m == 0 || g->n == 0) return;
     if (ls_gemm_is_thin(g)) {

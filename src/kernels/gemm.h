@@ -28,6 +28,23 @@ typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
 
 enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
 
+/* A matrix of patches that is nowhere stored: a row for each position (image, y, x), a column for each (tap y, tap x,
+ * channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
+ * p·step + t·tap of each direction; pixels outside the image are +0. */
+typedef struct ls_gemm_patches {
+    size_t height, width, channels;
+    size_t rows_y, rows_x; /* positions of an image */
+    size_t taps_y, taps_x;
+    ptrdiff_t first_y, first_x, step_y, step_x, tap_y, tap_x;
+} ls_gemm_patches;
+
+/* Rows that do not lie at equal distances: row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 elements behind the
+ * first. */
+typedef struct ls_gemm_grid {
+    size_t n1, n2;
+    size_t step0, step1, step2;
+} ls_gemm_grid;
+
 typedef struct ls_gemm {
     ls_gemm_form form;
     ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
@@ -49,6 +66,11 @@ typedef struct ls_gemm {
     const float *sibling[LS_GEMM_SIBLINGS_MAX];
     size_t ldsibling;
     const float *bias; /* [n], added last, or NULL */
+
+    /* For convolutions: fp32 with chains alone. NULL: as stored. */
+    const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
+    const ls_gemm_grid *b_rows;     /* host, form NN: where the rows of B lie */
+    const ls_gemm_grid *c_rows;     /* host: where the rows of C lie; not with accumulate or siblings */
 } ls_gemm;
 
 /* One value to be added to a tile from the left. */

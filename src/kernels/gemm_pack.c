@@ -5,17 +5,28 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/gemm_gather.h"
 #include "numerics/float16.h"
 
 ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g) {
-    return (ls_gemm_lines){g->a, g->dtype, g->lda, g->form != LS_GEMM_TN};
+    const ls_gemm_patches *patches = g->form == LS_GEMM_TN ? NULL : g->patches;
+    return (ls_gemm_lines){g->a, g->dtype, g->lda, g->form != LS_GEMM_TN, patches, NULL, 0, 0};
 }
 
 ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g) {
-    return (ls_gemm_lines){g->b, g->dtype, g->ldb, g->form == LS_GEMM_NT};
+    const ls_gemm_patches *patches = g->form == LS_GEMM_TN ? g->patches : NULL;
+    return (ls_gemm_lines){g->b, g->dtype, g->ldb, g->form == LS_GEMM_NT, patches, g->b_rows, 0, 0};
 }
 
 ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
+    if (!ls_gemm_lines_are_stored(&x)) {
+        x.k += k;
+        if (x.patches)
+            x.line += line;
+        else
+            x.at = (const float *)x.at + line;
+        return x;
+    }
     size_t elems = x.along_k ? line * x.ld + k : k * x.ld + line;
     x.at = (const char *)x.at + elems * ls_dtype_bytes(x.dtype);
     return x;
@@ -66,9 +77,8 @@ static void pack_four_lines(float *panel, size_t width, const void *source, ls_d
         for (size_t l = 0; l < 4; l++) panel[i * width + l] = value_at(source, dtype, l * ld + i);
 }
 
-/* Some of the lines; returns how many. */
-static size_t pack_some_lines(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
-                              size_t k) {
+size_t ls_gemm_pack_some(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
+                         size_t k) {
     size_t done = kernels->transpose ? kernels->transpose(to, width, from.at, from.dtype, from.ld, lines, k) : 0;
     if (done > 0) return done;
     if (lines >= 4) {
@@ -93,9 +103,9 @@ static void pack_wide_along_k(const ls_gemm_kernels *kernels, float *to, size_t 
         size_t some = lines - first < WIDE_LINES ? lines - first : WIDE_LINES;
         for (size_t l = 0; l < some; l++)
             kernels->convert.f16_to_f32(wide + l * K_AT_ONCE, ls_gemm_lines_from(from, first + l, 0).at, k);
-        ls_gemm_lines x = {wide, LS_F32, K_AT_ONCE, true};
+        ls_gemm_lines x = {.at = wide, .ld = K_AT_ONCE, .along_k = true};
         for (size_t l = 0; l < some;)
-            l += pack_some_lines(kernels, to + first + l, width, ls_gemm_lines_from(x, l, 0), some - l, k);
+            l += ls_gemm_pack_some(kernels, to + first + l, width, ls_gemm_lines_from(x, l, 0), some - l, k);
     }
 }
 
@@ -108,7 +118,7 @@ static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t wi
             continue;
         }
         for (size_t l = 0; l < lines;)
-            l += pack_some_lines(kernels, panel + i * width + l, width, ls_gemm_lines_from(from, l, i), lines - l, n);
+            l += ls_gemm_pack_some(kernels, panel + i * width + l, width, ls_gemm_lines_from(from, l, i), lines - l, n);
     }
 }
 
@@ -163,7 +173,7 @@ static void pack_wide_rows(const ls_gemm_kernels *kernels, float *panel, size_t 
             size_t rows = k - i < WIDE_ROWS ? k - i : WIDE_ROWS, n = lines - l < most ? lines - l : most;
             for (size_t r = 0; r < rows; r++)
                 kernels->convert.f16_to_f32(wide + r * WIDE_ACROSS, ls_gemm_lines_from(from, l, i + r).at, n);
-            ls_gemm_lines x = {wide, LS_F32, WIDE_ACROSS, false};
+            ls_gemm_lines x = {.at = wide, .ld = WIDE_ACROSS};
             pack_rows(panel + l * length + i * width, width, length, x, n, rows);
         }
 }
@@ -183,7 +193,9 @@ static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t wid
 
 void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k) {
-    if (from.along_k)
+    if (!ls_gemm_lines_are_stored(&from))
+        ls_gemm_gather(kernels, panel, width, from, lines, k);
+    else if (from.along_k)
         for (size_t l = 0; l < lines; l += width)
             pack_along_k(kernels, panel + l * k, width, ls_gemm_lines_from(from, l, 0),
                          lines - l < width ? lines - l : width, k);

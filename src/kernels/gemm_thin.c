@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/gemm_gather.h"
 #include "kernels/gemm_pack.h"
 #include "kernels/gemm_tile.h"
 #include "numerics/float16.h"
@@ -49,12 +50,17 @@ typedef struct stripe {
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-bool ls_gemm_is_thin(const ls_gemm *g) { return g->unit == LS_UNIT_CHAIN && (g->m <= ROWS || g->n <= ROWS); }
+/* Patches are packed here too, so there is less to be gained. */
+bool ls_gemm_is_thin(const ls_gemm *g) {
+    size_t most = g->patches ? GROUP : ROWS;
+    return g->unit == LS_UNIT_CHAIN && (g->m <= most || g->n <= most);
+}
 
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 /* Columns that the kernel reads in place; the others go through the buffer. */
 static size_t columns_in_place(const thin *t, size_t columns) {
+    if (!ls_gemm_lines_are_stored(&t->wide)) return 0;
     if (!t->wide.along_k) return t->wide.dtype == LS_F32 ? columns / LANES * LANES : 0;
     if (!t->kernels->thin_along || t->wide.dtype == LS_F16) return 0;
     size_t unit = up(t->kernels->thin_lines, LANES);
@@ -139,6 +145,14 @@ static void store(const ls_gemm *g, size_t at_elem, float c) {
     }
 }
 
+/* The same in C itself. */
+static size_t at_c(const thin *t, const stripe *s, size_t row, size_t column) {
+    const ls_gemm *g = t->g;
+    if (!g->c_rows) return at(t, s, row, column, g->ldc);
+    size_t c_row = t->turned ? s->column + column : row;
+    return ls_gemm_grid_at(g->c_rows, c_row) + (t->turned ? row : s->column + column);
+}
+
 static void write_out(const thin *t, const stripe *s) {
     const ls_gemm *g = t->g;
     for (size_t row = 0; row < t->rows; row++)
@@ -147,7 +161,7 @@ static void write_out(const thin *t, const stripe *s) {
             size_t left = at(t, s, row, column, g->ldsibling);
             for (int i = 0; i < g->siblings; i++) c = g->sibling[i][left] + c;
             if (g->bias) c = c + g->bias[t->turned ? row : s->column + column];
-            store(g, at(t, s, row, column, g->ldc), c);
+            store(g, at_c(t, s, row, column), c);
         }
 }
 
@@ -170,7 +184,10 @@ static void stripe_task(void *context, size_t task, int thread) {
 }
 
 void ls_gemm_thin_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool) {
-    thin t = {.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1, .turned = g->m > ROWS};
+    thin t = {.kernels = kernels,
+              .g = g,
+              .slices = g->slices > 1 ? g->slices : 1,
+              .turned = g->m > ROWS || (g->patches && g->m > GROUP)};
     t.plain_bounds[1] = g->k;
     t.bounds = t.slices > 1 ? g->bounds : t.plain_bounds;
     t.narrow = t.turned ? ls_gemm_lines_of_b(g) : ls_gemm_lines_of_a(g);

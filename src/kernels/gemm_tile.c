@@ -5,12 +5,13 @@
  * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
  * that is the tree of docs/arithmetic.md for any number of slices.
  *
- * A C of 16 bits is rounded from a finished tile, once. */
+ * A C of 16 bits is rounded from a finished tile, once; rows that lie apart are copied from one. */
 #include "kernels/gemm_tile.h"
 
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/gemm_gather.h"
 #include "kernels/gemm_pack.h"
 
 void ls_gemm_pass_cut(ls_gemm_pass *pass, int slices, const size_t *bounds, size_t base, size_t k0, size_t k1,
@@ -78,6 +79,12 @@ static void copy_halves(uint16_t *to, const uint16_t *from, size_t n) {
 /* A finished tile that is a part of one, or of another type than C. */
 static void write_tile(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
     size_t at = p->row * g->ldc + p->column, nr = t->nr;
+    if (g->c_rows) {
+        for (size_t i = 0; i < p->rows; i++)
+            memcpy((float *)g->c + ls_gemm_grid_at(g->c_rows, p->row + i) + p->column, out + i * nr,
+                   p->columns * sizeof(float));
+        return;
+    }
     if (g->c_dtype == LS_F32) {
         copy_tile((float *)g->c + at, g->ldc, out, nr, p->rows, p->columns);
         return;
@@ -93,7 +100,7 @@ static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gem
                         bool is_last) {
     size_t mr = t->mr, nr = t->nr, elems = mr * nr;
     bool whole = p->rows == mr && p->columns == nr, to_c = is_last || !p->slots;
-    bool in_place = to_c && whole && (g->c_dtype == LS_F32 || (g->c_dtype == LS_BF16 && t->rounds_bf16));
+    bool in_place = to_c && whole && !g->c_rows && (g->c_dtype == LS_F32 || (g->c_dtype == LS_BF16 && t->rounds_bf16));
     ls_gemm_addend addend[LS_GEMM_LEVELS_MAX + LS_GEMM_SIBLINGS_MAX];
     ls_gemm_tile tile = {.addend = addend};
     edge e; /* not cleared: this runs once for every tile */

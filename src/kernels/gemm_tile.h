@@ -3,7 +3,7 @@
  * A pass is a stretch of K, cut at the ends of slices into segments; the micro-kernel runs once for each. Between
  * segments a chain lives in C, or in the tile's own slots: slot 0 holds the chain under way, slot 1 + i a finished
  * subtree of 2^i slices, as in a binary counter. C is then written by the last segment of K alone, which is why a C of
- * 16 bits always has slots. */
+ * 16 bits, or with rows apart, always has slots. */
 #ifndef LS_KERNELS_GEMM_TILE_H
 #define LS_KERNELS_GEMM_TILE_H
 

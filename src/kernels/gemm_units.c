@@ -34,6 +34,16 @@ ls_status ls_gemm_check(const ls_gemm *g) {
         return ls_fail(LS_ERR_INPUT,
                        "a matrix product that adds to earlier sums needs a result in fp32; a result of 16 "
                        "bits is rounded once, last of all");
+    if ((g->patches || g->b_rows || g->c_rows) && (g->dtype != LS_F32 || g->c_dtype != LS_F32))
+        return ls_fail(LS_ERR_INPUT, "a convolution has operands of type %d and a result of type %d; both must be fp32",
+                       (int)g->dtype, (int)g->c_dtype);
+    if (g->b_rows && g->form != LS_GEMM_NN)
+        return ls_fail(LS_ERR_INPUT,
+                       "a matrix product of form %d has the rows of B apart, which form NN alone can have",
+                       (int)g->form);
+    if (g->c_rows && (g->accumulate || g->siblings > 0))
+        return ls_fail(LS_ERR_INPUT, "a matrix product with the rows of its result apart cannot add to earlier sums; "
+                                     "keep these in a tensor of their own");
     if (g->unit == LS_UNIT_CHAIN) return LS_OK;
     if (g->dtype != LS_BF16)
         return ls_fail(LS_ERR_INPUT, "the matrix unit %s multiplies bf16 only; use bf16, or the unit chain",

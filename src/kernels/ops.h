@@ -21,6 +21,7 @@
 
 #include "base/hash.h"
 #include "kernels/attention.h"
+#include "kernels/conv.h"
 #include "kernels/dropout.h"
 #include "kernels/embed.h"
 #include "kernels/gemm.h"
@@ -140,6 +141,11 @@ typedef struct ls_ops {
     /* Operations a second that it could reach at best with this unit (LS_UNIT_CHAIN: in fp32), measured now in a few
      * hundredths of a second; 0: not known. */
     double (*peak_flops_s)(ls_device *device, ls_unit unit);
+
+    /* Convolutions in fp32. LS_ERR_INPUT where a shape or its groups make no sense. */
+    ls_status (*conv_forward)(ls_device *device, const ls_conv_call *call);
+    ls_status (*conv_input_grad)(ls_device *device, const ls_conv_call *call);
+    ls_status (*conv_weight_grad)(ls_device *device, const ls_conv_call *call);
 
     ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);

@@ -28,6 +28,9 @@ typedef struct ls_cpu_device {
  * it. */
 ls_cpu_device *ls_cpu_enter(ls_device *device);
 
+/* A product that has been checked. */
+ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call);
+
 /* At least `bytes`, 64-byte aligned, until the next call. Allocates only when it has never been as large. */
 ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
 
@@ -42,6 +45,7 @@ size_t ls_cpu_row_grain(size_t columns);
 /* Each file of operations puts its own into the table. */
 void ls_cpu_ops_fill_act(ls_ops *ops);
 void ls_cpu_ops_fill_attention(ls_ops *ops);
+void ls_cpu_ops_fill_conv(ls_ops *ops);
 void ls_cpu_ops_fill_convert(ls_ops *ops);
 void ls_cpu_ops_fill_count(ls_ops *ops);
 void ls_cpu_ops_fill_dropout(ls_ops *ops);

@@ -139,18 +139,19 @@ LSK_INLINE void product(engine *e, size_t k, const float *a, const float *b, int
 
 /* Panels with a column for each row of x, for chains over the d elements of a head. */
 static void pack_rows(const engine *e, float *panels, size_t width, wide_rows x, size_t rows, size_t d) {
-    ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){x.at, LS_F32, x.stride, true}, rows, d);
+    ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){.at = x.at, .ld = x.stride, .along_k = true}, rows, d);
 }
 
 /* Panels with a column for each element of a head, for chains over the rows of x. */
 static void pack_elements(const engine *e, float *panels, size_t width, wide_rows x, size_t rows, size_t d) {
-    ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){x.at, LS_F32, x.stride, false}, d, rows);
+    ls_gemm_pack(&e->gemm, panels, width, (ls_gemm_lines){.at = x.at, .ld = x.stride}, d, rows);
 }
 
 /* to[j][i] = from[i][j], i < rows, j < columns; rows ≤ to_stride. */
 static void transpose(const engine *e, float *to, size_t to_stride, const float *from, size_t from_stride, size_t rows,
                       size_t columns) {
-    ls_gemm_pack(&e->gemm, to, to_stride, (ls_gemm_lines){from, LS_F32, from_stride, true}, rows, columns);
+    ls_gemm_pack(&e->gemm, to, to_stride, (ls_gemm_lines){.at = from, .ld = from_stride, .along_k = true}, rows,
+                 columns);
 }
 
 /* out goes on with the chain over rows from … from+n−1 of x, row r with weights[(r−from)·weight_stride]; `out` has room
