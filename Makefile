@@ -40,6 +40,14 @@ ifeq ($(call have,hwloc),yes)
 LIBS += hwloc
 DEFS += -DLS_HAVE_HWLOC
 endif
+ifeq ($(call have,zlib),yes)
+LIBS += zlib
+DEFS += -DLS_HAVE_ZLIB
+endif
+ifeq ($(call have,libpng),yes)
+LIBS += libpng
+DEFS += -DLS_HAVE_PNG
+endif
 ifeq ($(MPI),auto)
 MPI_PKG := $(firstword $(foreach p,mpi-c ompi-c mpich,$(if $(call have,$(p)),$(p))))
 else ifneq ($(MPI),no)

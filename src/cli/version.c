@@ -14,6 +14,12 @@
 #ifdef LS_HAVE_HWLOC
 #    include <hwloc.h>
 #endif
+#ifdef LS_HAVE_ZLIB
+#    include <zlib.h>
+#endif
+#ifdef LS_HAVE_PNG
+#    include <png.h>
+#endif
 #ifdef LS_HAVE_MPI
 #    include <mpi.h>
 #endif
@@ -53,6 +59,22 @@ static void write_hwloc(FILE *out) {
 #endif
 }
 
+static void write_zlib(FILE *out) {
+#ifdef LS_HAVE_ZLIB
+    fprintf(out, "zlib       %s\n", ZLIB_VERSION);
+#else
+    fprintf(out, "zlib       no (images in expanded files only)\n");
+#endif
+}
+
+static void write_png(FILE *out) {
+#ifdef LS_HAVE_PNG
+    fprintf(out, "libpng     %s\n", PNG_LIBPNG_VER_STRING);
+#else
+    fprintf(out, "libpng     no (pictures in PPM and PGM only)\n");
+#endif
+}
+
 static void write_mpi(FILE *out) {
 #if defined LS_HAVE_MPI && defined OMPI_MAJOR_VERSION
     fprintf(out, "MPI        Open MPI %d.%d.%d\n", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
@@ -81,6 +103,8 @@ void ls_cli_write_version(FILE *out) {
     write_yaml(out);
     write_pcre2(out);
     write_hwloc(out);
+    write_zlib(out);
+    write_png(out);
     write_mpi(out);
     write_machine(out);
 }
