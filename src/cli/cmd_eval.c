@@ -69,12 +69,12 @@ static ls_status read_sequences(void *ctx, size_t begin, size_t end, int32_t *id
 
 static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, const ls_sampler *sampler, result *r) {
     source from = {.corpus = corpus, .sampler = sampler, .T = one->T};
-    ls_stage_feed feed = {read_sequences, &from};
+    ls_stage_feed feed = {.read = read_sequences, .ctx = &from};
     double shown = 0;
     for (uint64_t begin = 0; begin < sampler->windows; begin += one->micro) {
         size_t count = sampler->windows - begin < one->micro ? (size_t)(sampler->windows - begin) : one->micro;
         from.first = begin;
-        LS_TRY(ls_stage_evaluate(one->stage, count, one->T, &feed, &r->sum));
+        LS_TRY(ls_stage_evaluate(one->stage, count, one->T, &feed, &r->sum, NULL));
         show_progress(begin + count, sampler->windows, &shown);
         LS_TRY(ls_stop_status());
     }

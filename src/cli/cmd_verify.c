@@ -178,8 +178,7 @@ static ls_status run_row(comparison *c, ls_verify_order *order, ls_verify_result
 
 static ls_verify_order order_of(const ls_verify_case *one, const ls_layout *layout, int threads) {
     return (ls_verify_order){.job = {.settings = &one->settings,
-                                     .corpus = one->corpus,
-                                     .val_corpus = one->val_corpus,
+                                     .data = {.corpus = one->corpus, .val_corpus = one->val_corpus},
                                      .weights = one->start.weights,
                                      .layout = *layout,
                                      .steps = one->steps},

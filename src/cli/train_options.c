@@ -91,7 +91,6 @@ ls_status ls_train_options_check(const ls_options *o) {
     if (o->fork && (o->preset || o->model))
         return ls_options_fail(o, LS_OPT_fork, "the model is that of the run: leave --model and --preset out");
     if (o->resume && o->fork) return ls_options_fail(o, LS_OPT_fork, "a run is resumed or forked, not both");
-    if (!o->data && !o->dry_run) return ls_fail(LS_ERR_INPUT, "train needs something to learn from: --data FILE");
     return LS_OK;
 }
 

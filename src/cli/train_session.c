@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/layout_option.h"
 #include "cli/train_auto.h"
+#include "cli/train_images.h"
 #include "cli/train_options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
@@ -77,6 +78,8 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
         return ls_options_fail(o, LS_OPT_fork,
                                "this is no run and no checkpoint; begin from other weights with --model");
+    if (!o->data && !o->dry_run && !ls_shape_sees_images(&s->start.shape))
+        return ls_fail(LS_ERR_INPUT, "train needs something to learn from: --data FILE");
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
         ls_log_warn(
@@ -106,6 +109,7 @@ static ls_status open_corpora(ls_train_session *s) {
 
 ls_status ls_train_session_data(ls_train_session *s) {
     ls_hash128 hash;
+    if (ls_shape_sees_images(&s->settings.shape)) return ls_train_session_images(s);
     LS_TRY(ls_start_tokenizer(&s->start, s->opts->tokenizer, &s->tokenizer));
     LS_TRY(open_corpora(s));
     LS_TRY(ls_identity_create(&s->identity));
@@ -125,6 +129,8 @@ void ls_train_session_close(ls_train_session *s) {
     ls_identity_destroy(s->identity);
     ls_corpus_close(s->corpus);
     ls_corpus_close(s->val_corpus);
+    ls_images_close(s->images);
+    ls_images_close(s->val_images);
     ls_tokenizer_close(s->tokenizer);
     ls_start_close(&s->start);
     json_decref(s->layout_file);

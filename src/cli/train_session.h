@@ -4,6 +4,7 @@
 
 #include "cli/model_option.h"
 #include "data/corpus.h"
+#include "data/images.h"
 #include "train/begin.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
@@ -21,6 +22,8 @@ typedef struct ls_train_session {
     char *out;                     /* owned */
     ls_tokenizer *tokenizer;
     ls_corpus *corpus, *val_corpus;
+    ls_images *images, *val_images; /* of a model of images, in the place of tokenizer and corpora */
+    ls_augment augment;
     ls_identity *identity;
 
     /* of one worker */

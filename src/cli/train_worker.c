@@ -15,10 +15,10 @@
 
 /* The first worker tokenizes text that nobody has tokenized yet; the others find it done. */
 static ls_status open_data(ls_train_session *s, ls_world *world) {
-    if (s->corpus) return LS_OK;
+    if (s->corpus || s->images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_train_session_data(s));
     LS_TRY(ls_comm_barrier(ls_world_comm(world)));
-    return s->corpus ? LS_OK : ls_train_session_data(s);
+    return s->corpus || s->images ? LS_OK : ls_train_session_data(s);
 }
 
 /* A layout that was made without workers has equal shares for --shares auto. */
@@ -34,7 +34,12 @@ static ls_status create_trainer(ls_train_session *s, ls_world *world) {
     LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &s->device));
     LS_TRY(share_by_speed(s, world));
     ls_trainer_place place = {.device = s->device, .world = world, .layout = s->layout};
-    return ls_trainer_create(&s->settings, &place, s->corpus, s->val_corpus, &s->trainer);
+    ls_trainer_data data = {.corpus = s->corpus,
+                            .val_corpus = s->val_corpus,
+                            .images = s->images,
+                            .val_images = s->val_images,
+                            .augment = s->augment};
+    return ls_trainer_create(&s->settings, &place, &data, &s->trainer);
 }
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */

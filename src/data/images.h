@@ -96,7 +96,8 @@ typedef struct ls_augment {
 
 /* Height and width of what is filled; NULL: those of the images. LS_ERR_INPUT where the crop does not fit. */
 ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, uint32_t *height, uint32_t *width);
-/* Images index[0 … n−1] as a batch of normalised floats, and their labels. `augment` may be NULL, as may `labels`. */
+/* Images index[0 … n−1] as a batch of normalised floats, and their labels. `augment` may be NULL, as may one of
+ * `out` and `labels`: then the other alone is filled. */
 ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
                          ls_images_layout layout, float *out, int32_t *labels);
 

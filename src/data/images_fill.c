@@ -141,7 +141,7 @@ ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t 
     for (size_t i = 0; i < n; i++) {
         LS_TRY(check_index(images, index[i]));
         window w = choose_window(&images->about, augment, index[i], height, width);
-        fill_image(images, pixels_of(images, index[i], scratch), &w, layout, out + i * elems);
+        if (out) fill_image(images, pixels_of(images, index[i], scratch), &w, layout, out + i * elems);
         if (labels) labels[i] = label_of(images, index[i]);
     }
     return LS_OK;

@@ -13,6 +13,11 @@ typedef struct ls_act_kernels {
     void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
     void (*silu_forward)(float *y, const float *x, size_t n);
     void (*silu_backward)(float *dx, const float *dy, const float *x, size_t n);
+    /* Backward of these two reads the result of forward. */
+    void (*relu_forward)(float *y, const float *x, size_t n);
+    void (*relu_backward)(float *dx, const float *dy, const float *y, size_t n);
+    void (*sigmoid_forward)(float *y, const float *x, size_t n);
+    void (*sigmoid_backward)(float *dx, const float *dy, const float *y, size_t n);
 
     /* y = silu(gate)·up on rows × columns; gate and up have one stride, so that both may lie in one fused row. */
     void (*gated_forward)(float *y, size_t y_stride, const float *gate, const float *up, size_t in_stride, size_t rows,

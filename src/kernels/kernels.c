@@ -12,6 +12,7 @@ static void fill_portable(ls_kernels *t) {
     ls_math_kernels_fill_portable(&t->math);
     ls_norm_kernels_fill_portable(&t->norm);
     ls_act_kernels_fill_portable(&t->act);
+    ls_pooling_kernels_fill_portable(&t->pooling);
     ls_rope_kernels_fill_portable(&t->rope);
     ls_dropout_kernels_fill_portable(&t->dropout);
     ls_embed_kernels_fill_portable(&t->embed);
@@ -30,6 +31,7 @@ static void fill_neon(ls_kernels *t) {
     ls_math_kernels_fill_neon(&t->math);
     ls_norm_kernels_fill_neon(&t->norm);
     ls_act_kernels_fill_neon(&t->act);
+    ls_pooling_kernels_fill_neon(&t->pooling);
     ls_rope_kernels_fill_neon(&t->rope);
     ls_dropout_kernels_fill_neon(&t->dropout);
     ls_embed_kernels_fill_neon(&t->embed);
@@ -48,6 +50,7 @@ static void fill_avx2(ls_kernels *t) {
     ls_math_kernels_fill_avx2(&t->math);
     ls_norm_kernels_fill_avx2(&t->norm);
     ls_act_kernels_fill_avx2(&t->act);
+    ls_pooling_kernels_fill_avx2(&t->pooling);
     ls_rope_kernels_fill_avx2(&t->rope);
     ls_dropout_kernels_fill_avx2(&t->dropout);
     ls_embed_kernels_fill_avx2(&t->embed);
@@ -64,6 +67,7 @@ static void fill_avx512(ls_kernels *t) {
     ls_math_kernels_fill_avx512(&t->math);
     ls_norm_kernels_fill_avx512(&t->norm);
     ls_act_kernels_fill_avx512(&t->act);
+    ls_pooling_kernels_fill_avx512(&t->pooling);
     ls_rope_kernels_fill_avx512(&t->rope);
     ls_dropout_kernels_fill_avx512(&t->dropout);
     ls_embed_kernels_fill_avx512(&t->embed);

@@ -17,6 +17,7 @@
 #include "kernels/math.h"
 #include "kernels/norm.h"
 #include "kernels/optim.h"
+#include "kernels/pooling.h"
 #include "kernels/rope.h"
 
 typedef struct ls_kernels {
@@ -26,6 +27,7 @@ typedef struct ls_kernels {
     ls_math_kernels math;
     ls_norm_kernels norm;
     ls_act_kernels act;
+    ls_pooling_kernels pooling;
     ls_rope_kernels rope;
     ls_dropout_kernels dropout;
     ls_embed_kernels embed;

@@ -26,6 +26,7 @@
 #include "kernels/embed.h"
 #include "kernels/gemm.h"
 #include "kernels/optim.h"
+#include "kernels/pooling.h"
 #include "kernels/rope.h"
 #include "tensor/device.h"
 
@@ -147,6 +148,12 @@ typedef struct ls_ops {
     ls_status (*conv_input_grad)(ls_device *device, const ls_conv_call *call);
     ls_status (*conv_weight_grad)(ls_device *device, const ls_conv_call *call);
 
+    /* y and taps from x; dx from dy and taps. */
+    ls_status (*max_pool_forward)(ls_device *device, const ls_pooling_call *call);
+    ls_status (*max_pool_backward)(ls_device *device, const ls_pooling_call *call);
+    ls_status (*mean_pool_forward)(ls_device *device, const ls_pooling_call *call);
+    ls_status (*mean_pool_backward)(ls_device *device, const ls_pooling_call *call);
+
     ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
@@ -158,6 +165,11 @@ typedef struct ls_ops {
     ls_status (*gelu_backward)(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n);
     ls_status (*silu_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
     ls_status (*silu_backward)(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n);
+    /* Backward of these two reads the result of forward. */
+    ls_status (*relu_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
+    ls_status (*relu_backward)(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n);
+    ls_status (*sigmoid_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
+    ls_status (*sigmoid_backward)(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n);
     ls_status (*gated_forward)(ls_device *device, const ls_gated_call *call);
     ls_status (*gated_backward)(ls_device *device, const ls_gated_call *call);
     ls_status (*bias_gelu_forward)(ls_device *device, const ls_bias_gelu_call *call);

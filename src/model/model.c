@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "model/image_blocks.h"
 #include "model/shape_file.h"
 
 static ls_status check_slices(const ls_shape *shape, int slices) {
@@ -16,12 +17,15 @@ static ls_status check_slices(const ls_shape *shape, int slices) {
 
 static void fill_blocks(ls_model *model) {
     uint32_t number = 0;
+    if (ls_shape_sees_images(&model->shape)) ls_image_blocks(model);
     for (int b = 0; b < model->nblocks; b++) {
         ls_block *block = &model->blocks[b];
         bool first = b == 0, last = b == model->nblocks - 1;
-        block->kind = first ? &ls_block_embed : last ? &ls_block_head : &ls_block_transformer;
-        block->layer = b - 1;
-        block->in = block->out = model->shape.C;
+        if (!ls_shape_sees_images(&model->shape)) {
+            block->kind = first ? &ls_block_embed : last ? &ls_block_head : &ls_block_transformer;
+            block->layer = b - 1;
+            block->in = block->out = model->shape.C;
+        }
         block->kind->declare(block, &model->shape);
         for (int i = 0; i < block->nparams; i++) {
             block->param[i].number = number;

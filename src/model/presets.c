@@ -15,6 +15,11 @@
 #define LLAMA3_ROPE(FACTOR)                                                                                            \
     { .base = 500000, .scaled = true, .factor = FACTOR, .low_factor = 1, .high_factor = 4, .original_T = 8192 }
 
+/* Of models of images: what ls_image_shape_fill() makes of the others. */
+#define IMAGES(NAME, ARCH, LAYERS, WIDTH)                                                                              \
+    .name = NAME, .arch = ARCH, .V = 10, .C = WIDTH, .L = LAYERS, .H = 1, .T = 1, .kv_heads = 1, .head_size = 1,       \
+    .hidden = 1, .eps = 1e-5
+
 static const ls_shape presets[] = {
     GPT2("tiny", 256, 128, 6, 8, 256),
     GPT2("gpt2-124m", 50257, 768, 12, 12, 1024),
@@ -113,6 +118,10 @@ static const ls_shape presets[] = {
         .init_std = 0.02,
         .rope = LLAMA3_ROPE(8),
     },
+    {IMAGES("lenet", LS_ARCH_LENET, 3, 84), .image = {.channels = 1, .height = 28, .width = 28}},
+    {IMAGES("lenet-sigmoid", LS_ARCH_LENET, 3, 84),
+     .image = {.channels = 1, .height = 28, .width = 28, .sigmoid = true}},
+    {IMAGES("mlp", LS_ARCH_MLP, 0, 256), .image = {.channels = 1, .height = 28, .width = 28, .hidden = {256}}},
 };
 enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 240 };
 

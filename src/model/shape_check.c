@@ -2,9 +2,11 @@
  *
  * After the check: every size is at least 1 and inside its limit, heads are whole groups of key/value heads, rotated
  * heads have pairs, and the bytes of all parameters fit in a size_t. */
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 
+#include "model/image_blocks.h"
 #include "model/shape_file.h"
 
 /* Far above any model, and low enough that a file that lies cannot make the program allocate without end: each layer
@@ -14,6 +16,8 @@
 #define SIDE_MAX ((size_t)1 << 24)      /* of a matrix in a block */
 #define POSITIONS_MAX ((size_t)1 << 30) /* of a sequence */
 #define IDS_MAX ((size_t)INT32_MAX)     /* ids are int32 */
+#define CLASSES_MAX ((size_t)1 << 20)
+#define PIXELS_MAX ((size_t)1 << 12) /* of a side */
 #define WEIGHT_BYTES_MAX ((size_t)1 << 52)
 
 static ls_status check_size(const ls_shape *shape, const char *what, size_t value, size_t max) {
@@ -94,9 +98,25 @@ static ls_status check_weights(const ls_shape *shape) {
                    shape->name, shape->V, shape->C, shape->L, shape->hidden);
 }
 
+static ls_status check_image(const ls_shape *shape) {
+    const ls_image_shape *image = &shape->image;
+    ls_shape filled = *shape;
+    LS_TRY(check_size(shape, "classes", shape->V, CLASSES_MAX));
+    LS_TRY(check_size(shape, "channels", image->channels, PIXELS_MAX));
+    LS_TRY(check_size(shape, "image-height", image->height, PIXELS_MAX));
+    LS_TRY(check_size(shape, "image-width", image->width, PIXELS_MAX));
+    for (size_t i = 0; i <= shape->L && shape->arch == LS_ARCH_MLP; i++)
+        LS_TRY(check_size(shape, "a hidden layer", image->hidden[i], SIDE_MAX));
+    LS_TRY(check_numbers(shape));
+    LS_TRY(ls_image_shape_fill(&filled));
+    assert(filled.L == shape->L && filled.C == shape->C && shape->T == 1);
+    return LS_OK;
+}
+
 ls_status ls_shape_check(const ls_shape *shape) {
     if ((unsigned)shape->arch >= LS_ARCH_COUNT)
         return ls_fail(LS_ERR_INPUT, "shape '%s': there is no architecture number %d", shape->name, (int)shape->arch);
+    if (ls_shape_sees_images(shape)) return check_image(shape);
     LS_TRY(check_sizes(shape));
     LS_TRY(check_heads(shape));
     LS_TRY(check_numbers(shape));

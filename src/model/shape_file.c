@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "config/suggest.h"
+#include "model/image_blocks.h"
 #include "model/shape_json.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, KEY_MAX = 32, SHOWN = 80, DEFAULT_HIDDEN = 4 };
@@ -35,6 +36,12 @@ typedef enum field_id {
     INIT_STD,
     ROPE_BASE,
     ROPE_SCALING,
+    CLASSES, /* from here on of models of images, which have no others but preset, name, arch, eps and init-std */
+    CHANNELS,
+    IMAGE_HEIGHT,
+    IMAGE_WIDTH,
+    SIGMOID,
+    WIDTHS,
     FIELD_COUNT
 } field_id;
 
@@ -63,6 +70,12 @@ static const field fields[FIELD_COUNT] = {
     [INIT_STD] = {"init-std", NUMBER, offsetof(ls_shape, init_std)},
     [ROPE_BASE] = {"rope-base", NUMBER, offsetof(ls_shape, rope.base)},
     [ROPE_SCALING] = {"rope-scaling", TEXT, 0},
+    [CLASSES] = {"classes", SIZE, offsetof(ls_shape, V)},
+    [CHANNELS] = {"channels", SIZE, offsetof(ls_shape, image.channels)},
+    [IMAGE_HEIGHT] = {"image-height", SIZE, offsetof(ls_shape, image.height)},
+    [IMAGE_WIDTH] = {"image-width", SIZE, offsetof(ls_shape, image.width)},
+    [SIGMOID] = {"sigmoid", TRUTH, offsetof(ls_shape, image.sigmoid)},
+    [WIDTHS] = {"widths", TEXT, 0},
 };
 
 enum { SCALING_COUNT = 4 };
@@ -73,8 +86,6 @@ static const field scaling_fields[SCALING_COUNT] = {
     {"high", NUMBER, offsetof(ls_rope_shape, high_factor)},
     {"original", SIZE, offsetof(ls_rope_shape, original_T)},
 };
-
-static const char *const arch_names[LS_ARCH_COUNT] = {[LS_ARCH_GPT2] = "gpt2", [LS_ARCH_LLAMA] = "llama"};
 
 /* The key of each field as the file spells it; NULL: not given. */
 typedef struct given {
@@ -126,17 +137,18 @@ static ls_status read_fields(const json_t *json, const field *table, int count, 
 
 static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) {
     const char *text = NULL;
-    if (!has->key[ARCH]) return has->key[PRESET] ? LS_OK : ls_fail(LS_ERR_INPUT, "arch is missing: gpt2 or llama");
+    if (!has->key[ARCH])
+        return has->key[PRESET] ? LS_OK : ls_fail(LS_ERR_INPUT, "arch is missing: gpt2, llama, lenet or mlp");
     LS_TRY(ls_json_get_text(json, has->key[ARCH], &text));
     for (int i = 0; i < LS_ARCH_COUNT; i++) {
-        if (strcmp(text, arch_names[i]) != 0) continue;
+        if (strcmp(text, ls_shape_arch_name((ls_arch)i)) != 0) continue;
         if (has->key[PRESET] && (int)out->arch != i)
             return ls_fail(LS_ERR_INPUT, "arch is %s, but the preset %s is of arch %s", text, out->name,
-                           arch_names[out->arch]);
+                           ls_shape_arch_name(out->arch));
         out->arch = (ls_arch)i;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "arch is '%.*s'; it must be gpt2 or llama", SHOWN, text);
+    return ls_fail(LS_ERR_INPUT, "arch is '%.*s'; it must be gpt2, llama, lenet or mlp", SHOWN, text);
 }
 
 static ls_status read_scaling(const json_t *json, const char *key, ls_rope_shape *rope) {
@@ -156,18 +168,66 @@ static ls_status read_scaling(const json_t *json, const char *key, ls_rope_shape
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
 }
 
-static ls_status read_rope_and_name(const json_t *json, const given *has, ls_shape *out) {
+static ls_status read_name(const json_t *json, const given *has, ls_shape *out) {
     const char *name;
-    for (field_id id = ROPE_BASE; id <= ROPE_SCALING; id++)
-        if (has->key[id] && !ls_shape_is_llama(out))
-            return ls_fail(LS_ERR_INPUT, "%s is for llama; gpt2 has learned positions", fields[id].key);
-    if (has->key[ROPE_SCALING]) LS_TRY(read_scaling(json, has->key[ROPE_SCALING], &out->rope));
     if (!has->key[NAME]) return LS_OK;
     LS_TRY(ls_json_get_text(json, has->key[NAME], &name));
     if (strlen(name) >= sizeof out->name || *name == '\0')
         return ls_fail(LS_ERR_INPUT, "name must have from 1 to %d bytes", LS_SHAPE_NAME_MAX - 1);
     snprintf(out->name, sizeof out->name, "%s", name);
     return LS_OK;
+}
+
+static ls_status read_rope(const json_t *json, const given *has, ls_shape *out) {
+    for (field_id id = ROPE_BASE; id <= ROPE_SCALING; id++)
+        if (has->key[id] && !ls_shape_is_llama(out))
+            return ls_fail(LS_ERR_INPUT, "%s is for llama; gpt2 has learned positions", fields[id].key);
+    return has->key[ROPE_SCALING] ? read_scaling(json, has->key[ROPE_SCALING], &out->rope) : LS_OK;
+}
+
+/* ---- models of images -------------------------------------------------------------------------------------------- */
+
+/* "300,100" */
+static ls_status read_widths(const json_t *json, const char *key, ls_image_shape *image) {
+    const char *text = NULL;
+    size_t count = 0;
+    LS_TRY(ls_json_get_text(json, key, &text));
+    memset(image->hidden, 0, sizeof image->hidden);
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        unsigned long long width = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
+        if (width == 0 || (*end != ',' && *end != '\0') || count == LS_SHAPE_LAYERS_MAX)
+            return ls_fail(LS_ERR_INPUT, "widths is '%.*s'; it must be up to %d numbers with commas, such as 300,100",
+                           SHOWN, text, LS_SHAPE_LAYERS_MAX);
+        image->hidden[count++] = (size_t)width;
+        at = end;
+        if (*at == '\0') return LS_OK;
+    }
+}
+
+static ls_status check_image_fields(const given *has, const ls_shape *out) {
+    bool images = ls_shape_sees_images(out);
+    for (int id = VOCAB; id < FIELD_COUNT; id++) {
+        bool for_images = id >= CLASSES, for_both = id == EPS || id == INIT_STD;
+        bool fits = for_both || (images ? for_images : !for_images);
+        if (has->key[id] && !fits)
+            return ls_fail(LS_ERR_INPUT, "%s is for %s; this is of arch %s", fields[id].key,
+                           for_images ? "models of images" : "transformers", ls_shape_arch_name(out->arch));
+    }
+    if (has->key[WIDTHS] && out->arch != LS_ARCH_MLP) return ls_fail(LS_ERR_INPUT, "widths is for mlp");
+    if (has->key[SIGMOID] && out->arch != LS_ARCH_LENET) return ls_fail(LS_ERR_INPUT, "sigmoid is for lenet");
+    return LS_OK;
+}
+
+static ls_status read_image(const json_t *json, const given *has, ls_shape *out) {
+    if (!has->key[PRESET]) {
+        out->eps = 1e-5;
+        out->V = 10;
+        out->image = (ls_image_shape){.channels = 1, .height = 28, .width = 28, .hidden = {256}};
+    }
+    LS_TRY(read_fields(json, fields, FIELD_COUNT, has->key, (char *)out));
+    if (has->key[WIDTHS]) LS_TRY(read_widths(json, has->key[WIDTHS], &out->image));
+    return ls_image_shape_fill(out);
 }
 
 /* ---- what follows ------------------------------------------------------------------------------------------------ */
@@ -223,10 +283,13 @@ static ls_status from_own(const json_t *json, ls_shape *out) {
     LS_TRY(collect(json, fields, FIELD_COUNT, has.key));
     LS_TRY(start(json, &has, out));
     ls_shape preset = *out;
-    LS_TRY(check_given(&has));
     LS_TRY(read_arch(json, &has, out));
+    LS_TRY(read_name(json, &has, out));
+    LS_TRY(check_image_fields(&has, out));
+    if (ls_shape_sees_images(out)) return read_image(json, &has, out);
+    LS_TRY(check_given(&has));
     if (!has.key[PRESET]) set_defaults(out);
-    LS_TRY(read_rope_and_name(json, &has, out));
+    LS_TRY(read_rope(json, &has, out));
     LS_TRY(read_fields(json, fields, FIELD_COUNT, has.key, (char *)out));
     return derive(&has, &preset, out);
 }
@@ -306,12 +369,26 @@ static int put_fields(json_t *object, const field *table, int begin, int end, co
     return bad;
 }
 
+static int put_image(json_t *object, const ls_shape *shape) {
+    char widths[LS_SHAPE_LAYERS_MAX * 24] = "";
+    size_t used = 0;
+    int bad = put_fields(object, fields, CLASSES, FIELD_COUNT, (const char *)shape);
+    if (shape->arch != LS_ARCH_LENET) bad |= json_object_del(object, fields[SIGMOID].key);
+    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++)
+        used += (size_t)snprintf(widths + used, sizeof widths - used, "%s%zu", i ? "," : "", shape->image.hidden[i]);
+    if (used > 0) bad |= json_object_set_new(object, fields[WIDTHS].key, json_string(widths));
+    return bad | put_fields(object, fields, EPS, INIT_STD, (const char *)shape);
+}
+
 json_t *ls_shape_to_json(const ls_shape *shape) {
     json_t *json = json_object(), *scaling;
-    bool llama = ls_shape_is_llama(shape);
+    bool llama = ls_shape_is_llama(shape), images = ls_shape_sees_images(shape);
     int bad = json_object_set_new(json, "name", json_string(shape->name));
-    bad |= json_object_set_new(json, "arch", json_string(arch_names[shape->arch]));
-    bad |= put_fields(json, fields, 0, llama ? FIELD_COUNT : ROPE_BASE, (const char *)shape);
+    bad |= json_object_set_new(json, "arch", json_string(ls_shape_arch_name(shape->arch)));
+    if (images)
+        bad |= put_image(json, shape);
+    else
+        bad |= put_fields(json, fields, 0, llama ? CLASSES : ROPE_BASE, (const char *)shape);
     if (llama && shape->rope.scaled) {
         scaling = json_object();
         bad |= put_fields(scaling, scaling_fields, 0, SCALING_COUNT, (const char *)&shape->rope);

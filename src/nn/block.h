@@ -16,7 +16,7 @@
 
 #include "nn/nn.h"
 
-enum { LS_BLOCK_PARAMS_MAX = 12 };
+enum { LS_BLOCK_PARAMS_MAX = 12, LS_BLOCK_LABEL_MAX = 16 };
 
 typedef struct ls_saved {
     float *norm1, *norm2; /* statistics, [2][stream] */
@@ -26,6 +26,8 @@ typedef struct ls_saved {
     float *middle;        /* [stream][C] the residual stream between attention and MLP; in fp32 */
     void *branch;         /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
     void *wide;           /* [rows][width of the MLP] before the activation */
+    float *act;           /* models of images: [images][…] what the activation gives, before pooling */
+    uint32_t *taps;       /* where each window had its maximum */
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -42,6 +44,7 @@ typedef struct ls_kept {
     void *dqkv;              /* [rows][qkv width] */
     void *dwide;             /* [rows][width of the MLP] */
     void *dnorm1, *dnorm2;   /* [stream][C] */
+    float *dpre;             /* models of images: [images][…] gradient of what goes into the activation */
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
@@ -56,15 +59,34 @@ typedef struct ls_block_cost {
     double saved_bytes;     /* that backward needs, the block's input in the residual stream among them */
 } ls_block_cost;
 
+/* Height, width and channels. */
+typedef struct ls_extent {
+    size_t height, width, channels;
+} ls_extent;
+
+static inline size_t ls_extent_elems(ls_extent e) { return e.height * e.width * e.channels; }
+
+typedef enum ls_image_act { LS_IMAGE_NONE, LS_IMAGE_RELU, LS_IMAGE_SIGMOID } ls_image_act;
+typedef enum ls_image_pool { LS_POOL_NONE, LS_POOL_MAX, LS_POOL_MEAN } ls_image_pool;
+
+/* What a block of a model of images does: a convolution or a linear layer, its activation, pooling. */
+typedef struct ls_image_layer {
+    ls_extent in, mid, out; /* before it, in front of the pooling, behind it */
+    ls_window conv, window; /* of the convolution, of the pooling */
+    ls_image_act act;
+    ls_image_pool pool;
+} ls_image_layer;
+
 typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
     void (*declare)(ls_block *block, const ls_shape *shape);
     /* The parts of what backward needs, LS_SAVE_*, for nn's rows; other members are left alone. */
-    void (*carve_saved)(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-    void (*carve_kept)(ls_kept *kept, const ls_nn *nn, ls_arena *arena);
+    void (*carve_saved)(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+    void (*carve_kept)(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
     /* What runs need, in `scratch`; for_backward: also what the backward pass needs. */
-    void (*carve_scratch)(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena);
+    void (*carve_scratch)(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena);
     /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to scratch->loss and, with
      * steps, the gradient of x to y; without targets it leaves logits in scratch->logits. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const float *x, float *y);
@@ -77,10 +99,12 @@ typedef struct ls_block_kind {
 
 struct ls_block {
     const ls_block_kind *kind;
-    int layer; /* number among the transformer blocks */
+    int layer;                      /* number among the transformer blocks */
+    char label[LS_BLOCK_LABEL_MAX]; /* of a model of images: in front of the names of its parameters, "conv1" */
     /* Columns of a row of the stream before and after it. Of the first block both are those after it, and of the last
      * those before it: these are what their gradients have. */
     size_t in, out;
+    ls_image_layer image; /* of a model of images */
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
     ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of
@@ -92,6 +116,8 @@ struct ls_block {
 };
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
+/* Of models of images. The first block reads nn's images and has no gradient of its input. */
+extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_classifier;
 
 /* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
 static inline bool ls_block_looks_up(const ls_block *block) {

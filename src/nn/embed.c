@@ -13,7 +13,8 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, positions);
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    (void)block;
     (void)saved;
     (void)nn;
     (void)parts;
@@ -24,11 +25,14 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    (void)block;
     kept->branch1 = take(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
-static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    (void)block;
     scratch->branch = take(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
     if (!nn->sequence_parallel) return;
     scratch->rows = take(arena, "scratch", ls_nn_rows(nn), nn->shape->C);

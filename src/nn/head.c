@@ -13,14 +13,16 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, head);
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    (void)block;
     (void)saved;
     (void)nn;
     (void)parts;
     (void)arena;
 }
 
-static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    (void)block;
     (void)kept;
     (void)nn;
     (void)arena;
@@ -30,7 +32,9 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->stats = take(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);

@@ -61,6 +61,8 @@ typedef struct ls_scratch {
     float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
+    float *dpre;    /* models of images: gradient in front of an activation; of pooled features */
+    float *pooled;  /* features of images */
 } ls_scratch;
 
 /* This worker's part of the widths of a shape. */
@@ -100,6 +102,7 @@ typedef struct ls_nn {
     size_t B, T, first;
     size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
     const int32_t *ids, *targets; /* one for each row, memory of the device */
+    const float *images;          /* of models of images, in the place of ids: [B][height][width][channels] */
     float loss_scale;             /* the power of two with which backward starts */
     const ls_grad_step *steps;    /* of this micro-batch */
     int nsteps;
@@ -171,6 +174,9 @@ ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size
 /* The gradient of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
                             size_t n);
+
+/* dx[rows][columns] = dy[rows][k]·W[k][columns] in one chain, of a weight that slices do not cut; fp32 */
+ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w);
 
 /* The tokens of a step, for the sums over all tokens. */
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);

@@ -73,6 +73,20 @@ ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size
     return project_pieces(nn, y, x, x_stride, table, NULL, pieces);
 }
 
+ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w) {
+    ls_gemm call = product_of(nn, LS_GEMM_NN);
+    assert(!w->split);
+    call.m = ls_nn_rows(nn);
+    call.n = call.ldb = call.ldc = w->columns;
+    call.k = call.lda = w->rows;
+    call.a = dy;
+    call.b = w->w;
+    call.c = dx;
+    LS_TRY(nn->ops->gemm(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, dx, call.m * call.n, sizeof *dx);
+    return ls_nn_made(nn, dx, LS_F32, call.m * call.n);
+}
+
 /* ---- gradients of matrices --------------------------------------------------------------------------------------- */
 
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems) {

@@ -1,15 +1,25 @@
-/* shape.h: the numbers that make a transformer: what is trained, apart from the values of its weights.
+/* shape.h: the numbers that make a model: what is trained, apart from the values of its weights.
  *
- * GPT-2 has learned positions, layer norms, biases and GELU; Llama has rotary positions, RMS norms and a gated MLP.
- * Everything else, like tied tables or grouped heads, is free in both. ls_shape_check() (model/shape_check.c) says what
- * is wrong with a shape; all other code may rely on a checked one. */
+ * Transformers: GPT-2 has learned positions, layer norms, biases and GELU; Llama has rotary positions, RMS norms and a
+ * gated MLP. Everything else, like tied tables or grouped heads, is free in both.
+ *
+ * Models of images: LeNet-5, ResNet-18 and plain layers. Such a model sees an image as a sequence of one token: T is 1,
+ * V the number of classes, C the width in front of the last layer, and the members of heads are 1. ls_shape_check()
+ * (model/shape_check.c) says what is wrong with a shape; all other code may rely on a checked one. */
 #ifndef LS_NN_SHAPE_H
 #define LS_NN_SHAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum ls_arch { LS_ARCH_GPT2, LS_ARCH_LLAMA, LS_ARCH_COUNT } ls_arch;
+typedef enum ls_arch {
+    LS_ARCH_GPT2,
+    LS_ARCH_LLAMA,
+    LS_ARCH_LENET,
+    LS_ARCH_RESNET18,
+    LS_ARCH_MLP,
+    LS_ARCH_COUNT
+} ls_arch;
 
 /* Rotary frequencies 1 / base^(2i/d); scaled: those whose wave is longer than the original context are divided by
  * `factor`, with a smooth passage between the two wave lengths that low and high name (Llama 3.1). */
@@ -20,7 +30,15 @@ typedef struct ls_rope_shape {
     size_t original_T;
 } ls_rope_shape;
 
-enum { LS_SHAPE_NAME_MAX = 64 };
+enum { LS_SHAPE_NAME_MAX = 64, LS_SHAPE_LAYERS_MAX = 32 };
+
+/* Of models of images. */
+typedef struct ls_image_shape {
+    size_t channels, height, width;
+    bool sigmoid;                       /* LeNet: sigmoids and means, as in 1998, instead of ReLU and maxima */
+    bool small;                         /* ResNet: the stem for small images, 3 × 3 without pooling */
+    size_t hidden[LS_SHAPE_LAYERS_MAX]; /* MLP: widths of its L + 1 hidden layers */
+} ls_image_shape;
 
 typedef struct ls_shape {
     char name[LS_SHAPE_NAME_MAX];
@@ -28,15 +46,22 @@ typedef struct ls_shape {
     size_t V, C, L, H;
     size_t T; /* positions: the longest sequence */
     size_t kv_heads, head_size;
-    size_t hidden;       /* of the MLP */
-    bool tied;           /* the head uses the token table */
-    bool attention_bias; /* in the projections to q, k, v and from the heads */
-    bool mlp_bias;       /* in the projections of the MLP */
-    double eps;          /* of the norms */
-    double init_std;     /* of the initial weights */
-    ls_rope_shape rope;  /* Llama alone */
+    size_t hidden;        /* of the MLP */
+    bool tied;            /* the head uses the token table */
+    bool attention_bias;  /* in the projections to q, k, v and from the heads */
+    bool mlp_bias;        /* in the projections of the MLP */
+    double eps;           /* of the norms */
+    double init_std;      /* of the initial weights */
+    ls_rope_shape rope;   /* Llama alone */
+    ls_image_shape image; /* models of images alone */
 } ls_shape;
 
+static inline bool ls_shape_sees_images(const ls_shape *shape) { return shape->arch >= LS_ARCH_LENET; }
+/* As files call it: "gpt2". */
+static inline const char *ls_shape_arch_name(ls_arch arch) {
+    static const char *const names[LS_ARCH_COUNT] = {"gpt2", "llama", "lenet", "resnet18", "mlp"};
+    return names[arch];
+}
 static inline bool ls_shape_is_llama(const ls_shape *shape) { return shape->arch == LS_ARCH_LLAMA; }
 
 /* Columns of the q heads, and of the k heads (as many as of the v heads). */

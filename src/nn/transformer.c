@@ -10,12 +10,14 @@
 ls_param *ls_block_add(ls_block *block, ls_param param) {
     char local[LS_PARAM_NAME_MAX];
     assert(block->nparams < LS_BLOCK_PARAMS_MAX);
-    if (block->kind == &ls_block_transformer) {
-        memcpy(local, param.name, sizeof local);
-        int length = snprintf(param.name, sizeof param.name, "blocks.%d.%.40s", block->layer, local);
-        assert(length > 0 && length < (int)sizeof param.name);
-        (void)length;
-    }
+    memcpy(local, param.name, sizeof local);
+    int length = 1;
+    if (block->kind == &ls_block_transformer)
+        length = snprintf(param.name, sizeof param.name, "blocks.%d.%.40s", block->layer, local);
+    else if (block->label[0])
+        length = snprintf(param.name, sizeof param.name, "%s.%.40s", block->label, local);
+    assert(length > 0 && length < (int)sizeof param.name);
+    (void)length;
     block->param[block->nparams] = param;
     return &block->param[block->nparams++];
 }
@@ -108,7 +110,8 @@ static float *take(ls_arena *arena, const char *kind, size_t rows, size_t column
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
 
-static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn);
     bool is_16 = ls_policy_is_16(&nn->policy);
     if (parts & LS_SAVE_KEYS) saved->qkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
@@ -124,7 +127,8 @@ static void carve_saved(ls_saved *saved, const ls_nn *nn, unsigned parts, ls_are
     if (parts & LS_SAVE_WIDE) saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
 
-static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     kept->branch1 = ls_nn_take(nn, arena, "activations", stream, C);
     kept->branch2 = ls_nn_take(nn, arena, "activations", stream, C);
@@ -134,7 +138,9 @@ static void carve_kept(ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
     kept->dwide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
 
-static void carve_scratch(ls_scratch *scratch, const ls_nn *nn, bool for_backward, ls_arena *arena) {
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     scratch->branch = ls_nn_take(nn, arena, "scratch", stream, C);

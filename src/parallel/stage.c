@@ -283,6 +283,11 @@ static ls_status alloc_host(ls_stage *stage) {
     stage->host_ids = malloc(rows * sizeof *stage->host_ids);
     stage->host_targets = malloc(rows * sizeof *stage->host_targets);
     stage->host_squares = malloc(stage->squares_elems * sizeof *stage->host_squares);
+    if (ls_shape_sees_images(&stage->model->shape)) {
+        size_t image = ls_extent_elems(stage->model->blocks[0].image.in);
+        stage->host_pixels = malloc(stage->micro * image * sizeof *stage->host_pixels);
+        if (!stage->host_pixels) return no_memory();
+    }
     return stage->host && stage->host_ids && stage->host_targets && stage->host_squares ? LS_OK : no_memory();
 }
 
@@ -347,6 +352,7 @@ void ls_stage_destroy(ls_stage *stage) {
     free(stage->host);
     free(stage->host_ids);
     free(stage->host_targets);
+    free(stage->host_pixels);
     free(stage->host_squares);
     free(stage->state_hashes);
     free(stage->shard_hashes);

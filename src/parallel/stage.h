@@ -77,10 +77,12 @@ ls_status ls_stage_settle(ls_stage *stage);
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* Gives the tokens of sequences begin … end−1 of the batch (or of the evaluation) to the host memory ids and targets,
- * [end − begin][T] each. */
+ * [end − begin][T] each; or, for a model of images, their pixels, channels last, and their classes. A worker that sees
+ * no pixels gives NULL for them. */
 typedef struct ls_stage_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
     void *ctx;
+    ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
 } ls_stage_feed;
 
 /* Groups may be absent: their tokens count neither in the loss nor in the gradient (rules 14 and 15). `absent` has an
@@ -127,8 +129,11 @@ ls_status ls_stage_publish(ls_stage *stage);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */
 
-/* Adds the losses, as far as this worker stands for them, of `count` sequences of T ≤ setup's T tokens. */
-ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss);
+/* Adds the losses, as far as this worker stands for them, of `count` sequences of T ≤ setup's T tokens. `right` counts
+ * the tokens, or images, whose target has the largest logit, the first of equal ones; NULL: nobody asks. It needs all
+ * logits on one worker: tp is 1. */
+ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss,
+                            int64_t *right);
 /* Positions first … first + rows − 1 of one sequence, whose earlier positions have gone through before; the logits of
  * the last position to the host of every worker, V of them. first + rows ≤ setup's T. */
 ls_status ls_stage_extend(ls_stage *stage, size_t first, size_t rows, const int32_t *ids, float *logits);

@@ -37,8 +37,28 @@ static bool has_head(const ls_stage *stage) { return stage->chunks[stage->nchunk
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
+/* Rows of logits whose largest is that of the target. */
+static ls_status count_right(ls_stage *stage, int64_t *right) {
+    size_t V = stage->model->shape.V, at_once = stage->host_elems / V, rows = ls_nn_rows(&stage->nn);
+    assert(stage->nn.tp_size == 1);
+    for (size_t row = 0, n; row < rows; row += n) {
+        n = rows - row < at_once ? rows - row : at_once;
+        LS_TRY(
+            ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.logits + row * V, n * V * sizeof(float)));
+        for (size_t i = 0; i < n; i++) {
+            const float *z = stage->host + i * V;
+            size_t best = 0;
+            for (size_t c = 1; c < V; c++)
+                if (z[c] > z[best]) best = c;
+            *right += (int32_t)best == stage->host_targets[row + i];
+        }
+    }
+    return LS_OK;
+}
+
 /* Rows take micro-batches in turn, all rows as many. */
-ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss) {
+ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss,
+                            int64_t *right) {
     const ls_stage_setup *setup = &stage->setup;
     size_t rows = (size_t)setup->layout.dp, stride = rows * stage->micro;
     assert(T >= 1 && T <= setup->T);
@@ -49,7 +69,9 @@ ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_st
         size_t end = count - begin < stage->micro ? count : begin + stage->micro;
         ls_nn_set_rows(&stage->nn, end - begin, T);
         LS_TRY(forward_chunks(stage, feed, begin, end, true));
-        if (has_head(stage) && begin < end) LS_TRY(ls_stage_add_losses(stage, -1, loss));
+        if (!has_head(stage) || begin == end) continue;
+        LS_TRY(ls_stage_add_losses(stage, -1, loss));
+        if (right) LS_TRY(count_right(stage, right));
     }
     return ls_stage_drain(stage);
 }

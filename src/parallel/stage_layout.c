@@ -163,7 +163,7 @@ static void lay_slot(ls_stage *stage, const ls_chunk *chunk, ls_chunk_slot *slot
         else
             slot->x[i] = slot->x[i - 2];
         slot->saved[i] = stage->shared[chunk->first + i];
-        block->kind->carve_saved(&slot->saved[i], &stage->nn, stage->kept_parts, arena);
+        block->kind->carve_saved(block, &slot->saved[i], &stage->nn, stage->kept_parts, arena);
     }
 }
 
@@ -179,7 +179,8 @@ static void lay_shared(ls_stage *stage, ls_arena *arena) {
                 ls_arena_measure(&part);
                 if (place) ls_arena_carve(&part, place, bytes);
                 stage->shared[b] = (ls_saved){0};
-                stage->model->blocks[b].kind->carve_saved(&stage->shared[b], &stage->nn, parts, &part);
+                const ls_block *block = &stage->model->blocks[b];
+                block->kind->carve_saved(block, &stage->shared[b], &stage->nn, parts, &part);
                 if (part.peak > bytes) bytes = part.peak;
             }
     }
@@ -191,8 +192,10 @@ static void lay_activations(ls_stage *stage, ls_arena *arena) {
         ls_chunk *chunk = &stage->chunks[c];
         for (int s = 0; s < chunk->slots; s++) lay_slot(stage, chunk, &chunk->slot[s], arena);
         for (int s = 0; s < chunk->kept_slots; s++)
-            for (int b = chunk->first; b < chunk->end; b++)
-                stage->model->blocks[b].kind->carve_kept(&chunk->kept[s].kept[b - chunk->first], &stage->nn, arena);
+            for (int b = chunk->first; b < chunk->end; b++) {
+                const ls_block *block = &stage->model->blocks[b];
+                block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &stage->nn, arena);
+            }
     }
 }
 
@@ -213,7 +216,8 @@ static void lay_scratch(ls_stage *stage, ls_arena *arena) {
     for (int c = 0; c < stage->nchunks; c++)
         for (int b = stage->chunks[c].first; b < stage->chunks[c].end; b++) {
             ls_arena_phase_begin(arena);
-            stage->model->blocks[b].kind->carve_scratch(&stage->scratch[b], &stage->nn, stage->setup.train, arena);
+            const ls_block *block = &stage->model->blocks[b];
+            block->kind->carve_scratch(block, &stage->scratch[b], &stage->nn, stage->setup.train, arena);
             ls_arena_phase_end(arena);
         }
 }
@@ -234,6 +238,8 @@ ls_status ls_stage_layout(ls_arena *arena, void *ctx) {
     lay_rings(stage, arena);
     stage->ids = ls_arena_take_array(arena, "tokens", ls_nn_rows(&stage->nn), sizeof(int32_t));
     stage->targets = ls_arena_take_array(arena, "tokens", ls_nn_rows(&stage->nn), sizeof(int32_t));
+    if (ls_shape_sees_images(shape))
+        stage->pixels = take(arena, "images", stage->micro, ls_extent_elems(stage->model->blocks[0].image.in));
     if (ls_shape_is_llama(shape)) {
         stage->rope_cos = take(arena, "tables", setup->T, half);
         stage->rope_sin = take(arena, "tables", setup->T, half);

@@ -31,10 +31,22 @@ ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t
     return targets ? ls_device_copy_in(stage->device, stage->targets, targets, bytes) : LS_OK;
 }
 
+static ls_status feed_images(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                             size_t end) {
+    size_t elems = (end - begin) * ls_extent_elems(stage->model->blocks[0].image.in);
+    LS_TRY(feed->images(feed->ctx, begin, end, chunk->has_embedding ? stage->host_pixels : NULL, stage->host_targets));
+    stage->nn.images = stage->pixels;
+    stage->nn.targets = stage->targets;
+    if (chunk->has_embedding)
+        LS_TRY(ls_device_copy_in(stage->device, stage->pixels, stage->host_pixels, elems * sizeof(float)));
+    return ls_device_copy_in(stage->device, stage->targets, stage->host_targets, (end - begin) * sizeof(int32_t));
+}
+
 /* The first and the last chunk look at tokens. */
 ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
                                size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
+    if (stage->pixels) return feed_images(stage, chunk, feed, begin, end);
     LS_TRY(feed->read(feed->ctx, begin, end, stage->host_ids, stage->host_targets));
     return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
 }

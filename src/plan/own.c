@@ -99,7 +99,7 @@ static int like(const ls_schedule *schedule, int s, int i) {
 
 static ls_status price_actions(ls_stage *stage, ls_price *price, int s, double slower, stage_price *out) {
     const ls_schedule *schedule = ls_stage_schedule(stage);
-    ls_stage_feed feed = {no_tokens, NULL};
+    ls_stage_feed feed = {.read = no_tokens, .ctx = NULL};
     ls_loss_sum loss = {0};
     double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
     out->work = calloc((size_t)schedule->count[s], sizeof *out->work);

@@ -26,15 +26,20 @@ static bool is_due(int64_t step, int64_t every) { return every > 0 && step % eve
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 static ls_status evaluate(run *r) {
-    double loss, start = ls_clock_seconds();
+    double loss, right, start = ls_clock_seconds();
     char note[NOTE_MAX];
-    LS_TRY(ls_trainer_evaluate(r->trainer, r->settings->eval_batches, &loss));
+    LS_TRY(ls_trainer_evaluate(r->trainer, r->settings->eval_batches, &loss, &right));
     if (!r->speaks) return LS_OK;
     ls_metrics_begin(r->loop->metrics);
     ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
     ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
+    if (right >= 0) ls_metrics_add_f64(r->loop->metrics, "val_accuracy", right);
     LS_TRY(ls_metrics_end(r->loop->metrics));
-    snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
+    if (right >= 0)
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | accuracy %.2f %% | %.1f s",
+                 (long long)r->trainer->step, loss, loss, 100 * right, ls_clock_seconds() - start);
+    else
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
              (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }

@@ -153,6 +153,15 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
+/* Convolutions are fp32 and have no dropout of their own. */
+static ls_status check_images(const ls_options *o, const ls_settings *s) {
+    if (!ls_shape_sees_images(&s->shape)) return LS_OK;
+    if (s->policy.act != LS_F32 || s->policy.reduce != LS_F32 || s->policy.accumulate != LS_F32)
+        return ls_options_fail(o, LS_OPT_precision, "models of images train in fp32: leave it out");
+    if (s->dropout > 0) return ls_options_fail(o, LS_OPT_dropout, "%s has no dropout: leave it out", s->shape.name);
+    return LS_OK;
+}
+
 ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
     *out = (ls_settings){.shape = *shape,
                          .steps = o->steps,
@@ -169,15 +178,34 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
     LS_TRY(resolve_policy(o, out));
+    LS_TRY(check_images(o, out));
     LS_TRY(resolve_optimizer(o, out));
     return ls_settings_resolve_lr(o, out);
 }
 
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
 
+static ls_status add_image_shape(const ls_shape *shape, ls_identity *id) {
+    const ls_identity_rule F = LS_IDENTITY_FIXED;
+    const ls_image_shape *image = &shape->image;
+    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_arch_name(shape->arch), F));
+    LS_TRY(ls_identity_add_i64(id, "model.classes", (int64_t)shape->V, F));
+    LS_TRY(ls_identity_add_i64(id, "model.channels", (int64_t)image->channels, F));
+    LS_TRY(ls_identity_add_i64(id, "model.image-height", (int64_t)image->height, F));
+    LS_TRY(ls_identity_add_i64(id, "model.image-width", (int64_t)image->width, F));
+    if (shape->arch == LS_ARCH_LENET) LS_TRY(ls_identity_add_i64(id, "model.sigmoid", image->sigmoid, F));
+    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++) {
+        char field[32];
+        snprintf(field, sizeof field, "model.hidden-%zu", i + 1);
+        LS_TRY(ls_identity_add_i64(id, field, (int64_t)image->hidden[i], F));
+    }
+    return LS_OK;
+}
+
 static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     const ls_identity_rule F = LS_IDENTITY_FIXED;
-    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_is_llama(shape) ? "llama" : "gpt2", F));
+    if (ls_shape_sees_images(shape)) return add_image_shape(shape, id);
+    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_arch_name(shape->arch), F));
     LS_TRY(ls_identity_add_i64(id, "model.vocab", (int64_t)shape->V, F));
     LS_TRY(ls_identity_add_i64(id, "model.width", (int64_t)shape->C, F));
     LS_TRY(ls_identity_add_i64(id, "model.layers", (int64_t)shape->L, F));

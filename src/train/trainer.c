@@ -14,8 +14,18 @@
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
+/* An image is a window of one: each once in an epoch. */
+static ls_status open_image_samplers(ls_trainer *t) {
+    uint64_t count = ls_images_get_about(t->images)->count;
+    t->has_val = t->val_images != NULL;
+    if (t->has_val)
+        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_images_get_about(t->val_images)->count + 1, 1, false));
+    return ls_sampler_init(&t->sampler, t->settings.seed, count + 1, 1, true);
+}
+
 static ls_status open_samplers(ls_trainer *t) {
     const ls_settings *s = &t->settings;
+    if (t->images) return open_image_samplers(t);
     uint64_t tokens = ls_corpus_count(t->corpus), held = 0;
     if (t->val_corpus) {
         t->has_val = true;
@@ -52,7 +62,18 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     return LS_OK;
 }
 
-ls_stage_feed ls_trainer_feed(ls_trainer *t) { return (ls_stage_feed){read_batch, t}; }
+static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    ls_trainer *t = ctx;
+    uint64_t first = ls_trainer_samples(t);
+    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
+    t->augment.seed = t->settings.seed;
+    t->augment.step = (uint64_t)t->step;
+    return ls_images_fill(t->images, t->index, end - begin, &t->augment, LS_IMAGES_NHWC, pixels, classes);
+}
+
+ls_stage_feed ls_trainer_feed(ls_trainer *t) {
+    return (ls_stage_feed){.read = read_batch, .ctx = t, .images = read_images};
+}
 
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
@@ -62,6 +83,14 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
         LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
     }
     return LS_OK;
+}
+
+static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    ls_trainer *t = ctx;
+    ls_augment plain = t->augment;
+    plain.fixed = true;
+    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->val_sampler, i);
+    return ls_images_fill(t->val_images, t->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -146,8 +175,17 @@ static ls_status make_stage(ls_trainer *t) {
     return ls_stage_create(t->model, t->device, &setup, &t->stage);
 }
 
-ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_corpus *corpus,
-                            const ls_corpus *val_corpus, ls_trainer **out) {
+static ls_status alloc_buffers(ls_trainer *t) {
+    size_t T = t->settings.T;
+    t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
+    t->window = malloc((T + 1) * sizeof *t->window);
+    t->index = malloc(t->layout.micro * sizeof *t->index);
+    if (t->sums && t->window && t->index) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", T);
+}
+
+ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
+                            ls_trainer **out) {
     *out = NULL;
     ls_status status = LS_OK;
     ls_trainer *t = calloc(1, sizeof *t);
@@ -158,8 +196,11 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
     t->rank = t->world ? ls_world_rank(t->world) : 0;
     t->threads = place->world ? ls_world_threads(place->world) : 1;
-    t->corpus = corpus;
-    t->val_corpus = val_corpus;
+    t->corpus = data->corpus;
+    t->val_corpus = data->val_corpus;
+    t->images = data->images;
+    t->val_images = data->val_images;
+    t->augment = data->augment;
     t->last_loss = (double)NAN;
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
@@ -167,12 +208,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
-    t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
-    t->window = malloc((settings->T + 1) * sizeof *t->window);
-    if (!t->sums || !t->window) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", settings->T);
-        goto out;
-    }
+    LS_TRY_OUT(alloc_buffers(t));
     *out = t;
     return LS_OK;
 out:
@@ -190,6 +226,7 @@ void ls_trainer_destroy(ls_trainer *t) {
     ls_worker_time_close(&t->time);
     free(t->sums);
     free(t->window);
+    free(t->index);
     free(t);
 }
 
@@ -199,15 +236,18 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
     return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
 }
 
-ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss) {
+ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, double *right) {
     const ls_settings *s = &t->settings;
     uint64_t samples = (uint64_t)batches * s->B;
-    ls_stage_feed feed = {read_validation, t};
+    ls_stage_feed feed = {.read = read_validation, .ctx = t, .images = read_val_images};
     ls_loss_sum sum = {0};
+    int64_t hits = 0;
     assert(t->has_val);
     if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
-    LS_TRY(ls_stage_evaluate(t->stage, (size_t)samples, s->T, &feed, &sum));
+    LS_TRY(ls_stage_evaluate(t->stage, (size_t)samples, s->T, &feed, &sum, t->images ? &hits : NULL));
     LS_TRY(ls_stage_sum(t->stage, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
+    if (t->images) LS_TRY(ls_stage_sum(t->stage, &hits, 1));
+    *right = t->images ? (double)hits / (double)samples : -1;
     *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
     return LS_OK;
 }

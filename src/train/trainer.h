@@ -7,6 +7,7 @@
 #define LS_TRAIN_TRAINER_H
 
 #include "data/corpus.h"
+#include "data/images.h"
 #include "data/sampler.h"
 #include "optim/clip.h"
 #include "parallel/stage.h"
@@ -25,6 +26,8 @@ typedef struct ls_trainer {
     ls_model *model;
     ls_stage *stage;
     const ls_corpus *corpus, *val_corpus; /* borrowed; the second is NULL where the first has both */
+    const ls_images *images, *val_images; /* borrowed; of a model of images, in the place of corpora */
+    ls_augment augment;
     ls_sampler sampler, val_sampler;
     uint64_t val_first; /* token of the corpus with which validation begins */
     bool has_val;
@@ -41,6 +44,7 @@ typedef struct ls_trainer {
     ls_worker_time time;
     int64_t *sums;   /* what all workers add up after backward */
     int32_t *window; /* of one sequence, host */
+    uint64_t *index; /* of the images of a micro-batch, host */
 } ls_trainer;
 
 typedef struct ls_step_result {
@@ -61,9 +65,17 @@ typedef struct ls_trainer_place {
     ls_layout layout; /* micro 0: chosen here, the same on all workers */
 } ls_trainer_place;
 
-/* `corpus` and `val_corpus` (may be NULL) outlive the trainer. On failure nothing is left to release. */
-ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_corpus *corpus,
-                            const ls_corpus *val_corpus, ls_trainer **out);
+/* What is learned from, and what is held back (may be NULL): tokens, or images for a model that sees images. They
+ * outlive the trainer. */
+typedef struct ls_trainer_data {
+    const ls_corpus *corpus, *val_corpus;
+    const ls_images *images, *val_images;
+    ls_augment augment; /* seed and step are the trainer's */
+} ls_trainer_data;
+
+/* On failure nothing is left to release. */
+ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
+                            ls_trainer **out);
 void ls_trainer_destroy(ls_trainer *trainer);
 
 /* Samples taken so far: the position in the data. */
@@ -83,8 +95,9 @@ float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* Elements of `sums`. */
 size_t ls_trainer_sums(const ls_trainer *trainer);
-/* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer). */
-ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss);
+/* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer), and of a model of
+ * images the share of them that it tells right; otherwise −1. */
+ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
 /* The largest micro-batch that the layout has use for and the memory of this machine holds. */
 ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout);

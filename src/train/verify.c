@@ -161,6 +161,7 @@ static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals 
 
 static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     ls_verify_totals totals = {.validation = (double)NAN};
+    double right;
     while (t->step < job->steps) LS_TRY(step(job, t, &totals));
     if (job->fetch && job->fetch->which == LS_TENSOR_WEIGHT) LS_TRY(ls_verify_fetch(t, job->fetch));
     if (!job->record) return LS_OK;
@@ -169,14 +170,14 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     totals.traffic_bytes = (uint64_t)sum;
     LS_TRY(hash_all(t, LS_TENSOR_WEIGHT, job->record->weight));
     LS_TRY(ls_stage_hash(t->stage, totals.weights.text));
-    if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation));
+    if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
     if (t->rank == 0) *job->record->totals = totals;
     return LS_OK;
 }
 
 ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out) {
     ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
-    LS_TRY(ls_trainer_create(job->settings, &place, job->corpus, job->val_corpus, out));
+    LS_TRY(ls_trainer_create(job->settings, &place, &job->data, out));
     ls_status status = job->weights ? ls_weights_load_stage(job->weights, (*out)->stage)
                                     : ls_stage_init_weights((*out)->stage, job->settings->seed);
     status = ls_together((*out)->world, status);

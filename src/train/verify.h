@@ -53,7 +53,7 @@ ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 
 typedef struct ls_verify_job {
     const ls_settings *settings;
-    const ls_corpus *corpus, *val_corpus; /* the second may be NULL */
+    ls_trainer_data data;
     ls_weights *weights;                  /* to begin with; NULL: from the seed */
     ls_layout layout;
     int64_t steps;                 /* at most the record's */

@@ -135,6 +135,22 @@ static void silu(golden *g) {
     keep(g, y, FLAT);
 }
 
+static void relu(golden *g) {
+    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
+    g->k->act.relu_forward(y, x, FLAT);
+    keep(g, y, FLAT);
+    g->k->act.relu_backward(y, dy, x, FLAT);
+    keep(g, y, FLAT);
+}
+
+static void sigmoid(golden *g) {
+    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
+    g->k->act.sigmoid_forward(y, x, FLAT);
+    keep(g, y, FLAT);
+    g->k->act.sigmoid_backward(y, dy, x, FLAT);
+    keep(g, y, FLAT);
+}
+
 static void gated(golden *g) {
     EACH_SHAPE(s) {
         size_t n = s->rows * s->stride;
@@ -356,6 +372,27 @@ static void add(golden *g) {
     keep(g, b, FLAT);
 }
 
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+
+static void pooling(golden *g) {
+    static const size_t channels[] = {1, 17, 64};
+    for (size_t i = 0; i < 3; i++) {
+        enum { IMAGES = 2, H = 7, W = 9 };
+        ls_pooling_call c = {IMAGES, H, W, channels[i], {3, 2, 2, 3, 1, 1}, i == 1, .x = NULL};
+        size_t rows = IMAGES * ls_window_rows(&c.window, H), in = IMAGES * H * W * channels[i];
+        size_t out = rows * ls_window_columns(&c.window, W) * channels[i];
+        uint32_t taps[IMAGES * H * W * 64];
+        const ls_pooling_kernels *k = &g->k->pooling;
+        c.x = fresh(g, in), c.dy = fresh(g, out), c.y = take(g, out), c.dx = take(g, in), c.taps = taps;
+        k->max_forward(&c, 0, rows);
+        k->max_backward(&c, 0, IMAGES * H);
+        keep(g, c.y, out), keep(g, c.dx, in), keep_bytes(g, taps, out * sizeof *taps);
+        k->mean_forward(&c, 0, rows);
+        k->mean_backward(&c, 0, IMAGES * H);
+        keep(g, c.y, out), keep(g, c.dx, in);
+    }
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -367,6 +404,8 @@ static const struct {
     {"rms norm", rms_norm, "de56c52a1d033e6edee5746d363eda93"},
     {"gelu", gelu, "d4f75905282296450fac4551b481aae0"},
     {"silu", silu, "159ebdfb9d6fc1f32c7e7f7f859476e3"},
+    {"relu", relu, "df5a4977c98ab7954376d11efe6aa7c0"},
+    {"sigmoid", sigmoid, "96d1a1358057659e79ff26441b59bf86"},
     {"gated", gated, "7871be02f827904e1524ac0acc322183"},
     {"bias", bias, "3d645138da58b99783bd967fed8adc1b"},
     {"residual", residual, "fc2e79ca7a53b7198d1efdd759a501b8"},
@@ -380,6 +419,7 @@ static const struct {
     {"sgd", sgd, "5ec9cc758f0884eb9b791755998b7950"},
     {"squares", squares, "11de6f28280fce6d3c99a82079deb037"},
     {"convert", convert, "0ce6076c7ae85694c8c2c935af8378df"},
+    {"pooling", pooling, "196de158a7ed0d68de9c1e7d2d180413"},
     {"add", add, "ecb4203d09ac5f983bebfecb46ff1304"},
 };
 

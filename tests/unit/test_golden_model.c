@@ -174,7 +174,7 @@ static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t
 static double run_batch(fixture *f, uint64_t step) {
     ls_loss_sum loss = {0};
     float start = ls_clip_backward_start((int64_t)(f->B * f->T), 0);
-    must(ls_stage_step(f->stage, step, start, &(ls_stage_feed){feed, f}, &loss));
+    must(ls_stage_step(f->stage, step, start, &(ls_stage_feed){.read = feed, .ctx = f}, &loss));
     assert_int_equal(loss.bad, 0);
     return ls_loss_sum_mean(&loss);
 }

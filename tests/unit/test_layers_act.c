@@ -3,41 +3,65 @@
 
 #include "kernels/act.h"
 
-/* An array function cut at random points, then once in place of x. */
+enum { FLAT = 9 };
+
+/* Each array function once; `at` is where a part of n elements begins, x and dy may be the results. */
+static void call_flat(const ls_act_kernels *k, float *const y[FLAT], const float *const x[FLAT],
+                      const float *const dy[FLAT], size_t at, size_t n) {
+    k->gelu_forward(y[0] + at, x[0] + at, n);
+    k->gelu_backward(y[1] + at, dy[1] + at, x[1] + at, n);
+    k->silu_forward(y[2] + at, x[2] + at, n);
+    k->silu_backward(y[3] + at, dy[3] + at, x[3] + at, n);
+    k->residual(y[4] + at, x[4] + at, dy[4] + at, n);
+    k->relu_backward(y[5] + at, dy[5] + at, x[5] + at, n);
+    k->relu_forward(y[6] + at, x[6] + at, n);
+    k->sigmoid_backward(y[7] + at, dy[7] + at, x[7] + at, n);
+    k->sigmoid_forward(y[8] + at, x[8] + at, n);
+}
+
+static void expect_flat(grid expected[FLAT], const grid *x, const grid *dy, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float a = x->at[i], d = dy->at[i];
+        expected[0].at[i] = contract_gelu(a);
+        expected[1].at[i] = contract_gelu_dx(d, a);
+        expected[2].at[i] = contract_silu(a);
+        expected[3].at[i] = d * contract_silu_slope(a);
+        expected[4].at[i] = a + d;
+        expected[5].at[i] = a <= 0 ? 0.0f : d;
+        expected[6].at[i] = a <= 0 ? 0.0f : a;
+        expected[7].at[i] = d * (a * (1 - a));
+        expected[8].at[i] = contract_sigmoid(a);
+    }
+}
+
+/* An array function cut at random points, then once in place of x or dy. */
 static void check_flat(const ls_act_kernels *k, size_t n, kind of) {
     grid x = grid_make(1, n, 0, 1, of), dy = grid_make(1, n, 0, 2, of), start = grid_make(1, n, 0, 3, PLAIN);
-    grid expected[5], got[5];
-    static const char *const names[5] = {"gelu", "gelu dx", "silu", "silu dx", "residual"};
-    for (int f = 0; f < 5; f++) expected[f] = grid_copy(&start);
-    for (size_t i = 0; i < n; i++) {
-        expected[0].at[i] = contract_gelu(x.at[i]);
-        expected[1].at[i] = contract_gelu_dx(dy.at[i], x.at[i]);
-        expected[2].at[i] = contract_silu(x.at[i]);
-        expected[3].at[i] = dy.at[i] * contract_silu_slope(x.at[i]);
-        expected[4].at[i] = x.at[i] + dy.at[i];
-    }
+    grid expected[FLAT], got[FLAT];
+    float *y[FLAT];
+    const float *xs[FLAT], *dys[FLAT];
+    static const char *const names[FLAT] = {"gelu",    "gelu dx", "silu",       "silu dx", "residual",
+                                            "relu dx", "relu",    "sigmoid dx", "sigmoid"};
+    for (int f = 0; f < FLAT; f++) expected[f] = grid_copy(&start);
+    expect_flat(expected, &x, &dy, n);
     for (size_t p = 0; p < N_PARTS; p++) {
         size_t cuts[MOST_PARTS + 1];
         make_cuts(cuts, parts[p], n, p);
-        for (int f = 0; f < 5; f++) got[f] = grid_copy(&start);
-        for (size_t t = 0; t < parts[p]; t++) {
-            size_t at = cuts[t], count = cuts[t + 1] - at;
-            k->gelu_forward(got[0].at + at, x.at + at, count);
-            k->gelu_backward(got[1].at + at, dy.at + at, x.at + at, count);
-            k->silu_forward(got[2].at + at, x.at + at, count);
-            k->silu_backward(got[3].at + at, dy.at + at, x.at + at, count);
-            k->residual(got[4].at + at, x.at + at, dy.at + at, count);
+        for (int f = 0; f < FLAT; f++) {
+            got[f] = grid_copy(&start);
+            y[f] = got[f].at, xs[f] = x.at, dys[f] = dy.at;
         }
-        for (int f = 0; f < 5; f++) check_grid(&got[f], &expected[f], names[f]);
-        for (int f = 0; f < 5; f++) grid_free(&got[f]);
+        for (size_t t = 0; t < parts[p]; t++) call_flat(k, y, xs, dys, cuts[t], cuts[t + 1] - cuts[t]);
+        for (int f = 0; f < FLAT; f++) check_grid(&got[f], &expected[f], names[f]);
+        for (int f = 0; f < FLAT; f++) grid_free(&got[f]);
     }
-    for (int f = 0; f < 5; f++) got[f] = grid_copy(f % 2 ? &dy : &x);
-    k->gelu_forward(got[0].at, got[0].at, n);
-    k->gelu_backward(got[1].at, got[1].at, x.at, n);
-    k->silu_forward(got[2].at, got[2].at, n);
-    k->silu_backward(got[3].at, got[3].at, x.at, n);
-    k->residual(got[4].at, got[4].at, dy.at, n);
-    for (int f = 0; f < 5; f++) {
+    for (int f = 0; f < FLAT; f++) {
+        got[f] = grid_copy(f % 2 ? &dy : &x);
+        y[f] = got[f].at;
+        *(f % 2 ? &dys[f] : &xs[f]) = got[f].at;
+    }
+    call_flat(k, y, xs, dys, 0, n);
+    for (int f = 0; f < FLAT; f++) {
         check_same(got[f].at, expected[f].at, n, names[f]);
         grid_free(&got[f]);
         grid_free(&expected[f]);

@@ -14,8 +14,8 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
 
 static void check_act(size_t n) {
     const ls_act_kernels *k = &portable.act;
-    twin x = make(n), dy = make(n), y[6];
-    for (int i = 0; i < 6; i++) y[i] = make(n);
+    twin x = make(n), dy = make(n), y[10];
+    for (int i = 0; i < 10; i++) y[i] = make(n);
     ok(ops->gelu_forward(device, y[0].dev, x.dev, LS_F32, n));
     k->gelu_forward(y[0].ref, x.ref, n);
     ok(ops->gelu_backward(device, y[1].dev, dy.dev, x.dev, LS_F32, n));
@@ -28,6 +28,14 @@ static void check_act(size_t n) {
     for (size_t i = 0; i < n; i++) y[4].ref[i] = x.ref[i] + dy.ref[i];
     ok(ops->set(device, y[5].dev, -0.0f, n));
     for (size_t i = 0; i < n; i++) y[5].ref[i] = -0.0f;
+    ok(ops->relu_forward(device, y[6].dev, x.dev, LS_F32, n));
+    k->relu_forward(y[6].ref, x.ref, n);
+    ok(ops->relu_backward(device, y[7].dev, dy.dev, x.dev, LS_F32, n));
+    k->relu_backward(y[7].ref, dy.ref, x.ref, n);
+    ok(ops->sigmoid_forward(device, y[8].dev, x.dev, LS_F32, n));
+    k->sigmoid_forward(y[8].ref, x.ref, n);
+    ok(ops->sigmoid_backward(device, y[9].dev, dy.dev, x.dev, LS_F32, n));
+    k->sigmoid_backward(y[9].ref, dy.ref, x.ref, n);
     check("act", n, 0);
 }
 

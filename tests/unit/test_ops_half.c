@@ -8,9 +8,9 @@ static ls_dtype type;
 
 static void check_act(size_t n) {
     const ls_act_kernels *k = &portable.act;
-    half x = make_half(n, type), dy = make_half(n, type), y[4], same[2] = {make_half(n, type), make_half(n, type)};
+    half x = make_half(n, type), dy = make_half(n, type), y[8], same[2] = {make_half(n, type), make_half(n, type)};
     float *out = scratch_of(n);
-    for (int i = 0; i < 4; i++) y[i] = make_half(n, type);
+    for (int i = 0; i < 8; i++) y[i] = make_half(n, type);
     ok(ops->gelu_forward(device, y[0].t.dev, x.t.dev, type, n));
     k->gelu_forward(out, x.wide, n);
     expect(y[0], 0, out, n);
@@ -23,6 +23,18 @@ static void check_act(size_t n) {
     ok(ops->silu_backward(device, y[3].t.dev, dy.t.dev, x.t.dev, type, n));
     k->silu_backward(out, dy.wide, x.wide, n);
     expect(y[3], 0, out, n);
+    ok(ops->relu_forward(device, y[4].t.dev, x.t.dev, type, n));
+    k->relu_forward(out, x.wide, n);
+    expect(y[4], 0, out, n);
+    ok(ops->relu_backward(device, y[5].t.dev, dy.t.dev, x.t.dev, type, n));
+    k->relu_backward(out, dy.wide, x.wide, n);
+    expect(y[5], 0, out, n);
+    ok(ops->sigmoid_forward(device, y[6].t.dev, x.t.dev, type, n));
+    k->sigmoid_forward(out, x.wide, n);
+    expect(y[6], 0, out, n);
+    ok(ops->sigmoid_backward(device, y[7].t.dev, dy.t.dev, x.t.dev, type, n));
+    k->sigmoid_backward(out, dy.wide, x.wide, n);
+    expect(y[7], 0, out, n);
     /* In place. */
     ok(ops->gelu_forward(device, same[0].t.dev, same[0].t.dev, type, n));
     k->gelu_forward(out, same[0].wide, n);
@@ -217,6 +229,10 @@ static void test_refusals(void **state) {
     refused(ops->gelu_backward(device, &x, &x, &x, no, 1));
     refused(ops->silu_forward(device, &x, &x, no, 1));
     refused(ops->silu_backward(device, &x, &x, &x, no, 1));
+    refused(ops->relu_forward(device, &x, &x, no, 1));
+    refused(ops->relu_backward(device, &x, &x, &x, no, 1));
+    refused(ops->sigmoid_forward(device, &x, &x, no, 1));
+    refused(ops->sigmoid_backward(device, &x, &x, &x, no, 1));
     refused(ops->gated_forward(device, &gate));
     refused(ops->gated_backward(device, &gate));
     refused(ops->bias_grad(device, &x, &x, no, 1, 1, &groups));

@@ -83,15 +83,15 @@ static double step(tiny *t, const ls_stage_setup *setup, uint64_t number, const 
     ls_loss_sum loss = {0};
     float start = ls_clip_backward_start((int64_t)(setup->B * T), 0);
     tiny_tokens tokens = {b->ids, b->targets, T};
-    ls_stage_feed feed = {tiny_read, &tokens};
+    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
     assert_int_equal(ls_stage_step(t->stage, number, start, &feed, &loss), LS_OK);
     return ls_loss_sum_mean(&loss);
 }
 
 static void evaluate(tiny *t, size_t count, const int32_t *ids, const int32_t *targets, ls_loss_sum *loss) {
     tiny_tokens tokens = {ids, targets, T};
-    ls_stage_feed feed = {tiny_read, &tokens};
-    assert_int_equal(ls_stage_evaluate(t->stage, count, T, &feed, loss), LS_OK);
+    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
+    assert_int_equal(ls_stage_evaluate(t->stage, count, T, &feed, loss, NULL), LS_OK);
 }
 
 static ls_stage_setup training(size_t B, size_t micro, int G) {

@@ -64,7 +64,7 @@ static void run_step(tiny *t, const ls_shape *shape) {
     tiny_ids(ids, B * T, shape->V, 1);
     tiny_ids(targets, B * T, shape->V, 2);
     tiny_tokens tokens = {ids, targets, T};
-    ls_stage_feed feed = {tiny_read, &tokens};
+    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
     assert_int_equal(ls_stage_step(t->stage, 0, ls_clip_backward_start(B * T, 0), &feed, &loss), LS_OK);
 }
 

@@ -92,7 +92,7 @@ static ls_stage_feed feed_of(worker *w, tiny_tokens *tokens, uint64_t step, size
     tiny_ids(w->ids, B * T, w->job->shape.V, step);
     tiny_ids(w->targets, B * T, w->job->shape.V, step + 1000);
     *tokens = (tiny_tokens){w->ids, w->targets, T_now};
-    return (ls_stage_feed){tiny_read, tokens};
+    return (ls_stage_feed){.read = tiny_read, .ctx = tokens};
 }
 
 static ls_status sum_loss(worker *w, ls_loss_sum *loss) {
@@ -146,7 +146,7 @@ static ls_status evaluate(worker *w) {
         ls_loss_sum loss = {0};
         size_t T_now = i == 0 ? T : T - 1;
         ls_stage_feed feed = feed_of(w, &tokens, 77, T_now);
-        LS_TRY(ls_stage_evaluate(w->stage, i == 0 ? B : 3, T_now, &feed, &loss));
+        LS_TRY(ls_stage_evaluate(w->stage, i == 0 ? B : 3, T_now, &feed, &loss, NULL));
         LS_TRY(sum_loss(w, &loss));
         if (w->rank == 0) w->job->out->evaluated[i] = loss;
     }

@@ -33,7 +33,7 @@ static void hunt_open(hunt *h, ls_shape shape, ls_policy policy) {
 
 static ls_bad_place hunt_run(hunt *h, float start) {
     tiny_tokens tokens = {h->ids, h->targets, T};
-    ls_stage_feed feed = {tiny_read, &tokens};
+    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
     ls_loss_sum loss = {0};
     ls_bad_place place;
     assert_int_equal(ls_stage_hunt(h->t.stage, 0, start, &feed, &loss, &place), LS_OK);
@@ -234,7 +234,7 @@ static gradient gradient_of(const part *of, size_t micro, ls_policy policy) {
     tiny_ids(ids, ALL * T, shape.V, 3);
     tiny_ids(targets, ALL * T, shape.V, 4);
     tiny_tokens tokens = {ids + of->first * T, targets + of->first * T, T};
-    ls_stage_feed feed = {tiny_read, &tokens};
+    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
     ls_stage_leave_out(t.stage, of->absent);
     assert_int_equal(ls_stage_step(t.stage, 0, 0x1p-5F, &feed, &g.loss), LS_OK);
     g.params = ls_model_params(t.model);

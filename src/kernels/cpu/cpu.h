@@ -55,6 +55,7 @@ void ls_cpu_ops_fill_hash(ls_ops *ops);
 void ls_cpu_ops_fill_loss(ls_ops *ops);
 void ls_cpu_ops_fill_norm(ls_ops *ops);
 void ls_cpu_ops_fill_optim(ls_ops *ops);
+void ls_cpu_ops_fill_pooling(ls_ops *ops);
 void ls_cpu_ops_fill_products(ls_ops *ops);
 void ls_cpu_ops_fill_sum(ls_ops *ops);
 

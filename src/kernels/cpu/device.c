@@ -164,6 +164,7 @@ static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_loss(ops);
     ls_cpu_ops_fill_norm(ops);
     ls_cpu_ops_fill_optim(ops);
+    ls_cpu_ops_fill_pooling(ops);
     ls_cpu_ops_fill_products(ops);
     ls_cpu_ops_fill_sum(ops);
     ops->peak_flops_s = peak_flops_s;

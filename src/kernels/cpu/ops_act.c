@@ -49,32 +49,52 @@ static void binary_range(const ls_kernels *kernels, const void *args, size_t beg
     }
 }
 
-static ls_status gelu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype("GELU", act));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.gelu_forward, y, x, act});
+static ls_status run_unary(ls_device *device, const char *what, unary_kernel kernel, void *y, const void *x,
+                           ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype(what, act));
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, unary_range, &(unary_args){kernel, y, x, act});
     return LS_OK;
+}
+
+static ls_status run_binary(ls_device *device, const char *what, binary_kernel kernel, void *y, const void *a,
+                            const void *b, ls_dtype act, size_t n) {
+    LS_TRY(ls_cpu_check_dtype(what, act));
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, binary_range, &(binary_args){kernel, y, a, b, act});
+    return LS_OK;
+}
+
+static const ls_act_kernels *kernels_of(ls_device *device) { return &ls_cpu_enter(device)->kernels->act; }
+
+static ls_status gelu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
+    return run_unary(device, "GELU", kernels_of(device)->gelu_forward, y, x, act, n);
 }
 
 static ls_status gelu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype("GELU", act));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.gelu_backward, dx, dy, x, act});
-    return LS_OK;
+    return run_binary(device, "GELU", kernels_of(device)->gelu_backward, dx, dy, x, act, n);
 }
 
 static ls_status silu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype("SiLU", act));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, unary_range, &(unary_args){cpu->kernels->act.silu_forward, y, x, act});
-    return LS_OK;
+    return run_unary(device, "SiLU", kernels_of(device)->silu_forward, y, x, act, n);
 }
 
 static ls_status silu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype("SiLU", act));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    ls_cpu_run(cpu, n, LS_CPU_GRAIN, binary_range, &(binary_args){cpu->kernels->act.silu_backward, dx, dy, x, act});
-    return LS_OK;
+    return run_binary(device, "SiLU", kernels_of(device)->silu_backward, dx, dy, x, act, n);
+}
+
+static ls_status relu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
+    return run_unary(device, "ReLU", kernels_of(device)->relu_forward, y, x, act, n);
+}
+
+static ls_status relu_backward(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n) {
+    return run_binary(device, "ReLU", kernels_of(device)->relu_backward, dx, dy, y, act, n);
+}
+
+static ls_status sigmoid_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
+    return run_unary(device, "sigmoid", kernels_of(device)->sigmoid_forward, y, x, act, n);
+}
+
+static ls_status sigmoid_backward(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n) {
+    return run_binary(device, "sigmoid", kernels_of(device)->sigmoid_backward, dx, dy, y, act, n);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -212,6 +232,10 @@ static ls_status bias_grad(ls_device *device, float *db, const void *dy, ls_dtyp
 void ls_cpu_ops_fill_act(ls_ops *ops) {
     ops->gelu_forward = gelu_forward;
     ops->gelu_backward = gelu_backward;
+    ops->relu_forward = relu_forward;
+    ops->relu_backward = relu_backward;
+    ops->sigmoid_forward = sigmoid_forward;
+    ops->sigmoid_backward = sigmoid_backward;
     ops->silu_forward = silu_forward;
     ops->silu_backward = silu_backward;
     ops->gated_forward = gated_forward;

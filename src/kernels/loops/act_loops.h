@@ -62,6 +62,51 @@ static void LSK_NAME(lsk_silu_backward)(float *dx, const float *dy, const float 
     for (size_t i = 0; i < n; i += LANES) silu_dx_part(dx + i, dy + i, x + i, part_of(n - i));
 }
 
+/* NaN is not ≤ 0, so it stays. */
+LSK_INLINE v16 keep_positive(v16 x, v16 by) {
+    v16 zero = v16_set1(0.0f);
+    return v16_select(v16_le(by, zero), zero, x);
+}
+
+LSK_INLINE void relu_part(float *y, const float *x_at, size_t n) {
+    v16 x = load_part(x_at, n);
+    store_part(y, keep_positive(x, x), n);
+}
+
+static void LSK_NAME(lsk_relu_forward)(float *y, const float *x, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) relu_part(y + i, x + i, LANES);
+    if (i < n) relu_part(y + i, x + i, n - i);
+}
+
+LSK_INLINE void relu_dx_part(float *dx, const float *dy, const float *y, size_t n) {
+    store_part(dx, keep_positive(load_part(dy, n), load_part(y, n)), n);
+}
+
+static void LSK_NAME(lsk_relu_backward)(float *dx, const float *dy, const float *y, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) relu_dx_part(dx + i, dy + i, y + i, LANES);
+    if (i < n) relu_dx_part(dx + i, dy + i, y + i, n - i);
+}
+
+static void LSK_NAME(lsk_sigmoid_forward)(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t lanes = part_of(n - i);
+        store_part(y + i, v16_sigmoid(load_part(x + i, lanes)), lanes);
+    }
+}
+
+LSK_INLINE void sigmoid_dx_part(float *dx, const float *dy, const float *y_at, size_t n) {
+    v16 y = load_part(y_at, n);
+    store_part(dx, v16_mul(load_part(dy, n), v16_mul(y, v16_sub(v16_set1(1.0f), y))), n);
+}
+
+static void LSK_NAME(lsk_sigmoid_backward)(float *dx, const float *dy, const float *y, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) sigmoid_dx_part(dx + i, dy + i, y + i, LANES);
+    if (i < n) sigmoid_dx_part(dx + i, dy + i, y + i, n - i);
+}
+
 LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n) {
     v16 x = load_part(gate, n);
     store_part(y, v16_mul(v16_mul(x, v16_sigmoid(x)), load_part(up, n)), n);
@@ -145,6 +190,10 @@ static void LSK_NAME(fill)(ls_act_kernels *t) {
         .gelu_backward = LSK_NAME(lsk_gelu_backward),
         .silu_forward = LSK_NAME(lsk_silu_forward),
         .silu_backward = LSK_NAME(lsk_silu_backward),
+        .relu_forward = LSK_NAME(lsk_relu_forward),
+        .relu_backward = LSK_NAME(lsk_relu_backward),
+        .sigmoid_forward = LSK_NAME(lsk_sigmoid_forward),
+        .sigmoid_backward = LSK_NAME(lsk_sigmoid_backward),
         .gated_forward = LSK_NAME(lsk_gated_forward),
         .gated_backward = LSK_NAME(lsk_gated_backward),
         .bias_gelu_forward = LSK_NAME(lsk_bias_gelu_forward),

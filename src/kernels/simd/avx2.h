@@ -144,6 +144,11 @@ LSK_INLINE __m256i lsk_load_bits(const uint32_t *from) {
     return _mm256_loadu_si256((const __m256i *)(const void *)from);
 }
 LSK_INLINE v16i v16i_load(const uint32_t *from) { return (v16i){lsk_load_bits(from), lsk_load_bits(from + 8)}; }
+LSK_INLINE void v16i_store(uint32_t *to, v16i x) {
+    __m256i *out = (__m256i *)(void *)to;
+    _mm256_storeu_si256(out, x.lo);
+    _mm256_storeu_si256(out + 1, x.hi);
+}
 LSK_INLINE __m256i lsk_mul_wide(__m256i a, __m256i b, __m256i *low) {
     __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);

@@ -98,6 +98,7 @@ LSK_INLINE v16i v16_to_i32(v16 a) { return _mm512_cvtps_epi32(a); }
 LSK_INLINE v16 v16_from_i32(v16i a) { return _mm512_cvtepi32_ps(a); }
 
 LSK_INLINE v16i v16i_load(const uint32_t *from) { return _mm512_loadu_si512(from); }
+LSK_INLINE void v16i_store(uint32_t *to, v16i x) { _mm512_storeu_si512(to, x); }
 LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     v16i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
     *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));

@@ -142,6 +142,12 @@ LSK_INLINE int32x4_t lsk_load_bits(const uint32_t *from) { return vreinterpretq_
 LSK_INLINE v16i v16i_load(const uint32_t *from) {
     return (v16i){lsk_load_bits(from), lsk_load_bits(from + 4), lsk_load_bits(from + 8), lsk_load_bits(from + 12)};
 }
+LSK_INLINE void v16i_store(uint32_t *to, v16i x) {
+    vst1q_u32(to, vreinterpretq_u32_s32(x.q0));
+    vst1q_u32(to + 4, vreinterpretq_u32_s32(x.q1));
+    vst1q_u32(to + 8, vreinterpretq_u32_s32(x.q2));
+    vst1q_u32(to + 12, vreinterpretq_u32_s32(x.q3));
+}
 LSK_INLINE int32x4_t lsk_mul_wide(int32x4_t a, int32x4_t b, int32x4_t *low) {
     uint32x4_t x = vreinterpretq_u32_s32(a), y = vreinterpretq_u32_s32(b);
     uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(x), vget_low_u32(y)));

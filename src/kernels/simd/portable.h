@@ -145,6 +145,9 @@ LSK_INLINE v16i v16_to_i32(v16 a) { LSK_LANES(v16i, (int32_t)rintf(a.lane[i])); 
 LSK_INLINE v16 v16_from_i32(v16i a) { LSK_LANES(v16, (float)a.lane[i]); }
 
 LSK_INLINE v16i v16i_load(const uint32_t *from) { LSK_LANES(v16i, lsk_i32(from[i])); }
+LSK_INLINE void v16i_store(uint32_t *to, v16i x) {
+    for (int i = 0; i < 16; i++) to[i] = (uint32_t)x.lane[i];
+}
 LSK_INLINE v16i v16i_mul_wide(v16i a, v16i b, v16i *low) {
     v16i high;
     for (int i = 0; i < 16; i++) {

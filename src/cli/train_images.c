@@ -1,0 +1,83 @@
+/* train_images.c: images to learn from and to test on, and what is changed in them. */
+#include "cli/train_images.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- augmentation ------------------------------------------------------------------------------------------------ */
+
+static ls_status bad_augment(const ls_options *o) {
+    return ls_options_fail(o, LS_OPT_augment,
+                           "it must be none, or a list of flip and shift=PIXELS, such as flip,shift=4");
+}
+
+/* "shift=4"; false: something else. */
+static bool read_shift(const char *word, size_t length, uint32_t *pixels) {
+    static const char key[] = "shift=";
+    char *end;
+    if (length <= strlen(key) || strncmp(word, key, strlen(key)) != 0 || word[strlen(key)] < '0' ||
+        word[strlen(key)] > '9')
+        return false;
+    unsigned long value = strtoul(word + strlen(key), &end, 10);
+    *pixels = (uint32_t)value;
+    return end == word + length && value >= 1 && value <= LS_IMAGES_SIDE_MAX;
+}
+
+static ls_status read_augment(const ls_options *o, ls_augment *out) {
+    *out = (ls_augment){0};
+    if (strcmp(o->augment, "none") == 0) return LS_OK;
+    for (const char *at = o->augment;; at++) {
+        size_t length = strcspn(at, ",");
+        bool is_flip = length == strlen("flip") && strncmp(at, "flip", length) == 0;
+        if (is_flip && !out->flip)
+            out->flip = true;
+        else if (out->pad > 0 || !read_shift(at, length, &out->pad))
+            return bad_augment(o);
+        at += length;
+        if (*at == '\0') return LS_OK;
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* The model must see images of this size and as many classes. */
+static ls_status check_about(const ls_shape *shape, const char *source, const ls_images_about *about) {
+    const ls_image_shape *image = &shape->image;
+    if (about->channels == image->channels && about->height == image->height && about->width == image->width &&
+        about->classes <= shape->V)
+        return LS_OK;
+    return ls_fail(
+        LS_ERR_INPUT,
+        "%s has images of %u × %u pixels, %u channels and %u classes; %s sees %zu × %zu, %zu and %zu: give a "
+        "shape file with these numbers as --model",
+        source, about->height, about->width, about->channels, about->classes, shape->name, image->height, image->width,
+        image->channels, shape->V);
+}
+
+static ls_status open_part(const ls_train_session *s, const char *source, ls_images_part part, ls_images **out) {
+    const ls_shape *shape = &s->settings.shape;
+    ls_images_options options = {.source = source, .part = part};
+    if (strcmp(source, "drawings") == 0) {
+        options.size = (uint32_t)shape->image.height;
+        options.channels = (uint32_t)shape->image.channels;
+    }
+    LS_TRY(ls_images_open(out, &options));
+    return check_about(shape, source, ls_images_get_about(*out));
+}
+
+ls_status ls_train_session_images(ls_train_session *s) {
+    const ls_options *o = s->opts;
+    const char *source = o->data ? o->data : "drawings";
+    ls_hash128 hash;
+    LS_TRY(read_augment(o, &s->augment));
+    LS_TRY(open_part(s, source, LS_IMAGES_TRAIN, &s->images));
+    LS_TRY(open_part(s, o->val_data ? o->val_data : source, LS_IMAGES_TEST, &s->val_images));
+    uint64_t count = ls_images_get_about(s->images)->count;
+    if (count < s->settings.B)
+        return ls_options_fail(o, LS_OPT_global_batch, "%s has only %llu images", source, (unsigned long long)count);
+    LS_TRY(ls_identity_create(&s->identity));
+    LS_TRY(ls_settings_identity(&s->settings, s->identity));
+    LS_TRY(ls_images_hash(s->images, &hash));
+    LS_TRY(ls_identity_add_hash(s->identity, "data", hash, LS_IDENTITY_FIXED));
+    return ls_identity_add_text(s->identity, "augment", o->augment, LS_IDENTITY_FIXED);
+}

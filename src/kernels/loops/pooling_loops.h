@@ -1,0 +1,197 @@
+/* pooling_loops.h: pooling over a vector of 16 lanes, which are channels.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Backward goes from the pixel to the
+ * windows that have it, so that no two threads write to one place. */
+#include <string.h>
+
+#include "kernels/loops/part_loops.h"
+#include "kernels/pooling.h"
+
+/* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
+typedef struct span {
+    size_t begin, end;
+} span;
+
+LSK_INLINE span taps_of(size_t window, size_t size, size_t kernel, size_t stride, size_t pad) {
+    size_t first = window * stride, last = size + pad - first;
+    return (span){first < pad ? pad - first : 0, last < kernel ? last : kernel};
+}
+
+LSK_INLINE span windows_of(size_t pixel, size_t count, size_t kernel, size_t stride, size_t pad) {
+    size_t at = pixel + pad, end = at / stride + 1;
+    return (span){at < kernel ? 0 : (at - kernel) / stride + 1, end < count ? end : count};
+}
+
+/* A row of windows, or of pixels, with what is there in y. */
+typedef struct pooling_row {
+    size_t image, y, columns;
+    span there;
+} pooling_row;
+
+LSK_INLINE pooling_row row_of_windows(const ls_pooling_call *c, size_t row) {
+    const ls_window *w = &c->window;
+    size_t rows = ls_window_rows(w, c->height), y = row % rows;
+    return (pooling_row){row / rows, y, ls_window_columns(w, c->width),
+                         taps_of(y, c->height, w->kernel_y, w->stride_y, w->pad_y)};
+}
+
+LSK_INLINE pooling_row row_of_pixels(const ls_pooling_call *c, size_t row) {
+    const ls_window *w = &c->window;
+    size_t y = row % c->height;
+    return (pooling_row){row / c->height, y, c->width,
+                         windows_of(y, ls_window_rows(w, c->height), w->kernel_y, w->stride_y, w->pad_y)};
+}
+
+/* The pixel under tap (ky, kx) of window (y, x), which is inside. */
+LSK_INLINE const float *pixel_of(const ls_pooling_call *c, const pooling_row *r, size_t x, size_t ky, size_t kx) {
+    const ls_window *w = &c->window;
+    size_t py = r->y * w->stride_y + ky - w->pad_y, px = x * w->stride_x + kx - w->pad_x;
+    return c->x + ((r->image * c->height + py) * c->width + px) * c->channels;
+}
+
+/* ---- maximum ----------------------------------------------------------------------------------------------------- */
+
+/* Integers in the order of the numbers, −0 below +0 and NaN above all; the same once more leads back. */
+LSK_INLINE v16i order_of(v16i bits) { return v16i_xor(bits, v16i_and(v16i_sar(bits, 31), v16i_set1(0x7FFFFFFF))); }
+
+LSK_INLINE v16i order_of_number(v16 x) {
+    return order_of(v16i_select(v16_isnan(x), v16i_set1(0x7FC00000), v16_bits(x)));
+}
+
+LSK_INLINE void store_taps(uint32_t *to, v16i taps, size_t n) {
+    uint32_t part[LANES];
+    if (n == LANES) {
+        v16i_store(to, taps);
+        return;
+    }
+    v16i_store(part, taps);
+    memcpy(to, part, n * sizeof *to);
+}
+
+LSK_INLINE v16i load_taps(const uint32_t *from, size_t n) {
+    uint32_t part[LANES] = {0};
+    if (n == LANES) return v16i_load(from);
+    memcpy(part, from, n * sizeof *from);
+    return v16i_load(part);
+}
+
+static void LSK_NAME(max_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at) {
+    size_t kernel_x = c->window.kernel_x;
+    for (size_t i = 0; i < c->channels; i += LANES) {
+        size_t n = part_of(c->channels - i);
+        v16i best = v16i_set1(INT32_MIN), tap = v16i_set1(0); /* below every number */
+        for (size_t ky = r->there.begin; ky < r->there.end; ky++)
+            for (size_t kx = across.begin; kx < across.end; kx++) {
+                v16i value = order_of_number(load_part(pixel_of(c, r, x, ky, kx) + i, n));
+                v16m better = v16i_gt(value, best);
+                best = v16i_select(better, value, best);
+                tap = v16i_select(better, v16i_set1((int32_t)(ky * kernel_x + kx)), tap);
+            }
+        store_part(c->y + at + i, v16_from_bits(order_of(best)), n);
+        store_taps(c->taps + at + i, tap, n);
+    }
+}
+
+static void LSK_NAME(lsk_pooling_max_forward)(const ls_pooling_call *c, size_t begin, size_t end) {
+    const ls_window *w = &c->window;
+    for (size_t row = begin; row < end; row++) {
+        pooling_row r = row_of_windows(c, row);
+        for (size_t x = 0; x < r.columns; x++) LSK_NAME(max_window)
+        (c, &r, x, taps_of(x, c->width, w->kernel_x, w->stride_x, w->pad_x), (row * r.columns + x) * c->channels);
+    }
+}
+
+static void LSK_NAME(max_pixel)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, float *dx) {
+    const ls_window *w = &c->window;
+    size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
+    for (size_t i = 0; i < c->channels; i += LANES) {
+        size_t n = part_of(c->channels - i);
+        v16 sum = v16_set1(0.0f);
+        for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+            for (size_t ox = across.begin; ox < across.end; ox++) {
+                size_t ky = r->y + w->pad_y - oy * w->stride_y, kx = x + w->pad_x - ox * w->stride_x;
+                size_t at = ((r->image * rows + oy) * columns + ox) * c->channels + i;
+                v16m mine = v16i_eq(load_taps(c->taps + at, n), v16i_set1((int32_t)(ky * w->kernel_x + kx)));
+                sum = v16_select(mine, v16_add(sum, load_part(c->dy + at, n)), sum);
+            }
+        store_part(dx + i, sum, n);
+    }
+}
+
+static void LSK_NAME(lsk_pooling_max_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
+    const ls_window *w = &c->window;
+    size_t columns = ls_window_columns(w, c->width);
+    for (size_t row = begin; row < end; row++) {
+        pooling_row r = row_of_pixels(c, row);
+        for (size_t x = 0; x < c->width; x++) LSK_NAME(max_pixel)
+        (c, &r, x, windows_of(x, columns, w->kernel_x, w->stride_x, w->pad_x),
+         c->dx + (row * c->width + x) * c->channels);
+    }
+}
+
+/* ---- mean -------------------------------------------------------------------------------------------------------- */
+
+/* One by the number of pixels that count. */
+LSK_INLINE float share_of(const ls_pooling_call *c, span down, span across) {
+    const ls_window *w = &c->window;
+    size_t all = w->kernel_y * w->kernel_x, there = (down.end - down.begin) * (across.end - across.begin);
+    return 1.0f / (float)(c->count_pad ? all : there);
+}
+
+static void LSK_NAME(mean_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, float *y) {
+    v16 share = v16_set1(share_of(c, r->there, across));
+    for (size_t i = 0; i < c->channels; i += LANES) {
+        size_t n = part_of(c->channels - i);
+        v16 sum = v16_set1(0.0f);
+        for (size_t ky = r->there.begin; ky < r->there.end; ky++)
+            for (size_t kx = across.begin; kx < across.end; kx++)
+                sum = v16_add(sum, load_part(pixel_of(c, r, x, ky, kx) + i, n));
+        store_part(y + i, v16_mul(sum, share), n);
+    }
+}
+
+static void LSK_NAME(lsk_pooling_mean_forward)(const ls_pooling_call *c, size_t begin, size_t end) {
+    const ls_window *w = &c->window;
+    for (size_t row = begin; row < end; row++) {
+        pooling_row r = row_of_windows(c, row);
+        for (size_t x = 0; x < r.columns; x++) LSK_NAME(mean_window)
+        (c, &r, x, taps_of(x, c->width, w->kernel_x, w->stride_x, w->pad_x),
+         c->y + (row * r.columns + x) * c->channels);
+    }
+}
+
+static void LSK_NAME(mean_pixel)(const ls_pooling_call *c, const pooling_row *r, span across, float *dx) {
+    const ls_window *w = &c->window;
+    size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
+    for (size_t i = 0; i < c->channels; i += LANES) {
+        size_t n = part_of(c->channels - i);
+        v16 sum = v16_set1(0.0f);
+        for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+            for (size_t ox = across.begin; ox < across.end; ox++) {
+                float share = share_of(c, taps_of(oy, c->height, w->kernel_y, w->stride_y, w->pad_y),
+                                       taps_of(ox, c->width, w->kernel_x, w->stride_x, w->pad_x));
+                size_t at = ((r->image * rows + oy) * columns + ox) * c->channels + i;
+                sum = v16_fma(load_part(c->dy + at, n), v16_set1(share), sum);
+            }
+        store_part(dx + i, sum, n);
+    }
+}
+
+static void LSK_NAME(lsk_pooling_mean_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
+    const ls_window *w = &c->window;
+    size_t columns = ls_window_columns(w, c->width);
+    for (size_t row = begin; row < end; row++) {
+        pooling_row r = row_of_pixels(c, row);
+        for (size_t x = 0; x < c->width; x++) LSK_NAME(mean_pixel)
+        (c, &r, windows_of(x, columns, w->kernel_x, w->stride_x, w->pad_x), c->dx + (row * c->width + x) * c->channels);
+    }
+}
+
+static void LSK_NAME(fill)(ls_pooling_kernels *t) {
+    *t = (ls_pooling_kernels){
+        .max_forward = LSK_NAME(lsk_pooling_max_forward),
+        .max_backward = LSK_NAME(lsk_pooling_max_backward),
+        .mean_forward = LSK_NAME(lsk_pooling_mean_forward),
+        .mean_backward = LSK_NAME(lsk_pooling_mean_backward),
+    };
+}

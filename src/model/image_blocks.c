@@ -1,0 +1,100 @@
+/* image_blocks.c: from the shape of a model of images to its blocks. */
+#include "model/image_blocks.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum { LENET_BLOCKS = 5, LENET_FC1 = 120, LENET_FC2 = 84 };
+
+static ls_extent flat(size_t elems) { return (ls_extent){.height = 1, .width = 1, .channels = elems}; }
+
+static ls_window square(size_t kernel, size_t stride, size_t pad) {
+    return (ls_window){kernel, kernel, stride, stride, pad, pad};
+}
+
+static ls_extent through(ls_window window, ls_extent in, size_t channels) {
+    return (ls_extent){ls_window_rows(&window, in.height), ls_window_columns(&window, in.width), channels};
+}
+
+/* A block behind `in`; `last` is the list's, whose input and output count as the same. */
+static void settle(ls_block *block, const ls_block_kind *kind, const char *stem, int number) {
+    const ls_image_layer *layer = &block->image;
+    block->kind = kind;
+    snprintf(block->label, sizeof block->label, "%s%d", stem, number);
+    block->in = ls_extent_elems(layer->in);
+    block->out = kind == &ls_block_classifier ? block->in : ls_extent_elems(layer->out);
+}
+
+static ls_extent convolve(ls_block *block, int number, ls_extent in, size_t channels, ls_window conv,
+                          const ls_image_shape *image) {
+    ls_window window = square(2, 2, 0);
+    ls_extent mid = through(conv, in, channels);
+    block->image = (ls_image_layer){.in = in,
+                                    .mid = mid,
+                                    .out = through(window, mid, channels),
+                                    .conv = conv,
+                                    .window = window,
+                                    .act = image->sigmoid ? LS_IMAGE_SIGMOID : LS_IMAGE_RELU,
+                                    .pool = image->sigmoid ? LS_POOL_MEAN : LS_POOL_MAX};
+    settle(block, &ls_block_conv, "conv", number);
+    return block->image.out;
+}
+
+static ls_extent connect(ls_block *block, int number, ls_extent in, size_t outputs, const ls_image_shape *image) {
+    block->image = (ls_image_layer){.in = in, .mid = flat(outputs), .out = flat(outputs)};
+    block->image.act = image->sigmoid ? LS_IMAGE_SIGMOID : LS_IMAGE_RELU;
+    settle(block, &ls_block_dense, "fc", number);
+    return block->image.out;
+}
+
+static void classify(ls_block *block, int number, ls_extent in, size_t classes) {
+    block->image = (ls_image_layer){.in = in, .mid = flat(classes), .out = flat(classes)};
+    settle(block, &ls_block_classifier, "fc", number);
+}
+
+static ls_extent image_of(const ls_shape *shape) {
+    return (ls_extent){shape->image.height, shape->image.width, shape->image.channels};
+}
+
+static void lenet(ls_block *block, const ls_shape *shape) {
+    ls_extent at = convolve(&block[0], 1, image_of(shape), 6, square(5, 1, 2), &shape->image);
+    at = convolve(&block[1], 2, at, 16, square(5, 1, 0), &shape->image);
+    at = connect(&block[2], 1, at, LENET_FC1, &shape->image);
+    at = connect(&block[3], 2, at, LENET_FC2, &shape->image);
+    classify(&block[4], 3, at, shape->V);
+}
+
+static void mlp(ls_block *block, const ls_shape *shape, int count) {
+    ls_extent at = image_of(shape);
+    for (int i = 0; i + 1 < count; i++) at = connect(&block[i], i + 1, at, shape->image.hidden[i], &shape->image);
+    classify(&block[count - 1], count, at, shape->V);
+}
+
+void ls_image_blocks(ls_model *model) {
+    const ls_shape *shape = &model->shape;
+    switch (shape->arch) {
+    case LS_ARCH_LENET: lenet(model->blocks, shape); break;
+    case LS_ARCH_MLP: mlp(model->blocks, shape, model->nblocks); break;
+    default: assert(!"a model of images"); break;
+    }
+    model->blocks[0].in = model->blocks[0].out;
+}
+
+ls_status ls_image_shape_fill(ls_shape *shape) {
+    const ls_image_shape *image = &shape->image;
+    shape->T = shape->H = shape->kv_heads = shape->head_size = shape->hidden = 1;
+    if (shape->arch == LS_ARCH_LENET) {
+        if (image->height < 12 || image->width < 12)
+            return ls_fail(LS_ERR_INPUT, "shape '%s': images of %zu × %zu are too small for LeNet: 12 × 12 at least",
+                           shape->name, image->height, image->width);
+        shape->L = LENET_BLOCKS - 2;
+        shape->C = LENET_FC2;
+        return LS_OK;
+    }
+    size_t layers = 0;
+    while (layers < LS_SHAPE_LAYERS_MAX && image->hidden[layers] > 0) layers++;
+    if (layers == 0) return ls_fail(LS_ERR_INPUT, "shape '%s': an mlp needs at least one hidden layer", shape->name);
+    shape->L = layers - 1;
+    shape->C = image->hidden[layers - 1];
+    return LS_OK;
+}

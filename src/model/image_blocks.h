@@ -1,0 +1,18 @@
+/* image_blocks.h: models of images as lists of blocks.
+ *
+ *     lenet   conv1 5×5 to 6 channels, 2 to each side │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
+ *             each convolution followed by its activation and by pooling 2×2
+ *     mlp     fc1, fc2, … with ReLU │ the classes
+ */
+#ifndef LS_MODEL_IMAGE_BLOCKS_H
+#define LS_MODEL_IMAGE_BLOCKS_H
+
+#include "nn/blocks.h"
+
+/* Blocks that a shape has, and the width in front of its last one; LS_ERR_INPUT where its images are too small. */
+ls_status ls_image_shape_fill(ls_shape *shape);
+
+/* What each block of a model with a checked shape does: kind, label, extents. */
+void ls_image_blocks(ls_model *model);
+
+#endif

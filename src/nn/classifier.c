@@ -1,0 +1,106 @@
+/* classifier.c: the last block of a model of images: a linear layer to the classes, loss, and the gradient of its
+ * input.
+ *
+ *     x ─ mean over the image, where it has more than one position ─ logits ─ loss
+ *     dx ─────────────────────────────────────────────────────────── dz (in the place of the logits) */
+#include "nn/image_layer.h"
+
+static bool pools(const ls_block *block) { return block->image.pool == LS_POOL_MEAN; }
+
+static void declare(ls_block *block, const ls_shape *shape) { ls_image_declare(block, shape->V, shape->C); }
+
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    (void)block;
+    (void)saved;
+    (void)nn;
+    (void)parts;
+    (void)arena;
+}
+
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    (void)block;
+    (void)kept;
+    (void)nn;
+    (void)arena;
+}
+
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    scratch->logits = ls_image_take(nn, arena, "logits", block->param[0].rows);
+    scratch->loss = ls_image_take(nn, arena, "scratch", 1);
+    if (!pools(block)) return;
+    scratch->pooled = ls_image_take(nn, arena, "scratch", block->param[0].columns);
+    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", block->param[0].columns);
+}
+
+static ls_pooling_call pool_of(const ls_block *block, const ls_nn *nn) {
+    const ls_image_layer *layer = &block->image;
+    return (ls_pooling_call){.images = nn->B,
+                             .height = layer->in.height,
+                             .width = layer->in.width,
+                             .channels = layer->in.channels,
+                             .window = layer->window};
+}
+
+static ls_status loss(const ls_block *block, const ls_nn *nn) {
+    size_t V = block->param[0].rows, bounds[2] = {0, V};
+    ls_loss_call call = {.rows = nn->B, .z = nn->scratch.logits, .z_stride = V, .bounds = bounds, .slices = 1};
+    call.targets = nn->targets;
+    call.loss = nn->scratch.loss;
+    if (nn->nsteps > 0) {
+        call.dz = nn->scratch.logits;
+        call.dz_stride = V;
+        call.g = nn->loss_scale;
+    }
+    return nn->ops->loss_rows(nn->device, &call);
+}
+
+static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    const ls_scratch *scratch = &nn->scratch;
+    ls_param *w = ls_image_weight(block);
+    const float *features = ls_image_input(nn, x);
+    ls_pooling_call pooling = pool_of(block, nn);
+    if (pools(block)) {
+        pooling.x = features;
+        features = pooling.y = scratch->pooled;
+        LS_TRY(nn->ops->mean_pool_forward(nn->device, &pooling));
+    }
+    LS_TRY(ls_nn_project(nn, scratch->logits, features, w, ls_image_bias(block)));
+    if (nn->targets == NULL) return LS_OK;
+    LS_TRY(loss(block, nn));
+    if (nn->nsteps == 0) return LS_OK;
+    LS_TRY(ls_nn_grad_matrix(nn, w, scratch->logits, w->rows, w->rows, features, w->columns));
+    LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), scratch->logits));
+    LS_TRY(ls_nn_project_back(nn, pools(block) ? scratch->dpre : y, scratch->logits, w));
+    if (!pools(block)) return LS_OK;
+    pooling.dy = scratch->dpre;
+    pooling.dx = y;
+    return nn->ops->mean_pool_backward(nn->device, &pooling);
+}
+
+/* Forward has done it all. */
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    (void)block;
+    (void)nn;
+    (void)x;
+    (void)d;
+    (void)phase;
+    return LS_OK;
+}
+
+static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
+    (void)shape;
+    return (ls_block_cost){.product_flops = 2 * (double)(B * T) * (double)ls_param_elems(&block->param[0])};
+}
+
+const ls_block_kind ls_block_classifier = {
+    .name = "classifier",
+    .declare = declare,
+    .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
+    .carve_scratch = carve_scratch,
+    .forward = forward,
+    .recompute = ls_image_recompute_nothing,
+    .backward = backward,
+    .cost = cost,
+};

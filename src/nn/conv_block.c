@@ -1,0 +1,188 @@
+/* conv_block.c: convolution, bias, activation and pooling.
+ *
+ *     x ─ conv + bias ─ act ─ pool ─ y
+ *     dx ─── dpre ─────────── dact ─ d
+ *
+ * The activation's result is kept, and where each window had its maximum; both can be made again from x. */
+#include "base/fault.h"
+#include "nn/image_layer.h"
+
+static void declare(ls_block *block, const ls_shape *shape) {
+    const ls_image_layer *layer = &block->image;
+    (void)shape;
+    ls_image_declare(block, layer->mid.channels, layer->conv.kernel_y * layer->conv.kernel_x * layer->in.channels);
+}
+
+static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
+static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
+
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    if (!(parts & LS_SAVE_WIDE)) return;
+    saved->act = ls_image_take(nn, arena, "activations", mid_elems(block));
+    if (block->image.pool == LS_POOL_MAX)
+        saved->taps =
+            ls_arena_take_array(arena, "activations", nn->B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
+}
+
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    kept->dpre = ls_image_take(nn, arena, "activations", mid_elems(block));
+}
+
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", mid_elems(block));
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+static ls_conv_call conv_of(const ls_block *block, size_t images) {
+    const ls_image_layer *layer = &block->image;
+    return (ls_conv_call){.images = images,
+                          .height = layer->in.height,
+                          .width = layer->in.width,
+                          .c_in = layer->in.channels,
+                          .c_out = layer->mid.channels,
+                          .window = layer->conv};
+}
+
+static ls_pooling_call pool_of(const ls_block *block, const ls_nn *nn) {
+    const ls_image_layer *layer = &block->image;
+    return (ls_pooling_call){.images = nn->B,
+                             .height = layer->mid.height,
+                             .width = layer->mid.width,
+                             .channels = layer->mid.channels,
+                             .window = layer->window,
+                             .taps = block->saved.taps};
+}
+
+static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
+    size_t elems = nn->B * mid_elems(block);
+    ls_conv_call call = conv_of(block, nn->B);
+    call.x = ls_image_input(nn, x);
+    call.w = ls_image_weight(block)->w;
+    call.bias = ls_image_bias(block)->w;
+    call.y = block->saved.act;
+    LS_TRY(nn->ops->conv_forward(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, ls_image_weight(block)->name, -1, call.y, elems, sizeof *call.y);
+    LS_TRY(ls_nn_made(nn, call.y, LS_F32, elems));
+    return ls_image_act_forward(nn, block->image.act, call.y, elems);
+}
+
+static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
+    ls_pooling_call call = pool_of(block, nn);
+    call.x = block->saved.act;
+    call.y = y;
+    switch (block->image.pool) {
+    case LS_POOL_MAX: return nn->ops->max_pool_forward(nn->device, &call);
+    case LS_POOL_MEAN: return nn->ops->mean_pool_forward(nn->device, &call);
+    default: return ls_device_copy(nn->device, y, block->saved.act, nn->B * mid_elems(block) * sizeof *y);
+    }
+}
+
+static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    LS_TRY(activate(block, nn, x));
+    return pool(block, nn, y);
+}
+
+/* Pooling is run again for its taps, into a place that backward needs later. */
+static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    if (!(parts & LS_SAVE_WIDE)) return LS_OK;
+    LS_TRY(activate(block, nn, x));
+    return block->image.pool == LS_POOL_MAX ? pool(block, nn, nn->scratch.dpre) : LS_OK;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float *dact, const float *d) {
+    ls_pooling_call call = pool_of(block, nn);
+    call.dy = d;
+    call.dx = dact;
+    return block->image.pool == LS_POOL_MAX ? nn->ops->max_pool_backward(nn->device, &call)
+                                            : nn->ops->mean_pool_backward(nn->device, &call);
+}
+
+/* dpre, from d. */
+static ls_status into_layer(const ls_block *block, const ls_nn *nn, float *dpre, const float *d) {
+    size_t elems = nn->B * mid_elems(block);
+    const float *dact = d;
+    if (block->image.pool != LS_POOL_NONE) {
+        LS_TRY(gradient_of_pool(block, nn, dpre, d));
+        dact = dpre;
+    }
+    return ls_image_act_backward(nn, block->image.act, dpre, dact, block->saved.act, elems);
+}
+
+static ls_status weight_step(ls_block *block, const ls_nn *nn, const float *x, const float *dpre,
+                             const ls_grad_step *step) {
+    const ls_param *w = ls_image_weight(block);
+    const ls_grad *grad = &w->grad;
+    size_t bounds[LS_GRAD_GROUPS_MAX + 1];
+    ls_conv_call call = conv_of(block, step->end - step->first);
+    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] * positions(block);
+    call.x = ls_image_input(nn, x) + step->first * ls_extent_elems(block->image.in);
+    call.dy = dpre + step->first * mid_elems(block);
+    call.slices = step->groups;
+    call.bounds = bounds;
+    if (nn->leaves || step->accumulate) {
+        call.accumulate = step->accumulate;
+        call.dw = grad->slot[step->at];
+        LS_TRY(nn->ops->conv_weight_grad(nn->device, &call));
+        return ls_nn_grad_end(nn, w, grad, step, ls_param_local_elems(w));
+    }
+    call.dw = grad->slot[step->at - step->joins];
+    call.siblings = step->joins;
+    for (int i = 0; i < step->joins; i++) call.sibling[i] = grad->slot[step->at - i - 1];
+    return nn->ops->conv_weight_grad(nn->device, &call);
+}
+
+static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, const ls_grad_step *step) {
+    ls_param *bias = ls_image_bias(block);
+    size_t n = bias->rows;
+    ls_token_groups groups = ls_nn_groups(nn, step);
+    groups.T = positions(block);
+    LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at], dpre + step->first * mid_elems(block), LS_F32, n,
+                              n, &groups));
+    return ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n);
+}
+
+static ls_status weights(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {
+    for (int i = 0; i < nn->nsteps; i++) {
+        LS_TRY(weight_step(block, nn, x, dpre, &nn->steps[i]));
+        LS_TRY(bias_step(block, nn, dpre, &nn->steps[i]));
+    }
+    return LS_OK;
+}
+
+static ls_status input(ls_block *block, const ls_nn *nn, const float *dpre, float *d) {
+    ls_conv_call call = conv_of(block, nn->B);
+    call.w = ls_image_weight(block)->w;
+    call.dy = dpre;
+    call.dx = d;
+    LS_TRY(nn->ops->conv_input_grad(nn->device, &call));
+    return ls_nn_made(nn, d, LS_F32, nn->B * ls_extent_elems(block->image.in));
+}
+
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    float *dpre = phase == LS_BACKWARD_BOTH ? nn->scratch.dpre : block->kept.dpre;
+    if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(into_layer(block, nn, dpre, d));
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, x, dpre));
+    return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : input(block, nn, dpre, d);
+}
+
+static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
+    double weights = (double)ls_param_elems(&block->param[0]);
+    (void)shape;
+    return (ls_block_cost){.product_flops = 2 * (double)(B * T * positions(block)) * weights};
+}
+
+const ls_block_kind ls_block_conv = {
+    .name = "convolution",
+    .declare = declare,
+    .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
+    .carve_scratch = carve_scratch,
+    .forward = forward,
+    .recompute = recompute,
+    .backward = backward,
+    .cost = cost,
+};

@@ -1,0 +1,66 @@
+/* dense_block.c: a linear layer with bias, and its activation: x ─ W·x + b ─ act ─ y. */
+#include "nn/image_layer.h"
+
+static size_t outputs(const ls_block *block) { return block->param[0].rows; }
+
+static void declare(ls_block *block, const ls_shape *shape) {
+    (void)shape;
+    ls_image_declare(block, ls_extent_elems(block->image.out), ls_extent_elems(block->image.in));
+}
+
+static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    if (parts & LS_SAVE_WIDE) saved->act = ls_image_take(nn, arena, "activations", outputs(block));
+}
+
+static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    kept->dpre = ls_image_take(nn, arena, "activations", outputs(block));
+}
+
+static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                          ls_arena *arena) {
+    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", outputs(block));
+}
+
+static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
+    LS_TRY(ls_nn_project(nn, block->saved.act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
+    return ls_image_act_forward(nn, block->image.act, block->saved.act, nn->B * outputs(block));
+}
+
+static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    LS_TRY(activate(block, nn, x));
+    return ls_device_copy(nn->device, y, block->saved.act, nn->B * outputs(block) * sizeof *y);
+}
+
+static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    return parts & LS_SAVE_WIDE ? activate(block, nn, x) : LS_OK;
+}
+
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+    size_t n = outputs(block);
+    ls_param *w = ls_image_weight(block);
+    float *dpre = phase == LS_BACKWARD_BOTH ? nn->scratch.dpre : block->kept.dpre;
+    if (phase != LS_BACKWARD_WEIGHTS)
+        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, d, block->saved.act, nn->B * n));
+    if (phase != LS_BACKWARD_INPUT) {
+        LS_TRY(ls_nn_grad_matrix(nn, w, dpre, n, n, ls_image_input(nn, x), w->columns));
+        LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), dpre));
+    }
+    return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : ls_nn_project_back(nn, d, dpre, w);
+}
+
+static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
+    (void)shape;
+    return (ls_block_cost){.product_flops = 2 * (double)(B * T) * (double)ls_param_elems(&block->param[0])};
+}
+
+const ls_block_kind ls_block_dense = {
+    .name = "dense",
+    .declare = declare,
+    .carve_saved = carve_saved,
+    .carve_kept = carve_kept,
+    .carve_scratch = carve_scratch,
+    .forward = forward,
+    .recompute = recompute,
+    .backward = backward,
+    .cost = cost,
+};

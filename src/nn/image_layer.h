@@ -1,0 +1,28 @@
+/* image_layer.h: what blocks of models of images have in common: activation, and memory for it. */
+#ifndef LS_NN_IMAGE_LAYER_H
+#define LS_NN_IMAGE_LAYER_H
+
+#include "nn/block.h"
+
+/* The parameters of a block: a weight and a bias. */
+static inline ls_param *ls_image_weight(ls_block *block) { return &block->param[0]; }
+static inline ls_param *ls_image_bias(ls_block *block) { return &block->param[1]; }
+/* The block's input: images, in the first. */
+static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
+
+/* A weight of `outputs` chains over `inputs` numbers, and a bias of zeros. The initial values suit the activation: a
+ * deviation of √(2 / inputs) for ReLU (He et al. 2015), √(1 / inputs) for others. */
+void ls_image_declare(ls_block *block, size_t outputs, size_t inputs);
+
+/* In place, n numbers. */
+ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n);
+/* dx from dy and the activation's result; dx may be dy. Without an activation a copy, where it is another place. */
+ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
+                                size_t n);
+
+/* For the whole batch of a block with `elems` numbers an image. */
+float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
+/* Recomputation that does nothing, for blocks that keep all they need. */
+ls_status ls_image_recompute_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
+
+#endif
