@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
+#include "cli/eval_images.h"
 #include "cli/cli.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
@@ -118,6 +119,7 @@ static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
     ls_corpus *corpus = NULL;
     ls_sampler sampler;
     result r = {0};
+    if (!o->data) return ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
     LS_TRY(open_data(o, one, &corpus));
     ls_status status = ls_sampler_init(&sampler, 0, ls_corpus_count(corpus), one->T, false);
     double start = ls_clock_seconds();
@@ -136,11 +138,10 @@ ls_status ls_cmd_eval(const ls_options *opts) {
     size_t T = (size_t)opts->seq, per = MICRO_TOKENS / (T > 0 ? T : 1024);
     size_t micro = opts->micro_batch > 0 ? (size_t)opts->micro_batch : per > 0 ? per : 1;
     ls_fpenv_set();
-    if (!opts->data) return ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
     LS_TRY(ls_stop_install());
     ls_status status = ls_one_worker_open(opts, T, micro, &one);
     if (status == LS_OK) {
-        status = evaluate(opts, &one);
+        status = ls_shape_sees_images(&one.start.shape) ? ls_eval_images(opts, &one) : evaluate(opts, &one);
         ls_one_worker_close(&one);
     }
     ls_stop_restore();

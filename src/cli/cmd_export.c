@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "cli/image_option.h"
 #include "cli/cli.h"
 #include "data/tokenizer.h"
 #include "exchange/hf.h"
@@ -44,6 +45,10 @@ static ls_status export_hf(const ls_options *options, ls_weights *weights) {
     return status;
 }
 
+static ls_status export_llmc(const ls_options *options, ls_weights *weights) {
+    return ls_llmc_export(options->out, ls_weights_model(weights), dtype_of(options->dtype), ls_weights_read, weights);
+}
+
 static void report(const ls_options *options, const ls_weights *weights) {
     size_t elems = ls_model_elems(ls_weights_model(weights));
     const char *name = ls_weights_shape(weights)->name;
@@ -70,11 +75,8 @@ ls_status ls_cmd_export(const ls_options *options) {
     if (llmc && ls_file_exists(options->out))
         return ls_options_fail(options, LS_OPT_out, "it is there already; name another file, or remove it");
     LS_TRY(ls_weights_open(options->model, &weights));
-    if (llmc)
-        status =
-            ls_llmc_export(options->out, ls_weights_model(weights), dtype_of(options->dtype), ls_weights_read, weights);
-    else
-        status = export_hf(options, weights);
+    status = ls_image_option_refuse(ls_weights_shape(weights), "export");
+    if (status == LS_OK) status = llmc ? export_llmc(options, weights) : export_hf(options, weights);
     if (status == LS_OK) report(options, weights);
     ls_weights_close(weights);
     return status;

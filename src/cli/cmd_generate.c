@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
+#include "cli/image_option.h"
 #include "cli/cli.h"
 #include "cli/model_option.h"
 #include "cli/one_worker.h"
@@ -170,7 +171,8 @@ ls_status ls_cmd_generate(const ls_options *opts) {
     LS_TRY(ls_stop_install());
     ls_status status = ls_one_worker_open(opts, 0, 1, &one);
     if (status == LS_OK) {
-        status = run(&w, &one);
+        status = ls_image_option_refuse(&one.start.shape, "generate");
+        if (status == LS_OK) status = run(&w, &one);
         ls_one_worker_close(&one);
     }
     free(w.text);

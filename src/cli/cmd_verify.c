@@ -178,7 +178,11 @@ static ls_status run_row(comparison *c, ls_verify_order *order, ls_verify_result
 
 static ls_verify_order order_of(const ls_verify_case *one, const ls_layout *layout, int threads) {
     return (ls_verify_order){.job = {.settings = &one->settings,
-                                     .data = {.corpus = one->corpus, .val_corpus = one->val_corpus},
+                                     .data = {.corpus = one->corpus,
+                                              .val_corpus = one->val_corpus,
+                                              .images = one->images,
+                                              .val_images = one->val_images,
+                                              .augment = one->augment},
                                      .weights = one->start.weights,
                                      .layout = *layout,
                                      .steps = one->steps},

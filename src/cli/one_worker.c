@@ -94,7 +94,8 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
         goto out;
     }
     LS_TRY_OUT(choose_T(o, T, out));
-    LS_TRY_OUT(ls_start_tokenizer(&out->start, o->tokenizer, &out->tokenizer));
+    if (!ls_shape_sees_images(&out->start.shape))
+        LS_TRY_OUT(ls_start_tokenizer(&out->start, o->tokenizer, &out->tokenizer));
     LS_TRY_OUT(ls_placement_make(1, (int)o->threads, o->pin, &out->placement));
     LS_TRY_OUT(ls_device_open_cpu(out->placement.threads, ls_placement_cpus(&out->placement, 0), NULL, &out->device));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&out->start.shape);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "cli/image_option.h"
 #include "cli/layout_option.h"
 #include "cli/model_option.h"
 #include "cli/plan_command.h"
@@ -195,6 +196,7 @@ static ls_status read_all(const ls_options *o, ls_plan_question *q) {
     LS_TRY(ls_start_look(o->model, &start));
     q->task.shape = start.shape;
     ls_start_close(&start);
+    LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
     LS_TRY(read_wish(o, &q->wish));
     LS_TRY(read_cluster(o, q));
     LS_TRY(check_type(o, q));

@@ -9,18 +9,36 @@
 
 enum { LAYOUT_TEXT_MAX = 512 };
 
-void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed) {
+static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
-    const ls_arena *arena = ls_stage_arena(trainer->stage);
-    int workers = ls_layout_workers(&trainer->layout);
-    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
-    ls_layout_text(&trainer->layout, layout, sizeof layout);
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
     printf("data      %.3f M tokens in an epoch of %llu sequences%s\n", (double)trainer->sampler.tokens / 1e6,
            (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; none for evaluation");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
+}
+
+static void print_images(const ls_trainer *trainer) {
+    const ls_settings *set = &trainer->settings;
+    const ls_images_about *about = ls_images_get_about(trainer->images);
+    printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name, ls_model_elems(trainer->model),
+           trainer->model->nblocks, set->shape.V);
+    printf("data      %s: %llu images of %u × %u × %u, %llu to test\n", about->format, (unsigned long long)about->count,
+           about->height, about->width, about->channels, (unsigned long long)trainer->val_sampler.windows);
+    printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
+}
+
+void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed) {
+    const ls_settings *set = &trainer->settings;
+    const ls_arena *arena = ls_stage_arena(trainer->stage);
+    int workers = ls_layout_workers(&trainer->layout);
+    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
+    ls_layout_text(&trainer->layout, layout, sizeof layout);
+    if (ls_shape_sees_images(&set->shape))
+        print_images(trainer);
+    else
+        print_tokens(trainer);
     ls_settings_lr_text(set, lr);
     if (*lr) printf("lr        %s\n", lr);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);

@@ -7,9 +7,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/image_option.h"
 #include "cli/layout_option.h"
 #include "cli/train_auto.h"
-#include "cli/train_images.h"
 #include "cli/train_options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
@@ -64,6 +64,7 @@ static ls_status make_layout(ls_train_session *s) {
     if (s->launched) LS_TRY(take_launched(&s->wish));
     if (o->probe_again && !o->auto_layout)
         return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
+    if (o->auto_layout) LS_TRY(ls_image_option_refuse(&s->settings.shape, "--auto-layout"));
     if (o->auto_layout) LS_TRY(ls_train_auto(s));
     ls_status status = ls_train_session_layout(s);
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
@@ -107,9 +108,26 @@ static ls_status open_corpora(ls_train_session *s) {
     return ls_paths_any(o->data, LS_SPLIT_VAL) ? ls_corpus_open(o->data, &options, &s->val_corpus) : LS_OK;
 }
 
+static ls_status open_images(ls_train_session *s) {
+    const ls_options *o = s->opts;
+    const ls_shape *shape = &s->settings.shape;
+    ls_hash128 hash;
+    LS_TRY(ls_image_option_augment(o, &s->augment));
+    LS_TRY(ls_image_option_open(o->data, shape, LS_IMAGES_TRAIN, 0, &s->images));
+    LS_TRY(ls_image_option_open(o->val_data ? o->val_data : o->data, shape, LS_IMAGES_TEST, 0, &s->val_images));
+    uint64_t count = ls_images_get_about(s->images)->count;
+    if (count < s->settings.B)
+        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images", (unsigned long long)count);
+    LS_TRY(ls_identity_create(&s->identity));
+    LS_TRY(ls_settings_identity(&s->settings, s->identity));
+    LS_TRY(ls_images_hash(s->images, &hash));
+    LS_TRY(ls_identity_add_hash(s->identity, "data", hash, LS_IDENTITY_FIXED));
+    return ls_identity_add_text(s->identity, "augment", o->augment, LS_IDENTITY_FIXED);
+}
+
 ls_status ls_train_session_data(ls_train_session *s) {
     ls_hash128 hash;
-    if (ls_shape_sees_images(&s->settings.shape)) return ls_train_session_images(s);
+    if (ls_shape_sees_images(&s->settings.shape)) return open_images(s);
     LS_TRY(ls_start_tokenizer(&s->start, s->opts->tokenizer, &s->tokenizer));
     LS_TRY(open_corpora(s));
     LS_TRY(ls_identity_create(&s->identity));

@@ -1,4 +1,5 @@
 /* verify_case.c: from options to a model with data. */
+#include "cli/image_option.h"
 #include "cli/verify_case.h"
 
 #include <limits.h>
@@ -125,8 +126,18 @@ static ls_status make_up_data(ls_verify_case *c) {
     return status;
 }
 
+static ls_status open_images(const ls_options *o, ls_verify_case *c) {
+    enum { DRAWINGS = 256 };
+    const ls_shape *shape = &c->settings.shape;
+    uint64_t count = o->data ? 0 : DRAWINGS;
+    LS_TRY(ls_image_option_augment(o, &c->augment));
+    LS_TRY(ls_image_option_open(o->data, shape, LS_IMAGES_TRAIN, count, &c->images));
+    return ls_image_option_open(o->val_data ? o->val_data : o->data, shape, LS_IMAGES_TEST, count, &c->val_images);
+}
+
 static ls_status open_data(const ls_options *o, bool is_own, ls_verify_case *c) {
     char cache[PATH_MAX];
+    if (ls_shape_sees_images(&c->settings.shape)) return open_images(o, c);
     if (!o->data) return make_up_data(c);
     LS_TRY(ls_start_tokenizer(&c->start, o->tokenizer || !is_own ? o->tokenizer : "bytes", &c->tokenizer));
     LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
@@ -168,6 +179,8 @@ void ls_verify_case_close(ls_verify_case *c) {
     ls_model_destroy(c->model);
     ls_corpus_close(c->corpus);
     ls_corpus_close(c->val_corpus);
+    ls_images_close(c->images);
+    ls_images_close(c->val_images);
     ls_tokenizer_close(c->tokenizer);
     ls_start_close(&c->start);
     *c = (ls_verify_case){0};

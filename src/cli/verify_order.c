@@ -72,7 +72,11 @@ static ls_status train(session *s, const ls_verify_case *one, const ls_order_way
     ls_layout_wish wish = ls_layout_wish_none();
     wish.dp = workers;
     ls_verify_order order = {.job = {.settings = &one->settings,
-                                     .data = {.corpus = one->corpus, .val_corpus = one->val_corpus},
+                                     .data = {.corpus = one->corpus,
+                                              .val_corpus = one->val_corpus,
+                                              .images = one->images,
+                                              .val_images = one->val_images,
+                                              .augment = one->augment},
                                      .weights = one->start.weights,
                                      .steps = one->steps,
                                      .fault = s->has_fault},

@@ -40,7 +40,7 @@ static ls_status evaluate(run *r) {
                  (long long)r->trainer->step, loss, loss, 100 * right, ls_clock_seconds() - start);
     else
         snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
-             (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
+                 (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }
 
@@ -110,7 +110,8 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
     ls_step_cost cost = {.seconds = seconds, .tokens = tokens, .mfu = mfu};
     LS_TRY(ls_record_step(r->loop->metrics, r->trainer, result, &cost));
     if (ls_record_has_numerics(r->trainer, result)) LS_TRY(ls_record_numerics(r->loop->metrics, r->trainer));
-    ls_progress_step line = {.step = r->trainer->step,
+    ls_progress_step line = {.is_images = r->trainer->images != NULL,
+                             .step = r->trainer->step,
                              .steps = r->settings->steps,
                              .loss = result->loss,
                              .norm = result->norm,

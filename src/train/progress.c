@@ -68,13 +68,13 @@ static void format_ms(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
-static void format_speed(double per_s, char text[TEXT_MAX]) {
+static void format_speed(double per_s, const char *unit, char text[TEXT_MAX]) {
     if (per_s < 1e4)
-        snprintf(text, TEXT_MAX, "%.0f tok/s", per_s);
+        snprintf(text, TEXT_MAX, "%.0f %s/s", per_s, unit);
     else if (per_s < 1e6)
-        snprintf(text, TEXT_MAX, "%.1fk tok/s", per_s / 1e3);
+        snprintf(text, TEXT_MAX, "%.1fk %s/s", per_s / 1e3, unit);
     else
-        snprintf(text, TEXT_MAX, "%.2fM tok/s", per_s / 1e6);
+        snprintf(text, TEXT_MAX, "%.2fM %s/s", per_s / 1e6, unit);
 }
 
 static int digits_of(int64_t n) {
@@ -94,7 +94,7 @@ static void fill(fields *f, const ls_progress_step *s, double eta_s) {
     snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
     snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
-    if (s->seconds > 0) format_speed(s->tokens / s->seconds, f->text[FIELD_SPEED]);
+    if (s->seconds > 0) format_speed(s->tokens / s->seconds, s->is_images ? "img" : "tok", f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
     if (eta_s < 0) return;
     format_time(eta_s, eta);

@@ -20,6 +20,7 @@
 #include "base/status.h"
 
 typedef struct ls_progress_step {
+    bool is_images;      /* of the speed: images, not tokens */
     int64_t step, steps; /* steps done, and in all */
     double loss, norm, lr;
     double seconds; /* that the step took */

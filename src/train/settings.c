@@ -7,7 +7,13 @@
 #include "model/model.h"
 #include "train/settings_lr.h"
 
-enum { DEFAULT_BATCH_TOKENS = 8192, DEFAULT_T_MAX = 1024, DEFAULT_GROUPS = 8, ARITHMETIC_VERSION = 1 };
+enum {
+    DEFAULT_BATCH_TOKENS = 8192,
+    DEFAULT_BATCH_IMAGES = 256,
+    DEFAULT_T_MAX = 1024,
+    DEFAULT_GROUPS = 8,
+    ARITHMETIC_VERSION = 1
+};
 
 /* Raised whenever a rule of dropout changes: runs without it are not touched. 1 did not drop attention's weights. */
 enum { DROPOUT_RULE = 2 };
@@ -33,7 +39,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     if (s->T > shape->T)
         return ls_options_fail(o, LS_OPT_seq, "%s has %zu positions: use at most --seq %zu", shape->name, shape->T,
                                shape->T);
-    size_t per_batch = DEFAULT_BATCH_TOKENS / s->T;
+    size_t per_batch = ls_shape_sees_images(shape) ? DEFAULT_BATCH_IMAGES : DEFAULT_BATCH_TOKENS / s->T;
     s->B = o->global_batch > 0 ? (size_t)o->global_batch : per_batch > 0 ? per_batch : 1;
     s->groups = o->groups > 0 ? (int)o->groups : default_groups(s->B);
     if ((size_t)s->groups > s->B)

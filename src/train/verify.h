@@ -54,7 +54,7 @@ ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 typedef struct ls_verify_job {
     const ls_settings *settings;
     ls_trainer_data data;
-    ls_weights *weights;                  /* to begin with; NULL: from the seed */
+    ls_weights *weights; /* to begin with; NULL: from the seed */
     ls_layout layout;
     int64_t steps;                 /* at most the record's */
     ls_verify_record *record;      /* NULL: none is kept */

@@ -1,5 +1,5 @@
-/* train_images.c: images to learn from and to test on, and what is changed in them. */
-#include "cli/train_images.h"
+/* image_option.c: images to learn from and to test on, and what is changed in them. */
+#include "cli/image_option.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static bool read_shift(const char *word, size_t length, uint32_t *pixels) {
     return end == word + length && value >= 1 && value <= LS_IMAGES_SIDE_MAX;
 }
 
-static ls_status read_augment(const ls_options *o, ls_augment *out) {
+ls_status ls_image_option_augment(const ls_options *o, ls_augment *out) {
     *out = (ls_augment){0};
     if (strcmp(o->augment, "none") == 0) return LS_OK;
     for (const char *at = o->augment;; at++) {
@@ -54,30 +54,23 @@ static ls_status check_about(const ls_shape *shape, const char *source, const ls
         image->channels, shape->V);
 }
 
-static ls_status open_part(const ls_train_session *s, const char *source, ls_images_part part, ls_images **out) {
-    const ls_shape *shape = &s->settings.shape;
-    ls_images_options options = {.source = source, .part = part};
-    if (strcmp(source, "drawings") == 0) {
+ls_status ls_image_option_open(const char *source, const ls_shape *shape, ls_images_part part, uint64_t count,
+                               ls_images **out) {
+    bool drawn = !source || strcmp(source, "drawings") == 0;
+    ls_images_options options = {.source = drawn ? "drawings" : source, .part = part, .count = count};
+    if (drawn) {
         options.size = (uint32_t)shape->image.height;
         options.channels = (uint32_t)shape->image.channels;
     }
     LS_TRY(ls_images_open(out, &options));
-    return check_about(shape, source, ls_images_get_about(*out));
+    ls_status status = check_about(shape, options.source, ls_images_get_about(*out));
+    if (status == LS_OK) return LS_OK;
+    ls_images_close(*out);
+    *out = NULL;
+    return status;
 }
 
-ls_status ls_train_session_images(ls_train_session *s) {
-    const ls_options *o = s->opts;
-    const char *source = o->data ? o->data : "drawings";
-    ls_hash128 hash;
-    LS_TRY(read_augment(o, &s->augment));
-    LS_TRY(open_part(s, source, LS_IMAGES_TRAIN, &s->images));
-    LS_TRY(open_part(s, o->val_data ? o->val_data : source, LS_IMAGES_TEST, &s->val_images));
-    uint64_t count = ls_images_get_about(s->images)->count;
-    if (count < s->settings.B)
-        return ls_options_fail(o, LS_OPT_global_batch, "%s has only %llu images", source, (unsigned long long)count);
-    LS_TRY(ls_identity_create(&s->identity));
-    LS_TRY(ls_settings_identity(&s->settings, s->identity));
-    LS_TRY(ls_images_hash(s->images, &hash));
-    LS_TRY(ls_identity_add_hash(s->identity, "data", hash, LS_IDENTITY_FIXED));
-    return ls_identity_add_text(s->identity, "augment", o->augment, LS_IDENTITY_FIXED);
+ls_status ls_image_option_refuse(const ls_shape *shape, const char *what) {
+    if (!ls_shape_sees_images(shape)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s is a model of images: %s is for language models", shape->name, what);
 }

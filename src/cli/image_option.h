@@ -1,0 +1,18 @@
+/* image_option.h: --data and --augment of models of images. */
+#ifndef LS_CLI_IMAGE_OPTION_H
+#define LS_CLI_IMAGE_OPTION_H
+
+#include "config/options.h"
+#include "data/images.h"
+#include "nn/shape.h"
+
+/* --augment. */
+ls_status ls_image_option_augment(const ls_options *options, ls_augment *out);
+/* Images of a size that the model sees; `source` NULL: drawings, which have that size. `count`: only the first so many;
+ * 0: all. */
+ls_status ls_image_option_open(const char *source, const ls_shape *shape, ls_images_part part, uint64_t count,
+                               ls_images **out);
+/* LS_ERR_INPUT where the model sees images: `what` is not for them. */
+ls_status ls_image_option_refuse(const ls_shape *shape, const char *what);
+
+#endif
