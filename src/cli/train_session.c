@@ -42,6 +42,7 @@ ls_status ls_train_session_layout(ls_train_session *s) {
     ls_layout_task task = {.model = model, .B = s->settings.B, .T = s->settings.T, .G = s->settings.groups};
     task.policy = s->settings.policy;
     task.checks_replicas = s->settings.checks_replicas;
+    task.ghost = s->settings.ghost;
     ls_status status = ls_layout_make(&s->wish, &task, &s->layout);
     ls_model_destroy(model);
     return status;

@@ -169,6 +169,7 @@ ls_status ls_verify_case_open(const ls_options *o, const char *name, int64_t def
         (ls_layout_task){.model = out->model, .B = out->settings.B, .T = out->settings.T, .G = out->settings.groups};
     out->task.policy = out->settings.policy;
     out->task.checks_replicas = out->settings.checks_replicas;
+    out->task.ghost = out->settings.ghost;
     return LS_OK;
 out:
     ls_verify_case_close(out);

@@ -11,6 +11,7 @@ static void fill_portable(ls_kernels *t) {
     ls_gemm_kernels_fill_portable(&t->gemm);
     ls_math_kernels_fill_portable(&t->math);
     ls_norm_kernels_fill_portable(&t->norm);
+    ls_batch_norm_kernels_fill_portable(&t->batch_norm);
     ls_act_kernels_fill_portable(&t->act);
     ls_pooling_kernels_fill_portable(&t->pooling);
     ls_rope_kernels_fill_portable(&t->rope);
@@ -30,6 +31,7 @@ static void fill_neon(ls_kernels *t) {
     ls_gemm_kernels_fill_neon(&t->gemm);
     ls_math_kernels_fill_neon(&t->math);
     ls_norm_kernels_fill_neon(&t->norm);
+    ls_batch_norm_kernels_fill_neon(&t->batch_norm);
     ls_act_kernels_fill_neon(&t->act);
     ls_pooling_kernels_fill_neon(&t->pooling);
     ls_rope_kernels_fill_neon(&t->rope);
@@ -49,6 +51,7 @@ static void fill_avx2(ls_kernels *t) {
     ls_gemm_kernels_fill_avx2(&t->gemm);
     ls_math_kernels_fill_avx2(&t->math);
     ls_norm_kernels_fill_avx2(&t->norm);
+    ls_batch_norm_kernels_fill_avx2(&t->batch_norm);
     ls_act_kernels_fill_avx2(&t->act);
     ls_pooling_kernels_fill_avx2(&t->pooling);
     ls_rope_kernels_fill_avx2(&t->rope);
@@ -66,6 +69,7 @@ static void fill_avx512(ls_kernels *t) {
     ls_gemm_kernels_fill_avx512(&t->gemm);
     ls_math_kernels_fill_avx512(&t->math);
     ls_norm_kernels_fill_avx512(&t->norm);
+    ls_batch_norm_kernels_fill_avx512(&t->batch_norm);
     ls_act_kernels_fill_avx512(&t->act);
     ls_pooling_kernels_fill_avx512(&t->pooling);
     ls_rope_kernels_fill_avx512(&t->rope);

@@ -9,6 +9,7 @@
 #include "kernels/act.h"
 #include "kernels/add.h"
 #include "kernels/attention.h"
+#include "kernels/batch_norm.h"
 #include "kernels/convert.h"
 #include "kernels/dropout.h"
 #include "kernels/embed.h"
@@ -26,6 +27,7 @@ typedef struct ls_kernels {
     ls_gemm_kernels gemm;
     ls_math_kernels math;
     ls_norm_kernels norm;
+    ls_batch_norm_kernels batch_norm;
     ls_act_kernels act;
     ls_pooling_kernels pooling;
     ls_rope_kernels rope;

@@ -21,6 +21,7 @@
 
 #include "base/hash.h"
 #include "kernels/attention.h"
+#include "kernels/batch_norm.h"
 #include "kernels/conv.h"
 #include "kernels/dropout.h"
 #include "kernels/embed.h"
@@ -153,6 +154,20 @@ typedef struct ls_ops {
     ls_status (*max_pool_backward)(ls_device *device, const ls_pooling_call *call);
     ls_status (*mean_pool_forward)(ls_device *device, const ls_pooling_call *call);
     ls_status (*mean_pool_backward)(ls_device *device, const ls_pooling_call *call);
+
+    /* Statistics of each ghost group, and y; all of the next five. */
+    ls_status (*batch_norm_forward)(ls_device *device, const ls_batch_norm_call *call);
+    /* Sums of x, [group][channel]; mean from such sums, or from their sum over groups where it is shared. */
+    ls_status (*batch_norm_sums)(ls_device *device, const ls_batch_norm_call *call, float *sums);
+    ls_status (*batch_norm_mean)(ls_device *device, const ls_batch_norm_call *call, const float *sums);
+    /* Sums of (x − mean)²; rstd, and var, from them or from running statistics, whose count is 1. */
+    ls_status (*batch_norm_squares)(ls_device *device, const ls_batch_norm_call *call, float *sums);
+    ls_status (*batch_norm_rstd)(ls_device *device, const ls_batch_norm_call *call, const float *sums);
+    /* y from x, mean and rstd: also with running statistics. */
+    ls_status (*batch_norm_apply)(ls_device *device, const ls_batch_norm_call *call);
+    /* sum and dot of each ghost group; dx and dresidual from them. */
+    ls_status (*batch_norm_grad_sums)(ls_device *device, const ls_batch_norm_call *call);
+    ls_status (*batch_norm_input_grad)(ls_device *device, const ls_batch_norm_call *call);
 
     ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
     ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);

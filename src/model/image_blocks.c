@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+enum { RESNET_STEM = 64, RESNET_BLOCKS = 8 };
 enum { LENET_BLOCKS = 5, LENET_FC1 = 120, LENET_FC2 = 84 };
 
 static ls_extent flat(size_t elems) { return (ls_extent){.height = 1, .width = 1, .channels = elems}; }
@@ -64,6 +65,43 @@ static void lenet(ls_block *block, const ls_shape *shape) {
     classify(&block[4], 3, at, shape->V);
 }
 
+static ls_extent unit(ls_block *block, ls_extent in, size_t channels, ls_window window, bool relu) {
+    ls_extent out = through(window, in, channels);
+    block->unit[block->units++] = (ls_conv_unit){.in = in, .out = out, .window = window, .relu = relu};
+    return out;
+}
+
+static ls_extent stem(ls_block *block, ls_extent in, bool small) {
+    ls_window pool = square(3, 2, 1);
+    ls_extent mid = unit(block, in, RESNET_STEM, small ? square(3, 1, 1) : square(7, 2, 3), true);
+    block->image = (ls_image_layer){.in = in, .mid = mid, .out = small ? mid : through(pool, mid, RESNET_STEM)};
+    block->image.pool = small ? LS_POOL_NONE : LS_POOL_MAX;
+    block->image.window = pool;
+    settle(block, &ls_block_stem, "stem", 0);
+    return block->image.out;
+}
+
+static ls_extent residual(ls_block *block, int number, ls_extent in, size_t channels, size_t stride) {
+    ls_extent mid = unit(block, in, channels, square(3, stride, 1), true);
+    ls_extent out = unit(block, mid, channels, square(3, 1, 1), true);
+    if (stride != 1 || in.channels != channels) unit(block, in, channels, square(1, stride, 0), false);
+    block->image = (ls_image_layer){.in = in, .mid = mid, .out = out};
+    settle(block, &ls_block_residual, "res", number);
+    return out;
+}
+
+static void resnet18(ls_block *block, const ls_shape *shape) {
+    ls_extent at = stem(&block[0], image_of(shape), shape->image.small);
+    for (int i = 0; i < RESNET_BLOCKS; i++) {
+        size_t channels = (size_t)RESNET_STEM << i / 2;
+        at = residual(&block[1 + i], 1 + i, at, channels, i > 0 && i % 2 == 0 ? 2 : 1);
+    }
+    ls_block *last = &block[1 + RESNET_BLOCKS];
+    classify(last, 1, at, shape->V);
+    last->image.pool = LS_POOL_MEAN;
+    last->image.window = (ls_window){at.height, at.width, 1, 1, 0, 0};
+}
+
 static void mlp(ls_block *block, const ls_shape *shape, int count) {
     ls_extent at = image_of(shape);
     for (int i = 0; i + 1 < count; i++) at = connect(&block[i], i + 1, at, shape->image.hidden[i], &shape->image);
@@ -74,6 +112,7 @@ void ls_image_blocks(ls_model *model) {
     const ls_shape *shape = &model->shape;
     switch (shape->arch) {
     case LS_ARCH_LENET: lenet(model->blocks, shape); break;
+    case LS_ARCH_RESNET18: resnet18(model->blocks, shape); break;
     case LS_ARCH_MLP: mlp(model->blocks, shape, model->nblocks); break;
     default: assert(!"a model of images"); break;
     }
@@ -89,6 +128,11 @@ ls_status ls_image_shape_fill(ls_shape *shape) {
                            shape->name, image->height, image->width);
         shape->L = LENET_BLOCKS - 2;
         shape->C = LENET_FC2;
+        return LS_OK;
+    }
+    if (shape->arch == LS_ARCH_RESNET18) {
+        shape->L = RESNET_BLOCKS;
+        shape->C = (size_t)RESNET_STEM << 3;
         return LS_OK;
     }
     size_t layers = 0;

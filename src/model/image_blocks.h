@@ -2,6 +2,9 @@
  *
  *     lenet   conv1 5×5 to 6 channels, 2 to each side │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
  *             each convolution followed by its activation and by pooling 2×2
+ *     resnet18  stem 7×7 to 64 channels, stride 2, pooling 3×3, stride 2; for small images 3×3, stride 1, no pooling │
+ *             eight residual blocks of two 3×3 convolutions: 64, 64, 128, 128, 256, 256, 512, 512 channels, the third,
+ *             fifth and seventh with stride 2 and a 1×1 convolution past them │ mean over the image, the classes
  *     mlp     fc1, fc2, … with ReLU │ the classes
  */
 #ifndef LS_MODEL_IMAGE_BLOCKS_H

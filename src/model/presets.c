@@ -121,9 +121,11 @@ static const ls_shape presets[] = {
     {IMAGES("lenet", LS_ARCH_LENET, 3, 84), .image = {.channels = 1, .height = 28, .width = 28}},
     {IMAGES("lenet-sigmoid", LS_ARCH_LENET, 3, 84),
      .image = {.channels = 1, .height = 28, .width = 28, .sigmoid = true}},
+    {IMAGES("resnet18", LS_ARCH_RESNET18, 8, 512), .image = {.channels = 3, .height = 32, .width = 32, .small = true}},
+    {IMAGES("resnet18-imagenet", LS_ARCH_RESNET18, 8, 512), .image = {.channels = 3, .height = 224, .width = 224}},
     {IMAGES("mlp", LS_ARCH_MLP, 0, 256), .image = {.channels = 1, .height = 28, .width = 28, .hidden = {256}}},
 };
-enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 240 };
+enum { PRESET_COUNT = sizeof presets / sizeof presets[0], LIST_BYTES = 400 };
 
 const char *ls_shape_preset_name(int i) { return i >= 0 && i < PRESET_COUNT ? presets[i].name : NULL; }
 

@@ -41,6 +41,7 @@ typedef enum field_id {
     IMAGE_HEIGHT,
     IMAGE_WIDTH,
     SIGMOID,
+    SMALL,
     WIDTHS,
     FIELD_COUNT
 } field_id;
@@ -75,6 +76,7 @@ static const field fields[FIELD_COUNT] = {
     [IMAGE_HEIGHT] = {"image-height", SIZE, offsetof(ls_shape, image.height)},
     [IMAGE_WIDTH] = {"image-width", SIZE, offsetof(ls_shape, image.width)},
     [SIGMOID] = {"sigmoid", TRUTH, offsetof(ls_shape, image.sigmoid)},
+    [SMALL] = {"small", TRUTH, offsetof(ls_shape, image.small)},
     [WIDTHS] = {"widths", TEXT, 0},
 };
 
@@ -138,7 +140,7 @@ static ls_status read_fields(const json_t *json, const field *table, int count, 
 static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) {
     const char *text = NULL;
     if (!has->key[ARCH])
-        return has->key[PRESET] ? LS_OK : ls_fail(LS_ERR_INPUT, "arch is missing: gpt2, llama, lenet or mlp");
+        return has->key[PRESET] ? LS_OK : ls_fail(LS_ERR_INPUT, "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
     LS_TRY(ls_json_get_text(json, has->key[ARCH], &text));
     for (int i = 0; i < LS_ARCH_COUNT; i++) {
         if (strcmp(text, ls_shape_arch_name((ls_arch)i)) != 0) continue;
@@ -148,7 +150,7 @@ static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) 
         out->arch = (ls_arch)i;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "arch is '%.*s'; it must be gpt2, llama, lenet or mlp", SHOWN, text);
+    return ls_fail(LS_ERR_INPUT, "arch is '%.*s'; it must be gpt2, llama, lenet, resnet18 or mlp", SHOWN, text);
 }
 
 static ls_status read_scaling(const json_t *json, const char *key, ls_rope_shape *rope) {
@@ -215,6 +217,7 @@ static ls_status check_image_fields(const given *has, const ls_shape *out) {
                            for_images ? "models of images" : "transformers", ls_shape_arch_name(out->arch));
     }
     if (has->key[WIDTHS] && out->arch != LS_ARCH_MLP) return ls_fail(LS_ERR_INPUT, "widths is for mlp");
+    if (has->key[SMALL] && out->arch != LS_ARCH_RESNET18) return ls_fail(LS_ERR_INPUT, "small is for resnet18");
     if (has->key[SIGMOID] && out->arch != LS_ARCH_LENET) return ls_fail(LS_ERR_INPUT, "sigmoid is for lenet");
     return LS_OK;
 }
@@ -374,6 +377,7 @@ static int put_image(json_t *object, const ls_shape *shape) {
     size_t used = 0;
     int bad = put_fields(object, fields, CLASSES, FIELD_COUNT, (const char *)shape);
     if (shape->arch != LS_ARCH_LENET) bad |= json_object_del(object, fields[SIGMOID].key);
+    if (shape->arch != LS_ARCH_RESNET18) bad |= json_object_del(object, fields[SMALL].key);
     for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++)
         used += (size_t)snprintf(widths + used, sizeof widths - used, "%s%zu", i ? "," : "", shape->image.hidden[i]);
     if (used > 0) bad |= json_object_set_new(object, fields[WIDTHS].key, json_string(widths));

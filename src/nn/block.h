@@ -16,7 +16,7 @@
 
 #include "nn/nn.h"
 
-enum { LS_BLOCK_PARAMS_MAX = 12, LS_BLOCK_LABEL_MAX = 16 };
+enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 16 };
 
 typedef struct ls_saved {
     float *norm1, *norm2; /* statistics, [2][stream] */
@@ -28,6 +28,7 @@ typedef struct ls_saved {
     void *wide;           /* [rows][width of the MLP] before the activation */
     float *act;           /* models of images: [images][…] what the activation gives, before pooling */
     uint32_t *taps;       /* where each window had its maximum */
+    ls_unit_saved unit[LS_CONV_UNITS];
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -45,6 +46,7 @@ typedef struct ls_kept {
     void *dwide;             /* [rows][width of the MLP] */
     void *dnorm1, *dnorm2;   /* [stream][C] */
     float *dpre;             /* models of images: [images][…] gradient of what goes into the activation */
+    ls_unit_grads unit[LS_CONV_UNITS];
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
@@ -77,6 +79,15 @@ typedef struct ls_image_layer {
     ls_image_pool pool;
 } ls_image_layer;
 
+/* A convolution without bias, and batch norm behind it. Its parameters are five of the block's: the weight, weight and
+ * bias of the norm, running mean and variance. */
+typedef struct ls_conv_unit {
+    ls_extent in, out;
+    ls_window window;
+    bool relu;
+    int first_param;
+} ls_conv_unit;
+
 typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
@@ -105,6 +116,8 @@ struct ls_block {
      * those before it: these are what their gradients have. */
     size_t in, out;
     ls_image_layer image; /* of a model of images */
+    int units;
+    ls_conv_unit unit[LS_CONV_UNITS];
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
     ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of
@@ -117,7 +130,7 @@ struct ls_block {
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 /* Of models of images. The first block reads nn's images and has no gradient of its input. */
-extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_classifier;
+extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
 
 /* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
 static inline bool ls_block_looks_up(const ls_block *block) {

@@ -114,25 +114,10 @@ static ls_status into_layer(const ls_block *block, const ls_nn *nn, float *dpre,
 
 static ls_status weight_step(ls_block *block, const ls_nn *nn, const float *x, const float *dpre,
                              const ls_grad_step *step) {
-    const ls_param *w = ls_image_weight(block);
-    const ls_grad *grad = &w->grad;
-    size_t bounds[LS_GRAD_GROUPS_MAX + 1];
     ls_conv_call call = conv_of(block, step->end - step->first);
-    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] * positions(block);
     call.x = ls_image_input(nn, x) + step->first * ls_extent_elems(block->image.in);
     call.dy = dpre + step->first * mid_elems(block);
-    call.slices = step->groups;
-    call.bounds = bounds;
-    if (nn->leaves || step->accumulate) {
-        call.accumulate = step->accumulate;
-        call.dw = grad->slot[step->at];
-        LS_TRY(nn->ops->conv_weight_grad(nn->device, &call));
-        return ls_nn_grad_end(nn, w, grad, step, ls_param_local_elems(w));
-    }
-    call.dw = grad->slot[step->at - step->joins];
-    call.siblings = step->joins;
-    for (int i = 0; i < step->joins; i++) call.sibling[i] = grad->slot[step->at - i - 1];
-    return nn->ops->conv_weight_grad(nn->device, &call);
+    return ls_image_conv_grad(nn, ls_image_weight(block), step, positions(block), call);
 }
 
 static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, const ls_grad_step *step) {

@@ -26,6 +26,25 @@ ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, co
     }
 }
 
+ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
+                             ls_conv_call call) {
+    const ls_grad *grad = &w->grad;
+    size_t bounds[LS_GRAD_GROUPS_MAX + 1];
+    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] * positions;
+    call.slices = step->groups;
+    call.bounds = bounds;
+    if (nn->leaves || step->accumulate) {
+        call.accumulate = step->accumulate;
+        call.dw = grad->slot[step->at];
+        LS_TRY(nn->ops->conv_weight_grad(nn->device, &call));
+        return ls_nn_grad_end(nn, w, grad, step, ls_param_local_elems(w));
+    }
+    call.dw = grad->slot[step->at - step->joins];
+    call.siblings = step->joins;
+    for (int i = 0; i < step->joins; i++) call.sibling[i] = grad->slot[step->at - i - 1];
+    return nn->ops->conv_weight_grad(nn->device, &call);
+}
+
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems) {
     return ls_arena_take_array(arena, kind, nn->B, elems * sizeof(float));
 }

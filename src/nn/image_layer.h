@@ -20,6 +20,11 @@ ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
+/* A step of the gradient of a convolution's weight; `call` has its sizes, x and dy of the step, whose positions are so
+ * many for each image. */
+ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
+                             ls_conv_call call);
+
 /* For the whole batch of a block with `elems` numbers an image. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
 /* Recomputation that does nothing, for blocks that keep all they need. */

@@ -39,6 +39,17 @@ typedef struct ls_dropout {
     uint64_t first_sequence; /* of the micro-batch, counted in the batch */
 } ls_dropout;
 
+/* Of a convolution with its batch norm: what backward needs, and gradients from which those of its weights are made. */
+enum { LS_CONV_UNITS = 3 };
+typedef struct ls_unit_saved {
+    float *c, *y;             /* [images][…] the convolution's result, and that of all */
+    float *mean, *rstd, *var; /* [ghost group][channel] */
+} ls_unit_saved;
+typedef struct ls_unit_grads {
+    float *dc;        /* [images][…] of the convolution's result */
+    float *sum, *dot; /* [ghost group][channel] */
+} ls_unit_grads;
+
 /* Memory that a block needs only while it runs; pieces of different phases share their place. `rows` are all rows,
  * `stream` those of the residual stream; widths are this worker's. */
 typedef struct ls_scratch {
@@ -62,7 +73,10 @@ typedef struct ls_scratch {
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
     float *dpre;    /* models of images: gradient in front of an activation; of pooled features */
-    float *pooled;  /* features of images */
+    ls_unit_grads unit[LS_CONV_UNITS];
+    float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
+    float *side;
+    float *pooled; /* features of images */
 } ls_scratch;
 
 /* This worker's part of the widths of a shape. */
@@ -98,6 +112,9 @@ typedef struct ls_nn {
     int tp_size, tp_index;
     bool sequence_parallel;
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
+
+    size_t ghost; /* images whose statistics batch norm takes together */
+    bool infers;  /* running statistics are used instead */
 
     size_t B, T, first;
     size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */

@@ -57,6 +57,7 @@ typedef struct ls_shape {
 } ls_shape;
 
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return shape->arch >= LS_ARCH_LENET; }
+static inline bool ls_shape_has_batch_norm(const ls_shape *shape) { return shape->arch == LS_ARCH_RESNET18; }
 /* As files call it: "gpt2". */
 static inline const char *ls_shape_arch_name(ls_arch arch) {
     static const char *const names[LS_ARCH_COUNT] = {"gpt2", "llama", "lenet", "resnet18", "mlp"};

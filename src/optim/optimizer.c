@@ -22,6 +22,11 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     float *w = param->own_w + first, *m = param->moment[0], *v = param->moment[1];
     const float *g = param->own_grad + first;
     uint16_t *copy = param->own_w16 ? param->own_w16 + first : NULL;
+    if (param->running) {
+        ls_sgd_step step = {
+            .factor = (float)(-param->follow / update->ghosts), .rate = (float)LS_RUNNING_RATE, .weight_decay = 1};
+        return device->ops->sgd(device, w, NULL, NULL, policy->act, g, &step, count);
+    }
     if (update->kind == LS_OPTIMIZER_ADAMW)
         LS_TRY(device->ops->adamw(device, w, m + first, v + first, copy, policy->act, g, &update->adamw[param->decay],
                                   count));

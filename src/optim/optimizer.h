@@ -22,6 +22,7 @@ int ls_optimizer_moments(const ls_optimizer *optimizer);
 /* The scalars of an update, without decay and with it. */
 typedef struct ls_optimizer_update {
     ls_optimizer_kind kind;
+    double ghosts; /* ghost groups of the step, where running statistics follow their mean */
     ls_adamw_step adamw[2];
     ls_sgd_step sgd[2];
 } ls_optimizer_update;
@@ -29,6 +30,10 @@ typedef struct ls_optimizer_update {
 /* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */
 ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const ls_adamw_powers *powers, double lr,
                                            float factor);
+/* Running statistics r follow the mean s of those of the step's ghost groups: r = r + LS_RUNNING_RATE·(s − r), as SGD
+ * has it with the rate for lr, 1 for wd and −follow/ghosts for f (docs/arithmetic.md). */
+#define LS_RUNNING_RATE 0.1
+
 /* Own elements first … first + count − 1 of a parameter, and the copies of them that products read. */
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count);

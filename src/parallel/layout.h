@@ -58,6 +58,7 @@ typedef struct ls_layout_task {
     int G;
     ls_policy policy;
     bool checks_replicas; /* after every step */
+    size_t ghost;         /* micro-batches hold whole ghost groups of so many images; 0: any number */
 } ls_layout_task;
 
 static inline int ls_layout_workers(const ls_layout *layout) { return layout->dp * layout->tp * layout->pp; }

@@ -182,6 +182,9 @@ ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *ta
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
         return ls_fail(LS_ERR_INPUT, "--recompute: there is no kind %d", (int)layout->recompute);
     LS_TRY(check_sequence_parallel(layout, task));
+    if (task->ghost > 0 && layout->micro % task->ghost != 0)
+        return ls_fail(LS_ERR_INPUT, "--micro-batch %zu: batch norm takes %zu images together: use --micro-batch %zu",
+                       layout->micro, task->ghost, layout->micro / task->ghost * task->ghost + task->ghost);
     if (layout->micro <= task->B) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "--micro-batch %zu: the whole batch has %zu sequences: use --micro-batch %zu",
                    layout->micro, task->B, task->B);

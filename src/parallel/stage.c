@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/optim.h"
+#include "nn/conv_unit.h"
 #include "nn/init.h"
 #include "parallel/stage_check.h"
 #include "parallel/stage_state.h"
@@ -63,6 +64,8 @@ static void fill_plain(ls_stage *stage, ls_model *model, const ls_stage_setup *s
                         .shape = &model->shape,
                         .sequence_parallel = stage->setup.layout.sequence_parallel,
                         .leaves = setup->leaves || ls_policy_wants_leaves(&setup->policy)};
+    stage->nn.ghost = setup->ghost;
+    for (int b = 0; b < model->nblocks && setup->ghost > 0; b++) ls_unit_settle(&model->blocks[b], setup->ghost);
     ls_nn_take_slices(&stage->nn, model->S, slices * setup->place.tp, slices);
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }

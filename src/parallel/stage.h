@@ -27,7 +27,8 @@ typedef struct ls_stage_setup {
     ls_policy policy;
     size_t B, T; /* of a batch */
     int G;
-    int moments; /* of the optimizer: 0, 1 or 2 for each parameter */
+    int moments;  /* of the optimizer: 0, 1 or 2 for each parameter */
+    size_t ghost; /* images whose statistics batch norm takes together; 0: the model has none */
     double dropout;
     uint64_t seed;
     ls_layout layout;         /* micro is set; without training, rows are micro·T */

@@ -31,6 +31,7 @@ static ls_status forward_chunks(ls_stage *stage, const ls_stage_feed *feed, size
 static void no_training(ls_stage *stage) {
     stage->nn.nsteps = 0;
     stage->nn.dropout.p = 0;
+    stage->nn.infers = true;
 }
 
 static bool has_head(const ls_stage *stage) { return stage->chunks[stage->nchunks - 1].has_head; }

@@ -28,7 +28,7 @@ static ls_status run_piece(ls_stage *stage, const ls_optimizer_update *update, c
     size_t first = p->begin - param->own.begin, n = p->end - p->begin;
     const float *g = param->own_grad + first, *w = param->own_w + first;
     const float *by = param->moment[0] ? param->moment[0] + first : g;
-    if (!p->counts) return ls_optimizer_run(update, stage->device, policy, param, first, n);
+    if (!p->counts || param->running) return ls_optimizer_run(update, stage->device, policy, param, first, n);
     LS_TRY(stage->nn.ops->count(stage->device, out->grads, g, 1, policy->act, n));
     LS_TRY(add_squares(stage, g, n, &out->grad_squares));
     LS_TRY(ls_device_copy(stage->device, stage->aside, w, n * sizeof(float)));

@@ -75,6 +75,7 @@ static ls_status begin_action(job *j, bool with_steps) {
     nn->steps = stage->steps + stage->micro_steps[j->number].first;
     nn->nsteps = with_steps ? stage->micro_steps[j->number].count : 0;
     nn->dropout.p = stage->setup.dropout;
+    nn->infers = false;
     nn->dropout.first_sequence = j->micro->begin;
     if (is_empty(j)) return LS_OK;
     return ls_stage_feed_tokens(stage, j->chunk, j->feed, j->micro->begin, j->micro->end);

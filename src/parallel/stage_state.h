@@ -95,7 +95,7 @@ struct ls_stage {
     bool has_tied; /* the head's table is a copy on the last stage, */
     float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
-    float *pixels; /* of models of images, of a micro-batch */
+    float *pixels;   /* of models of images, of a micro-batch */
     double *squares; /* sums of blocks of one parameter */
     size_t squares_elems;
     float *aside; /* weights before an update of which numbers are counted, a piece of them */

@@ -284,6 +284,7 @@ ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum 
     int count = ls_model_params(stage->model);
     for (int i = 0; i < count; i++) {
         const ls_param *param = ls_model_param(stage->model, i);
+        if (param->running) continue; /* not a slope */
         LS_TRY(square_param(stage, param, measured && is_measured(stage, param) ? measured : sum));
         LS_TRY(look_at_replica(stage, param, sum));
     }

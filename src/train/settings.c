@@ -10,6 +10,7 @@
 enum {
     DEFAULT_BATCH_TOKENS = 8192,
     DEFAULT_BATCH_IMAGES = 256,
+    GHOST_MAX = 32,
     DEFAULT_T_MAX = 1024,
     DEFAULT_GROUPS = 8,
     ARITHMETIC_VERSION = 1
@@ -159,6 +160,31 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
+/* A ghost group lies inside a gradient group. Without --ghost as many images as a gradient group has, up to 32. */
+static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
+    size_t group = s->B / (size_t)s->groups;
+    if (!ls_shape_has_batch_norm(&s->shape)) {
+        if (o->ghost == 0) return LS_OK;
+        return ls_options_fail(o, LS_OPT_ghost, "%s has no batch norm: leave it out", s->shape.name);
+    }
+    if (s->B % (size_t)s->groups != 0)
+        return ls_options_fail(o, LS_OPT_groups,
+                               "batch norm needs gradient groups of one size: %d do not divide --global-batch %zu",
+                               s->groups, s->B);
+    s->ghost = o->ghost > 0 ? (size_t)o->ghost : group < GHOST_MAX ? group : GHOST_MAX;
+    while (o->ghost == 0 && group % s->ghost != 0) s->ghost--;
+    if (group % s->ghost != 0)
+        return ls_options_fail(o, LS_OPT_ghost, "a gradient group has %zu images, which are no multiple of it", group);
+    if (s->ghost > 1 && s->micro % s->ghost == 0) return LS_OK; /* 0: chosen later */
+    if (s->ghost == 1)
+        return ls_options_fail(o, LS_OPT_global_batch,
+                               "batch norm needs two images at least in each of the %d gradient groups: use "
+                               "--global-batch %d or more, or fewer --groups",
+                               s->groups, 2 * s->groups);
+    return ls_options_fail(o, LS_OPT_micro_batch, "batch norm takes %zu images together: use a multiple of it",
+                           s->ghost);
+}
+
 /* Convolutions are fp32 and have no dropout of their own. */
 static ls_status check_images(const ls_options *o, const ls_settings *s) {
     if (!ls_shape_sees_images(&s->shape)) return LS_OK;
@@ -185,6 +211,7 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
     LS_TRY(check_dropout(o, out));
     LS_TRY(resolve_policy(o, out));
     LS_TRY(check_images(o, out));
+    LS_TRY(resolve_ghost(o, out));
     LS_TRY(resolve_optimizer(o, out));
     return ls_settings_resolve_lr(o, out);
 }
@@ -200,6 +227,8 @@ static ls_status add_image_shape(const ls_shape *shape, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "model.image-height", (int64_t)image->height, F));
     LS_TRY(ls_identity_add_i64(id, "model.image-width", (int64_t)image->width, F));
     if (shape->arch == LS_ARCH_LENET) LS_TRY(ls_identity_add_i64(id, "model.sigmoid", image->sigmoid, F));
+    if (shape->arch == LS_ARCH_RESNET18) LS_TRY(ls_identity_add_i64(id, "model.small", image->small, F));
+    if (shape->arch == LS_ARCH_RESNET18) LS_TRY(ls_identity_add_f64(id, "model.eps", shape->eps, F));
     for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++) {
         char field[32];
         snprintf(field, sizeof field, "model.hidden-%zu", i + 1);
@@ -296,6 +325,7 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "slices", s->slices, F));
     LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
     if (s->dropout > 0) LS_TRY(ls_identity_add_i64(id, "dropout-rule", DROPOUT_RULE, F));
+    if (s->ghost > 0) LS_TRY(ls_identity_add_i64(id, "ghost", (int64_t)s->ghost, F));
     LS_TRY(add_optimizer(s, id));
     LS_TRY(add_policy(s, id));
     LS_TRY(add_guards(s, id));

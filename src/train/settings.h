@@ -18,6 +18,7 @@ typedef struct ls_settings {
     /* identity */
     ls_shape shape;
     int slices, groups;
+    size_t ghost; /* images whose statistics batch norm takes together; 0: the model has no batch norm */
     size_t B, T;
     int64_t steps;
     uint64_t seed;

@@ -449,6 +449,7 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
     let_spoil(t, false);
     ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
     ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
+    if (s->ghost > 0) by.ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
     ls_span span = ls_span_begin("stage", "optimizer");
     if (numerics_are_due(t)) {
         LS_TRY(ls_stage_update_counted(t->stage, &by, t->guard.numerics));

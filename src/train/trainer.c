@@ -106,6 +106,7 @@ ls_stage_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, i
                             .T = s->T,
                             .G = s->groups,
                             .moments = ls_optimizer_moments(&s->optimizer),
+                            .ghost = s->ghost,
                             .dropout = s->dropout,
                             .seed = s->seed,
                             .layout = *layout,
@@ -147,10 +148,17 @@ static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     return most > micros ? most / micros : 1;
 }
 
+/* Micro-batches hold whole ghost groups. */
+static size_t whole_ghosts(const ls_settings *s, size_t micro) {
+    return s->ghost == 0 ? micro : micro < s->ghost ? s->ghost : micro / s->ghost * s->ghost;
+}
+
 ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout) {
-    for (layout->micro = largest_micro(settings, layout);; layout->micro = (layout->micro + 1) / 2) {
+    size_t least = settings->ghost > 0 ? settings->ghost : 1;
+    for (size_t micro = largest_micro(settings, layout);; micro = (micro + 1) / 2) {
         bool fit = true;
-        if (layout->micro > 1) LS_TRY(fits(settings, layout, &fit));
+        layout->micro = whole_ghosts(settings, micro);
+        if (layout->micro > least) LS_TRY(fits(settings, layout, &fit));
         if (fit) return LS_OK;
     }
 }

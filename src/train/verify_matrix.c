@@ -33,6 +33,7 @@ static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) 
 
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out) {
     double speeds[LS_WORKERS_MAX];
+    size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
     unequal_speeds(speeds);
     ls_layout_wish wish = {.dp = row->dp,
                            .tp = row->tp,
@@ -45,7 +46,7 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
                            .zero = row->zero,
                            .recompute = row->recompute,
                            .sequence_parallel = row->sequence_parallel,
-                           .micro = row->micro};
+                           .micro = whole};
     return ls_layout_make(&wish, task, out);
 }
 

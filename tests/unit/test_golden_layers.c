@@ -393,6 +393,23 @@ static void pooling(golden *g) {
     }
 }
 
+static void batch_norm(golden *g) {
+    EACH_SHAPE(s) {
+        size_t C = s->C, n = s->rows * C, cut = C / 3;
+        const float *x = fresh(g, n), *dy = fresh(g, n), *w = fresh(g, C), *b = fresh(g, C), *residual = fresh(g, n);
+        const float *mean = fresh(g, C), *rstd = fresh(g, C), *t = fresh(g, C);
+        float *y = take(g, n), *dx = take(g, n), *dr = take(g, n), *sum = fresh(g, C), *dot = fresh(g, C);
+        const ls_batch_norm_kernels *k = &g->k->batch_norm;
+        k->squares(sum, x, mean, s->rows, C, 0, cut);
+        k->squares(sum, x, mean, s->rows, C, cut, C);
+        k->apply(y, x, residual, mean, rstd, w, b, true, s->rows, C);
+        k->grad_sums(sum, dot, dy, y, x, mean, rstd, s->rows, C, 0, cut);
+        k->grad_sums(sum, dot, dy, y, x, mean, rstd, s->rows, C, cut, C);
+        k->input_grad(dx, dr, dy, y, x, mean, rstd, w, sum, t, s->rows, C);
+        keep(g, y, n), keep(g, dx, n), keep(g, dr, n), keep(g, sum, C), keep(g, dot, C);
+    }
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -420,6 +437,7 @@ static const struct {
     {"squares", squares, "11de6f28280fce6d3c99a82079deb037"},
     {"convert", convert, "0ce6076c7ae85694c8c2c935af8378df"},
     {"pooling", pooling, "196de158a7ed0d68de9c1e7d2d180413"},
+    {"batch norm", batch_norm, "09b466f7fbd3816bb9a6913b04059e5a"},
     {"add", add, "ecb4203d09ac5f983bebfecb46ff1304"},
 };
 

@@ -45,6 +45,7 @@ size_t ls_cpu_row_grain(size_t columns);
 /* Each file of operations puts its own into the table. */
 void ls_cpu_ops_fill_act(ls_ops *ops);
 void ls_cpu_ops_fill_attention(ls_ops *ops);
+void ls_cpu_ops_fill_batch_norm(ls_ops *ops);
 void ls_cpu_ops_fill_conv(ls_ops *ops);
 void ls_cpu_ops_fill_convert(ls_ops *ops);
 void ls_cpu_ops_fill_count(ls_ops *ops);

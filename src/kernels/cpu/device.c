@@ -154,6 +154,7 @@ static const ls_device_calls cpu_calls = {
 static void fill_ops(ls_ops *ops) {
     ls_cpu_ops_fill_act(ops);
     ls_cpu_ops_fill_attention(ops);
+    ls_cpu_ops_fill_batch_norm(ops);
     ls_cpu_ops_fill_conv(ops);
     ls_cpu_ops_fill_convert(ops);
     ls_cpu_ops_fill_count(ops);
