@@ -5,11 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cluster_option.h"
 #include "cli/model_option.h"
 
-static ls_status set_links(const ls_options *options, ls_site *site) {
-    if (options->node_link) LS_TRY(ls_link_find(options->node_link, &site->inside));
-    if (options->network) LS_TRY(ls_link_find(options->network, &site->between));
+static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
+    json_t *measured;
+    bool is_file;
+    if (strchr(options->cluster, ','))
+        return ls_options_fail(options, LS_OPT_cluster,
+                               "doctor predicts for one cluster; times of two are not modelled");
+    *out = (ls_cluster){.sites = 1};
+    LS_TRY(ls_cluster_option_site(options, options->cluster, &out->site[0], &is_file, &measured));
+    json_decref(measured);
+    snprintf(out->name, sizeof out->name, "%s", out->site[0].chip.name);
     return LS_OK;
 }
 
@@ -22,10 +30,9 @@ static ls_status read_model(const ls_options *options, ls_times_model *model, ch
     size_t T = model->task.shape.T;
     model->task.seq = options->seq > 0 ? (size_t)options->seq : T < 1024 ? T : 1024;
     model->global_batch = options->global_batch > 0 ? (size_t)options->global_batch : 0;
-    LS_TRY(ls_cluster_of(options->cluster, 1, (int)options->gpus_per_node, &model->task.cluster));
-    LS_TRY(set_links(options, &model->task.cluster.site[0]));
-    LS_TRY(ls_stack_find(options->stack ? options->stack : "megatron", &model->task.stack));
+    LS_TRY(read_cluster(options, &model->task.cluster));
     bool cpu = model->task.cluster.site[0].chip.is_cpu;
+    LS_TRY(ls_stack_find(options->stack ? options->stack : cpu ? "native" : "megatron", &model->task.stack));
     model->layout = (ls_plan_layout){.zero = 1, .sequence_parallel = true, .type = cpu ? LS_PLAN_FP32 : LS_PLAN_BF16};
     snprintf(name, room, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
     return LS_OK;

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cluster_option.h"
 #include "base/files.h"
 #include "cli/image_option.h"
 #include "cli/layout_option.h"
 #include "cli/model_option.h"
 #include "cli/plan_command.h"
 #include "config/value.h"
-#include "plan/machine_file.h"
 #include "plan/space.h"
 
 /* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
@@ -19,33 +19,6 @@ enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKE
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
-static bool has_suffix(const char *text, const char *suffix) {
-    size_t length = strlen(text), tail = strlen(suffix);
-    return length >= tail && strcmp(text + length - tail, suffix) == 0;
-}
-
-static bool is_file(const char *name) {
-    return strchr(name, '/') || has_suffix(name, ".json") || has_suffix(name, ".yaml") || has_suffix(name, ".yml") ||
-           ls_file_exists(name);
-}
-
-/* "400gbe/node" is one link for all chips of a node. */
-static ls_status read_network(const ls_options *o, ls_option_id id, const char *text, int node, ls_link *out) {
-    char name[LS_MACHINE_NAME_MAX];
-    bool shared = has_suffix(text, "/node");
-    size_t length = strlen(text) - (shared ? strlen("/node") : 0);
-    if (length >= sizeof name) return ls_options_fail(o, id, "is too long for the name of a link");
-    memcpy(name, text, length);
-    name[length] = '\0';
-    ls_status status = ls_link_find(name, out);
-    if (status != LS_OK) return ls_fail_at(status, "--%s: ", ls_option_info_get(id)->name);
-    if (shared) {
-        out->bandwidth /= node;
-        snprintf(out->name, sizeof out->name, "%s", text);
-    }
-    return LS_OK;
-}
-
 /* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
 static long long chips_of_wish(const ls_plan_wish *wish) {
     if (wish->dp == 0 || wish->tp == 0 || wish->pp == 0) return 0;
@@ -53,21 +26,15 @@ static long long chips_of_wish(const ls_plan_wish *wish) {
 }
 
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out) {
-    ls_cluster one;
-    json_t *measured = NULL;
-    bool file = is_file(name);
-    ls_status status = file ? ls_machine_file_read(name, &one, &measured) : ls_cluster_of(name, 1, 0, &one);
-    if (status != LS_OK) return ls_fail_at(status, "--cluster: ");
+    json_t *measured;
+    bool is_file;
+    LS_TRY(ls_cluster_option_site(o, name, out, &is_file, &measured));
     json_decref(q->measured);
     q->measured = measured;
-    *out = one.site[0];
-    if (o->gpus_per_node > 0) out->node = (int)o->gpus_per_node;
-    long long chips = o->gpus > 0 ? o->gpus : file ? out->chips : chips_of_wish(&q->wish);
+    long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_wish(&q->wish);
     if (chips > LS_CHIPS_MAX)
         return ls_fail(LS_ERR_INPUT, "dp × tp × pp are %lld chips; there can be %d", chips, LS_CHIPS_MAX);
     out->chips = chips > 0 ? (int)chips : out->node;
-    if (o->node_link) LS_TRY(read_network(o, LS_OPT_node_link, o->node_link, out->node, &out->inside));
-    if (o->network) LS_TRY(read_network(o, LS_OPT_network, o->network, out->node, &out->between));
     return LS_OK;
 }
 
@@ -92,7 +59,7 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
         return ls_options_fail(o, LS_OPT_cluster, "two clusters need --link: what is between them, such as 10gbe");
     if (cluster->sites < 2 && o->link)
         return ls_options_fail(o, LS_OPT_link, "is for two clusters; the link between nodes is --network");
-    if (o->link) LS_TRY(read_network(o, LS_OPT_link, o->link, 1, &cluster->across));
+    if (o->link) LS_TRY(ls_cluster_option_link(o, LS_OPT_link, o->link, 1, &cluster->across));
     return ls_cluster_check(cluster);
 }
 
@@ -124,7 +91,6 @@ static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
         ls_status status = ls_stack_find(o->stack, &task->stack);
         return status == LS_OK ? LS_OK : ls_fail_at(status, "--stack: ");
     }
-    if (cpu && ls_stack_find("lockstep", &task->stack) == LS_OK) return LS_OK;
     return ls_stack_find(cpu ? "native" : "megatron", &task->stack);
 }
 

@@ -97,8 +97,8 @@ static void print_clusters(const ls_validation *v) {
            "reach, the mean over %s.\n",
            v->calibrated ? "the fitted rows" : "all its rows");
     if (v->calibrated)
-        printf("Calibration: a factor on time, the median of measured over predicted in the first quarter of its rows "
-               "(2 to 8); these are left out above.\n");
+        printf("Calibration: a factor on time from the first quarter of its rows (4 at least, half at most), which are "
+               "left out above; few rows, or rows that contradict each other, move it little.\n");
     printf("%-66s %-24s %6s %6s %8s %10s\n", "source", "chip", "rows", "fitted", "factor", "baseline");
     for (size_t i = 0; i < v->clusters; i++) {
         const ls_validate_cluster *c = &v->cluster[i];

@@ -12,7 +12,7 @@
 #include "model/shape_file.h"
 
 /* A batch that no number of workers divides evenly. */
-enum { DEFAULT_B = 13, DEFAULT_T = 11, PURPOSE_TOKENS = 0x7EC1 };
+enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, PURPOSE_TOKENS = 0x7EC1 };
 
 /* Sizes are odd on purpose: nothing is a multiple of a vector, a slice or a shard. */
 static const ls_shape own_shapes[] = {
@@ -76,7 +76,8 @@ static ls_status resolve(const ls_options *given, bool is_own, int64_t default_s
     /* A file's steps are those of a training run: of its learning rate, not of ours. */
     c->steps = steps == LS_ORIGIN_ENV || steps == LS_ORIGIN_FLAG ? given->steps : default_steps;
     if (steps != LS_ORIGIN_FILE || o.steps < c->steps) o.steps = c->steps;
-    if (o.global_batch == 0) o.global_batch = DEFAULT_B;
+    /* Batch norm needs groups of one size. */
+    if (o.global_batch == 0) o.global_batch = ls_shape_has_batch_norm(&c->start.shape) ? DEFAULT_B_NORM : DEFAULT_B;
     if (o.seq == 0) o.seq = positions < DEFAULT_T ? (int64_t)positions : DEFAULT_T;
     if (is_own && !is_given(given, LS_OPT_dropout) && !ls_shape_is_llama(&c->start.shape)) o.dropout = 0.1;
     if (is_own && !is_given(given, LS_OPT_clip)) o.clip = 0.25;

@@ -93,7 +93,7 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_lost(c);
     LS_TRY(ls_diagnose_usage(c));
     ls_diagnose_data(c);
-    ls_diagnose_lr(c);
+    LS_TRY(ls_diagnose_lr(c));
     ls_diagnose_unknown(c);
     ls_diagnose_conclude(c);
     return LS_OK;

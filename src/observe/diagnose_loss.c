@@ -11,20 +11,30 @@
 #include "observe/diagnose_parts.h"
 #include "optim/lr_scaling.h"
 
-static const double HIGH = 6;         /* score of a jump that lasts some steps */
-static const double FAR = 8;          /* score of a jump that needs few others like it */
-static const double RATIO = 0.04;     /* update norm / weight norm that is too long; 0.001 to 0.01 is usual */
-static const double RATIO_MUCH = 0.1; /* and one that is so at once */
-static const double LARGE = 10;       /* growth of the norm before a run breaks */
-enum { BEGIN_STEPS = 10, LONG = 4, EARLIER = 5 };
+static const double UP = 4;             /* score of each step that a jump lasts, where it is the only one */
+static const double HIGH = 6;           /* score of a jump that lasts some steps */
+static const double FAR = 8;            /* score of a jump that needs few others like it */
+static const double RATIO = 0.04;       /* update norm / weight norm that is too long; 0.001 to 0.01 is usual */
+static const double RATIO_MUCH = 0.1;   /* and one that is so at once */
+static const double RATIO_OFTEN = 0.03; /* and one that is too long at a third of the measurements near the peak */
+static const double NEAR_PEAK = 0.5;    /* of the learning rate */
+static const double LARGE = 10;         /* growth of the norm before a run breaks */
+enum { BEGIN_STEPS = 10, LONG = 4, LASTING = 6, EARLIER = 5, OFTEN = 5 };
 
 /* ---- bad data ---------------------------------------------------------------------------------------------------- */
 
 typedef struct jumps {
-    size_t count, far, longest; /* longest: steps of one episode */
+    size_t count, far, longest; /* longest: steps of one episode, */
+    size_t lasting;             /* and those of a high one that are far up */
     const ls_episode *first, *largest;
     int64_t last_step;
 } jumps;
+
+static size_t steps_up(const ls_series *s, const ls_episode *e) {
+    size_t count = 0;
+    for (size_t i = e->first; i <= e->last; i++) count += (double)s->score[i] >= UP;
+    return count;
+}
 
 /* Behind the beginning of a lasting rise everything jumps. */
 static jumps count_jumps(const ls_case *c) {
@@ -36,6 +46,8 @@ static jumps count_jumps(const ls_case *c) {
         j.count++;
         j.far += e->score >= FAR;
         if (e->high > j.longest) j.longest = e->high;
+        size_t lasting = steps_up(s, e);
+        if (e->score >= HIGH && lasting > j.lasting) j.lasting = lasting;
         if (!j.first) j.first = e;
         if (!j.largest || e->score > j.largest->score) j.largest = e;
         j.last_step = s->step[e->last];
@@ -47,7 +59,7 @@ static jumps count_jumps(const ls_case *c) {
  * upward. */
 static bool is_data(const ls_series *s, const jumps *j) {
     size_t some = 4 + s->count / 800, few = 3 + s->count / 5000, chance = 2 * s->jumps_down;
-    return j->count >= some + chance || j->far >= few + chance || (j->longest >= LONG && j->largest->score >= HIGH);
+    return j->count >= some + chance || j->far >= few + chance || j->lasting >= LASTING;
 }
 
 bool ls_loss_tells_data(const ls_case *c) {
@@ -114,6 +126,22 @@ static lengths find_lengths(const ls_case *c) {
     return found;
 }
 
+/* Updates that are rather long, here and there, most of the time. */
+static lengths find_often(const ls_case *c) {
+    lengths found = {0};
+    size_t all = 0;
+    for (size_t i = 0; i < c->points.count; i++) {
+        const ls_point *p = &c->points.point[i];
+        if (p->step <= BEGIN_STEPS || !(p->lr >= NEAR_PEAK * c->series.peak_lr)) continue;
+        all++;
+        if (!(p->ratio >= RATIO_OFTEN)) continue;
+        if (!found.first) found.first = p;
+        if (!found.worst || p->ratio > found.worst->ratio) found.worst = p;
+        found.count++;
+    }
+    return found.count >= OFTEN && 3 * found.count >= all ? found : (lengths){0};
+}
+
 static double norm_near(const ls_series *s, size_t at) {
     double x[5];
     size_t n = 0;
@@ -168,6 +196,15 @@ static void set_onset(const ls_case *c, ls_finding *f) {
     }
 }
 
+/* While updates are as long, the loss jumps by itself: jumps of the loss alone are no sign of bad data. */
+static void go_before_jumps(const ls_case *c, ls_finding *f) {
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *other = &c->out->finding[i];
+        if (other->is_note || other->cause != LS_CAUSE_BAD_DATA || other->group != LS_RUN_NONE) continue;
+        if (f->onset >= other->onset) f->onset = other->onset - 1;
+    }
+}
+
 static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_episode **largest) {
     const ls_series *s = &c->series;
     size_t count = 0;
@@ -216,12 +253,47 @@ static ls_finding *add_lengths(ls_case *c, const lengths *l) {
     return f;
 }
 
-void ls_diagnose_lr(ls_case *c) {
+static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
+    f->last_step = p->last;
+    f->size = p->ratio;
+    ls_finding_title(f, "learning rate too high: the loss stands still at %.3f from step %lld to %lld", p->loss,
+                     (long long)p->first, (long long)p->last);
+    set_onset(c, f);
+    return f;
+}
+
+static void describe_plateau(const ls_case *c, const ls_plateau *p, bool has_lengths, ls_finding *f) {
+    const ls_series *s = &c->series;
+    ls_finding_evidence(f,
+                        "the loss, %.3f at first, fell by less than 3 %% of %.3f in %zu steps, from step %lld to %lld, "
+                        "while the rate was at least half of its peak; at the end it is %.3f",
+                        s->loss[0], p->loss, p->steps, (long long)p->first, (long long)p->last,
+                        ls_series_before(s, s->count - 1, 9));
+    if (has_lengths) return;
+    if (isfinite(p->ratio))
+        ls_finding_evidence(f, "an update had up to %.1f %% of the weights' norm meanwhile; 0.1 to 1 %% is usual",
+                            100 * p->ratio);
+    else
+        ls_finding_evidence(f,
+                            "AdamW moves each weight by about the rate, %.3g, in a step; weights of 0.02 to 0.2 "
+                            "cannot keep what they learned",
+                            s->peak_lr);
+}
+
+ls_status ls_diagnose_lr(ls_case *c) {
     lengths l = find_lengths(c);
+    if (!l.first) l = find_often(c);
+    ls_plateau plateau = {0};
     ls_finding *f = c->rise.found ? add_rise(c) : add_waves(c);
-    if (!f && l.first) f = add_lengths(c, &l);
-    if (!f) return;
-    double factor = 4;
+    if (!f) {
+        LS_TRY(ls_plateau_find(c, &plateau));
+        f = l.first ? add_lengths(c, &l) : plateau.steps > 0 ? add_plateau(c, &plateau) : NULL;
+    }
+    if (!f) return LS_OK;
+    if (plateau.steps > 0) describe_plateau(c, &plateau, l.first != NULL, f);
+    if (plateau.steps > 0 || l.first) go_before_jumps(c, f);
+    double factor = plateau.steps > 0 && plateau.ratio > 0.04 ? plateau.ratio / 0.01 : 4;
     if (l.first) {
         ls_finding_evidence(f,
                             "update / weights (norms, median of the inner blocks): %.3f at step %lld, at most %.3f at "
@@ -232,6 +304,7 @@ void ls_diagnose_lr(ls_case *c) {
         if (l.worst->ratio > factor * 0.01) factor = l.worst->ratio / 0.01;
     }
     advise_lr(c, f, factor > 100 ? 100 : factor);
+    return LS_OK;
 }
 
 /* ---- a run that broke -------------------------------------------------------------------------------------------- */

@@ -8,11 +8,12 @@
 
 #include "observe/diagnose_parts.h"
 
-static const double HOT = 4;       /* score of a step's loss that goes with bad data */
+static const double HOT = 4;       /* score of a group's loss, or of a step's, that goes with bad data */
 static const double MOSTLY = 0.75; /* of the outliers, from one worker */
 static const double EARLY = 0.25;  /* of what the loss gains in all, still to come */
 enum { EARLY_MOST = 8, EARLY_STEPS = 64 };
-enum { SCATTERED_BEFORE = 30 }; /* steps before a rise of the loss in which outliers belong to it */
+enum { FEW = 2, FEW_STEPS = 500 }; /* groups that may stand out in any run, and one more for so many steps */
+enum { SCATTERED_BEFORE = 30 };    /* steps before a rise of the loss in which outliers belong to it */
 
 /* ---- what they have in common ------------------------------------------------------------------------------------ */
 
@@ -58,7 +59,7 @@ static void count_workers(outliers *o) {
 static double factor_of(const ls_run_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
 
 /* The loss jumped in this very step: a loss that had been rising says nothing about the data. */
-static bool is_hot(const ls_series *s, int64_t step) {
+static bool is_hot_step(const ls_series *s, int64_t step) {
     size_t at;
     if (!ls_series_find(s, step, &at) || s->step[at] != step || at == 0) return false;
     if (s->in_data[at]) return true;
@@ -66,11 +67,16 @@ static bool is_hot(const ls_series *s, int64_t step) {
     return s->loss[at] - ls_series_before(s, at - 1, 3) >= 0.5 * (s->loss[at] - ls_series_before(s, at - 1, 32));
 }
 
+/* The loss of the group itself says more than that of its step. */
+static bool is_hot(const ls_series *s, const ls_run_event *e) {
+    return isfinite(e->loss_score) && isfinite(e->group_loss) ? e->loss_score >= HOT : is_hot_step(s, e->step);
+}
+
 static void count_hot(const ls_series *s, outliers *o) {
     for (size_t i = 0; i < o->count; i++) {
         const ls_run_event *e = o->event[i];
         if (!o->largest || !(factor_of(e) <= factor_of(o->largest))) o->largest = e;
-        if (!is_hot(s, e->step)) continue;
+        if (!is_hot(s, e)) continue;
         o->hot++;
         if (!o->first_data) o->first_data = e;
     }
@@ -103,7 +109,11 @@ static void add_bad_data(ls_case *c, const outliers *o) {
     f->size = (double)o->count;
     ls_finding_title(f, "bad data: %zu gradient group%s stood out, first in step %lld", o->count,
                      o->count == 1 ? "" : "s", (long long)e->step);
-    if (o->hot > 0 && ls_series_find(&c->series, e->step, &at))
+    if (o->hot > 0 && isfinite(e->group_loss))
+        ls_finding_evidence(
+            f, "the loss of the group itself is high in %zu of them: %.3f at step %lld beside %.3f of its peers",
+            o->hot, e->group_loss, (long long)e->step, e->peers_loss);
+    else if (o->hot > 0 && ls_series_find(&c->series, e->step, &at))
         ls_finding_evidence(f, "the loss of the same step is high in %zu of them: %.3f at step %lld after %.3f", o->hot,
                             c->series.loss[at], (long long)e->step,
                             at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
@@ -170,20 +180,41 @@ static bool is_early(const ls_case *c, const outliers *o) {
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
 }
 
+/* Here and there a group whose text is no harder than that of its peers, that was long again when it was computed
+ * again, and that nothing followed: small models have such sequences. Two of one worker are no pattern yet. */
+static bool is_harmless(const ls_case *c, const outliers *o) {
+    if (o->count > FEW + c->series.count / FEW_STEPS || o->hot > 0 || o->again > 0 || c->rise.found) return false;
+    if (o->count > FEW && c->run->dp != 1 && (double)o->of_worker >= MOSTLY * (double)o->count) return false;
+    for (size_t i = 0; i < o->count; i++)
+        if (!isfinite(o->event[i]->group_loss) || !o->event[i]->recurs) return false;
+    return true;
+}
+
+static ls_finding *add_note(ls_case *c, const outliers *o) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
+    f->is_note = true;
+    f->size = (double)o->count;
+    return f;
+}
+
 static void judge(ls_case *c, const outliers *o) {
+    const char *plural = o->count == 1 ? "" : "s";
     if (is_early(c, o)) {
-        ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
-        f->is_note = true;
-        f->size = (double)o->count;
-        ls_finding_title(f, "%zu gradient group%s stood out while the loss was still falling fast, up to step %lld",
-                         o->count, o->count == 1 ? "" : "s", (long long)o->event[o->count - 1]->step);
+        ls_finding_title(add_note(c, o),
+                         "%zu gradient group%s stood out while the loss was still falling fast, up to step %lld",
+                         o->count, plural, (long long)o->event[o->count - 1]->step);
         return;
     }
     if (is_consequence(c, o)) {
-        ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
-        f->is_note = true;
-        f->size = (double)o->count;
-        ls_finding_title(f, "%zu gradient groups stood out while the loss was rising", o->count);
+        ls_finding_title(add_note(c, o), "%zu gradient group%s stood out while the loss was rising", o->count, plural);
+        return;
+    }
+    if (is_harmless(c, o)) {
+        ls_finding_title(
+            add_note(c, o),
+            "%zu gradient group%s stood out, up to step %lld; their losses are as usual, they came out the "
+            "same when computed again, and nothing followed",
+            o->count, plural, (long long)o->event[o->count - 1]->step);
         return;
     }
     bool one = (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;

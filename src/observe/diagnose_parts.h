@@ -79,6 +79,18 @@ typedef struct ls_points {
 ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
+/* ---- a loss that stands still (diagnose_plateau.c) ----------------------------------------------------------------
+ */
+
+/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
+ */
+typedef struct ls_plateau {
+    size_t steps; /* 0: there is none */
+    int64_t first, last;
+    double loss;
+    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
+} ls_plateau;
+
 /* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
 
 /* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
@@ -97,6 +109,9 @@ typedef struct ls_case {
     ls_rise rise;
     ls_diagnosis *out;
 } ls_case;
+
+/* diagnose_plateau.c */
+ls_status ls_plateau_find(const ls_case *c, ls_plateau *out);
 
 /* A finding to fill in; one too many is written to a place that nobody reads. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step);
@@ -121,7 +136,7 @@ ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_slow.c */
 /* Whether the loss alone, by its jumps, tells of bad data. */
 bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);    /* diagnose_loss.c: bad data that the loss shows */
-void ls_diagnose_lr(ls_case *c);      /* diagnose_loss.c */
+ls_status ls_diagnose_lr(ls_case *c); /* diagnose_loss.c */
 void ls_diagnose_unknown(ls_case *c); /* diagnose_loss.c: the run broke, and nothing above says why */
 
 /* Ordering, verdict, what followed, what is missing (diagnose_verdict.c). */

@@ -149,6 +149,9 @@ static void read_event(const json_t *line, ls_run_event *event) {
     event->median = number(line, "median");
     event->spread = number(line, "spread");
     event->score = number(line, "score");
+    event->group_loss = number(line, "group_loss");
+    event->peers_loss = number(line, "peers_loss");
+    event->loss_score = number(line, "loss_score");
     event->angle_deg = number(line, "angle_deg");
     event->length_with = number(line, "length_with");
     event->length_without = number(line, "length_without");

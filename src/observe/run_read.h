@@ -72,6 +72,7 @@ typedef struct ls_run_event {
     int scale, next_scale; /* INT_MIN: none */
     int64_t micro, index, first_sample, samples;
     double norm, median, spread, score, angle_deg, length_with, length_without;
+    double group_loss, peers_loss, loss_score; /* of an outlier; older runs have none */
     bool recurs, persistent, has_recurs, has_persistent;
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */

@@ -24,6 +24,10 @@ static bool is_duration(double x) { return isfinite(x) && x >= 0; }
 static ls_status check_costs(const ls_schedule *s, const ls_simulate_costs *costs) {
     if (!is_duration(costs->send_seconds))
         return ls_fail(LS_ERR_INPUT, "a send takes %g s; it must be a number of 0 or more", costs->send_seconds);
+    for (int i = 0; costs->border_seconds && i < s->stages; i++)
+        if (!is_duration(costs->border_seconds[i]))
+            return ls_fail(LS_ERR_INPUT, "a send from stage %d takes %g s; it must be a number of 0 or more", i,
+                           costs->border_seconds[i]);
     for (int kind = 0; kind < LS_ACTION_KINDS; kind++)
         for (int i = 0; costs->seconds[kind] && i < s->stages * s->chunks; i++)
             if (!is_duration(costs->seconds[kind][i]))
@@ -61,16 +65,22 @@ static ls_status sum_bytes(const ls_schedule *s, const ls_simulate_costs *costs,
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
+/* Between a stage and the one behind it, which is the first for the last. */
+static double send_of(const clockwork *w, int stage) {
+    if (w->s->stages < 2) return 0;
+    return w->costs->border_seconds ? w->costs->border_seconds[stage] : w->costs->send_seconds;
+}
+
 static void time_action(void *context, int stage, int index) {
     clockwork *w = context;
     const ls_schedule *s = w->s;
     const ls_action *a = &s->actions[stage][index];
     int g = a->chunk * s->stages + stage, last = s->stages * s->chunks - 1;
     size_t micros = (size_t)s->micros, at = (size_t)g * micros + (size_t)a->micro;
-    double send = s->stages > 1 ? w->costs->send_seconds : 0, ready = 0;
+    double ready = 0;
     bool forward = a->kind == LS_ACTION_FORWARD, weights = a->kind == LS_ACTION_BACKWARD_WEIGHTS;
-    if (forward && g > 0) ready = w->forward_end[at - micros] + send;
-    if (!forward && !weights && g < last) ready = w->backward_end[at + micros] + send;
+    if (forward && g > 0) ready = w->forward_end[at - micros] + send_of(w, (g - 1) % s->stages);
+    if (!forward && !weights && g < last) ready = w->backward_end[at + micros] + send_of(w, stage);
 
     double lasts = w->costs->seconds[a->kind][stage * s->chunks + a->chunk];
     if (w->costs->micro_share) lasts *= w->costs->micro_share[a->micro];

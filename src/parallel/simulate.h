@@ -11,6 +11,7 @@ typedef struct ls_simulate_costs {
     const double *seconds[LS_ACTION_KINDS]; /* of an action of each kind; NULL: the schedule has none */
     const double *micro_share;              /* by micro-batch: its part of a full one; NULL: all are full */
     double send_seconds;                    /* until what one stage made is with another */
+    const double *border_seconds;           /* the same for each stage and the one behind it; NULL: alike for all */
     const size_t *slot_bytes, *kept_bytes;  /* NULL: not asked for */
 } ls_simulate_costs;
 

@@ -372,6 +372,8 @@ void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch) {
     stage->nn.watch = watch;
 }
 
+void ls_stage_watch_losses(ls_stage *stage, ls_loss_sum *by_group) { stage->group_losses = by_group; }
+
 const ls_arena *ls_stage_arena(const ls_stage *stage) { return &stage->arena; }
 ls_model *ls_stage_model(const ls_stage *stage) { return stage->model; }
 ls_device *ls_stage_device(const ls_stage *stage) { return stage->device; }

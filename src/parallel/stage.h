@@ -116,6 +116,9 @@ ls_status ls_stage_hunt(ls_stage *stage, uint64_t step, float start, const ls_st
 
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch);
+/* From now on the losses of a step that this worker stands for are added here as well, each to its group's; borrowed,
+ * an entry for each group. NULL: no longer. */
+void ls_stage_watch_losses(ls_stage *stage, ls_loss_sum *by_group);
 /* Adds the squares of a leaf that a watch is shown, as far as this worker stands for it. Only matrices and tables are
  * measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
 ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum);

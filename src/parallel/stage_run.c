@@ -51,11 +51,11 @@ ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_
     return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
 }
 
-static bool is_absent(const ls_stage *stage, size_t sequence) {
+static int group_of(const ls_stage *stage, size_t sequence) {
     const ls_stage_setup *setup = &stage->setup;
-    for (int g = 0; stage->nn.absent && g < setup->G; g++)
-        if (sequence < ls_slice_begin(setup->B, setup->G, g + 1)) return stage->nn.absent[g];
-    return false;
+    int g = 0;
+    while (g < setup->G - 1 && sequence >= ls_slice_begin(setup->B, setup->G, g + 1)) g++;
+    return g;
 }
 
 /* Workers of a tp row see the same losses; the first of them stands for them. */
@@ -63,8 +63,15 @@ ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss)
     size_t rows = ls_nn_rows(&stage->nn);
     if (stage->setup.place.tp > 0) return LS_OK;
     LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
-    for (size_t i = 0; i < rows; i++)
-        if (first < 0 || !is_absent(stage, (size_t)first + i / stage->nn.T)) ls_loss_sum_add(loss, stage->host[i]);
+    bool by_group = first >= 0 && (stage->nn.absent || stage->group_losses);
+    for (size_t i = 0; i < rows; i += stage->nn.T) {
+        int g = by_group ? group_of(stage, (size_t)first + i / stage->nn.T) : 0;
+        ls_loss_sum sum = {0};
+        if (by_group && stage->nn.absent && stage->nn.absent[g]) continue;
+        for (size_t t = 0; t < stage->nn.T; t++) ls_loss_sum_add(&sum, stage->host[i + t]);
+        ls_loss_sum_merge(loss, &sum);
+        if (by_group && stage->group_losses) ls_loss_sum_merge(&stage->group_losses[g], &sum);
+    }
     return LS_OK;
 }
 

@@ -87,6 +87,7 @@ struct ls_stage {
     const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
     ls_bad_place *hunt;            /* where what is found goes; NULL: nobody looks */
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
+    ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: nobody asked */
 
     /* memory of the device */
     ls_scratch *scratch; /* by block of the model: of different blocks in one place */

@@ -10,7 +10,7 @@ typedef struct ls_plan_case {
     const ls_site *site; /* whose chips are the slowest here */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
-    double width, keys;  /* columns of the query heads and of the key heads */
+    double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
     double vocabulary;   /* as padded for the ways */
     int micros;          /* of a replica and step */
     int tp_inner, dp_inner;
@@ -56,9 +56,14 @@ double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int
 double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
 /* Sites have one link between them, which all chips share: `bytes` of every one of the chips that send over it. */
 double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips);
-/* From a stage to the next. */
-double ls_plan_send_seconds(const ls_plan_case *c, double bytes);
+/* From a stage to the next; from the last one, to the first. */
+double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes);
 double ls_plan_link_rate(const ls_link *link);
+
+/* place.c: chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
+int ls_plan_inner(int node, int stride, int size);
+/* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
+bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
 
 /* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
 bool ls_plan_stays_whole(const ls_plan_case *c);
@@ -67,17 +72,20 @@ void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out
 
 /* pipeline.c: how many layers each chunk has; chunk g is of stage g mod pp. */
 void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers);
+/* What a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in programs that
+ * wait for that; it is in the chunks' times. */
+double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g);
 /* Seconds of the course of all micro-batches, and how long the busiest stage would idle in it if sending took no time;
- * tables are [pp·virtual stages], chunk by chunk. */
+ * tables are [pp·virtual stages], chunk by chunk, and of sends [pp], from a stage to the next. */
 ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
-                                   double send_seconds, double *seconds, double *bubble);
+                                   const double *send, double *seconds, double *bubble);
 
 /* predict.c: what the pipeline is simulated with, for those who draw it. */
 typedef struct ls_plan_chunks {
     double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
     int layers[LS_CHUNKS_MAX];
-    double send_seconds; /* from a stage to the next */
-    double params;       /* of a chip of the stage that has most */
+    double send[LS_CHUNKS_MAX]; /* seconds from a stage to the next, by stage; from the last one, to the first */
+    double params;              /* of a chip of the stage that has most */
 } ls_plan_chunks;
 void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out);
 

@@ -29,6 +29,9 @@ static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) 
     long long chunks = (long long)l->pp * l->virtual_stages;
     if (shape->H % (size_t)l->tp != 0)
         return ls_fail(LS_ERR_INPUT, "tp %d does not divide the %zu heads of the model", l->tp, shape->H);
+    if (shape->kv_heads % (size_t)l->tp != 0 && (size_t)l->tp % shape->kv_heads != 0)
+        return ls_fail(LS_ERR_INPUT, "tp %d neither divides the %zu key heads of the model nor is a multiple of them",
+                       l->tp, shape->kv_heads);
     if (chunks > (long long)shape->L || chunks >= LS_CHUNKS_MAX)
         return ls_fail(LS_ERR_INPUT, "pp %d × %d virtual stages are more than the %zu layers of the model", l->pp,
                        l->virtual_stages, shape->L);

@@ -48,6 +48,11 @@ static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
 }
 
+/* Without flash, products over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
+ * multiples of 64 elements of 16 bits; Anthony et al. 2024, figures of attention over the size of a head). */
+enum { HEAD_LINE = 64 };
+static const double ODD_HEAD_SHARE = .75;
+
 static void attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
@@ -66,6 +71,7 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
     double scores = c->tokens * s * (double)c->task->shape.H / c->t;
     double both =
         ls_plan_product_seconds(chip, type, s, s, d, heads) + ls_plan_product_seconds(chip, type, s, d, s, heads);
+    if (c->task->shape.head_size % HEAD_LINE != 0) both /= ODD_HEAD_SHARE;
     out->forward.attention = both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[0]);
     out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
 }
@@ -77,7 +83,8 @@ static void passes(const ls_plan_case *c, ls_layer_time *out) {
     double stream = n * C / (c->layout->sequence_parallel ? c->t : 1);
     double forward =
         stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
-    double backward = stream * (2 * 8 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
+    /* A norm reads its two arrays once more, for the gradients of its weights. */
+    double backward = stream * (2 * 10 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
     out->forward.small +=
         ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
     out->backward.small += ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
@@ -110,10 +117,22 @@ static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     }
 }
 
-/* A layer takes no less than the host needs to start its kernels. */
+/* A layer takes no less than the host needs to start its kernels, and longer than either where the chip needs about as
+ * long: short kernels wait for the host, and behind long ones the host waits for the chip. */
+static const double HOST_SEEN = .15;
+
 static void wait_for_host(ls_pass_time *pass, double host) {
-    double sum = ls_pass_sum(pass);
-    if (sum < host) pass->small += host - sum;
+    double sum = ls_pass_sum(pass), more = sum > host ? sum : host, less = sum > host ? host : sum;
+    if (more > 0) pass->small += more + HOST_SEEN * less * (less / more) * (less / more) - sum;
+}
+
+/* Gradients of weights are added to those of the micro-batches before: the sums are read and written as they are kept,
+ * instead of 16 bits written. Where no chip keeps whole ones they are sent off first. */
+static double sum_gradients(const ls_plan_case *c, double params) {
+    const ls_plan_layout *l = c->layout;
+    if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
+    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = elem_bytes(c);
+    return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
 /* Every other product, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
@@ -142,6 +161,7 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     attention(c, &out);
     passes(c, &out);
     exchanges(c, &out);
+    out.backward.small += sum_gradients(c, ls_plan_layer_params(c));
     double alternated = alternate(c, &out);
     wait_for_host(&out.forward, c->task->stack.layer_host_seconds);
     wait_for_host(&out.backward, 2 * c->task->stack.layer_host_seconds);
@@ -161,6 +181,7 @@ ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     out.head_backward = ls_plan_product_seconds(chip, type, n, C, V, 1) +
                         ls_plan_product_seconds(chip, type, C, V, n, 1) +
                         ls_plan_pass_seconds(chip, n * V * .4 * c->task->stack.loss_bytes);
+    out.head_backward += sum_gradients(c, c->vocabulary * C / c->t);
     if (c->layout->tp > 1) {
         double stream = ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 2 * scale * n * C);
         out.embed_forward += stream;

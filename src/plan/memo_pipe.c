@@ -66,8 +66,7 @@ static ls_status measure(const ls_plan_task *task, const ls_plan_layout *l, doub
     if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
     ls_plan_chunks_of(&c, chunks);
     double work = 0, seconds, bubble;
-    ls_status status =
-        ls_plan_pipeline_seconds(&c, chunks->forward, chunks->backward, chunks->send_seconds, &seconds, &bubble);
+    ls_status status = ls_plan_pipeline_seconds(&c, chunks->forward, chunks->backward, chunks->send, &seconds, &bubble);
     for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks->forward[g] + chunks->backward[g];
     free(chunks);
     if (status != LS_OK) return status;
@@ -114,7 +113,7 @@ static ls_status simulate(const ls_plan_task *task, const ls_plan_layout *l, int
     by_stage(l, chunks->forward, tables);
     by_stage(l, chunks->backward, tables + count);
     for (int g = 0; g < count; g++) tables[2 * count + g] = tables[count + g] / 2;
-    ls_simulate_costs costs = {.send_seconds = chunks->send_seconds};
+    ls_simulate_costs costs = {.border_seconds = chunks->send};
     costs.seconds[LS_ACTION_FORWARD] = tables;
     costs.seconds[LS_ACTION_BACKWARD] = tables + count;
     costs.seconds[LS_ACTION_BACKWARD_INPUT] = tables + 2 * count;

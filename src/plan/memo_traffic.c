@@ -47,6 +47,13 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     set_link(f, flow, l->tp, c->tp_inner);
 }
 
+static double slowest_send(const ls_plan_layout *l, const ls_plan_chunks *chunks) {
+    double most = 0;
+    for (int s = 0; s < l->pp - 1; s++)
+        if (chunks->send[s] > most) most = chunks->send[s];
+    return most;
+}
+
 static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_plan_chunks *chunks,
                        ls_memo_flow *flow) {
     const ls_plan_layout *l = c->layout;
@@ -55,11 +62,12 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     flow->what = "pipeline: activations and their gradients between stages";
     flow->when = "between stages, for every micro-batch";
     flow->bytes = messages * elem_bytes(l) * c->tokens * (double)c->task->shape.C / c->t;
-    flow->link_seconds = messages * chunks->send_seconds;
+    flow->link_seconds = messages * slowest_send(l, chunks);
     flow->seen = f->choice.prediction.time[LS_TIME_P2P];
-    int row = l->tp * l->context * l->dp; /* chips from a stage to the next, as the mesh counts them */
-    set_link(f, flow, row >= f->site->node ? 2 : 1, 1);
-    if (row < f->site->node && row * l->pp > f->site->node) flow->where = "inside nodes and between them";
+    int leaving = 0;
+    for (int s = 0; s < l->pp - 1; s++) leaving += ls_plan_border_leaves(c, s);
+    set_link(f, flow, leaving > 0 ? 2 : 1, 1);
+    if (leaving > 0 && leaving < l->pp - 1) flow->where = "inside nodes and between them";
 }
 
 static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {

@@ -38,12 +38,13 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *lay
     c.vocabulary = unit * ((double)(long long)rows < rows ? (double)(long long)rows + 1 : (double)(long long)rows);
     c.tokens = (double)layout->micro * (double)task->seq / layout->context;
     c.width = (double)ls_shape_query_width(&task->shape);
-    c.keys = (double)ls_shape_key_width(&task->shape);
+    /* A key head is on one way at least: ways that are more than the heads have copies. */
+    size_t ways = (size_t)layout->tp, heads = (task->shape.kv_heads + ways - 1) / ways * ways;
+    c.keys = (double)(heads * task->shape.head_size);
     size_t whole = (size_t)layout->dp * layout->micro;
     c.micros = (int)((task->global_batch + whole - 1) / whole);
-    c.tp_inner = layout->tp < site->node ? layout->tp : site->node;
-    int row = layout->tp * layout->context, left = row < site->node ? site->node / row : 1;
-    c.dp_inner = layout->dp < left ? layout->dp : left;
+    c.tp_inner = ls_plan_inner(site->node, 1, layout->tp);
+    c.dp_inner = ls_plan_inner(site->node, layout->tp, layout->context * layout->dp);
     return c;
 }
 
@@ -131,7 +132,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
         out->link_dp += across;
     }
     if (l->pp > 1 && c->task->shape.tied) { /* both ends of the pipeline add up the gradients of their tables */
-        double tables = ls_plan_send_seconds(c, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+        double tables = ls_plan_send_seconds(c, l->pp - 1, c->vocabulary * (double)c->task->shape.C / c->t * grad);
         seen += tables;
         out->link_dp += tables;
     }
@@ -147,21 +148,29 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* By chunk. */
+/* By chunk, and of sends by stage. */
 typedef struct chunk_times {
-    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX];
+    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX], send[LS_CHUNKS_MAX];
     int layers[LS_CHUNKS_MAX];
 } chunk_times;
 
+static void fill_sends(const ls_plan_case *c, double *send) {
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
+    double bytes = elem * c->tokens * (double)c->task->shape.C / c->t;
+    double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
+    for (int s = 0; s < c->layout->pp; s++) send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(c, s, bytes) + pause : 0;
+}
+
 static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                        const ls_ends_time *ends, double send, chunk_times *out) {
+                        const ls_ends_time *ends, chunk_times *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
+    fill_sends(c, out->send);
     double forward = ls_pass_sum(&layer->forward) + gather->forward;
     double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
     ls_plan_divide(c, forward + backward, ends, out->layers);
     for (int g = 0; g < chunks; g++) {
-        out->forward[g] = out->layers[g] * forward + (g < chunks - 1 ? send : 0);
-        out->backward[g] = out->layers[g] * backward + (g > 0 ? send : 0);
+        out->forward[g] = out->layers[g] * forward + ls_plan_blocked_seconds(c, out->send, g);
+        out->backward[g] = out->layers[g] * backward + ls_plan_blocked_seconds(c, out->send, g - 1);
     }
     out->forward[0] += ends->embed_forward + gather->first;
     out->backward[0] += ends->embed_backward;
@@ -171,8 +180,8 @@ static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const
 
 /* Of the stage that has most to do, times all micro-batches, by kind. */
 static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                      const ls_ends_time *ends, double send, const chunk_times *chunks, ls_prediction *out,
-                      double *forward, double *backward) {
+                      const ls_ends_time *ends, const chunk_times *chunks, ls_prediction *out, double *forward,
+                      double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
     double most = -1;
     for (int s = 0; s < pp; s++) {
@@ -180,14 +189,19 @@ static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const g
         for (int k = 0; k < v; k++) f += chunks->forward[k * pp + s], b += chunks->backward[k * pp + s];
         if (f + b > most) most = f + b, at = s, *forward = f, *backward = b;
     }
-    for (int k = 0; k < v; k++) own += chunks->layers[k * pp + at];
+    double waits = 0;
+    for (int k = 0; k < v; k++) {
+        int g = k * pp + at;
+        own += chunks->layers[g];
+        waits += ls_plan_blocked_seconds(c, chunks->send, g) + ls_plan_blocked_seconds(c, chunks->send, g - 1);
+    }
     double times = (double)own * c->micros, m = c->micros;
     out->time[LS_TIME_PRODUCTS] = times * (layer->forward.products + layer->backward.products);
     out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
     out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
     out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);
     out->time[LS_TIME_RECOMPUTE] = times * layer->recompute;
-    out->time[LS_TIME_P2P] = m * send * (2 * v - (at == 0) - (at == pp - 1));
+    out->time[LS_TIME_P2P] = m * waits;
     out->time[LS_TIME_GATHER] = times * (gather->forward + gather->backward) + (at == 0 ? m * gather->first : 0);
     if (at == 0) out->time[LS_TIME_ENDS] += m * (ends->embed_forward + ends->embed_backward);
     if (at == pp - 1) out->time[LS_TIME_ENDS] += m * (ends->head_forward + ends->head_backward);
@@ -196,7 +210,7 @@ static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const g
 
 /* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
  * last one. */
-static double least_course(const ls_plan_case *c, const chunk_times *chunks, double send) {
+static double least_course(const ls_plan_case *c, const chunk_times *chunks) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
     double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
     for (int s = 0; s < pp; s++) {
@@ -204,7 +218,7 @@ static double least_course(const ls_plan_case *c, const chunk_times *chunks, dou
         for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
         double course = ahead + c->micros * busy;
         if (course > least) least = course;
-        ahead += chunks->forward[s] + send + back * (chunks->backward[s] + send);
+        ahead += chunks->forward[s] + chunks->send[s] + back * (chunks->backward[s] + chunks->send[s]);
     }
     return least;
 }
@@ -213,15 +227,13 @@ static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bou
     ls_layer_time layer = ls_plan_layer(c);
     ls_ends_time ends = ls_plan_ends(c);
     gather_time gather = gathering(c, &layer);
-    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, send = 0, course, bubble = 0;
-    if (c->layout->pp > 1) send = ls_plan_send_seconds(c, elem * c->tokens * (double)c->task->shape.C / c->t);
-    double blocked = c->task->stack.sends_block ? send : 0;
-    fill_chunks(c, &layer, &gather, &ends, blocked, chunks);
-    double busy = busiest(c, &layer, &gather, &ends, blocked, chunks, out, &forward, &backward);
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, course, bubble = 0;
+    fill_chunks(c, &layer, &gather, &ends, chunks);
+    double busy = busiest(c, &layer, &gather, &ends, chunks, out, &forward, &backward);
     if (is_bound)
-        course = least_course(c, chunks, send);
+        course = least_course(c, chunks);
     else
-        LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, send, &course, &bubble));
+        LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, chunks->send, &course, &bubble));
     if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
         double link = ls_plan_across_seconds(c, elem * c->tokens * (double)c->task->shape.C, c->layout->dp);
         int times = 2 * c->layout->virtual_stages - 1; /* each way, with several chunks to and fro */
@@ -266,10 +278,8 @@ void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
     ls_ends_time ends = ls_plan_ends(c);
     gather_time gather = gathering(c, &layer);
     chunk_times times;
-    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
-    out->send_seconds =
-        c->layout->pp > 1 ? ls_plan_send_seconds(c, elem * c->tokens * (double)c->task->shape.C / c->t) : 0;
-    fill_chunks(c, &layer, &gather, &ends, c->task->stack.sends_block ? out->send_seconds : 0, &times);
+    fill_chunks(c, &layer, &gather, &ends, &times);
+    memcpy(out->send, times.send, sizeof out->send);
     memcpy(out->forward, times.forward, sizeof out->forward);
     memcpy(out->backward, times.backward, sizeof out->backward);
     memcpy(out->layers, times.layers, sizeof out->layers);

@@ -1,8 +1,8 @@
 /* stack.h: what the training program does with the hardware, as far as time and memory depend on it.
  *
  * The same model on the same chips takes a third longer with the programs of 2021 than with those of 2024: attention
- * wrote its scores to memory, collectives waited for products. A stack names such a set of habits. `lockstep` is this
- * program. */
+ * wrote its scores to memory, collectives waited for products. A stack names such a set of habits. What this
+ * program does on a machine that was measured is own.h's. */
 #ifndef LS_PLAN_STACK_H
 #define LS_PLAN_STACK_H
 
@@ -27,9 +27,11 @@ typedef struct ls_stack {
     bool flat_gather;          /* sharded weights go round all chips in one ring, through one adapter of each node */
     double gather_hidden;      /* without overlap: share of the shorter of gathering and computing that is hidden */
     bool sends_block;          /* a stage waits while its activations go to the next */
-    bool context_balanced;     /* chips that share a sequence have equal parts of the mask's triangle */
-    double tp_hidden;          /* share of tensor-parallel collectives behind products */
-    double selective_share;    /* of a forward pass that selective recomputation repeats; −1: attention alone */
+    double
+        chunk_pause_seconds; /* virtual stages: of the host, between a chunk's sends and receives and the next chunk */
+    bool context_balanced;   /* chips that share a sequence have equal parts of the mask's triangle */
+    double tp_hidden;        /* share of tensor-parallel collectives behind products */
+    double selective_share;  /* of a forward pass that selective recomputation repeats; −1: attention alone */
     bool selective_alternates; /* selective recomputation repeats every other product and all passes instead */
     bool micro_per_stage;      /* as many micro-batches as stages, unless it is told otherwise */
     int usual_virtual;         /* virtual stages, unless it is told otherwise; 0: as many as can be */

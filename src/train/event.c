@@ -47,6 +47,9 @@ static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_f64(m, "median", e->median);
     ls_metrics_add_f64(m, "spread", e->spread);
     ls_metrics_add_f64(m, "score", e->score);
+    ls_metrics_add_f64(m, "group_loss", e->group_loss);
+    ls_metrics_add_f64(m, "peers_loss", e->peers_loss);
+    ls_metrics_add_f64(m, "loss_score", e->loss_score);
     ls_metrics_add_f64(m, "angle_deg", e->angle_deg);
     ls_metrics_add_f64(m, "length_with", e->length_with);
     ls_metrics_add_f64(m, "length_without", e->length_without);
@@ -109,15 +112,16 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
                  e->group, e->worker, e->norm, e->median);
         return;
     }
-    snprintf(
-        text, bytes,
-        "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g where %.3g is usual; it turned the "
-        "sum by %.1f degrees and made it %.2f times as long; %s",
-        e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
-        e->median, e->angle_deg, e->length_without > 0 ? e->length_with / e->length_without : 0,
-        strcmp(e->action, "skip-group") == 0 ? "the step was repeated without it"
-        : strcmp(e->action, "stop") == 0     ? "the run stops"
-                                             : "it was kept (--on-outlier warn)");
+    snprintf(text, bytes,
+             "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g where %.3g is usual, its loss "
+             "is %.3g "
+             "where %.3g is usual; it turned the sum by %.1f degrees and made it %.2f times as long; %s",
+             e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
+             e->median, e->group_loss, e->peers_loss, e->angle_deg,
+             e->length_without > 0 ? e->length_with / e->length_without : 0,
+             strcmp(e->action, "skip-group") == 0 ? "the step was repeated without it"
+             : strcmp(e->action, "stop") == 0     ? "the run stops"
+                                                  : "it was kept (--on-outlier warn)");
 }
 
 static void say_replica(const ls_train_event *e, char *text, size_t bytes) {

@@ -37,6 +37,7 @@ typedef struct ls_train_event {
     int group;
     int64_t first_sample, samples;
     double norm, median, spread, score, angle_deg, length_with, length_without;
+    double group_loss, peers_loss, loss_score;
     const char *action;
     /* STATE */
     const char *what;

@@ -11,12 +11,14 @@
 
 typedef struct ls_guard {
     int groups, blocks;
-    ls_stage *stage;                  /* while it watches */
-    ls_exact_sum *parts;              /* [2][groups] squares of a group's gradient that this worker stands for; second:
-                                         of the two uses of a tied table, each by itself */
-    int64_t (*words)[LS_EXACT_WORDS]; /* of the parts, then of the sum of groups: what all workers add up */
-    double *squares;                  /* by group: of all workers, without a tied table, and with it */
+    ls_stage *stage;     /* while it watches */
+    ls_exact_sum *parts; /* [2][groups] squares of a group's gradient that this worker stands for; second:
+                            of the two uses of a tied table, each by itself */
+    ls_loss_sum *sums;   /* by group: losses that this worker stands for; then of all workers */
+    int64_t *words;      /* of the parts, of the sum of groups, and of the losses: what all workers add up */
+    double *squares;     /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
+    double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
     double *before;       /* squares of an earlier pass over the batch */
     int64_t *tokens;      /* by group; 0: it is absent */
     bool *absent;         /* by group */

@@ -1,5 +1,6 @@
 /* load.c: from a checkpoint back into a trainer. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "checkpoint/stage_tensors.h"
@@ -67,10 +68,14 @@ static bool get_words(const json_t *state, const char *name, int64_t *words, siz
 /* A run without guards may go on with them, and they begin anew. A loss scale is part of what goes on; that of a fork
  * begins anew where its settings do not allow it. */
 static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *path, bool is_fork) {
-    int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
+    int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS] = {0}, noise[LS_NOISE_WORDS];
     if (get_words(state, "noise", noise, LS_NOISE_WORDS)) LS_TRY(ls_noise_restore(&t->guard.noise, noise));
-    if (t->guard.outlier && get_words(state, "outliers", outlier, LS_OUTLIER_WORDS))
+    if (t->guard.outlier && get_words(state, "outliers", outlier, LS_TRACK_WORDS)) {
+        /* Runs of older versions have no losses of groups. */
+        if (!get_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS))
+            memset(outlier + LS_TRACK_WORDS, 0, LS_TRACK_WORDS * sizeof *outlier);
         LS_TRY(ls_outlier_restore(t->guard.outlier, outlier));
+    }
     if (t->settings.policy.act != LS_F16) return LS_OK;
     if (get_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) {
         ls_status status = ls_loss_scale_restore(&t->scale, &t->settings.loss_scale, scale);

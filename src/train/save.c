@@ -122,7 +122,8 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     if (t->guard.outlier) ls_outlier_save(t->guard.outlier, outlier);
     return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
            (t->settings.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
-           (!t->guard.outlier || put_words(state, "outliers", outlier, LS_OUTLIER_WORDS));
+           (!t->guard.outlier || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
+                                  put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
 }
 
 static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char *hash, const ls_identity *identity,

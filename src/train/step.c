@@ -277,17 +277,11 @@ typedef struct pull {
     bool recurs; /* their norms came out the same when they were computed again */
 } pull;
 
-/* Norms as they would be had backward started from 1: it starts from another power of two when tokens are absent. */
-static double square_from_one(const ls_trainer *t, size_t group) {
-    double start = (double)ls_trainer_backward_start(t);
-    return t->guard.all_squares[group] / (start * start);
-}
-
-/* Nearly: what becomes 0 in a 16-bit type may depend on that power of two. */
+/* Nearly: what is a rounding away from usual is no fault to speak of. */
 static bool is_repeated(const ls_trainer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
-        double before = t->guard.before[f->group], now = square_from_one(t, f->group);
+        double before = t->guard.before[f->group], now = t->guard.all_squares[f->group];
         if (f->finite && !(fabs(now - before) <= before / 16)) return false;
     }
     return true;
@@ -306,12 +300,23 @@ static double angle_of(double cosine) {
     return low;
 }
 
+/* The groups alone, with backward started as it was for all: from a higher start a long gradient would overflow fp16,
+ * and not be what it was. */
+static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, ls_step_result *result) {
+    int exponent = t->scale.exponent;
+    set_absent(&t->guard, count, false);
+    for (float alone = ls_trainer_backward_start(t); alone > start; alone *= 0.5F) t->scale.exponent--;
+    ls_status status = pass_without(t, stop, count, false, result);
+    t->scale.exponent = exponent;
+    return status;
+}
+
 static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, pull *out) {
     const ls_settings *s = &t->settings;
     int64_t all = (int64_t)(s->B * s->T);
     double with = square_of(result, all), only, without;
-    for (int g = 0; g < t->guard.groups; g++) t->guard.before[g] = square_from_one(t, (size_t)g);
-    LS_TRY(pass_without(t, stop, count, false, result));
+    memcpy(t->guard.before, t->guard.all_squares, (size_t)t->guard.groups * sizeof *t->guard.before);
+    LS_TRY(pass_alone(t, stop, count, ls_trainer_backward_start(t), result));
     only = square_of(result, ls_guard_tokens(&t->guard, s));
     *out = (pull){.recurs = is_repeated(t, count)};
     if (!out->recurs) return LS_OK;
@@ -339,6 +344,9 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
         event.median = f->median;
         event.spread = f->spread;
         event.score = f->score;
+        event.group_loss = f->loss;
+        event.peers_loss = f->loss_median;
+        event.loss_score = f->loss_score;
         event.angle_deg = p->angle_deg;
         event.length_with = p->with;
         event.length_without = p->without;
@@ -355,7 +363,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
     double scale = ls_clip_token_scale((int64_t)(s->B * s->T), t->scale.exponent);
-    ls_outlier_step step = {.squares = guard->all_squares, .tokens = guard->tokens, .scale = scale};
+    ls_outlier_step step = {
+        .squares = guard->all_squares, .losses = guard->losses, .tokens = guard->tokens, .scale = scale};
     size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
     pull p;
     if (count == 0) {

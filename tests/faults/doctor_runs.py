@@ -9,13 +9,14 @@ cause must be first in at least 95 % of the runs, and healthy runs must have non
   lost updates   bf16 without master weights
   outlier group  what the head passes back for one group of one worker is ten times as long, every so many steps
   bad data       a part of the text is random bytes
-  lr too high    100 to 1000 times the healthy one: the loss rises, or it only stays where it is
+  lr too high    30 (GPT-2) or 100 to 1000 times the healthy one: the loss rises, stays where it is for long, or falls less than it could
   slow worker    one of two or four takes two to four times as long (--trace)
 
 Usage: tests/faults/doctor_runs.py [--each N] [--seed N] [--only KIND,KIND] [--jobs N] [--build FOLDER] [--verbose]
 """
 import argparse
 import concurrent.futures
+import json
 import os
 import random
 import shutil
@@ -73,9 +74,11 @@ def bad_data(draw, text):
     return spread_over(draw) + draw.choice((["--on-outlier", "warn"], [], ["--numerics", "10"])), {}
 
 
-def lr_too_high(draw, _):
-    """Without a rising loss it is the length of the updates that tells."""
-    return spread_over(draw) + ["--lr", str(draw.choice((0.1, 0.3, 1.0))), "--numerics", "10"], {}
+def lr_too_high(draw, text):
+    """Without a rising loss it is the length of the updates that tells, or a loss that stands still. Llama models bear 0.03: it is their best rate."""
+    with open(os.path.join(os.path.dirname(text), "model.json"), encoding="utf-8") as file:
+        rates = (0.03, 0.1, 0.3, 1.0) if json.load(file)["arch"] == "gpt2" else (0.1, 0.3, 1.0)
+    return spread_over(draw) + ["--lr", str(draw.choice(rates)), "--numerics", "10"], {}
 
 
 def slow_worker(draw, _):

@@ -152,4 +152,9 @@ spoiled 'rank=1 step=13 place=backward block=1 index=3 add=1e8 times=0' --dp 4 -
 expect_status 1
 expect_event '"event":"outlier","group":2,"worker":1,.*"action":"stop"'
 [ -n "$skipped" ] && [ "$skipped" != "$longer" ] || fail "leaving a group out changed nothing"
+# A long gradient in fp16, under a scale that leaves no room for more: it is the same again when the group is computed alone.
+spoiled 'rank=1 step=13 place=backward block=4 index=0 span=0.4999 times=0 add=30' --dp 4 --micro-batch 4 --precision fp16 --loss-scale 2^19 \
+    --outlier-threshold 8 --on-outlier warn
+expect_status 0
+expect_event '"step":14,"event":"outlier","group":2,"worker":1,.*"recurs":true'
 finished

@@ -47,7 +47,7 @@ typedef struct step_seen {
     int scale, dropped;
     unsigned absent; /* bit by group */
     ls_loss_scale after;
-    double squares[RUN_GROUPS_MAX], whole_squares;
+    double squares[RUN_GROUPS_MAX], losses[RUN_GROUPS_MAX], whole_squares;
     block_numbers blocks[RUN_BLOCKS_MAX];
 } step_seen;
 
@@ -100,6 +100,7 @@ static inline void see_step(const ls_trainer *t, const ls_step_result *result, s
     for (int g = 0; g < t->guard.groups && g < RUN_GROUPS_MAX; g++) {
         if (t->guard.absent[g]) s->absent |= 1U << g;
         if (t->guard.squares) s->squares[g] = t->guard.squares[g];
+        if (t->guard.losses) s->losses[g] = t->guard.losses[g];
     }
     s->whole_squares = t->guard.whole_squares;
     see_numerics(t, s);

@@ -1,68 +1,6 @@
 /* test_diagnose_rules.c: single rules on runs of a few lines whose answer is known: which worker, step and tensor is
  * named, what comes first when there are several, what is said to be missing. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "observe/diagnose.h"
-
-static ls_run run;
-static ls_diagnosis d;
-
-static int begin(void **state) {
-    (void)state;
-    ls_run_init(&run);
-    d = (ls_diagnosis){0};
-    return 0;
-}
-
-static int end(void **state) {
-    (void)state;
-    ls_diagnosis_free(&d);
-    ls_run_free(&run);
-    return 0;
-}
-
-static void line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void line(const char *format, ...) {
-    char text[4096];
-    va_list list;
-    va_start(list, format);
-    int bytes = vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    int64_t damaged = run.damaged_lines, unknown = run.unknown_lines;
-    assert_int_equal(ls_run_add_line(&run, text, (size_t)bytes), LS_OK);
-    assert_true(run.damaged_lines == damaged && run.unknown_lines == unknown);
-}
-
-static void layout(const char *text) { assert_int_equal(ls_run_add_layout(&run, text, strlen(text)), LS_OK); }
-static void options(const char *text) { assert_int_equal(ls_run_add_options(&run, text, strlen(text)), LS_OK); }
-
-/* A loss that falls and scatters by about 0.02, the same every time. */
-static double calm(int step) {
-    return 2 + 3 * exp(-step / 30.0) + 0.02 * (sin(12.9898 * step) + sin(4.1 * step * step));
-}
-
-static void steps(int first, int last) {
-    for (int s = first; s <= last; s++)
-        line("{\"step\":%d,\"loss\":%.6f,\"norm\":%.3f,\"lr\":0.001,\"ms\":100}", s, calm(s), 0.7 + 0.1 * sin(3.3 * s));
-}
-
-static void diagnose(void) { assert_int_equal(ls_diagnose(&run, &d), LS_OK); }
-
-static const ls_finding *first_is(ls_cause cause) {
-    assert_int_equal(d.verdict, LS_VERDICT_CAUSE);
-    assert_string_equal(ls_cause_name(d.finding[0].cause), ls_cause_name(cause));
-    assert_true(d.finding[0].action[0] != '\0');
-    return &d.finding[0];
-}
+#include "diagnose_case.h"
 
 static bool misses(const char *words) {
     for (int i = 0; i < d.missing_count; i++)
@@ -292,6 +230,53 @@ static void test_hot_outlier(void **state) {
     }
 }
 
+/* The loss of the group itself decides, whatever that of its step is. */
+static void test_group_loss(void **state) {
+    (void)state;
+    for (int hot = 0; hot < 2; hot++) {
+        begin(NULL);
+        layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+        steps(1, 99);
+        line("{\"step\":100,\"event\":\"outlier\",\"group\":4,\"worker\":2,\"first_sample\":400,\"samples\":4,\"norm\":"
+             "7.5,"
+             "\"median\":0.7,\"score\":12,\"group_loss\":%g,\"peers_loss\":2,\"loss_score\":%g}",
+             hot ? 4.125 : 2.1, hot ? 11.0 : 0.8);
+        line("{\"step\":100,\"loss\":%.4f,\"norm\":2.0,\"lr\":0.001,\"ms\":100}", calm(100) + (hot ? 0 : 1.0));
+        steps(101, 180);
+        diagnose();
+        const ls_finding *f = first_is(hot ? LS_CAUSE_BAD_DATA : LS_CAUSE_OUTLIER);
+        assert_true(f->step == 100 && d.cause_count == 1);
+        if (hot) assert_non_null(strstr(f->evidence[0], "4.125"));
+        end(NULL);
+    }
+}
+
+/* Two groups with usual losses that came out the same again, and nothing after them, are a note; a third of the same
+ * worker makes a pattern, one that did not come again a fault, and a loss that rises a consequence. */
+static void test_harmless_outliers(void **state) {
+    (void)state;
+    for (int form = 0; form < 4; form++) {
+        begin(NULL);
+        layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+        for (int s = 1; s <= 220; s++)
+            line("{\"step\":%d,\"loss\":%.4f,\"norm\":2.0,\"lr\":0.001,\"ms\":100}", s,
+                 calm(s) + (form == 3 && s > 170 ? 0.05 * (s - 170) : 0));
+        for (int i = 0; i < (form == 1 ? 3 : 2); i++)
+            line("{\"step\":%d,\"event\":\"outlier\",\"group\":4,\"worker\":2,\"first_sample\":%d,\"samples\":4,"
+                 "\"norm\":7.5,\"median\":0.7,\"score\":12,\"group_loss\":2.1,\"peers_loss\":2,\"loss_score\":0.8,"
+                 "\"recurs\":%s}",
+                 150 + 9 * i, 600 + 36 * i, form == 2 && i == 1 ? "false" : "true");
+        diagnose();
+        if (form == 0) {
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+            assert_true(d.finding_count == 1 && d.finding[0].is_note);
+        } else {
+            assert_int_equal(first_is(LS_CAUSE_OUTLIER)->worker, 2);
+        }
+        end(NULL);
+    }
+}
+
 /* The same samples again, on other workers: it is the data. */
 static void test_same_samples(void **state) {
     (void)state;
@@ -389,7 +374,6 @@ static void test_more_workers_than_recorded(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         TEST(test_replica),
         TEST(test_audit),
@@ -402,6 +386,8 @@ int main(void) {
         TEST(test_worker_before_loss),
         TEST(test_same_samples),
         TEST(test_hot_outlier),
+        TEST(test_group_loss),
+        TEST(test_harmless_outliers),
         TEST(test_swinging_is_normal),
         TEST(test_head_may_flush),
         TEST(test_lost_at_the_end),

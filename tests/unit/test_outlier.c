@@ -266,6 +266,89 @@ static void medians_of_peers_are_right(void **state) {
     }
 }
 
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+/* Five groups: norms and losses by group, one token each. */
+static size_t judge_both(ls_outlier *o, const double *logs, const double *losses, ls_outlier_finding *found) {
+    run r;
+    ls_outlier_step step = step_of(&r, logs, 5);
+    step.losses = losses;
+    return ls_outlier_judge(o, &step, found);
+}
+
+static void remember_both(ls_outlier *o, double norm, double loss) {
+    ls_outlier_finding found[GROUPS_MAX];
+    assert_int_equal(
+        judge_both(o, (const double[]){0, 0, 0, -0.05, norm}, (const double[]){2, 2, 2, 1.9, 2 + loss}, found), 0);
+    ls_outlier_remember(o);
+}
+
+/* Ten steps in which one group's norm deviates by `norm`, and one's loss by 0.1 to 1.0: m = 0.55, b = 0.25. */
+static ls_outlier *with_losses(double norm) {
+    static const double largest[] = {0.7, 0.2, 0.9, 0.5, 1.0, 0.1, 0.8, 0.3, 0.4, 0.6};
+    ls_outlier *o;
+    assert_int_equal(ls_outlier_create(5, 8, &o), LS_OK);
+    for (size_t i = 0; i < 10; i++) remember_both(o, norm, largest[i]);
+    return o;
+}
+
+/* A loss that stands out needs a gradient that is twice as long as the others', and longer than is usual. */
+static void a_loss_needs_a_long_gradient(void **state) {
+    (void)state;
+    ls_outlier_finding found[GROUPS_MAX];
+    const double high[] = {2, 2.1, 2 + 2.56, 2, 1.9}, nearly[] = {2, 2.1, 2 + 2.54, 2, 1.9};
+    const double lone[] = {1, 1, 1 + log(2.1), 1, 1}, weak[] = {1, 1, 1 + log(1.9), 1, 1};
+    ls_outlier *o = with_losses(0.1);
+    double spread = 0.25 + 0.55 / 8;
+    assert_int_equal(judge_both(o, weak, high, found), 0);
+    assert_int_equal(judge_both(o, lone, nearly, found), 0);
+    assert_int_equal(judge_both(o, lone, high, found), 1);
+    assert_true(found[0].group == 2 && found[0].finite);
+    near_to(found[0].loss, 4.56);
+    near_to(found[0].loss_median, 2);
+    near_to(found[0].loss_score, 2.56 / spread);
+    near_to(found[0].score, log(2.1) / 0.225);
+    /* Another group has the long gradient: neither is an outlier. */
+    assert_int_equal(judge_both(o, (const double[]){1, 1, 1, 1 + log(2.1), 1}, high, found), 0);
+    /* A norm alone is enough, whatever the loss; the loss is told. */
+    assert_int_equal(judge_both(o, (const double[]){1, 1, 1, 4, 1}, high, found), 1);
+    assert_int_equal(found[0].group, 3);
+    near_to(found[0].loss_score, -0.05 / spread);
+    ls_outlier_destroy(o);
+    o = with_losses(0.8); /* where norms of 2.2 times the peers' are usual, 2.1 is not long, and 2.3 is */
+    assert_int_equal(judge_both(o, lone, high, found), 0);
+    assert_int_equal(judge_both(o, (const double[]){1, 1, 1 + log(2.3), 1, 1}, high, found), 1);
+    ls_outlier_destroy(o);
+}
+
+/* Equal losses have no spread: then one nat for each token is the bound at the default. Unknown losses say nothing. */
+static void the_least_loss_holds(void **state) {
+    (void)state;
+    ls_outlier *o;
+    ls_outlier_finding found[GROUPS_MAX];
+    const double lone[] = {1, 1, 1, 1, 1 + log(2.1)};
+    assert_int_equal(ls_outlier_create(5, LS_OUTLIER_THRESHOLD_DEFAULT, &o), LS_OK);
+    for (int i = 0; i < 10; i++) remember_both(o, 0, 0);
+    assert_int_equal(judge_both(o, lone, (const double[]){2, 2, 2, 2, 2.99}, found), 0);
+    assert_int_equal(judge_both(o, lone, (const double[]){2, 2, 2, 2, 3.01}, found), 1);
+    assert_int_equal(judge_both(o, lone, (const double[]){2, 2, (double)NAN, 2, 3.01}, found), 1);
+    assert_int_equal(judge_both(o, lone, (const double[]){2, 2, 2, 2, (double)NAN}, found), 0);
+    assert_int_equal(judge_both(o, lone, NULL, found), 0);
+    ls_outlier_destroy(o);
+}
+
+/* Garbage in every third step, at first with short gradients, does not become what is usual. */
+static void garbage_is_not_learned(void **state) {
+    (void)state;
+    ls_outlier *o;
+    ls_outlier_finding found[GROUPS_MAX];
+    assert_int_equal(ls_outlier_create(5, LS_OUTLIER_THRESHOLD_DEFAULT, &o), LS_OK);
+    for (int i = 0; i < 200; i++) remember_both(o, -0.5, i >= 10 && i % 3 == 0 ? 3 : 0.1 * (i % 2));
+    const double lone[] = {1, 1, 1, 1, 1 + log(2.1)};
+    assert_int_equal(judge_both(o, lone, (const double[]){2, 2, 2, 2, 3.2}, found), 1);
+    ls_outlier_destroy(o);
+}
+
 /* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 
 static void saved_and_restored_goes_on_equally(void **state) {
@@ -283,12 +366,16 @@ static void saved_and_restored_goes_on_equally(void **state) {
         assert_int_equal(ls_outlier_restore(b, words), LS_OK);
         ls_outlier_destroy(a);
         ls_outlier_step step = next_step(&r);
+        double losses[3];
+        for (size_t g = 0; g < 3; g++) losses[g] = 2 + 0.3 * normal(&r);
+        step.losses = losses;
         assert_int_equal(ls_outlier_create(3, 3, &a), LS_OK);
         assert_int_equal(ls_outlier_restore(a, words), LS_OK);
         ls_outlier_judge(a, &step, in_a); /* twice: judging remembers nothing */
         size_t count = ls_outlier_judge(a, &step, in_a);
         assert_int_equal(ls_outlier_judge(b, &step, in_b), count);
-        for (size_t k = 0; k < count; k++) assert_true(in_a[k].score == in_b[k].score);
+        for (size_t k = 0; k < count; k++)
+            assert_true(in_a[k].score == in_b[k].score && in_a[k].loss_score == in_b[k].loss_score);
         ls_outlier_remember(a);
         ls_outlier_remember(a);
         ls_outlier_destroy(b);
@@ -304,7 +391,7 @@ static void words_are_checked(void **state) {
     ls_outlier *o;
     int64_t good[LS_OUTLIER_WORDS], words[LS_OUTLIER_WORDS];
     assert_int_equal(ls_outlier_create(5, LS_OUTLIER_THRESHOLD_DEFAULT, &o), LS_OK);
-    for (int i = 0; i < 3; i++) remember_one(o, 0.25);
+    for (int i = 0; i < 3; i++) remember_both(o, 0.25, 0.25);
     ls_outlier_save(o, good);
     static const double bad[] = {(double)NAN, (double)INFINITY, -1e4, 1e300};
     for (size_t i = 0; i < 4; i++)
@@ -313,10 +400,17 @@ static void words_are_checked(void **state) {
             memcpy(&words[at], &bad[i], sizeof bad[i]);
             assert_int_equal(ls_outlier_restore(o, words), LS_ERR_INPUT);
         }
+    memcpy(words, good, sizeof words); /* losses of a run that has gone wrong may be as large */
+    memcpy(&words[LS_TRACK_WORDS + 1], &(double){1e6}, sizeof(double));
+    assert_int_equal(ls_outlier_restore(o, words), LS_OK);
+    memcpy(&words[LS_TRACK_WORDS + 1], &(double){1e10}, sizeof(double));
+    assert_int_equal(ls_outlier_restore(o, words), LS_ERR_INPUT);
+    assert_int_equal(ls_outlier_restore(o, good), LS_OK);
     static const int64_t counts[] = {-1, LS_OUTLIER_HISTORY + 1, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < 4; i++) {
         memcpy(words, good, sizeof words);
-        words[0] = counts[i];
+        words[i % 2 ? LS_TRACK_WORDS : 0] = counts[i];
+        words[1] = 0; /* and nothing of the other half is taken */
         assert_int_equal(ls_outlier_restore(o, words), LS_ERR_INPUT);
     }
     ls_outlier_save(o, words);
@@ -347,6 +441,9 @@ int main(void) {
         cmocka_unit_test(a_lasting_outlier_is_reported_each_time),
         cmocka_unit_test(an_outlier_in_the_warm_up_is_got_over),
         cmocka_unit_test(medians_of_peers_are_right),
+        cmocka_unit_test(a_loss_needs_a_long_gradient),
+        cmocka_unit_test(the_least_loss_holds),
+        cmocka_unit_test(garbage_is_not_learned),
         cmocka_unit_test(saved_and_restored_goes_on_equally),
         cmocka_unit_test(words_are_checked),
         cmocka_unit_test(bad_settings_are_refused),

@@ -170,6 +170,12 @@ static double end_of(const ls_schedule *s, const ls_simulation *r, int g, int mi
     return 0;
 }
 
+/* Over the border behind a stage, in either direction. */
+static double send_from(const ls_schedule *s, const ls_simulate_costs *costs, int stage) {
+    if (s->stages == 1) return 0;
+    return costs->border_seconds ? costs->border_seconds[stage] : costs->send_seconds;
+}
+
 /* Every start is the later of the two things it waits for, and every action lasts what it costs: this has one solution.
  */
 static void check_run(const ls_schedule *s, const ls_simulate_costs *costs, const ls_simulation *r) {
@@ -179,9 +185,10 @@ static void check_run(const ls_schedule *s, const ls_simulate_costs *costs, cons
             const ls_action *a = &s->actions[stage][i];
             int g = a->chunk * s->stages + stage, last = s->stages * s->chunks - 1;
             double start = i ? r->actions[stage][i - 1].end : 0, input = 0;
-            double send = s->stages > 1 ? costs->send_seconds : 0;
-            if (a->kind == F && g > 0) input = end_of(s, r, g - 1, a->micro, true) + send;
-            if ((a->kind == B || a->kind == I) && g < last) input = end_of(s, r, g + 1, a->micro, false) + send;
+            if (a->kind == F && g > 0)
+                input = end_of(s, r, g - 1, a->micro, true) + send_from(s, costs, (g - 1) % s->stages);
+            if ((a->kind == B || a->kind == I) && g < last)
+                input = end_of(s, r, g + 1, a->micro, false) + send_from(s, costs, g % s->stages);
             if (input > start) start = input;
             double lasts = costs->seconds[a->kind][stage * s->chunks + a->chunk] * costs->micro_share[a->micro];
             assert_true(r->actions[stage][i].start == start);
@@ -194,7 +201,7 @@ static void check_run(const ls_schedule *s, const ls_simulate_costs *costs, cons
 static void test_random_costs(void **state) {
     (void)state;
     ls_rng_key key = ls_rng_key_make(11, 3, 0);
-    double table[LS_ACTION_KINDS][STAGES * CHUNKS], share[MICROS];
+    double table[LS_ACTION_KINDS][STAGES * CHUNKS], share[MICROS], borders[STAGES];
     for (uint64_t round = 0; round < 300; round++) {
         uint64_t bits = ls_rng_u64(key, round << 10);
         ls_schedule_kind kind = (ls_schedule_kind)(bits % LS_SCHEDULE_KINDS);
@@ -207,6 +214,8 @@ static void test_random_costs(void **state) {
                 table[k][i] = 1e-3 * (double)(ls_rng_u64(key, (round << 10) + 1 + (uint64_t)(k * 32 + i)) >> 44);
         }
         for (int m = 0; m < MICROS; m++) share[m] = m == micros - 1 ? 0.375 : 1;
+        for (int i = 0; i < STAGES; i++) borders[i] = (double)(bits >> (36 + 3 * (i % 8)) & 7) * 50;
+        if (round % 2 == 1) costs.border_seconds = borders;
         ls_schedule s = made(kind, stages, chunks, micros);
         ls_simulation run;
         assert_int_equal(ls_simulate(&s, &costs, &run), LS_OK);
@@ -236,6 +245,9 @@ static void test_bad_input(void **state) {
         double table[] = {1, bad[i]};
         ls_simulate_costs c = costs;
         c.send_seconds = bad[i];
+        check_refused(&s, &c, LS_ERR_INPUT);
+        c = costs;
+        c.border_seconds = table;
         check_refused(&s, &c, LS_ERR_INPUT);
         c = costs;
         c.seconds[B] = table;

@@ -142,7 +142,13 @@ static void numerics_do_not_depend_on_layouts(void **state) {
         check_layouts(&p, 1 + (int)i, 3);
         const step_seen *last = &p.seen[0].step[2];
         assert_true(last->whole_squares > 0 && last->blocks[1].grad_squares > 0 && last->blocks[3].update_squares > 0);
-        for (int g = 0; g < 4; g++) assert_true(last->squares[g] > 0);
+        double loss = 0; /* that of the step is the mean of its sequences */
+        for (int g = 0; g < 4; g++) {
+            size_t B = p.settings.B, count = ls_slice_begin(B, 4, g + 1) - ls_slice_begin(B, 4, g);
+            assert_true(last->squares[g] > 0 && last->losses[g] > 0);
+            loss += last->losses[g] * (double)count / (double)B;
+        }
+        assert_true(fabs(loss - last->loss) <= 1e-12 * loss);
         assert_int_equal(last->blocks[1].acts_elems > 0, policies[i].act != LS_F32);
         seen_close(p.seen);
     }
