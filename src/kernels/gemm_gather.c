@@ -279,6 +279,7 @@ static void gather_grid(float *panel, size_t width, const ls_gemm_lines *from, s
 
 void ls_gemm_gather(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                     size_t k) {
+    if (k == 0) return; /* a phase without taps has no patches */
     if (from.grid)
         gather_grid(panel, width, &from, lines, k);
     else if (from.along_k)

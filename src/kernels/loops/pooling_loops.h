@@ -2,6 +2,7 @@
  *
  * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Backward goes from the pixel to the
  * windows that have it, so that no two threads write to one place. */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/loops/part_loops.h"
@@ -22,24 +23,36 @@ LSK_INLINE span windows_of(size_t pixel, size_t count, size_t kernel, size_t str
     return (span){at < kernel ? 0 : (at - kernel) / stride + 1, end < count ? end : count};
 }
 
-/* A row of windows, or of pixels, with what is there in y. */
+/* The windows of a pixel, from those of the pixel before it: no division for each of them. */
+LSK_INLINE void slide(span *windows, size_t pixel, size_t count, size_t kernel, size_t stride, size_t pad) {
+    size_t at = pixel + pad;
+    while (windows->end < count && windows->end * stride <= at) windows->end++;
+    while (windows->begin < windows->end && windows->begin * stride + kernel <= at) windows->begin++;
+}
+
+/* A row of windows, or of pixels, with what is there in y; rows and columns are those of windows. */
 typedef struct pooling_row {
-    size_t image, y, columns;
+    size_t image, y, rows, columns;
     span there;
 } pooling_row;
 
 LSK_INLINE pooling_row row_of_windows(const ls_pooling_call *c, size_t row) {
     const ls_window *w = &c->window;
     size_t rows = ls_window_rows(w, c->height), y = row % rows;
-    return (pooling_row){row / rows, y, ls_window_columns(w, c->width),
+    return (pooling_row){row / rows, y, rows, ls_window_columns(w, c->width),
                          taps_of(y, c->height, w->kernel_y, w->stride_y, w->pad_y)};
 }
 
 LSK_INLINE pooling_row row_of_pixels(const ls_pooling_call *c, size_t row) {
     const ls_window *w = &c->window;
-    size_t y = row % c->height;
-    return (pooling_row){row / c->height, y, c->width,
-                         windows_of(y, ls_window_rows(w, c->height), w->kernel_y, w->stride_y, w->pad_y)};
+    size_t y = row % c->height, rows = ls_window_rows(w, c->height);
+    return (pooling_row){row / c->height, y, rows, ls_window_columns(w, c->width),
+                         windows_of(y, rows, w->kernel_y, w->stride_y, w->pad_y)};
+}
+
+/* Where window (oy, ox) is in the result. */
+LSK_INLINE size_t window_at(const ls_pooling_call *c, const pooling_row *r, size_t oy, size_t ox) {
+    return ((r->image * r->rows + oy) * r->columns + ox) * c->channels;
 }
 
 /* The pixel under tap (ky, kx) of window (y, x), which is inside. */
@@ -68,13 +81,6 @@ LSK_INLINE void store_taps(uint32_t *to, v16i taps, size_t n) {
     memcpy(to, part, n * sizeof *to);
 }
 
-LSK_INLINE v16i load_taps(const uint32_t *from, size_t n) {
-    uint32_t part[LANES] = {0};
-    if (n == LANES) return v16i_load(from);
-    memcpy(part, from, n * sizeof *from);
-    return v16i_load(part);
-}
-
 static void LSK_NAME(max_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at) {
     size_t kernel_x = c->window.kernel_x;
     for (size_t i = 0; i < c->channels; i += LANES) {
@@ -101,31 +107,44 @@ static void LSK_NAME(lsk_pooling_max_forward)(const ls_pooling_call *c, size_t b
     }
 }
 
-static void LSK_NAME(max_pixel)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, float *dx) {
+/* Channels i … of a pixel, in a vector; `tap0` is the tap of window (0, 0) over it, were there such a window. */
+LSK_INLINE v16 max_grad(const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across, size_t i) {
     const ls_window *w = &c->window;
-    size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
-    for (size_t i = 0; i < c->channels; i += LANES) {
-        size_t n = part_of(c->channels - i);
-        v16 sum = v16_set1(0.0f);
-        for (size_t oy = r->there.begin; oy < r->there.end; oy++)
-            for (size_t ox = across.begin; ox < across.end; ox++) {
-                size_t ky = r->y + w->pad_y - oy * w->stride_y, kx = x + w->pad_x - ox * w->stride_x;
-                size_t at = ((r->image * rows + oy) * columns + ox) * c->channels + i;
-                v16m mine = v16i_eq(load_taps(c->taps + at, n), v16i_set1((int32_t)(ky * w->kernel_x + kx)));
-                sum = v16_select(mine, v16_add(sum, load_part(c->dy + at, n)), sum);
-            }
-        store_part(dx + i, sum, n);
-    }
+    v16 sum = v16_set1(0.0f);
+    for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+        for (size_t ox = across.begin; ox < across.end; ox++) {
+            size_t at = window_at(c, r, oy, ox) + i, tap = tap0 - oy * w->stride_y * w->kernel_x - ox * w->stride_x;
+            v16m mine = v16i_eq(v16i_load(c->taps + at), v16i_set1((int32_t)tap));
+            sum = v16_select(mine, v16_add(sum, v16_load(c->dy + at)), sum);
+        }
+    return sum;
+}
+
+/* The same, one by one: a part of a vector costs more than so few channels. */
+LSK_INLINE void max_grad_few(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across,
+                             size_t i) {
+    const ls_window *w = &c->window;
+    for (size_t k = i; k < c->channels; k++) dx[k] = 0.0f;
+    for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+        for (size_t ox = across.begin; ox < across.end; ox++) {
+            size_t at = window_at(c, r, oy, ox), tap = tap0 - oy * w->stride_y * w->kernel_x - ox * w->stride_x;
+            for (size_t k = i; k < c->channels; k++)
+                dx[k] = c->taps[at + k] == (uint32_t)tap ? dx[k] + c->dy[at + k] : dx[k];
+        }
 }
 
 static void LSK_NAME(lsk_pooling_max_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
     const ls_window *w = &c->window;
-    size_t columns = ls_window_columns(w, c->width);
     for (size_t row = begin; row < end; row++) {
         pooling_row r = row_of_pixels(c, row);
-        for (size_t x = 0; x < c->width; x++) LSK_NAME(max_pixel)
-        (c, &r, x, windows_of(x, columns, w->kernel_x, w->stride_x, w->pad_x),
-         c->dx + (row * c->width + x) * c->channels);
+        span across = {0, 0};
+        for (size_t x = 0; x < c->width; x++) {
+            float *dx = c->dx + (row * c->width + x) * c->channels;
+            size_t tap0 = (r.y + w->pad_y) * w->kernel_x + x + w->pad_x, i = 0;
+            slide(&across, x, r.columns, w->kernel_x, w->stride_x, w->pad_x);
+            for (; i + LANES <= c->channels; i += LANES) v16_store(dx + i, max_grad(c, &r, tap0, across, i));
+            if (i < c->channels) max_grad_few(dx, c, &r, tap0, across, i);
+        }
     }
 }
 
@@ -160,30 +179,44 @@ static void LSK_NAME(lsk_pooling_mean_forward)(const ls_pooling_call *c, size_t 
     }
 }
 
-static void LSK_NAME(mean_pixel)(const ls_pooling_call *c, const pooling_row *r, span across, float *dx) {
+LSK_INLINE float share_of_window(const ls_pooling_call *c, size_t oy, size_t ox) {
     const ls_window *w = &c->window;
-    size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
-    for (size_t i = 0; i < c->channels; i += LANES) {
-        size_t n = part_of(c->channels - i);
-        v16 sum = v16_set1(0.0f);
-        for (size_t oy = r->there.begin; oy < r->there.end; oy++)
-            for (size_t ox = across.begin; ox < across.end; ox++) {
-                float share = share_of(c, taps_of(oy, c->height, w->kernel_y, w->stride_y, w->pad_y),
-                                       taps_of(ox, c->width, w->kernel_x, w->stride_x, w->pad_x));
-                size_t at = ((r->image * rows + oy) * columns + ox) * c->channels + i;
-                sum = v16_fma(load_part(c->dy + at, n), v16_set1(share), sum);
-            }
-        store_part(dx + i, sum, n);
-    }
+    return share_of(c, taps_of(oy, c->height, w->kernel_y, w->stride_y, w->pad_y),
+                    taps_of(ox, c->width, w->kernel_x, w->stride_x, w->pad_x));
+}
+
+LSK_INLINE v16 mean_grad(const ls_pooling_call *c, const pooling_row *r, span across, size_t i) {
+    v16 sum = v16_set1(0.0f);
+    for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+        for (size_t ox = across.begin; ox < across.end; ox++) {
+            v16 share = v16_set1(share_of_window(c, oy, ox));
+            sum = v16_fma(v16_load(c->dy + window_at(c, r, oy, ox) + i), share, sum);
+        }
+    return sum;
+}
+
+LSK_INLINE void mean_grad_few(float *dx, const ls_pooling_call *c, const pooling_row *r, span across, size_t i) {
+    for (size_t k = i; k < c->channels; k++) dx[k] = 0.0f;
+    for (size_t oy = r->there.begin; oy < r->there.end; oy++)
+        for (size_t ox = across.begin; ox < across.end; ox++) {
+            const float *dy = c->dy + window_at(c, r, oy, ox);
+            float share = share_of_window(c, oy, ox);
+            for (size_t k = i; k < c->channels; k++) dx[k] = fmaf(dy[k], share, dx[k]);
+        }
 }
 
 static void LSK_NAME(lsk_pooling_mean_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
     const ls_window *w = &c->window;
-    size_t columns = ls_window_columns(w, c->width);
     for (size_t row = begin; row < end; row++) {
         pooling_row r = row_of_pixels(c, row);
-        for (size_t x = 0; x < c->width; x++) LSK_NAME(mean_pixel)
-        (c, &r, windows_of(x, columns, w->kernel_x, w->stride_x, w->pad_x), c->dx + (row * c->width + x) * c->channels);
+        span across = {0, 0};
+        for (size_t x = 0; x < c->width; x++) {
+            float *dx = c->dx + (row * c->width + x) * c->channels;
+            size_t i = 0;
+            slide(&across, x, r.columns, w->kernel_x, w->stride_x, w->pad_x);
+            for (; i + LANES <= c->channels; i += LANES) v16_store(dx + i, mean_grad(c, &r, across, i));
+            if (i < c->channels) mean_grad_few(dx, c, &r, across, i);
+        }
     }
 }
 
