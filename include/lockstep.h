@@ -85,6 +85,8 @@ typedef struct ls_workers_options {
     int node_size;     /* under MPI: use shared memory among at most this many neighbours; 0: the whole machine */
     int pass_signals; /* 1: SIGINT and SIGTERM are passed on to the workers, who end by themselves; a second SIGINT ends
                          them at once */
+    double link_latency_s; /* a slow network between the workers of one machine, to see what it does: what one sends */
+    double link_bytes_per_s; /* is readable so much later; 0: at once. No result changes */
 } ls_workers_options;
 
 /* Runs `fn` in every worker and returns when all have ended. Without a launcher this forks `workers` processes, so call

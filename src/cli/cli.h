@@ -48,6 +48,6 @@ typedef struct ls_cli_place {
 ls_cli_place ls_cli_place_get(void);
 
 /* The part of the options that ls_workers_run() takes. */
-void ls_cli_workers_options(const ls_options *options, ls_workers_options *workers);
+ls_status ls_cli_workers_options(const ls_options *options, ls_workers_options *workers);
 
 #endif

@@ -53,7 +53,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
     if (opts->peer != NULL && b->place.size > 0)
         return ls_options_fail(opts, LS_OPT_peer,
                                "a peer is started by mpirun, so it cannot be measured under mpirun or srun");
-    ls_cli_workers_options(opts, &b->workers);
+    LS_TRY(ls_cli_workers_options(opts, &b->workers));
     b->plan.private_buffers = opts->buffers[0] == 'p';
     b->peer_works = opts->peer != NULL;
     b->machine = (ls_bench_machine){

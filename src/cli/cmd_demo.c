@@ -298,7 +298,7 @@ static void case_fill(demo_case *c, const report *r) {
 
 static ls_status cases_run(const ls_options *opts, const problem *p, report *r, demo_case *cases, int count) {
     ls_workers_options options;
-    ls_cli_workers_options(opts, &options);
+    LS_TRY(ls_cli_workers_options(opts, &options));
     if (ls_cli_place_get().size > 0) {
         /* The launcher's workers can be joined only once: both cases in one run. */
         job both = {.problem = p, .report = &r[1], .on_one = &r[0], .trace = opts->trace};

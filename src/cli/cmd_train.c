@@ -15,9 +15,7 @@ static ls_status set_up(ls_train_session *s, ls_options *pinned) {
     return ls_train_session_data(s);
 }
 
-static ls_status run(ls_train_session *s) {
-    ls_workers_options workers;
-    ls_cli_workers_options(s->opts, &workers);
+static ls_status run(ls_train_session *s, ls_workers_options workers) {
     workers.workers = s->launched ? 0 : ls_layout_workers(&s->layout);
     workers.pass_signals = 1;
     return ls_workers_run(&workers, ls_train_worker, s);
@@ -26,9 +24,12 @@ static ls_status run(ls_train_session *s) {
 ls_status ls_cmd_train(const ls_options *given) {
     ls_options opts;
     ls_train_session s = {.opts = &opts};
+    ls_workers_options workers;
     ls_status status = ls_train_options_inherit(given, &opts);
+    if (status == LS_OK) status = ls_cli_workers_options(&opts, &workers);
     if (status == LS_OK) status = set_up(&s, &opts);
-    if (status == LS_OK) status = opts.dry_run ? ls_train_print_dry(&s.settings, &s.layout, opts.json) : run(&s);
+    if (status == LS_OK)
+        status = opts.dry_run ? ls_train_print_dry(&s.settings, &s.layout, opts.json) : run(&s, workers);
     ls_train_session_close(&s);
     ls_options_fini(&opts);
     return status;

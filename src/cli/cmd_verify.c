@@ -178,11 +178,7 @@ static ls_status run_row(comparison *c, ls_verify_order *order, ls_verify_result
 
 static ls_verify_order order_of(const ls_verify_case *one, const ls_layout *layout, int threads) {
     return (ls_verify_order){.job = {.settings = &one->settings,
-                                     .data = {.corpus = one->corpus,
-                                              .val_corpus = one->val_corpus,
-                                              .images = one->images,
-                                              .val_images = one->val_images,
-                                              .augment = one->augment},
+                                     .data = ls_verify_case_data(one),
                                      .weights = one->start.weights,
                                      .layout = *layout,
                                      .steps = one->steps},
@@ -325,13 +321,13 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     session s = {.opts = opts, .place = {.options = opts}, .journal = {.fd = -1}};
     ls_workers_options workers;
     ls_status status = LS_OK;
+    LS_TRY(ls_cli_workers_options(opts, &workers));
     if (opts->order) return ls_verify_show_order(opts);
     LS_TRY(read_options(&s));
     s.cases = json_array();
     if (!s.cases) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
     LS_TRY_OUT(ls_verify_journal_open(is_said(opts, LS_OPT_out) && ls_cli_place_get().rank == 0 ? opts->out : NULL,
                                       opts->resume, &s.journal));
-    ls_cli_workers_options(opts, &workers);
     workers.workers = 0;
     status = ls_cli_place_get().size > 0 ? ls_workers_run(&workers, run_launched, &s) : run_cases(&s);
     if (status == LS_OK && s.status != LS_OK)

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/launcher.h"
+#include "comm/wire.h"
 
 static volatile sig_atomic_t reader_is_gone;
 
@@ -83,21 +84,24 @@ static ls_status flush_output(void) {
     return LS_OK;
 }
 
-void ls_cli_workers_options(const ls_options *options, ls_workers_options *workers) {
-    *workers = (ls_workers_options){.workers = (int)options->workers,
-                                    .threads = (int)options->threads,
-                                    .no_pin = !options->pin,
-                                    .timeout_s = options->timeout,
-                                    .heap_bytes = options->shm_heap,
-                                    .node_size = (int)options->node_size};
-}
-
 /* The failure of a lower layer, with the option that caused it in front. */
 static ls_status blame(const ls_options *options, ls_option_id id, ls_status status) {
     if (status == LS_OK) return LS_OK;
     char where[LS_OPTION_WHERE_MAX];
     ls_options_where(options, id, where);
     return ls_fail_at(status, "%s: ", where);
+}
+
+ls_status ls_cli_workers_options(const ls_options *options, ls_workers_options *workers) {
+    *workers = (ls_workers_options){.workers = (int)options->workers,
+                                    .threads = (int)options->threads,
+                                    .no_pin = !options->pin,
+                                    .timeout_s = options->timeout,
+                                    .heap_bytes = options->shm_heap,
+                                    .node_size = (int)options->node_size};
+    if (!options->slow_link) return LS_OK;
+    return blame(options, LS_OPT_slow_link,
+                 ls_wire_parse(options->slow_link, &workers->link_latency_s, &workers->link_bytes_per_s));
 }
 
 /* Settings of the whole process. */

@@ -46,7 +46,7 @@ static void drop_layout(const ls_options *given, ls_options *out) {
 }
 
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
-    static const ls_option_id own[] = {LS_OPT_out, LS_OPT_resume, LS_OPT_fork, LS_OPT_transport};
+    static const ls_option_id own[] = {LS_OPT_out, LS_OPT_resume, LS_OPT_fork, LS_OPT_transport, LS_OPT_slow_link};
     static const ls_option_id of_model[] = {LS_OPT_model, LS_OPT_preset};
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/config.json", run);

@@ -187,3 +187,11 @@ void ls_verify_case_close(ls_verify_case *c) {
     ls_start_close(&c->start);
     *c = (ls_verify_case){0};
 }
+
+ls_trainer_data ls_verify_case_data(const ls_verify_case *one) {
+    return (ls_trainer_data){.corpus = one->corpus,
+                             .val_corpus = one->val_corpus,
+                             .images = one->images,
+                             .val_images = one->val_images,
+                             .augment = one->augment};
+}

@@ -6,6 +6,7 @@
 #include "data/corpus.h"
 #include "data/images.h"
 #include "train/settings.h"
+#include "train/trainer.h"
 #include "train/verify_matrix.h"
 
 typedef struct ls_verify_case {
@@ -22,10 +23,11 @@ typedef struct ls_verify_case {
 
 /* Case number i: that of --model or --preset, else a small GPT-2 and a small Llama with odd sizes. False: no more. */
 bool ls_verify_case_name(const ls_options *options, int i, const char **name);
-/* Values that were left open are small here. Without --data tokens are made up from the seed, and
- * images are drawings. On failure nothing is
- * left to release. */
+/* Values that were left open are small here. Without --data tokens are made up from the seed, and images are
+ * drawings. On failure nothing is left to release. */
 ls_status ls_verify_case_open(const ls_options *options, const char *name, int64_t default_steps, ls_verify_case *out);
 void ls_verify_case_close(ls_verify_case *one);
+/* What a trainer learns from. */
+ls_trainer_data ls_verify_case_data(const ls_verify_case *one);
 
 #endif

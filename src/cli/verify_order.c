@@ -72,11 +72,7 @@ static ls_status train(session *s, const ls_verify_case *one, const ls_order_way
     ls_layout_wish wish = ls_layout_wish_none();
     wish.dp = workers;
     ls_verify_order order = {.job = {.settings = &one->settings,
-                                     .data = {.corpus = one->corpus,
-                                              .val_corpus = one->val_corpus,
-                                              .images = one->images,
-                                              .val_images = one->val_images,
-                                              .augment = one->augment},
+                                     .data = ls_verify_case_data(one),
                                      .weights = one->start.weights,
                                      .steps = one->steps,
                                      .fault = s->has_fault},

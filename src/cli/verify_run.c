@@ -26,6 +26,7 @@ typedef struct task {
 
 static ls_status steps(const ls_verify_order *order, ls_world *world, ls_device *device) {
     ls_world *shared = order->workers > 1 ? world : NULL;
+    if (order->times) return ls_scale_work(&order->job, order->times, shared, device);
     return order->sums ? ls_order_work(&order->job, order->sums, shared, device)
                        : ls_verify_work(&order->job, shared, device);
 }
@@ -100,7 +101,7 @@ ls_status ls_verify_run(const ls_verify_place *place, ls_verify_order *order) {
     task t = {.options = place->options, .order = order, .forked = !place->world};
     ls_workers_options workers;
     if (place->world) return run_launched(place->world, &t);
-    ls_cli_workers_options(place->options, &workers);
+    LS_TRY(ls_cli_workers_options(place->options, &workers));
     workers.workers = order->workers;
     workers.threads = order->threads;
     return order->workers == 1 ? run_one(&workers, &t) : ls_workers_run(&workers, work, &t);

@@ -4,6 +4,7 @@
 
 #include "cli/verify_case.h"
 #include "train/order_run.h"
+#include "train/scale.h"
 
 /* Where rows run: in processes that are forked for each of them, or in those that a launcher has started, which then
  * make every call together. */
@@ -18,6 +19,7 @@ typedef struct ls_verify_order {
     ls_verify_isa isa;
     bool traced;               /* into the file of --trace */
     const ls_order_task *sums; /* NULL: the job; else the job with its gradients added another way */
+    ls_scale_record *times;    /* NULL: the job; else the job's steps are timed */
 } ls_verify_order;
 
 /* Whether this process tells the user. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/meter.h"
 #include "comm/comm.h"
 
 /* ---- life ----------------------------------------------------------------------------------------------------------
@@ -49,6 +50,8 @@ ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)
     r->done = false;
     r->phase = 0;
     r->blocked_on = -1;
+    r->arrives_ns = 0;
+    r->ready_ns = 0;
     r->traffic_bytes = 0;
     r->span = (ls_span){0};
     r->plan = NULL;
@@ -113,7 +116,9 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     else
         world->flight_first = r;
     world->flight_last = r;
+    ls_meter_mark mark = ls_meter_begin();
     ls_status status = r->step(r);
+    ls_meter_communicated(mark, (int)r->kind, 0);
     if (status != LS_OK) {
         world->failed = true;
         ls_world_fail(world, status);
@@ -139,14 +144,19 @@ ls_status ls_request_wait(ls_request *r) {
     int64_t bytes = (int64_t)r->traffic_bytes;
     ls_world *world = r->comm->world;
     uint64_t begin_ns = ls_clock_ns();
-    ls_status status = end(r, ls_world_wait(world, r));
+    ls_meter_mark mark = ls_meter_begin();
+    ls_status status = ls_world_wait(world, r);
+    ls_meter_communicated(mark, (int)r->kind, r->ready_ns);
+    (void)end(r, status);
     world->waited_ns += ls_clock_ns() - begin_ns;
     ls_span_end(span, bytes);
     return status;
 }
 
 ls_status ls_request_test(ls_request *r, int *done) {
+    ls_meter_mark mark = ls_meter_begin();
     ls_status status = r->done ? LS_OK : ls_world_progress(r->comm->world);
+    ls_meter_communicated(mark, (int)r->kind, 0);
     *done = r->done || status != LS_OK;
     return *done ? end(r, status) : LS_OK;
 }
@@ -163,6 +173,8 @@ ls_status ls_request_bounds(ls_request *r) {
 
 void ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
+    if (ls_meter_now.on && r->number && comm->control && r->kind != LS_TRAFFIC_BROADCAST)
+        r->ready_ns = ls_wire_published_ns(r, 1, -1);
     if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes, false);
     r->done = true;
     ls_span_end_overlapping(r->span, (int64_t)r->traffic_bytes);
@@ -206,6 +218,8 @@ void ls_request_publish(ls_request *r, uint64_t stage) {
     if (!comm->control) return;
     ls_slot *mine = ls_comm_slot(comm, r, comm->local);
     mine->fingerprint = r->fingerprint;
+    if (comm->world->wire.slow || ls_meter_now.on)
+        atomic_store_explicit(&mine->ready_ns[stage > 1], ls_clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&mine->stage, r->number << LS_STAGE_BITS | stage, memory_order_release);
     ls_world_ring(comm);
 }

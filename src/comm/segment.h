@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/status.h"
@@ -38,6 +39,7 @@ typedef struct ls_worker_record {
 
 typedef struct ls_segment_header {
     ls_failure failure, stop;
+    _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
     ls_worker_record workers[];
 } ls_segment_header;
 

@@ -12,6 +12,9 @@ static ls_status check(const ls_workers_options *o) {
     if (o->threads < 0 || o->threads > 1024)
         return ls_fail(LS_ERR_INPUT, "%d threads: between 1 and 1024 are possible", o->threads);
     if (!(o->timeout_s >= 0)) return ls_fail(LS_ERR_INPUT, "a timeout of %g s: it must be positive", o->timeout_s);
+    if (!(o->link_latency_s >= 0 && o->link_bytes_per_s >= 0))
+        return ls_fail(LS_ERR_INPUT, "a link with a latency of %g s and %g bytes a second: neither can be negative",
+                       o->link_latency_s, o->link_bytes_per_s);
     if (o->node_size < 0) return ls_fail(LS_ERR_INPUT, "a node size of %d: it must be positive", o->node_size);
     return LS_OK;
 }

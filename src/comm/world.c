@@ -33,6 +33,7 @@ ls_status ls_world_open(ls_world *world, const ls_workers_options *options, cons
     world->spin_ns = crowded ? 0 : spin_default_ns;
     ls_fpenv_set();
     ls_status status;
+    LS_TRY_OUT(ls_wire_open(world, options));
     if (world->segment.base) {
         ls_worker_record *mine = &world->segment.header->workers[world->local];
         mine->rank = world->rank;
@@ -184,7 +185,10 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
     int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *peer = record_of(world, rank);
     int ended = peer ? atomic_load(&peer->ended) : 0;
-    if (!ended) return LS_OK;
+    if (!ended) {
+        *seen_ns = 0; /* what was seen was another member's */
+        return LS_OK;
+    }
     /* It may have ended right after doing its part: only if it still is missing a little later it never came. */
     uint64_t now = ls_clock_ns();
     if (!*seen_ns) *seen_ns = now;
@@ -199,6 +203,7 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
 
 ls_status ls_world_progress(ls_world *world) {
     LS_TRY(check_failed(world));
+    world->wire.wake_ns = LS_WIRE_NEVER;
     for (ls_request *r = world->flight_first; r; r = r->next) {
         if (r->done) continue;
         ls_status status = r->step(r);
@@ -223,7 +228,8 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t moves = world->moves;
     ls_status status = ls_world_progress(world);
-    if (status == LS_OK && !request->done && world->moves == moves) sleep_for(mine, bell, slice);
+    slice = ls_wire_nap_ns(world, slice);
+    if (status == LS_OK && !request->done && world->moves == moves && slice > 0) sleep_for(mine, bell, slice);
     atomic_store_explicit(&mine->sleeping, 0, memory_order_relaxed);
     return status;
 }
@@ -241,7 +247,8 @@ ls_status ls_world_wait(ls_world *world, ls_request *request) {
             last_ns = 0;
             continue;
         }
-        bool spinning = waited_ns < world->spin_ns;
+        bool spinning = world->wire.wake_ns == LS_WIRE_NEVER ? waited_ns < world->spin_ns
+                                                             : ls_wire_nap_ns(world, sleep_slice_ns) == 0;
         if (spinning) {
             relax();
             if (turn % 16) continue;
@@ -252,6 +259,7 @@ ls_status ls_world_wait(ls_world *world, ls_request *request) {
         uint64_t slept = last_ns ? now - last_ns : 1;
         last_ns = now;
         waited_ns += slept < 2 * sleep_slice_ns ? slept : 2 * sleep_slice_ns;
+        if (ls_wire_is_busy(world, now)) waited_ns = 0;
         if (spinning) continue;
         ls_status status = check_ended(world, request, &ended_ns);
         if (status == LS_OK && (double)waited_ns * 1e-9 > world->timeout_s) status = fail_deadline(world, request);

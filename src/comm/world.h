@@ -9,6 +9,7 @@
 #include "base/pool.h"
 #include "comm/heap.h"
 #include "comm/transports/transport.h"
+#include "comm/wire.h"
 
 struct ls_world {
     int rank, size, threads;
@@ -21,6 +22,7 @@ struct ls_world {
     int local, local_size;
     ls_segment segment; /* base is NULL where local_size is 1 */
     ls_heap heap;
+    ls_wire wire;
 
     ls_pool *pool;
     ls_comm *comm;

@@ -28,7 +28,7 @@ ls_status ls_config_entry(ls_config_reader *reader, const char *key, const char 
     for (char *at = name; *at; at++) {
         if (*at == '_') *at = '-';
     }
-    ls_option_id id = strlen(key) < sizeof name ? ls_option_find(name) : LS_OPTION_COUNT;
+    ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(reader->command, name) : LS_OPTION_COUNT;
     if (id == LS_OPTION_COUNT) {
         const char *near = ls_option_nearest(reader->command, name);
         if (!near) return ls_config_fail(reader, line, "unknown option '%.*s'", SHOWN, key);

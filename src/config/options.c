@@ -33,15 +33,24 @@ const ls_command_info *ls_command_info_get(ls_command command) { return &command
 
 const ls_option_info *ls_option_info_get(ls_option_id id) { return &table[id]; }
 
-ls_option_id ls_option_find(const char *name) {
+static bool is_called(const ls_option_info *info, const char *name) {
     char alias[NAME_MAX_CHARS];
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        if (strcmp(table[id].name, name) == 0) return id;
-        for (const char *rest = table[id].aliases; ls_value_next_word(&rest, alias, sizeof alias);) {
-            if (strcmp(alias, name) == 0) return id;
-        }
-    }
-    return LS_OPTION_COUNT;
+    if (strcmp(info->name, name) == 0) return true;
+    for (const char *rest = info->aliases; ls_value_next_word(&rest, alias, sizeof alias);)
+        if (strcmp(alias, name) == 0) return true;
+    return false;
+}
+
+ls_option_id ls_option_find(const char *name) {
+    ls_option_id id = 0;
+    while (id < LS_OPTION_COUNT && !is_called(&table[id], name)) id++;
+    return id;
+}
+
+ls_option_id ls_option_find_of(ls_command command, const char *name) {
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++)
+        if (table[id].commands & (1u << command) && is_called(&table[id], name)) return id;
+    return ls_option_find(name);
 }
 
 ls_option_id ls_option_operand(ls_command command) {

@@ -32,9 +32,10 @@ enum {
      * those that run a model */
     LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR | LS_CMD_PLAN,
     LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
-    LS_CMD_WORKERS = LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY,
+    LS_CMD_WORKERS =
+        LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY | LS_CMD_SCALE,
     LS_CMD_STEPS = LS_CMD_TRAIN | LS_CMD_VERIFY,
-    LS_CMD_MODELS = LS_CMD_STEPS | LS_CMD_GENERATE | LS_CMD_EVAL
+    LS_CMD_MODELS = LS_CMD_STEPS | LS_CMD_SCALE | LS_CMD_GENERATE | LS_CMD_EVAL
 };
 
 typedef struct ls_command_info {
@@ -93,6 +94,8 @@ typedef struct ls_option_info {
 const ls_option_info *ls_option_info_get(ls_option_id id);
 /* The option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find(const char *name);
+/* The same for a command: of two options that share a name, its own. */
+ls_option_id ls_option_find_of(ls_command command, const char *name);
 /* The option of `command` whose flag may be left out; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_operand(ls_command command);
 /* The name among the options of `command` nearest to `word`; NULL: none is near. */

@@ -70,11 +70,11 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
 }
 
 /* The option that `name` stands for; *negated when it was written as --no-name. */
-static ls_option_id find_flag(const char *name, bool *negated) {
-    ls_option_id id = ls_option_find(name);
+static ls_option_id find_flag(ls_command command, const char *name, bool *negated) {
+    ls_option_id id = ls_option_find_of(command, name);
     *negated = false;
     if (id == LS_OPTION_COUNT && strncmp(name, "no-", 3) == 0) {
-        id = ls_option_find(name + 3);
+        id = ls_option_find_of(command, name + 3);
         if (id < LS_OPTION_COUNT && ls_option_info_get(id)->kind != LS_OPTION_BOOL) id = LS_OPTION_COUNT;
         *negated = id < LS_OPTION_COUNT;
     }
@@ -98,7 +98,7 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     memcpy(name, word + 2, length);
     name[length] = '\0';
 
-    out->id = find_flag(name, &negated);
+    out->id = find_flag(command, name, &negated);
     if (out->id == LS_OPTION_COUNT) return fail_unknown(command, name);
     const ls_option_info *info = ls_option_info_get(out->id);
     if (!(info->commands & (1u << command))) return fail_other_command(command, info);

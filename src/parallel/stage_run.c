@@ -3,6 +3,7 @@
 
 #include "base/events.h"
 #include "base/fault.h"
+#include "base/meter.h"
 #include "comm/world.h"
 #include "parallel/stage_state.h"
 
@@ -181,6 +182,7 @@ static ls_status forward(job *j) {
     if (!is_empty(j) && !chunk->has_head) LS_TRY(ls_stage_ring_next(&stage->forward, &out));
     double begin = ls_fault_slow_begin();
     ls_span span = ls_span_begin("stage", "forward");
+    ls_meter_mark mark = ls_meter_begin();
     for (int b = chunk->first; b < end; b++) {
         ls_block *block;
         int i = b - chunk->first;
@@ -194,6 +196,7 @@ static ls_status forward(job *j) {
         LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(stage, b)));
     }
     ls_fault_slow_end(begin);
+    ls_meter_computed(mark);
     ls_span_end2(span, chunk->number, j->number);
     return out ? ls_stage_send(stage, &stage->forward, out, chunk->number, true) : LS_OK;
 }
@@ -255,12 +258,14 @@ static ls_status backward(job *j, ls_backward_phase phase) {
     if (sends) LS_TRY(ls_stage_ring_next(&stage->backward, &d));
     if (sends && !chunk->has_head) LS_TRY(ls_stage_receive(stage, d, chunk->number, false));
     double begin = ls_fault_slow_begin();
+    ls_meter_mark mark = ls_meter_begin();
     ls_span span = ls_span_begin("stage", phase == LS_BACKWARD_BOTH    ? "backward"
                                           : phase == LS_BACKWARD_INPUT ? "backward-input"
                                                                        : "backward-weights");
     if (chunk->has_head && phase != LS_BACKWARD_WEIGHTS) LS_TRY(head(j, d));
     for (int b = last; b >= chunk->first; b--) LS_TRY(backward_block(j, b, d, phase));
     ls_fault_slow_end(begin);
+    ls_meter_computed(mark);
     ls_span_end2(span, chunk->number, j->number);
     return sends && !chunk->has_embedding ? ls_stage_send(stage, &stage->backward, d, chunk->number, false) : LS_OK;
 }

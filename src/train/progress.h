@@ -20,12 +20,12 @@
 #include "base/status.h"
 
 typedef struct ls_progress_step {
-    bool is_images;      /* of the speed: images, not tokens */
     int64_t step, steps; /* steps done, and in all */
     double loss, norm, lr;
     double seconds; /* that the step took */
     double tokens;  /* of the step */
     double mfu;     /* share of the peak, 0 … 1; 0: not known, left out */
+    bool is_images; /* `tokens` counts images */
 } ls_progress_step;
 
 enum { LS_PROGRESS_LINE_MAX = 512 };

@@ -11,6 +11,7 @@
 
 #include "base/events.h"
 #include "base/fault.h"
+#include "base/meter.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
 #include "parallel/micro.h"
@@ -460,6 +461,7 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
     ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
     if (s->ghost > 0) by.ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
     ls_span span = ls_span_begin("stage", "optimizer");
+    ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
         LS_TRY(ls_stage_update_counted(t->stage, &by, t->guard.numerics));
         LS_TRY(ls_stage_sum_numerics(t->stage, t->guard.numerics));
@@ -467,6 +469,7 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
     } else {
         LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
     }
+    ls_meter_computed(mark);
     ls_span_end(span, 0);
     LS_TRY(ls_stage_publish(t->stage));
     LS_TRY(check_replicas(t));

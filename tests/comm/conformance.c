@@ -109,6 +109,11 @@ static ls_status parse(int argc, char **argv, arguments *args) {
             LS_TRY(parse_int(value, name, &args->workers.workers));
         } else if (strcmp(name, "--node-size") == 0) {
             LS_TRY(parse_int(value, name, &args->workers.node_size));
+        } else if (strcmp(name, "--slow-link-us") == 0) {
+            int latency_us = 0;
+            LS_TRY(parse_int(value, name, &latency_us));
+            args->workers.link_latency_s = 1e-6 * latency_us;
+            args->workers.link_bytes_per_s = 2e9;
         } else if (strcmp(name, "--seed") == 0) {
             LS_TRY(parse_int(value, name, &seed));
         } else if (strcmp(name, "--only") == 0) {

@@ -89,6 +89,9 @@ done
 shared_memory 1 2 3 5 8
 [ "$TIER" = short ] || shared_memory 4 7
 shared_memory_bits 4 6 7 9 10 11 12
+transport=shm
+workers=3
+check "shm, 3 workers, a slow link" "$program" --workers 3 --slow-link-us 20
 if [ -n "$have_mpi" ]; then
     if [ "$TIER" = long ]; then
         for node_size in 0 1 2 3; do mpi $node_size 2 3 4 5 6 7 8; done

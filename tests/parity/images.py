@@ -210,9 +210,9 @@ CASES = [
     ("lenet", {"arch": "lenet"}, 28, 24, 8, 0.01, lambda: LeNet(False, 28)),
     ("lenet with sigmoids and means", {"arch": "lenet", "sigmoid": True}, 28, 24, 3, 0.5, lambda: LeNet(True, 28)),
     ("plain layers", {"arch": "mlp", "widths": "40,30"}, 12, 20, 4, 0.05, lambda: Plain([40, 30], 12)),
-    ("resnet18, one ghost group", {"arch": "resnet18", "small": True}, 16, 16, 1, 0.00005, lambda: ResNet(True, 16, 16)),
-    ("resnet18, two ghost groups", {"arch": "resnet18", "small": True}, 16, 32, 2, 0.00005, lambda: ResNet(True, 16, 32)),
-    ("resnet18 with the large stem", {"arch": "resnet18", "small": False}, 64, 16, 2, 0.00005, lambda: ResNet(False, 8, 16)),
+    ("resnet18, one ghost group", {"arch": "resnet18", "small": True}, 16, 16, 1, 0.00001, lambda: ResNet(True, 16, 16)),
+    ("resnet18, two ghost groups", {"arch": "resnet18", "small": True}, 16, 32, 2, 0.00001, lambda: ResNet(True, 16, 32)),
+    ("resnet18 with the large stem", {"arch": "resnet18", "small": False}, 64, 16, 2, 0.00001, lambda: ResNet(False, 8, 16)),
 ]
 
 

@@ -82,7 +82,7 @@ static void wild_numbers_are_harmless(void **state) {
     char line[LS_PROGRESS_LINE_MAX];
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
         double x = wild[i];
-        ls_progress_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x};
+        ls_progress_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x, i % 2 == 1};
         for (int columns = 0; columns < 300; columns++) {
             size_t bytes = ls_progress_format(&s, x, columns, line);
             assert_int_equal(bytes, strlen(line));

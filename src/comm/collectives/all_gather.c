@@ -62,6 +62,18 @@ static ls_status exchange(ls_request *r) {
     return LS_OK;
 }
 
+static ls_wire_load load(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    double all = (double)r->bounds[comm->size], others = (double)(comm->size - 1), most = 0;
+    for (int i = 0; i < comm->size; i++) {
+        double piece = (double)piece_bytes(r, i);
+        if (all - piece > most) most = all - piece;
+        if (others * piece > most) most = others * piece;
+    }
+    double own = (double)piece_bytes(r, comm->rank);
+    return (ls_wire_load){.in_bytes = all - own, .out_bytes = others * own, .most_bytes = most};
+}
+
 static void copy_local(ls_request *r) {
     ls_comm *comm = r->comm;
     /* Starting behind oneself keeps members from reading the same buffer at once. */
@@ -100,6 +112,7 @@ static ls_status step(ls_request *r) {
         case LOCAL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
             copy_local(r);
             if (is_small(r)) {
                 ls_request_complete(r);

@@ -122,6 +122,29 @@ static void spread_arrivals(ls_request *r) {
     }
 }
 
+/* ---- over a slow link ---------------------------------------------------------------------------------------------
+ */
+
+static ls_wire_load load_small(const ls_request *r) { return ls_reduce_load(r, true); }
+static ls_wire_load load_parts(const ls_request *r) { return ls_reduce_load(r, false); }
+
+/* The sums are written where they are needed; to others they are there when they could have come. */
+static ls_wire_load load_sums(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_wire_load load = {0};
+    double width = (double)ls_reduce_width(r), others = (double)(comm->size - 1);
+    for (int m = 0; m < comm->size; m++) {
+        double shard = (double)(r->bounds[m + 1] - r->bounds[m]) * width, rest = (double)r->bytes * width - shard;
+        if (m == comm->rank) load = (ls_wire_load){rest, shard * others, load.most_bytes};
+        if (rest > load.most_bytes) load.most_bytes = rest;
+        if (shard * others > load.most_bytes) load.most_bytes = shard * others;
+    }
+    return load;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------
+ */
+
 static ls_status begin(ls_request *r) {
     ls_comm *comm = r->comm;
     if (is_small(r)) {
@@ -149,12 +172,14 @@ static ls_status step(ls_request *r) {
         case SMALL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, load_small)) return LS_OK;
             sum_small(r);
             ls_request_complete(r);
             return LS_OK;
         case LOCAL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, load_parts)) return LS_OK;
             r->phase = one_machine ? SUM : EXCHANGE;
             break;
         case EXCHANGE:
@@ -182,6 +207,7 @@ static ls_status step(ls_request *r) {
             break;
         case WRITTEN:
             if (!ls_request_all_reached(r, stage + 1)) return LS_OK;
+            if (!ls_wire_arrived(r, stage + 1, -1, load_sums)) return LS_OK;
             if (++r->window < ls_reduce_windows(r)) {
                 r->phase = EXCHANGE;
                 break;

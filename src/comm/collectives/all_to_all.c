@@ -45,6 +45,11 @@ static ls_status exchange(ls_request *r) {
     return LS_OK;
 }
 
+static ls_wire_load load(const ls_request *r) {
+    double bytes = (double)r->bytes * (double)(r->comm->size - 1);
+    return (ls_wire_load){.in_bytes = bytes, .out_bytes = bytes, .most_bytes = bytes};
+}
+
 static void copy_local(ls_request *r) {
     ls_comm *comm = r->comm;
     size_t mine = (size_t)comm->rank * r->bytes;
@@ -71,6 +76,7 @@ static ls_status step(ls_request *r) {
         case LOCAL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
             copy_local(r);
             ls_request_publish(r, 2);
             r->phase = REMOTE;

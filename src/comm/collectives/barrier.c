@@ -22,6 +22,7 @@ static ls_status step(ls_request *r) {
         case LOCAL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, NULL)) return LS_OK;
             if (machines == 1) {
                 ls_request_complete(r);
                 return LS_OK;

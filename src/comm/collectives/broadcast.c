@@ -33,6 +33,13 @@ static ls_status send_on(ls_request *r, size_t mine) {
     return LS_OK;
 }
 
+/* The root sends to one after the other, beginning with its neighbour. */
+static ls_wire_load load(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    int turn = (comm->rank - r->peer + comm->size) % comm->size;
+    return (ls_wire_load){.in_bytes = (double)r->bytes, .most_bytes = (double)r->bytes * (double)turn};
+}
+
 static ls_status step(ls_request *r) {
     ls_comm *comm = r->comm;
     int keeper = holder(comm, r->peer, comm->machine);
@@ -63,6 +70,7 @@ static ls_status step(ls_request *r) {
         case SEND:
             LS_TRY(send_on(r, mine));
             if (comm->control) ls_comm_slot(comm, r, comm->local)->out = ls_comm_offset(comm, r->out);
+            (void)ls_wire_send(comm->world, (uint64_t)r->bytes * (uint64_t)(comm->local_size - 1));
             ls_request_publish(r, 1);
             r->phase = SEND_WAIT;
             break;
@@ -83,6 +91,8 @@ static ls_status step(ls_request *r) {
             if (!ls_request_reached(r, local, 1)) return LS_OK;
             const ls_slot *slot = ls_comm_slot(comm, r, local);
             LS_TRY(ls_request_check_peer(r, local));
+            if (!ls_wire_arrived(r, 1, local, load)) return LS_OK;
+            r->ready_ns = ls_wire_published_ns(r, 1, local);
             ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
                           r->bytes >= LS_STREAM_BYTES);
             ls_request_publish(r, 1);

@@ -82,6 +82,30 @@ ls_status ls_reduce_expose(ls_request *r) {
     return LS_OK;
 }
 
+static double held_bytes(const ls_request *r, int rank) {
+    double each = 0;
+    for (int i = r->plan->part_first[rank]; i < r->plan->part_first[rank + 1]; i++)
+        each += (double)ls_dtype_bytes(node_dtype(r, r->plan->parts[i]));
+    return each;
+}
+
+ls_wire_load ls_reduce_load(const ls_request *r, bool whole) {
+    const ls_comm *comm = r->comm;
+    ls_wire_load load = {0};
+    double all = 0, elems = (double)r->bytes;
+    for (int m = 0; m < comm->size; m++) all += held_bytes(r, m);
+    for (int m = 0; m < comm->size; m++) {
+        double held = held_bytes(r, m), shard = (double)(r->bounds[m + 1] - r->bounds[m]);
+        double in = (whole ? elems : shard) * (all - held);
+        double out = held * (whole ? elems * (double)(comm->size - 1) : elems - shard);
+        if (m == comm->rank) load.in_bytes = in;
+        if (m == comm->rank) load.out_bytes = out;
+        if (in > load.most_bytes) load.most_bytes = in;
+        if (out > load.most_bytes) load.most_bytes = out;
+    }
+    return load;
+}
+
 /* ---- windows
  * ----------------------------------------------------------------------------------------------------------- */
 

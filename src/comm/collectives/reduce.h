@@ -29,6 +29,9 @@ static inline size_t ls_reduce_width(const ls_request *r) { return r->dtype == L
 /* Makes the parts readable for the machine and writes them into the slot. */
 ls_status ls_reduce_expose(ls_request *r);
 
+/* What reading the parts of all shards asks of links; `whole`: of everything, by every member. */
+ls_wire_load ls_reduce_load(const ls_request *r, bool whole);
+
 /* Elements of shard `rank` in the current window: count, and where they begin in the whole. */
 size_t ls_reduce_window(const ls_request *r, int rank, size_t *begin);
 size_t ls_reduce_windows(const ls_request *r);

@@ -7,6 +7,8 @@
 
 enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 
+static ls_wire_load load(const ls_request *r) { return ls_reduce_load(r, false); }
+
 static ls_status step(ls_request *r) {
     bool done;
     for (;;) {
@@ -20,6 +22,7 @@ static ls_status step(ls_request *r) {
         case LOCAL:
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
+            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
             r->phase = EXCHANGE;
             break;
         case EXCHANGE:

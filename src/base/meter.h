@@ -1,0 +1,54 @@
+/* meter.h: what a worker spends its time on, while somebody measures (`lockstep scale`).
+ *
+ * Counts only grow; take the difference of two looks. Off, which it is unless switched on, each place costs one load.
+ * For the one thread of a worker that computes and calls collectives. A worker's time is
+ *
+ *     computing        inside forward, backward and optimizer, less calls of collectives in there
+ *     idle             in such a call, until the last of the others had come to it
+ *     synchronising    in such a call, after that: transfers that nothing hides, copies, sums
+ *     anything else    what is left of a step: scheduling, bookkeeping, feeding */
+#ifndef LS_BASE_METER_H
+#define LS_BASE_METER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "lockstep.h"
+
+typedef struct ls_meter {
+    bool on;
+    uint64_t compute_ns, comm_ns; /* the second: all calls of collectives */
+    uint64_t idle_ns[LS_TRAFFIC_KINDS], sync_ns[LS_TRAFFIC_KINDS];
+    uint64_t link_ns[LS_TRAFFIC_KINDS]; /* that something was under way on a slow link, waited for or not */
+} ls_meter;
+
+extern ls_meter ls_meter_now;
+
+typedef struct ls_meter_mark {
+    uint64_t begin_ns, comm_ns;
+} ls_meter_mark;
+
+static inline ls_meter_mark ls_meter_begin(void) {
+    ls_meter_mark mark = {0};
+    if (ls_meter_now.on) mark = (ls_meter_mark){ls_clock_ns(), ls_meter_now.comm_ns};
+    return mark;
+}
+
+/* Ends a piece of computing. */
+static inline void ls_meter_computed(ls_meter_mark mark) {
+    if (mark.begin_ns == 0) return;
+    ls_meter_now.compute_ns += ls_clock_ns() - mark.begin_ns - (ls_meter_now.comm_ns - mark.comm_ns);
+}
+
+/* Ends a call of a collective; `ready_ns`: when the last of the others had come, 0: not known, or long before. */
+static inline void ls_meter_communicated(ls_meter_mark mark, int kind, uint64_t ready_ns) {
+    if (mark.begin_ns == 0 || kind >= LS_TRAFFIC_KINDS) return;
+    uint64_t end = ls_clock_ns(), all = end - mark.begin_ns;
+    uint64_t idle = ready_ns <= mark.begin_ns ? 0 : ready_ns < end ? ready_ns - mark.begin_ns : all;
+    ls_meter_now.comm_ns += all;
+    ls_meter_now.idle_ns[kind] += idle;
+    ls_meter_now.sync_ns[kind] += all - idle;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* scale_find.c: what the measured sizes say: the fit, the next sizes, where workers begin and cease to help, and why.
+ */
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/scale.h"
+
+const ls_scaling_point *ls_scale_point_of(const ls_scale_found *f, int workers, size_t batch) {
+    for (int i = 0; i < f->points; i++)
+        if (f->point[i].workers == workers && f->point[i].batch == batch) return &f->point[i];
+    return NULL;
+}
+
+double ls_scale_speedup(const ls_scale_found *f, const ls_scaling_point *p) {
+    const ls_scaling_point *one = ls_scale_point_of(f, 1, p->batch);
+    return one && p->seconds > 0 ? one->seconds / p->seconds : 0;
+}
+
+double ls_scale_weak(const ls_scale_found *f, const ls_scaling_point *p) {
+    const ls_scaling_point *one =
+        p->batch % (size_t)p->workers ? NULL : ls_scale_point_of(f, 1, p->batch / (size_t)p->workers);
+    return one && p->seconds > 0 ? one->seconds / p->seconds : 0;
+}
+
+double ls_scale_ratio(const ls_scaling_point *p) {
+    double sync = ls_scaling_sync_of(p) + ls_scaling_hidden_of(p);
+    return sync > 0 ? p->compute / sync : 0;
+}
+
+ls_memo_number ls_scale_range(double low, double high) {
+    ls_memo_number out;
+    if (high > 0)
+        snprintf(out.text, sizeof out.text, "%.4g to %.4g", low, high);
+    else
+        snprintf(out.text, sizeof out.text, "from %.4g", low);
+    return out;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
+
+static void predict_next(ls_scale_found *f) {
+    double band = ls_scaling_band(&f->fit);
+    for (int i = 0; i < f->nexts; i++) {
+        ls_scaling_point *p = &f->next[i];
+        ls_scaling_parts parts = ls_scaling_predict(&f->fit, p, 1);
+        p->seconds = parts.seconds;
+        p->low = parts.seconds / (1 + band);
+        p->high = parts.seconds * (1 + band);
+        p->compute = parts.compute;
+        p->idle = parts.idle;
+        p->other = parts.other;
+        p->sync[0] = parts.sync; /* of all kinds */
+    }
+}
+
+static void find_crossover(const ls_scale_plan *plan, ls_scale_found *f, int workers) {
+    ls_scale_crossover *x = &f->crossover[f->crossovers++];
+    const ls_scaling_point *like = NULL;
+    double spread = 2 * f->fit.sync_error < .9 ? 2 * f->fit.sync_error : .9;
+    *x = (ls_scale_crossover){.workers = workers};
+    for (int i = 0; i < f->points; i++) {
+        const ls_scaling_point *p = &f->point[i];
+        if (p->workers != workers) continue;
+        if (!like || p->batch > like->batch) like = p;
+        double speedup = ls_scale_speedup(f, p);
+        if (speedup > 1 && (x->won == 0 || p->batch < x->won)) x->won = p->batch;
+        if (speedup > 0 && speedup <= 1 && p->batch > x->lost) x->lost = p->batch;
+    }
+    if (!like) return;
+    x->batch = ls_scaling_batch_crossover(&f->fit, like, 1);
+    x->batch_low = ls_scaling_batch_crossover(&f->fit, like, 1 - spread);
+    x->batch_high = ls_scaling_batch_crossover(&f->fit, like, 1 + spread);
+    const ls_scaling_point *largest = ls_scale_point_of(f, workers, plan->batch[plan->batches - 1]);
+    if (!(plan->link_bytes_per_s > 0) || !largest) return;
+    x->rate = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1);
+    x->rate_low = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1 - spread);
+    x->rate_high = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1 + spread);
+}
+
+/* Among the sizes that were measured or predicted for the largest batch. */
+static void find_best(const ls_scale_plan *plan, ls_scale_found *f) {
+    size_t batch = plan->batch[plan->batches - 1];
+    double least = 0;
+    for (int i = 0; i < f->points + f->nexts; i++) {
+        const ls_scaling_point *p = i < f->points ? &f->point[i] : &f->next[i - f->points];
+        if (p->batch != batch || (least > 0 && p->seconds >= least)) continue;
+        least = p->seconds;
+        f->best_workers = p->workers;
+    }
+}
+
+/* ---- words --------------------------------------------------------------------------------------------------------
+ */
+
+static void say(char text[LS_SCALE_SENTENCE_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(char text[LS_SCALE_SENTENCE_MAX], const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, LS_SCALE_SENTENCE_MAX - used, format, args);
+    va_end(args);
+}
+
+/* The largest number of workers with cores of their own, with the largest batch; else whatever is there. */
+static const ls_scaling_point *typical(const ls_scale_plan *plan, const ls_scale_found *f) {
+    size_t batch = plan->batch[plan->batches - 1];
+    for (int c = plan->counts - 1; c > 0; c--) {
+        const ls_scaling_point *p = ls_scale_point_of(f, plan->count[c], batch);
+        if (p && p->crowding <= 1) return p;
+    }
+    return plan->counts > 1 ? ls_scale_point_of(f, plan->count[plan->counts - 1], batch) : NULL;
+}
+
+/* What takes most of the time that ideal workers would not have spent. */
+static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point *p) {
+    const ls_scaling_point *one = ls_scale_point_of(f, 1, p->batch);
+    double sync = ls_scaling_sync_of(p), messages = 0, bytes = 0;
+    double extra = one ? p->compute - one->compute / p->workers : 0;
+    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
+        messages += f->fit.latency_s * p->messages[k];
+        bytes += f->fit.byte_s * p->bytes[k];
+    }
+    if (p->crowding > 1) return "there are more threads than cores, so that workers take turns";
+    if (extra > sync && extra > p->idle)
+        return "computing itself does not divide: what a step needs whatever its batch, and memory that cores share";
+    if (p->idle > sync) return "workers wait for the slowest of them";
+    return bytes > messages ? "moving the bytes of gradients and weights takes the time"
+                            : "the number of messages takes the time";
+}
+
+static void say_why(const ls_scale_plan *plan, ls_scale_found *f) {
+    const ls_scaling_point *p = typical(plan, f);
+    if (!p) {
+        say(f->why, "Only one worker was measured: there is nothing to compare.");
+        return;
+    }
+    double speedup = ls_scale_speedup(f, p), sync = ls_scaling_sync_of(p), hidden = ls_scaling_hidden_of(p);
+    const ls_scale_crossover *x = NULL;
+    for (int i = 0; i < f->crossovers; i++)
+        if (f->crossover[i].workers == p->workers) x = &f->crossover[i];
+    say(f->why,
+        "With batch %zu, %d workers are %.2f times as fast as one: each computes %s and waits %s for "
+        "synchronisation",
+        p->batch, p->workers, speedup, ls_memo_seconds(p->compute).text, ls_memo_seconds(sync).text);
+    if (hidden > 0) say(f->why, " (%s more are hidden)", ls_memo_seconds(hidden).text);
+    say(f->why, ", a ratio of %.3g; ", ls_scale_ratio(p));
+    say(f->why, "%s%s; ", speedup < .9 * p->workers ? "" : "what is lost: ", largest_loss(f, p));
+    if (!x || x->batch == 0)
+        say(f->why, "no batch is predicted at which they would beat one worker.");
+    else if (x->batch <= (size_t)p->workers)
+        say(f->why, "they beat one worker with any batch.");
+    else
+        say(f->why, "they beat one worker from a batch of about %zu on (%s).", x->batch,
+            ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
+}
+
+/* A fit that misses what was measured must not be believed. */
+static void warn_of_misfit(ls_scale_found *f) {
+    if (f->fit.error > .2)
+        say(f->why,
+            " Take this with care: the fit misses the measured steps by %.0f %%, as on a machine that does other "
+            "things; measure "
+            "again when it is quiet, or with more --steps.",
+            100 * f->fit.error);
+}
+
+static void say_limit(const ls_scale_plan *plan, ls_scale_found *f) {
+    double noise = f->noise.sequences;
+    size_t first = plan->batch[0];
+    if (!f->noise.valid) {
+        say(f->limit, "The gradient noise scale could not be told from these few steps.");
+        return;
+    }
+    say(f->limit,
+        "The gradient noise scale at the beginning of training is about %.3g sequences: a batch far above it brings "
+        "little more per step than one of its size, so ",
+        noise);
+    if (noise >= 2 * (double)first)
+        say(f->limit, "with %zu sequences each about %.0f workers are worth having.", first, noise / (double)first);
+    else
+        say(f->limit, "more workers with %zu sequences each bring little, however fast the machine.", first);
+    if (f->made_up)
+        say(f->limit, " (Of made-up tokens, which teach nothing: use --data for a figure that means something.)");
+}
+
+void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *f) {
+    f->fitted = ls_scaling_fit_make(f->point, f->points, &f->fit);
+    if (!f->fitted) return;
+    if (!f->fit.has_sync) f->nexts = 0; /* nothing is known of synchronising */
+    predict_next(f);
+    for (int c = 0; c < plan->counts; c++)
+        if (plan->count[c] > 1) find_crossover(plan, f, plan->count[c]);
+    find_best(plan, f);
+    say_why(plan, f);
+    warn_of_misfit(f);
+    say_limit(plan, f);
+}
