@@ -119,7 +119,6 @@ static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
     ls_corpus *corpus = NULL;
     ls_sampler sampler;
     result r = {0};
-    if (!o->data) return ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
     LS_TRY(open_data(o, one, &corpus));
     ls_status status = ls_sampler_init(&sampler, 0, ls_corpus_count(corpus), one->T, false);
     double start = ls_clock_seconds();
@@ -133,11 +132,24 @@ static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
     return status;
 }
 
+/* Images need no file; whether it is a model of images is seen without its weights. */
+static ls_status check_data(const ls_options *o) {
+    ls_start start;
+    if (o->data) return LS_OK;
+    bool sees_images = o->model && ls_start_look(o->model, &start) == LS_OK;
+    if (sees_images) {
+        sees_images = ls_shape_sees_images(&start.shape);
+        ls_start_close(&start);
+    }
+    return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
+}
+
 ls_status ls_cmd_eval(const ls_options *opts) {
     ls_one_worker one;
     size_t T = (size_t)opts->seq, per = MICRO_TOKENS / (T > 0 ? T : 1024);
     size_t micro = opts->micro_batch > 0 ? (size_t)opts->micro_batch : per > 0 ? per : 1;
     ls_fpenv_set();
+    LS_TRY(check_data(opts));
     LS_TRY(ls_stop_install());
     ls_status status = ls_one_worker_open(opts, T, micro, &one);
     if (status == LS_OK) {

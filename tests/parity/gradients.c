@@ -70,7 +70,8 @@ static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t
 static ls_status run_step(job *j, double *loss) {
     int64_t tokens = (int64_t)(j->B * j->T);
     ls_loss_sum sum = {0};
-    LS_TRY(ls_stage_step(j->stage, 0, ls_clip_backward_start(tokens, 0), &(ls_stage_feed){.read = feed, .ctx = j}, &sum));
+    LS_TRY(
+        ls_stage_step(j->stage, 0, ls_clip_backward_start(tokens, 0), &(ls_stage_feed){.read = feed, .ctx = j}, &sum));
     *loss = ls_loss_sum_mean(&sum);
     j->factor = (float)ls_clip_token_scale(tokens, 0);
     return LS_OK;

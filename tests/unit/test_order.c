@@ -198,8 +198,10 @@ static void train(fixture *f, ls_order_way way, ls_order_record *record) {
     ls_model *model = NULL;
     assert_int_equal(ls_model_create(&f->settings.shape, f->settings.slices, &model), LS_OK);
     ls_layout_task task = {.model = model, .B = f->settings.B, .T = f->settings.T, .G = f->settings.groups};
-    ls_verify_job job = {
-        .settings = &f->settings, .data = {.corpus = f->corpus}, .layout = ls_layout_one(&task, f->settings.B), .steps = STEPS};
+    ls_verify_job job = {.settings = &f->settings,
+                         .data = {.corpus = f->corpus},
+                         .layout = ls_layout_one(&task, f->settings.B),
+                         .steps = STEPS};
     ls_order_task order = {.way = way, .record = record};
     assert_int_equal(ls_order_record_open(STEPS, ls_model_elems(model), record), LS_OK);
     assert_int_equal(ls_order_work(&job, &order, NULL, f->device), LS_OK);

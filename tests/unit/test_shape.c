@@ -39,6 +39,12 @@ static void test_presets_have_the_published_size(void **state) {
         {"llama-30b", 32528943616},
         {"llama-70b", 70553706496},
         {"llama-405b", 405853388800},
+        {"lenet", 61706},
+        {"lenet-sigmoid", 61706},
+        /* and 2 · 4800 running statistics */
+        {"resnet18", 11173962 + 9600},
+        {"resnet18-imagenet", 11689512 - 990 * 513 + 9600},
+        {"mlp", 784 * 256 + 256 + 256 * 10 + 10},
     };
     int count = 0;
     while (ls_shape_preset_name(count)) count++;
@@ -78,7 +84,8 @@ static void test_an_unknown_preset_names_the_nearest(void **state) {
     assert_int_equal(ls_shape_preset("xxxxxxxx", &shape), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "no preset is called 'xxxxxxxx'; there are tiny, gpt2-124m, gpt2-355m, "
                                              "gpt2-774m, gpt2-1558m, gpt3-175b, llama-160m, llama-1b, llama-8b, "
-                                             "llama-30b, llama-70b, llama-405b");
+                                             "llama-30b, llama-70b, llama-405b, lenet, lenet-sigmoid, resnet18, "
+                                             "resnet18-imagenet, mlp");
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -127,7 +134,7 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
     WITH(arch = LS_ARCH_GPT2, "rope-scaling is for llama");
-    WITH(arch = LS_ARCH_COUNT, "no architecture number 2");
+    WITH(arch = LS_ARCH_COUNT, "no architecture number 5");
     bad = good;
     bad.V = INT32_MAX;
     bad.C = bad.hidden = (size_t)1 << 24;
@@ -183,9 +190,22 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "", "a.json:");
     refuse_text("a.json", "{", "a.json:1");
     refuse_text("a.json", "[1]", "must be an object");
-    refuse_text("a.json", "{}", "vocab is missing; give it, or a preset");
-    refuse_text("a.json", "{" SIZES "}", "arch is missing: gpt2 or llama");
-    refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}", "arch is 'bert'; it must be gpt2 or llama");
+    refuse_text("a.json", "{}", "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{\"arch\":\"gpt2\"}", "vocab is missing; give it, or a preset");
+    refuse_text("a.json", "{\"arch\":\"gpt2\",\"classes\":3," SIZES "}",
+                "classes is for models of images; this is of arch gpt2");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"vocab\":3}", "vocab is for transformers; this is of arch lenet");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"widths\":\"3\"}", "widths is for mlp");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"sigmoid\":true}", "sigmoid is for lenet");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"small\":true}", "small is for resnet18");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"widths\":\"3,,4\"}", "widths is '3,,4'; it must be up to 32 numbers");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"widths\":\"99999999999\"}", "a hidden layer is 99999999999");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"image-height\":11}", "images of 11 × 28 are too small for LeNet");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"classes\":0}", "classes is 0");
+    refuse_text("a.json", "{\"arch\":\"resnet18\",\"channels\":5000}", "channels is 5000");
+    refuse_text("a.json", "{" SIZES "}", "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}",
+                "arch is 'bert'; it must be gpt2, llama, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
     refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");

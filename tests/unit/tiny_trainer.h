@@ -65,7 +65,8 @@ static inline ls_status trainer_open(fixture *f, ls_world *world, const ls_layou
     ls_layout_task task = {.model = model, .B = f->settings.B, .T = f->settings.T, .G = f->settings.groups};
     ls_status status = ls_layout_make(wish, &task, &place.layout);
     ls_model_destroy(model);
-    return status == LS_OK ? ls_trainer_create(&f->settings, &place, &(ls_trainer_data){.corpus = f->corpus}, out) : status;
+    return status == LS_OK ? ls_trainer_create(&f->settings, &place, &(ls_trainer_data){.corpus = f->corpus}, out)
+                           : status;
 }
 
 static inline ls_status trainer_run(ls_trainer *trainer, int64_t until) {

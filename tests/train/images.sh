@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# images.sh: models of images: the same bits under every layout and those of the constants below on every machine; they learn; a run
+# goes on under another layout; what cannot be is refused. Long: more layouts, and accuracy to the end.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+small=$scratch/small.json
+echo '{"arch": "resnet18", "channels": 1, "image-height": 16, "image-width": 16, "small": true}' >"$small"
+mlp=$scratch/mlp.json
+echo '{"arch": "mlp", "channels": 1, "image-height": 16, "image-width": 16, "widths": "40,30"}' >"$mlp"
+
+# Weights after 4 steps of 24 drawings; docs/arithmetic.md fixes them.
+declare -A golden=(
+    [lenet]=ea8c971b821644e57eb2064832f65540
+    [lenet-sigmoid]=f6dc181c56af50d0d9b67a5d367cb20f
+    [small]=8ee0d2fa9d84527133d9fbcecfbe9751
+    [mlp]=1363dd8941136384fe5de078f3d3c63e
+)
+
+n=0
+# same NAME MODEL FLAGS…: whatever the flags, the weights of the constant.
+same() {
+    local name=$1 model=$2 found
+    shift 2
+    n=$((n + 1))
+    case_begin "$name $*"
+    "$LOCKSTEP" train --model "$model" --steps 4 --global-batch 24 --groups 8 --lr 0.002 --eval-every 2 --eval-batches 2 --threads 1 \
+        --out "$scratch/same-$n" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+    expect_status 0
+    found=$(sed -n 's/^done: .*weights=xxh128:\([0-9a-f]*\) .*/\1/p' "$scratch/out")
+    [ "$found" = "${golden[$name]}" ] || fail "weights $found, not ${golden[$name]}"
+    rm -rf "$scratch/same-$n"
+}
+
+same lenet lenet
+same lenet lenet --dp 3 --zero 1 --micro-batch 5
+same lenet lenet --dp 2 --pp 2 --schedule zero-bubble --micro-batch 2 --recompute full
+same lenet-sigmoid lenet-sigmoid --dp 8 --zero 3 --isa portable
+same mlp "$mlp" --pp 3 --micro-batch 4
+same small "$small"
+same small "$small" --dp 4 --zero 2 --micro-batch 3
+same small "$small" --pp 2 --schedule 1f1b --micro-batch 6 --recompute full --threads 2
+if [ "$TIER" = long ]; then
+    for flags in "--micro-batch 1" "--dp 5 --zero 2" "--pp 5 --micro-batch 2" "--dp 2 --audit 0.25 --check state" "--numerics 2 --isa portable"; do
+        # shellcheck disable=SC2086 # a list of flags
+        same lenet lenet $flags
+    done
+    for flags in "--dp 8 --zero 3" "--dp 3 --zero 1 --micro-batch 6" "--dp 2 --pp 2 --schedule interleaved --virtual-stages 2 --micro-batch 3"; do
+        # shellcheck disable=SC2086
+        same small "$small" $flags
+    done
+fi
+
+case_begin "every pair of choices"
+"$LOCKSTEP" verify --quick --model "$mlp" >"$scratch/out" 2>"$scratch/err" </dev/null
+status=$?
+expect_status 0
+grep -q ': every loss, gradient and weight has the bits of one worker' "$scratch/out" || fail "no summary that all are equal"
+
+# ---- learning ----------------------------------------------------------------------------------------------------------
+
+steps=150 least=70
+if [ "$TIER" = long ]; then steps=1500 least=97; fi
+case_begin "lenet learns the drawings"
+train --model lenet --steps $steps --global-batch 64 --lr 0.003 --warmup 20 --eval-every 0 --out "$scratch/lenet"
+expect_status 0
+"$LOCKSTEP" eval --model "$scratch/lenet" --json >"$scratch/out" 2>"$scratch/err" </dev/null
+status=$?
+expect_status 0
+right=$(sed -n 's/.*"accuracy":\([0-9.]*\).*/\1/p' "$scratch/out")
+awk -v right="${right:-0}" -v least=$least 'BEGIN { exit !(100 * right >= least) }' || fail "accuracy $right, below $least %"
+
+case_begin "a run goes on under another layout"
+train --model lenet --steps 20 --global-batch 16 --eval-every 0 --out "$scratch/whole"
+whole=$(sed -n 's/^done: .*weights=\([^ ]*\).*/\1/p' "$scratch/out")
+train --model lenet --steps 20 --global-batch 16 --eval-every 0 --save-every 8 --keep 9 --out "$scratch/part"
+rm -rf "$scratch"/part/checkpoints/step-000000016 "$scratch"/part/checkpoints/step-000000020
+train --out "$scratch/part" --resume --dp 2
+expect_status 0
+[ "$(sed -n 's/^done: .*weights=\([^ ]*\).*/\1/p' "$scratch/out")" = "$whole" ] || fail "not the weights of the whole run"
+
+# ---- what cannot be ----------------------------------------------------------------------------------------------------
+
+# refused TEXT ARGUMENTS…
+refused() {
+    local text=$1
+    shift
+    case_begin "$*"
+    "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+    expect_status 2
+    grep -qF -- "$text" "$scratch/err" || fail "stderr has not: $text"
+}
+
+refused "models of images train in fp32" train --model lenet --precision bf16
+refused "has no dropout" train --model lenet --dropout 0.1
+refused "a layer has 1 slices" train --model lenet --tp 2
+refused "it must be none, or a list of flip and shift=PIXELS" train --model lenet --augment turn
+refused "batch norm takes 3 images together" train --model "$small" --global-batch 24 --micro-batch 4
+refused "a gradient group has 3 images" train --model "$small" --global-batch 24 --ghost 2
+refused "8 do not divide --global-batch 20" train --model "$small" --global-batch 20
+refused "use --global-batch 16 or more" train --model "$small" --global-batch 8
+refused "lenet has no batch norm" train --model lenet --ghost 2
+refused "cannot open '/nowhere'" train --model lenet --data /nowhere
+refused "lenet is a model of images: plan is for language models" plan --model lenet --cluster h100-sxm
+refused "lenet is a model of images: --auto-layout" train --model lenet --auto-layout
+refused "lenet is a model of images: generate" generate --model "$scratch/lenet" --prompt a
+refused "lenet is a model of images: export" export --model "$scratch/lenet" --out "$scratch/exported"
+finished
