@@ -52,8 +52,10 @@ if [ "$TIER" = long ]; then
     done
 fi
 
+some=(--part 1/4)
+[ "$TIER" = short ] || some=()
 case_begin "every pair of choices"
-"$LOCKSTEP" verify --quick --model "$mlp" >"$scratch/out" 2>"$scratch/err" </dev/null
+"$LOCKSTEP" verify --quick --model "$mlp" "${some[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null
 status=$?
 expect_status 0
 grep -q ': every loss, gradient and weight has the bits of one worker' "$scratch/out" || fail "no summary that all are equal"

@@ -18,7 +18,7 @@ declare -A golden=(
 
 # ---- every pair of choices ---------------------------------------------------------------------------------------------
 
-# A policy has a seventh of the layouts in the short tier, each another one.
+# A policy has a twelfth of the layouts in the short tier, each another one.
 # pairs PART FLAGS…: all layouts equal.
 pairs() {
     local some=(--part "$1")
@@ -42,10 +42,10 @@ units() {
 }
 
 overflow=(--precision fp16 --loss-scale-initial 16777216 --loss-scale-window 2 --loss-scale-hysteresis 1)
-pairs 1/7 --precision bf16
-pairs 2/7 "${overflow[@]}" --steps 6
-pairs 3/7 --precision bf16 --reduce-dtype bf16
-for unit in $(units); do pairs 4/7 --precision bf16 --matrix-unit "$unit" --reduce-dtype bf16; done
+pairs 1/12 --precision bf16
+pairs 2/12 "${overflow[@]}" --steps 6
+pairs 3/12 --precision bf16 --reduce-dtype bf16
+for unit in $(units); do pairs 4/12 --precision bf16 --matrix-unit "$unit" --reduce-dtype bf16; done
 [ "$TIER" = short ] || pairs 1/1 --reduce-dtype bf16 --on-outlier warn
 [ "$TIER" = short ] || pairs 1/1 --precision bf16 --accumulate-dtype bf16 --no-master-weights
 [ "$TIER" = short ] || pairs 1/1 --precision fp16 --on-outlier skip-group --outlier-threshold 1 --steps 14
