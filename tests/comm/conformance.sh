@@ -86,9 +86,9 @@ for workers in 3 1 8; do
     check "1300 on $workers workers" "$program" --workers $workers --only 1300
 done
 
-shared_memory 1 2 3 5
-[ "$TIER" = short ] || shared_memory 4 7 8
-shared_memory_bits 4 6 7 8 9 10 11 12
+shared_memory 1 2 3
+[ "$TIER" = short ] || shared_memory 4 5 7 8
+shared_memory_bits 4 5 6 7 8 9 10 11 12
 transport=shm
 workers=3
 check "shm, 3 workers, a slow link" "$program" --workers 3 --slow-link-us 20

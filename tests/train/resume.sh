@@ -6,7 +6,7 @@
 
 case "$TIER" in
 long) at_steps=$(seq 1 50) kills=${KILLS:-100} ;;
-*) at_steps='1 2 9 25 37 49' kills=${KILLS:-8} ;;
+*) at_steps='1 2 9 25 37 49' kills=${KILLS:-5} ;;
 esac
 RANDOM=${SEED:=$((${EPOCHREALTIME/[.,]/} % 30000))}
 echo "$kills kills, seed $SEED"
