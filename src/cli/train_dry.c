@@ -23,6 +23,7 @@ const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
                                                      "scratch",
                                                      "logits",
                                                      "tokens",
+                                                     "images",
                                                      "tables"};
 
 /* ---- finding out ------------------------------------------------------------------------------------------------- */

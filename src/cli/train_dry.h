@@ -7,7 +7,7 @@
 #include "parallel/predict.h"
 #include "parallel/traffic.h"
 
-enum { LS_DRY_KINDS = 11, LS_DRY_TYPES_MAX = 10 };
+enum { LS_DRY_KINDS = 12, LS_DRY_TYPES_MAX = 10 };
 
 typedef struct ls_dry_worker {
     ls_place_in_layout place;

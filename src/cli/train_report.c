@@ -22,8 +22,8 @@ static void print_tokens(const ls_trainer *trainer) {
 static void print_images(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     const ls_images_about *about = ls_images_get_about(trainer->images);
-    printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name, ls_model_elems(trainer->model),
-           trainer->model->nblocks, set->shape.V);
+    printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name,
+           ls_model_learned_elems(trainer->model), trainer->model->nblocks, set->shape.V);
     printf("data      %s: %llu images of %u × %u × %u, %llu to test\n", about->format, (unsigned long long)about->count,
            about->height, about->width, about->channels, (unsigned long long)trainer->val_sampler.windows);
     printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);

@@ -132,6 +132,12 @@ extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 /* Of models of images. The first block reads nn's images and has no gradient of its input. */
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
 
+/* For blocks that keep nothing, or whose forward has done it all. */
+void ls_block_saves_nothing(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+void ls_block_keeps_nothing(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
+ls_status ls_block_recomputes_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
+ls_status ls_block_backward_is_done(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
+
 /* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
 static inline bool ls_block_looks_up(const ls_block *block) {
     return block->nparams > 0 && block->param[0].kind == LS_PARAM_TOKENS;

@@ -25,6 +25,13 @@ size_t ls_model_elems(const ls_model *model) {
     return elems;
 }
 
+size_t ls_model_learned_elems(const ls_model *model) {
+    size_t elems = 0;
+    for (int i = 0; i < model->nparams; i++)
+        if (!model->params[i]->running) elems += ls_param_elems(model->params[i]);
+    return elems;
+}
+
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
     const ls_block *block = &model->blocks[b];
     ls_block_cost cost = block->kind->cost(block, &model->shape, B, T);

@@ -25,8 +25,10 @@ ls_param *ls_model_find(const ls_model *model, const char *name);
 /* This worker has slices first … first + count − 1 of every parameter that is cut; a new model has them all. */
 void ls_model_take_slices(ls_model *model, int first, int count);
 
-/* Elements of all parameters; a tied table counts once. */
+/* Elements of all parameters; a tied table counts once. Running statistics are among them. */
 size_t ls_model_elems(const ls_model *model);
+/* Those that are learned. */
+size_t ls_model_learned_elems(const ls_model *model);
 /* Work and bytes of block b. */
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T);
 /* Of one forward and backward pass over B sequences of T tokens: three times the forward products, causal attention

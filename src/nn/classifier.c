@@ -9,21 +9,6 @@ static bool pools(const ls_block *block) { return block->image.pool == LS_POOL_M
 
 static void declare(ls_block *block, const ls_shape *shape) { ls_image_declare(block, shape->V, shape->C); }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    (void)block;
-    (void)saved;
-    (void)nn;
-    (void)parts;
-    (void)arena;
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    (void)block;
-    (void)kept;
-    (void)nn;
-    (void)arena;
-}
-
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     scratch->logits = ls_image_take(nn, arena, "logits", block->param[0].rows);
@@ -31,15 +16,6 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     if (!pools(block)) return;
     scratch->pooled = ls_image_take(nn, arena, "scratch", block->param[0].columns);
     if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", block->param[0].columns);
-}
-
-static ls_pooling_call pool_of(const ls_block *block, const ls_nn *nn) {
-    const ls_image_layer *layer = &block->image;
-    return (ls_pooling_call){.images = nn->B,
-                             .height = layer->in.height,
-                             .width = layer->in.width,
-                             .channels = layer->in.channels,
-                             .window = layer->window};
 }
 
 static ls_status loss(const ls_block *block, const ls_nn *nn) {
@@ -59,7 +35,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_scratch *scratch = &nn->scratch;
     ls_param *w = ls_image_weight(block);
     const float *features = ls_image_input(nn, x);
-    ls_pooling_call pooling = pool_of(block, nn);
+    ls_pooling_call pooling = ls_image_pooling(block, nn, block->image.in);
     if (pools(block)) {
         pooling.x = features;
         features = pooling.y = scratch->pooled;
@@ -78,16 +54,6 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return nn->ops->mean_pool_backward(nn->device, &pooling);
 }
 
-/* Forward has done it all. */
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    (void)block;
-    (void)nn;
-    (void)x;
-    (void)d;
-    (void)phase;
-    return LS_OK;
-}
-
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
     (void)shape;
     return (ls_block_cost){.product_flops = 2 * (double)(B * T) * (double)ls_param_elems(&block->param[0])};
@@ -96,11 +62,11 @@ static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B
 const ls_block_kind ls_block_classifier = {
     .name = "classifier",
     .declare = declare,
-    .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
+    .carve_saved = ls_block_saves_nothing,
+    .carve_kept = ls_block_keeps_nothing,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = ls_image_recompute_nothing,
-    .backward = backward,
+    .recompute = ls_block_recomputes_nothing,
+    .backward = ls_block_backward_is_done,
     .cost = cost,
 };

@@ -37,22 +37,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
 
 static ls_conv_call conv_of(const ls_block *block, size_t images) {
     const ls_image_layer *layer = &block->image;
-    return (ls_conv_call){.images = images,
-                          .height = layer->in.height,
-                          .width = layer->in.width,
-                          .c_in = layer->in.channels,
-                          .c_out = layer->mid.channels,
-                          .window = layer->conv};
-}
-
-static ls_pooling_call pool_of(const ls_block *block, const ls_nn *nn) {
-    const ls_image_layer *layer = &block->image;
-    return (ls_pooling_call){.images = nn->B,
-                             .height = layer->mid.height,
-                             .width = layer->mid.width,
-                             .channels = layer->mid.channels,
-                             .window = layer->window,
-                             .taps = block->saved.taps};
+    return ls_image_conv(layer->in, layer->mid.channels, &layer->conv, images);
 }
 
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
@@ -69,7 +54,7 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
 }
 
 static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
-    ls_pooling_call call = pool_of(block, nn);
+    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid);
     call.x = block->saved.act;
     call.y = y;
     switch (block->image.pool) {
@@ -94,7 +79,7 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float *dact, const float *d) {
-    ls_pooling_call call = pool_of(block, nn);
+    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid);
     call.dy = d;
     call.dx = dact;
     return block->image.pool == LS_POOL_MAX ? nn->ops->max_pool_backward(nn->device, &call)

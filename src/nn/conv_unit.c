@@ -61,12 +61,7 @@ void ls_unit_carve_grads(const ls_block *block, int u, ls_unit_grads *grads, con
 
 static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
     const ls_conv_unit *unit = &block->unit[u];
-    return (ls_conv_call){.images = images,
-                          .height = unit->in.height,
-                          .width = unit->in.width,
-                          .c_in = unit->in.channels,
-                          .c_out = unit->out.channels,
-                          .window = unit->window};
+    return ls_image_conv(unit->in, unit->out.channels, &unit->window, images);
 }
 
 static ls_batch_norm_call norm_of(const ls_block *block, const ls_nn *nn, int u) {

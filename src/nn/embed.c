@@ -13,14 +13,6 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, positions);
 }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    (void)block;
-    (void)saved;
-    (void)nn;
-    (void)parts;
-    (void)arena;
-}
-
 static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
@@ -75,14 +67,6 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     (void)x;
     LS_TRY(nn->tp_size > 1 ? forward_shared(block, nn, y) : forward_alone(block, nn, y));
     return ls_nn_residual(nn, y, NULL, y, LS_F32, 0);
-}
-
-static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    (void)block;
-    (void)nn;
-    (void)x;
-    (void)parts;
-    return LS_OK;
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -161,11 +145,11 @@ static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B
 const ls_block_kind ls_block_embed = {
     .name = "embedding",
     .declare = declare,
-    .carve_saved = carve_saved,
+    .carve_saved = ls_block_saves_nothing,
     .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = recompute,
+    .recompute = ls_block_recomputes_nothing,
     .backward = backward,
     .cost = cost,
 };

@@ -13,21 +13,6 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, head);
 }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    (void)block;
-    (void)saved;
-    (void)nn;
-    (void)parts;
-    (void)arena;
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    (void)block;
-    (void)kept;
-    (void)nn;
-    (void)arena;
-}
-
 static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
@@ -142,24 +127,6 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_nn_norm_backward(nn, y, false, scratch->dnorm, scratch->stats, x, norm_w);
 }
 
-static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    (void)block;
-    (void)nn;
-    (void)x;
-    (void)parts;
-    return LS_OK;
-}
-
-/* Forward has done it all. */
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    (void)block;
-    (void)nn;
-    (void)x;
-    (void)d;
-    (void)phase;
-    return LS_OK;
-}
-
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
     (void)block;
     return (ls_block_cost){.product_flops = 2 * (double)B * (double)T * (double)shape->V * (double)shape->C};
@@ -168,11 +135,11 @@ static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B
 const ls_block_kind ls_block_head = {
     .name = "head",
     .declare = declare,
-    .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
+    .carve_saved = ls_block_saves_nothing,
+    .carve_kept = ls_block_keeps_nothing,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = recompute,
-    .backward = backward,
+    .recompute = ls_block_recomputes_nothing,
+    .backward = ls_block_backward_is_done,
     .cost = cost,
 };

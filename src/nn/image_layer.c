@@ -26,6 +26,24 @@ ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, co
     }
 }
 
+ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images) {
+    return (ls_conv_call){.images = images,
+                          .height = in.height,
+                          .width = in.width,
+                          .c_in = in.channels,
+                          .c_out = channels,
+                          .window = *window};
+}
+
+ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in) {
+    return (ls_pooling_call){.images = nn->B,
+                             .height = in.height,
+                             .width = in.width,
+                             .channels = in.channels,
+                             .window = block->image.window,
+                             .taps = block->saved.taps};
+}
+
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
                              ls_conv_call call) {
     const ls_grad *grad = &w->grad;
@@ -47,12 +65,4 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems) {
     return ls_arena_take_array(arena, kind, nn->B, elems * sizeof(float));
-}
-
-ls_status ls_image_recompute_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    (void)block;
-    (void)nn;
-    (void)x;
-    (void)parts;
-    return LS_OK;
 }

@@ -20,6 +20,9 @@ ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
+/* Calls with their sizes; pointers are the caller's. The pooling is the block's, of nn's images of this extent. */
+ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images);
+ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in);
 /* A step of the gradient of a convolution's weight; `call` has its sizes, x and dy of the step, whose positions are so
  * many for each image. */
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
@@ -27,7 +30,5 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 /* For the whole batch of a block with `elems` numbers an image. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
-/* Recomputation that does nothing, for blocks that keep all they need. */
-ls_status ls_image_recompute_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
 
 #endif

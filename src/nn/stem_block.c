@@ -27,20 +27,10 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     if (pools(block)) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].out));
 }
 
-static ls_pooling_call pool_of(const ls_block *block, const ls_nn *nn) {
-    const ls_extent *in = &block->unit[0].out;
-    return (ls_pooling_call){.images = nn->B,
-                             .height = in->height,
-                             .width = in->width,
-                             .channels = in->channels,
-                             .window = block->image.window,
-                             .taps = block->saved.taps};
-}
-
 static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(ls_unit_forward(block, nn, 0, ls_image_input(nn, x), NULL));
     if (!pools(block)) return LS_OK;
-    ls_pooling_call call = pool_of(block, nn);
+    ls_pooling_call call = ls_image_pooling(block, nn, block->unit[0].out);
     call.x = block->saved.unit[0].y;
     call.y = y;
     return nn->ops->max_pool_forward(nn->device, &call);
@@ -60,7 +50,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     const ls_unit_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.unit : block->kept.unit;
     const float *dy = d;
     if (phase != LS_BACKWARD_WEIGHTS && pools(block)) {
-        ls_pooling_call call = pool_of(block, nn);
+        ls_pooling_call call = ls_image_pooling(block, nn, block->unit[0].out);
         call.dy = d;
         call.dx = nn->scratch.dpre;
         LS_TRY(nn->ops->max_pool_backward(nn->device, &call));
