@@ -104,6 +104,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
 	@cmp -s $(BIN) lockstep || cp $(BIN) lockstep
+lockstep: all
 endif
 
 # Objects are rebuilt when the compiler, the flags or the libraries found have changed.

@@ -19,8 +19,8 @@ static const double SAMPLES_S = 0.05, SAMPLES_QUICK_S = 0.005; /* for one measur
 typedef struct bench {
     const ls_options *opts;
     bool has_family[LS_KBENCH_FAMILY_COUNT];
-    cpu_set_t all_cpus; /* what this process may use: a pool pins the calling thread */
-    ls_placement placement[LS_KBENCH_COUNTS_MAX];
+    cpu_set_t all_cpus;     /* what this process may use: a pool pins the calling thread */
+    ls_placement placement; /* of the largest count; smaller ones take its first cores */
     ls_kbench_machine machine;
     ls_kbench_env env;
     bool peer_works;
@@ -58,12 +58,12 @@ static ls_status check_options(bench *b) {
     return LS_OK;
 }
 
-static ls_status add_count(bench *b, int threads) {
+static ls_status place_threads(bench *b) {
     ls_kbench_machine *machine = &b->machine;
-    ls_placement *placement = &b->placement[machine->counts];
-    LS_TRY(ls_placement_make(1, threads, b->opts->pin, placement));
-    machine->threads[machine->counts++] = placement->threads;
-    if (placement->cpus == NULL) machine->pinned = false;
+    LS_TRY(ls_placement_make(1, (int)b->opts->threads, b->opts->pin, &b->placement));
+    machine->pinned = b->placement.cpus != NULL;
+    if (b->opts->threads == 0 && b->placement.threads > 1) machine->threads[machine->counts++] = 1;
+    machine->threads[machine->counts++] = b->placement.threads;
     return LS_OK;
 }
 
@@ -81,18 +81,13 @@ static ls_status setup(bench *b, const ls_options *opts) {
         .gemm = kernels->gemm.name,
         .rounds = one_round ? 1 : (int)opts->rounds,
         .quick = opts->quick,
-        .pinned = true,
         .peer = opts->peer,
         .peer_library = "of unknown name",
     };
     b->peer_works = opts->peer != NULL;
     b->env = (ls_kbench_env){
         .kernels = kernels, .quick = opts->quick, .sample_s = opts->quick ? SAMPLES_QUICK_S : SAMPLES_S};
-    if (opts->threads > 0) return add_count(b, (int)opts->threads);
-    LS_TRY(add_count(b, 1));
-    LS_TRY(add_count(b, 0));
-    if (b->machine.threads[1] == 1) b->machine.counts = 1;
-    return LS_OK;
+    return place_threads(b);
 }
 
 static ls_status open_memory(bench *b) {
@@ -121,8 +116,8 @@ static ls_status measure_row(const ls_kbench_env *env, ls_kbench_row *row) {
 }
 
 /* A peer that fails is not asked again. */
-static void run_peer(bench *b, int count_index, int first, int end) {
-    const int *cpus = ls_placement_cpus(&b->placement[count_index], 0);
+static void run_peer(bench *b, int first, int end) {
+    const int *cpus = ls_placement_cpus(&b->placement, 0);
     cpu_set_t set = b->all_cpus;
     if (!b->peer_works || !b->rows.row[first].for_peer) return;
     if (cpus != NULL) {
@@ -146,7 +141,7 @@ static ls_status run_round(bench *b, int count_index, int first) {
             progress(b, b->rows.row[end].name);
             LS_TRY(measure_row(&b->env, &b->rows.row[end]));
         }
-        run_peer(b, count_index, begin, end);
+        run_peer(b, begin, end);
     }
     return LS_OK;
 }
@@ -156,7 +151,7 @@ static ls_status run_count(bench *b, int count_index) {
     int first = b->rows.count;
     b->env.threads = b->machine.threads[count_index];
     LS_TRY(list_rows(b, b->env.threads));
-    LS_TRY(ls_pool_create(b->env.threads, ls_placement_cpus(&b->placement[count_index], 0), &b->env.pool));
+    LS_TRY(ls_pool_create(b->env.threads, ls_placement_cpus(&b->placement, 0), &b->env.pool));
     for (b->env.round = 0; b->env.round < b->machine.rounds; b->env.round++)
         LS_TRY_OUT(run_round(b, count_index, first));
     for (int i = first; i < b->rows.count; i++) b->rows.row[i].has_peer = b->peer_works && b->rows.row[i].for_peer;
@@ -186,7 +181,7 @@ ls_status ls_cmd_bench_kernels(const ls_options *opts) {
     else
         ls_kbench_print_ratios(&b->machine, &b->rows);
 out:
-    for (int c = 0; c < LS_KBENCH_COUNTS_MAX; c++) ls_placement_free(&b->placement[c]);
+    ls_placement_free(&b->placement);
     ls_kbench_memory_close(b->env.memory);
     free(b);
     return status;

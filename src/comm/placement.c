@@ -2,7 +2,12 @@
 #include "comm/placement.h"
 
 #include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #ifdef LS_HAVE_HWLOC
 #    include <hwloc.h>
 #endif
@@ -52,26 +57,65 @@ static int list_cpus(int *cpus, int room, int *cores) {
     return used;
 }
 
+/* Runs that are started side by side would all be pinned to the first cores and leave the others idle. So a pinned core
+ * is claimed by an abstract socket of its name: the kernel drops it with the last process that has it, however that
+ * ends, and no file is left. Returns the socket, or -1 where another run has the core. */
+static int claim(int cpu) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "lockstep-cpu-%d", cpu);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    if (bind(fd, (const struct sockaddr *)&name, bytes) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* Moves the first `wanted` of n CPUs that are free to the front; false, and nothing is claimed, where they are fewer.
+ */
+static bool claim_all(int *cpus, int n, int wanted, int *claims) {
+    int got = 0;
+    for (int c = 0; c < n && got < wanted; c++) {
+        int fd = claim(cpus[c]);
+        if (fd < 0) continue;
+        claims[got] = fd;
+        cpus[got++] = cpus[c];
+    }
+    if (got == wanted) return true;
+    while (got > 0) close(claims[--got]);
+    return false;
+}
+
 ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *out) {
     *out = (ls_placement){.workers = workers};
-    int *cpus = malloc(sizeof *cpus * CPU_SETSIZE);
-    if (!cpus) return ls_fail(LS_ERR_RESOURCE, "out of memory for the placement of workers");
+    int *cpus = malloc(sizeof *cpus * CPU_SETSIZE), *claims = malloc(sizeof *claims * CPU_SETSIZE);
+    if (!cpus || !claims) {
+        free(cpus);
+        free(claims);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the placement of workers");
+    }
     int cores = 0, n = list_cpus(cpus, CPU_SETSIZE, &cores), quota = ls_cpu_count();
     if (cores < 1 || cores > quota) cores = quota;
     out->cores = cores;
     out->threads = threads > 0 ? threads : cores / workers > 0 ? cores / workers : 1;
     int64_t wanted = (int64_t)workers * out->threads;
     out->crowded = wanted > quota;
-    if (pin && wanted <= n && !out->crowded) {
+    if (pin && wanted <= n && !out->crowded && claim_all(cpus, n, (int)wanted, claims)) {
         out->cpus = cpus;
+        out->claims = claims;
         return LS_OK;
     }
     free(cpus);
+    free(claims);
     return LS_OK;
 }
 
 void ls_placement_free(ls_placement *placement) {
+    if (placement->claims)
+        for (int c = 0; c < placement->workers * placement->threads; c++) close(placement->claims[c]);
+    free(placement->claims);
     free(placement->cpus);
+    placement->claims = NULL;
     placement->cpus = NULL;
 }
 

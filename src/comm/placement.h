@@ -1,8 +1,8 @@
 /* placement.h: which cores the workers of this machine run on.
  *
  * Workers get neighbouring cores, whole ones before hyperthreads, inside what this process may use; hwloc tells which
- * are which, and without it the affinity mask is taken in order. Where there are fewer cores than threads nothing is
- * pinned. */
+ * are which, and without it the affinity mask is taken in order. Cores that another run of this machine is pinned to
+ * are left to it. Where there are fewer free cores than threads nothing is pinned. */
 #ifndef LS_COMM_PLACEMENT_H
 #define LS_COMM_PLACEMENT_H
 
@@ -15,6 +15,7 @@ typedef struct ls_placement {
     int cores;            /* that this process may use */
     bool crowded;         /* more threads than cores */
     int *cpus;            /* workers × threads, or NULL: not pinned */
+    int *claims;          /* a socket for each of them, or NULL */
 } ls_placement;
 
 /* threads 0: the cores shared out, at least one each. */
