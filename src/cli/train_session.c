@@ -43,6 +43,7 @@ ls_status ls_train_session_layout(ls_train_session *s) {
     task.policy = s->settings.policy;
     task.checks_replicas = s->settings.checks_replicas;
     task.ghost = s->settings.ghost;
+    task.bn_sync = s->settings.bn_sync;
     ls_status status = ls_layout_make(&s->wish, &task, &s->layout);
     ls_model_destroy(model);
     return status;

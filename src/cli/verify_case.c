@@ -171,6 +171,7 @@ ls_status ls_verify_case_open(const ls_options *o, const char *name, int64_t def
     out->task.policy = out->settings.policy;
     out->task.checks_replicas = out->settings.checks_replicas;
     out->task.ghost = out->settings.ghost;
+    out->task.bn_sync = out->settings.bn_sync;
     return LS_OK;
 out:
     ls_verify_case_close(out);

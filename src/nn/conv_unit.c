@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "nn/image_layer.h"
+#include "nn/norm_sync.h"
 
 enum { WEIGHT, NORM_WEIGHT, NORM_BIAS, MEAN, VAR, PARAMS };
 
@@ -55,6 +56,12 @@ void ls_unit_carve_grads(const ls_block *block, int u, ls_unit_grads *grads, con
     grads->dc = ls_image_take(nn, arena, kind, elems(block, u));
     grads->sum = take_stats(block, u, nn, kind, arena);
     grads->dot = take_stats(block, u, nn, kind, arena);
+}
+
+void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena) {
+    size_t most = 0;
+    for (int u = 0; u < block->units; u++) most = channels(block, u) > most ? channels(block, u) : most;
+    ls_norm_sync_carve(nn, most, scratch, arena);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -106,6 +113,7 @@ ls_status ls_unit_forward(ls_block *block, ls_nn *nn, int u, const float *x, con
     norm.residual = residual;
     if (nn->infers) return norm_infer(block, nn, u, norm);
     assert(nn->ghost > 0 && nn->B % nn->ghost == 0);
+    if (nn->sync.groups > 0) return ls_norm_sync_forward(nn, norm);
     return nn->ops->batch_norm_forward(nn->device, &norm);
 }
 
@@ -119,6 +127,7 @@ ls_status ls_unit_backward(const ls_block *block, const ls_nn *nn, int u, const 
     norm.dresidual = dresidual;
     norm.sum = grads->sum;
     norm.dot = grads->dot;
+    if (nn->sync.groups > 0) return ls_norm_sync_backward(nn, norm);
     LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &norm));
     return nn->ops->batch_norm_input_grad(nn->device, &norm);
 }
@@ -161,9 +170,9 @@ ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *
 }
 
 /* A variance of n numbers is that of their source times (n − 1) / n. */
-void ls_unit_settle(ls_block *block, size_t ghost) {
+void ls_unit_settle(ls_block *block, size_t images) {
     for (int u = 0; u < block->units; u++) {
-        double n = (double)(pixels(block, u) * ghost);
+        double n = (double)(pixels(block, u) * images);
         param_of(block, u, MEAN)->follow = 1;
         param_of(block, u, VAR)->follow = n > 1 ? n / (n - 1) : 1;
     }

@@ -1,6 +1,7 @@
 /* conv_unit.h: a convolution and the batch norm behind it, with its ReLU and what is added before it.
  *
- *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images
+ *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images, or
+ *                                                         over the whole batch (norm_sync.h)
  *
  * Running statistics are parameters whose gradient is the sum of the statistics of all ghost groups, so they are
  * joined, saved and hashed as gradients and weights are; the optimizer lets them follow (optim/optimizer.h). */
@@ -24,8 +25,10 @@ ls_status ls_unit_backward(const ls_block *block, const ls_nn *nn, int u, const 
 ls_status ls_unit_input(ls_block *block, const ls_nn *nn, int u, const ls_unit_grads *grads, float *dx);
 /* Those of the five parameters. */
 ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_unit_grads *grads);
-/* How the running statistics of a block's units follow, with ghost groups of so many images. */
-void ls_unit_settle(ls_block *block, size_t ghost);
+/* Places that units share while they run in training. */
+void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena);
+/* How the running statistics of a block's units follow, taken over so many images together. */
+void ls_unit_settle(ls_block *block, size_t images);
 double ls_unit_flops(const ls_block *block, int u);
 
 #endif

@@ -76,7 +76,9 @@ typedef struct ls_scratch {
     ls_unit_grads unit[LS_CONV_UNITS];
     float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
     float *side;
-    float *pooled; /* features of images */
+    float *pooled;       /* features of images */
+    float *gathered;     /* [group of the step][channel] where batch norm is that of the whole batch */
+    float *joined_stats; /* [2][channel] */
 } ls_scratch;
 
 /* This worker's part of the widths of a shape. */
@@ -100,6 +102,14 @@ typedef struct ls_made_watch {
     void *ctx;
 } ls_made_watch;
 
+/* Batch norm over the whole batch (norm_sync.h). */
+typedef struct ls_norm_sync {
+    int groups;        /* gradient groups of the step; 0: statistics are those of ghost groups */
+    size_t batch;      /* images of the step */
+    ls_comm *dp;       /* NULL: this worker has all groups, or nothing is moved because the work is only priced */
+    const int *bounds; /* by dp row: its first group; host */
+} ls_norm_sync;
+
 typedef struct ls_nn {
     ls_policy policy;
     ls_device *device;
@@ -115,6 +125,7 @@ typedef struct ls_nn {
 
     size_t ghost; /* images whose statistics batch norm takes together */
     bool infers;  /* running statistics are used instead */
+    ls_norm_sync sync;
 
     size_t B, T, first;
     size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */

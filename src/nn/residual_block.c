@@ -27,6 +27,7 @@ static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     if (!for_backward) return;
+    ls_unit_carve_scratch(block, nn, scratch, arena);
     for (int u = 0; u < block->units; u++) ls_unit_carve_grads(block, u, &scratch->unit[u], nn, "scratch", arena);
     scratch->shortcut = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[1].out));
     scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].out));

@@ -23,6 +23,7 @@ static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     if (!for_backward) return;
+    ls_unit_carve_scratch(block, nn, scratch, arena);
     ls_unit_carve_grads(block, 0, &scratch->unit[0], nn, "scratch", arena);
     if (pools(block)) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].out));
 }

@@ -59,8 +59,11 @@ typedef struct ls_layout_task {
     ls_policy policy;
     bool checks_replicas; /* after every step */
     size_t ghost;         /* micro-batches hold whole ghost groups of so many images; 0: any number */
+    bool bn_sync;         /* batch norm is that of the whole batch: a row's share is one micro-batch */
 } ls_layout_task;
 
+/* Sequences of the row that has most. */
+size_t ls_layout_largest_share(const ls_layout *layout, size_t B, int G);
 static inline int ls_layout_workers(const ls_layout *layout) { return layout->dp * layout->tp * layout->pp; }
 static inline int ls_layout_chunks(const ls_layout *layout) { return layout->pp * layout->virtual_stages; }
 

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "parallel/layout.h"
 #include "parallel/layout_parts.h"
+#include "parallel/micro.h"
 
 enum { SAID_MAX = 96 };
 
@@ -176,12 +177,39 @@ static ls_status check_sequence_parallel(const ls_layout *layout, const ls_layou
         task->T, layout->tp, layout->tp);
 }
 
+size_t ls_layout_largest_share(const ls_layout *layout, size_t B, int G) {
+    size_t most = 1;
+    for (int d = 0; d < layout->dp; d++) {
+        int first = ls_layout_first_group(layout, d), end = ls_layout_first_group(layout, d + 1);
+        size_t sequences = ls_slice_begin(B, G, end) - ls_slice_begin(B, G, first);
+        if (sequences > most) most = sequences;
+    }
+    return most;
+}
+
+/* Statistics of the whole batch are known when all of it has come to the norm. */
+static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *task) {
+    size_t share = ls_layout_largest_share(layout, task->B, task->G);
+    if (!task->bn_sync) return LS_OK;
+    if (layout->zero >= 2 && layout->dp > 1 && layout->dp < task->G)
+        return ls_fail(LS_ERR_INPUT,
+                       "--zero %d: works on one gradient group after the other, but --bn sync needs all images of a "
+                       "step at once: use --zero 1, or --dp %d",
+                       layout->zero, task->G);
+    if (layout->micro == 0 || layout->micro >= share) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "--micro-batch %zu: --bn sync needs all images of a step at once: use --micro-batch %zu, or leave "
+                   "it out",
+                   layout->micro, share);
+}
+
 ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task) {
     if (layout->zero < 0 || layout->zero > 3)
         return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and 3", layout->zero);
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
         return ls_fail(LS_ERR_INPUT, "--recompute: there is no kind %d", (int)layout->recompute);
     LS_TRY(check_sequence_parallel(layout, task));
+    LS_TRY(check_bn_sync(layout, task));
     if (task->ghost > 0 && layout->micro % task->ghost != 0)
         return ls_fail(LS_ERR_INPUT, "--micro-batch %zu: batch norm takes %zu images together: use --micro-batch %zu",
                        layout->micro, task->ghost, layout->micro / task->ghost * task->ghost + task->ghost);

@@ -6,6 +6,7 @@
 
 #include "kernels/optim.h"
 #include "nn/conv_unit.h"
+#include "nn/norm_sync.h"
 #include "nn/init.h"
 #include "parallel/stage_check.h"
 #include "parallel/stage_state.h"
@@ -65,7 +66,9 @@ static void fill_plain(ls_stage *stage, ls_model *model, const ls_stage_setup *s
                         .sequence_parallel = stage->setup.layout.sequence_parallel,
                         .leaves = setup->leaves || ls_policy_wants_leaves(&setup->policy)};
     stage->nn.ghost = setup->ghost;
-    for (int b = 0; b < model->nblocks && setup->ghost > 0; b++) ls_unit_settle(&model->blocks[b], setup->ghost);
+    if (setup->bn_sync) stage->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
+    for (int b = 0; b < model->nblocks && setup->ghost > 0; b++)
+        ls_unit_settle(&model->blocks[b], ls_norm_images(&stage->nn));
     ls_nn_take_slices(&stage->nn, model->S, slices * setup->place.tp, slices);
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }
@@ -79,6 +82,7 @@ static void find_comms(ls_stage *stage) {
     if (layout->pp > 1) stage->pp = ls_mesh_comm(mesh, LS_AXIS_PP);
     if (ls_layout_workers(layout) > 1) stage->all = ls_world_comm(stage->setup.world);
     stage->nn.tp = stage->tp;
+    if (stage->setup.bn_sync) stage->nn.sync.dp = stage->dp;
 }
 
 /* The head uses the embedding's table: there, or a copy of it where that is on another stage. */
@@ -196,6 +200,7 @@ static ls_status make_steps(ls_stage *stage) {
     stage->group_bounds = calloc((size_t)layout->dp + 1, sizeof *stage->group_bounds);
     if (!stage->steps || !stage->micro_steps || !stage->group_bounds) return no_memory();
     for (int d = 0; d <= layout->dp; d++) stage->group_bounds[d] = ls_layout_first_group(layout, d);
+    stage->nn.sync.bounds = stage->group_bounds;
     ls_grad_plan plan;
     ls_grad_plan_begin(&plan, setup->B, setup->G, cut);
     for (int m = 0; m < stage->micros.count; m++) plan_micro(stage, &plan, m, &count);

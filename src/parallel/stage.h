@@ -29,6 +29,7 @@ typedef struct ls_stage_setup {
     int G;
     int moments;  /* of the optimizer: 0, 1 or 2 for each parameter */
     size_t ghost; /* images whose statistics batch norm takes together; 0: the model has none */
+    bool bn_sync; /* it takes those of the whole batch; `ghost` are those of a gradient group then */
     double dropout;
     uint64_t seed;
     ls_layout layout;         /* micro is set; without training, rows are micro·T */

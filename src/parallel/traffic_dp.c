@@ -32,6 +32,12 @@ static void want(room_set *rooms, int b, int in_use, int *gathers) {
     gathers[b]++;
 }
 
+/* Language models have tables in their first and last block. */
+static bool has_table(const ls_traffic_job *job, int b) {
+    const ls_model *model = job->task->model;
+    return ls_block_looks_up(&model->blocks[0]) && (b == 0 || b == model->nblocks - 1);
+}
+
 static bool table_is_shared(const ls_traffic_job *job) { return job->task->model->shape.tied && job->layout.pp == 1; }
 
 /* gathers[b]: how often the weights of block b are gathered in a step; those of a shared table stand at block 0. */
@@ -48,8 +54,7 @@ static void gathers_of_blocks(const ls_traffic_job *job, int *gathers) {
             int b = forward ? first + k : first + blocks - 1 - k;
             /* The head has one action: backward, or that of the input. */
             if (b == last && (forward || action->kind == LS_ACTION_BACKWARD_WEIGHTS)) continue;
-            bool table = b == 0 || b == last;
-            want(table ? &tables : &matrices, b == last && table_is_shared(job) ? 0 : b, in_use, gathers);
+            want(has_table(job, b) ? &tables : &matrices, b == last && table_is_shared(job) ? 0 : b, in_use, gathers);
             in_use = b;
         }
     }
@@ -146,10 +151,10 @@ static ls_status count_table(const ls_traffic_job *job, int b, reductions times,
 /* A shared table has two uses with gradients of their own, and one weight. */
 static ls_status count_block(const ls_traffic_job *job, int b, reductions times, const int *gathers) {
     int last = job->task->model->nblocks - 1;
-    bool embedding = b == 0, head = b == last, zero3 = job->layout.zero == 3;
-    if (embedding || head) {
-        bool lookup = embedding && table_is_shared(job);
-        int table = head && table_is_shared(job) ? 0 : b;
+    bool zero3 = job->layout.zero == 3;
+    if (has_table(job, b)) {
+        bool lookup = b == 0 && table_is_shared(job);
+        int table = b == last && table_is_shared(job) ? 0 : b;
         LS_TRY(count_table(job, b, times, lookup ? 0 : zero3 ? gathers[table] : 1));
     } else {
         bucket_list matrices = list_of(job, b, LS_BUCKET_MATRICES, LS_PARAM_MATRIX);
@@ -161,6 +166,28 @@ static ls_status count_block(const ls_traffic_job *job, int b, reductions times,
     return count_bucket(job, &vectors, times, 0);
 }
 
+/* Batch norm over the whole batch: each unit gathers the rows of all groups twice on the way forward, for the mean and
+ * for the variance, and twice on the way back; what is computed again is gathered again. */
+static void count_norms(const ls_traffic_job *job) {
+    const ls_schedule *schedule = &job->schedule;
+    const ls_layout *layout = &job->layout;
+    int stage = job->place.pp, row = job->place.dp;
+    uint64_t groups = (uint64_t)(ls_layout_first_group(layout, row + 1) - ls_layout_first_group(layout, row));
+    for (int i = 0; i < schedule->count[stage]; i++) {
+        const ls_action *action = &schedule->actions[stage][i];
+        int number = ls_traffic_chunk(job, action->chunk);
+        uint64_t gathers = (uint64_t)(action->kind == LS_ACTION_BACKWARD_WEIGHTS ? 0 : 2);
+        if (action->kind != LS_ACTION_FORWARD && layout->recompute != LS_RECOMPUTE_NONE) gathers += 2;
+        for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
+            const ls_block *block = &job->task->model->blocks[b];
+            for (int u = 0; u < block->units; u++)
+                ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, gathers,
+                                 gathers * (uint64_t)(layout->dp - 1) * groups * block->unit[u].out.channels *
+                                     sizeof(float));
+        }
+    }
+}
+
 ls_status ls_traffic_of_dp(const ls_traffic_job *job) {
     const ls_layout *layout = &job->layout;
     ls_status status = LS_OK;
@@ -169,6 +196,7 @@ ls_status ls_traffic_of_dp(const ls_traffic_job *job) {
     int *gathers = calloc((size_t)job->task->model->nblocks, sizeof *gathers);
     if (!gathers) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d blocks", job->task->model->nblocks);
     if (layout->zero == 3) gathers_of_blocks(job, gathers);
+    if (job->task->bn_sync) count_norms(job);
     for (int c = 0; c < layout->virtual_stages; c++) {
         int number = ls_traffic_chunk(job, c);
         for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++)

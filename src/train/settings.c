@@ -160,17 +160,34 @@ static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
     return ls_sgd_options_check(&s->optimizer.sgd);
 }
 
+/* Statistics of the whole batch: each gradient group has a share in them. */
+static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
+    s->bn_sync = true;
+    s->ghost = s->B / (size_t)s->groups;
+    if (o->ghost > 0) return ls_options_fail(o, LS_OPT_ghost, "--bn sync has no ghost groups: leave one of them out");
+    if (s->B < 2) return ls_options_fail(o, LS_OPT_global_batch, "batch norm needs two images at least");
+    if (s->audit > 0)
+        return ls_options_fail(o, LS_OPT_audit,
+                               "computes a gradient group again alone, which --bn sync does not allow: leave one out");
+    if (s->on_outlier == LS_OUTLIER_SKIP)
+        return ls_options_fail(o, LS_OPT_on_outlier,
+                               "a group that is left out would stay in the statistics of --bn sync: use stop or warn");
+    return LS_OK;
+}
+
 /* A ghost group lies inside a gradient group. Without --ghost as many images as a gradient group has, up to 32. */
 static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
     size_t group = s->B / (size_t)s->groups;
+    bool sync = strcmp(o->bn, "sync") == 0;
     if (!ls_shape_has_batch_norm(&s->shape)) {
-        if (o->ghost == 0) return LS_OK;
-        return ls_options_fail(o, LS_OPT_ghost, "%s has no batch norm: leave it out", s->shape.name);
+        if (o->ghost == 0 && !sync) return LS_OK;
+        return ls_options_fail(o, sync ? LS_OPT_bn : LS_OPT_ghost, "%s has no batch norm: leave it out", s->shape.name);
     }
     if (s->B % (size_t)s->groups != 0)
         return ls_options_fail(o, LS_OPT_groups,
                                "batch norm needs gradient groups of one size: %d do not divide --global-batch %zu",
                                s->groups, s->B);
+    if (sync) return resolve_bn_sync(o, s);
     s->ghost = o->ghost > 0 ? (size_t)o->ghost : group < GHOST_MAX ? group : GHOST_MAX;
     while (o->ghost == 0 && group % s->ghost != 0) s->ghost--;
     if (group % s->ghost != 0)
@@ -325,7 +342,8 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "slices", s->slices, F));
     LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
     if (s->dropout > 0) LS_TRY(ls_identity_add_i64(id, "dropout-rule", DROPOUT_RULE, F));
-    if (s->ghost > 0) LS_TRY(ls_identity_add_i64(id, "ghost", (int64_t)s->ghost, F));
+    if (s->ghost > 0 && !s->bn_sync) LS_TRY(ls_identity_add_i64(id, "ghost", (int64_t)s->ghost, F));
+    if (s->bn_sync) LS_TRY(ls_identity_add_text(id, "bn", "sync", F));
     LS_TRY(add_optimizer(s, id));
     LS_TRY(add_policy(s, id));
     LS_TRY(add_guards(s, id));

@@ -19,6 +19,7 @@ typedef struct ls_settings {
     ls_shape shape;
     int slices, groups;
     size_t ghost; /* images whose statistics batch norm takes together; 0: the model has no batch norm */
+    bool bn_sync; /* it takes those of the whole batch; ghost are the images of a gradient group then */
     size_t B, T;
     int64_t steps;
     uint64_t seed;

@@ -107,6 +107,7 @@ ls_stage_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, i
                             .G = s->groups,
                             .moments = ls_optimizer_moments(&s->optimizer),
                             .ghost = s->ghost,
+                            .bn_sync = s->bn_sync,
                             .dropout = s->dropout,
                             .seed = s->seed,
                             .layout = *layout,
@@ -137,13 +138,8 @@ static ls_status fits(const ls_settings *settings, const ls_layout *layout, bool
 /* A pipeline wants several micro-batches for each stage, to keep all of them busy. */
 static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     enum { MICROS_PER_STAGE = 4 };
-    size_t most = 1;
-    for (int d = 0; d < layout->dp; d++) {
-        int first = ls_layout_first_group(layout, d), end = ls_layout_first_group(layout, d + 1);
-        size_t sequences = ls_slice_begin(s->B, s->groups, end) - ls_slice_begin(s->B, s->groups, first);
-        if (sequences > most) most = sequences;
-    }
-    if (layout->pp == 1 || layout->schedule == LS_SCHEDULE_NAIVE) return most;
+    size_t most = ls_layout_largest_share(layout, s->B, s->groups);
+    if (s->bn_sync || layout->pp == 1 || layout->schedule == LS_SCHEDULE_NAIVE) return most;
     size_t micros = (size_t)(MICROS_PER_STAGE * layout->pp);
     return most > micros ? most / micros : 1;
 }
@@ -154,8 +150,9 @@ static size_t whole_ghosts(const ls_settings *s, size_t micro) {
 }
 
 ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout) {
-    size_t least = settings->ghost > 0 ? settings->ghost : 1;
-    for (size_t micro = largest_micro(settings, layout);; micro = (micro + 1) / 2) {
+    size_t most = largest_micro(settings, layout);
+    size_t least = settings->bn_sync ? most : settings->ghost > 0 ? settings->ghost : 1;
+    for (size_t micro = most;; micro = (micro + 1) / 2) {
         bool fit = true;
         layout->micro = whole_ghosts(settings, micro);
         if (layout->micro > least) LS_TRY(fits(settings, layout, &fit));

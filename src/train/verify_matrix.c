@@ -34,6 +34,7 @@ static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) 
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out) {
     double speeds[LS_WORKERS_MAX];
     size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
+    if (task->bn_sync) whole = task->B; /* a row's share must not be cut */
     unequal_speeds(speeds);
     ls_layout_wish wish = {.dp = row->dp,
                            .tp = row->tp,

@@ -14,6 +14,7 @@ declare -A golden=(
     [lenet]=ea8c971b821644e57eb2064832f65540
     [lenet-sigmoid]=f6dc181c56af50d0d9b67a5d367cb20f
     [small]=8ee0d2fa9d84527133d9fbcecfbe9751
+    [sync]=618e250257383fd76d8b2d1c8517e37a
     [mlp]=1363dd8941136384fe5de078f3d3c63e
 )
 
@@ -40,11 +41,17 @@ same lenet-sigmoid lenet-sigmoid --dp 8 --zero 3 --isa portable
 same mlp "$mlp" --pp 3 --micro-batch 4
 same small "$small"
 same small "$small" --dp 4 --zero 2 --micro-batch 3
+same sync "$small" --bn sync
+same sync "$small" --bn sync --dp 3
 same small "$small" --pp 2 --schedule 1f1b --micro-batch 6 --recompute full --threads 2
 if [ "$TIER" = long ]; then
     for flags in "--micro-batch 1" "--dp 5 --zero 2" "--pp 5 --micro-batch 2" "--dp 2 --audit 0.25 --check state" "--numerics 2 --isa portable"; do
         # shellcheck disable=SC2086 # a list of flags
         same lenet lenet $flags
+    done
+    for flags in "--dp 8 --zero 3" "--dp 2 --pp 3 --recompute full" "--pp 2 --schedule zero-bubble" "--isa portable --dp 5"; do
+        # shellcheck disable=SC2086
+        same sync "$small" --bn sync $flags
     done
     for flags in "--dp 8 --zero 3" "--dp 3 --zero 1 --micro-batch 6" "--dp 2 --pp 2 --schedule interleaved --virtual-stages 2 --micro-batch 3"; do
         # shellcheck disable=SC2086
@@ -103,6 +110,12 @@ refused "batch norm takes 3 images together" train --model "$small" --global-bat
 refused "a gradient group has 3 images" train --model "$small" --global-batch 24 --ghost 2
 refused "8 do not divide --global-batch 20" train --model "$small" --global-batch 20
 refused "use --global-batch 16 or more" train --model "$small" --global-batch 8
+refused "use --micro-batch 12" train --model "$small" --global-batch 24 --bn sync --dp 2 --micro-batch 3
+refused "use --zero 1, or --dp 8" train --model "$small" --global-batch 24 --bn sync --dp 2 --zero 2
+refused "--bn sync has no ghost groups" train --model "$small" --global-batch 24 --bn sync --ghost 3
+refused "computes a gradient group again alone" train --model "$small" --global-batch 24 --bn sync --dp 2 --audit 0.1
+refused "would stay in the statistics" train --model "$small" --global-batch 24 --bn sync --on-outlier skip-group
+refused "lenet has no batch norm" train --model lenet --bn sync
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
 refused "lenet is a model of images: plan is for language models" plan --model lenet --cluster h100-sxm
