@@ -34,7 +34,9 @@ static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) 
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out) {
     double speeds[LS_WORKERS_MAX];
     size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
-    if (task->bn_sync) whole = task->B; /* a row's share must not be cut */
+    int zero = row->zero;
+    if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
+    if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
     unequal_speeds(speeds);
     ls_layout_wish wish = {.dp = row->dp,
                            .tp = row->tp,
@@ -44,7 +46,7 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
                            .stages = row->by_count ? "count" : "cost",
                            .schedule = row->schedule,
                            .virtual_stages = virtual_stages(row, task),
-                           .zero = row->zero,
+                           .zero = zero,
                            .recompute = row->recompute,
                            .sequence_parallel = row->sequence_parallel,
                            .micro = whole};
