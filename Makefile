@@ -168,9 +168,10 @@ VERIFY_PARTS ?= 8
 # Types of numbers; fp16 begins with a loss scale that overflows.
 VERIFY_TYPES ?= '--precision bf16' '--precision bf16 --reduce-dtype bf16' '--precision bf16 --matrix-unit auto' \
     '--precision fp16 --loss-scale-initial 16777216 --loss-scale-window 2 --loss-scale-hysteresis 1'
+VERIFY_IMAGES ?= '--model lenet' '--model lenet-sigmoid' '--model mlp' '--quick --model resnet18' '--quick --model resnet18 --bn sync'
 verify-all-run: all
 	@for i in $$(seq $(VERIFY_PARTS)); do ./lockstep verify --all --part $$i/$(VERIFY_PARTS) --out $(BUILD)/verify --resume || exit 1; done
-	@for types in $(VERIFY_TYPES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
+	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED)
 
