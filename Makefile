@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-plan bench-plan-search validate-plan docs-plan experiment-precision verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan validate-plan-run docs-plan docs-plan-run \
-        experiment-precision experiment-precision-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format \
+        experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format \
         check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -306,6 +306,14 @@ experiment-precision:
 experiment-precision-run: all
 	python3 bench/quality.py --lockstep $(BIN) --runs $(BUILD)/quality $(EXPERIMENT_ARGS)
 
+# Whether more workers help LeNet and ResNet-18 on this machine, and over which links; results of other machines stay in the page.
+experiment-ratio:
+	@tools/setup build
+	@$(MAKE) experiment-ratio-run
+
+experiment-ratio-run: all
+	python3 bench/ratio.py --lockstep $(BIN) $(EXPERIMENT_ARGS)
+
 # Probes this machine, predicts layouts of this program and measures them.
 bench-plan:
 	@tools/setup build
@@ -375,6 +383,7 @@ help:
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
+	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv, columns as docs/planner.md says'

@@ -1,7 +1,8 @@
 /* scale.h: `lockstep scale`: what is measured, what was found, and how it is told.
  *
  *     scale_plan.c    options → models, numbers of workers, batches, sizes
- *     scale_run.c     short trainings, one for each size, in workers of their own
+ *     scale_run.c     short trainings of each size, in rounds, in workers of their own
+ *     scale_series.c  their steps → what a size takes
  *     scale_find.c    fits, predictions, crossovers, and the sentence that says why
  *     scale_report.c, scale_json.c, scale_page.c, scale_charts.c */
 #ifndef LS_CLI_SCALE_H
@@ -24,7 +25,8 @@ typedef struct ls_scale_plan {
     int count[LS_SCALE_COUNTS_MAX];   /* ascending, from 1 */
     size_t batch[LS_SCALE_BATCHES_MAX];
     int threads, cores;
-    int64_t steps; /* of each size, those that do not count with them */
+    int64_t steps;    /* of each size that count */
+    bool steps_given; /* by the user; else short steps are more */
 } ls_scale_plan;
 
 ls_status ls_scale_plan_make(const ls_options *opts, ls_scale_plan *out);
@@ -46,6 +48,8 @@ enum { LS_SCALE_SENTENCE_MAX = 768 };
 typedef struct ls_scale_found {
     char name[80];
     size_t parameters, seq;
+    bool images; /* instead of sequences */
+    ls_image_shape image;
     int zero;
     bool made_up; /* data */
     int points;
@@ -62,10 +66,26 @@ typedef struct ls_scale_found {
     char limit[LS_SCALE_SENTENCE_MAX]; /* the gradient's */
 } ls_scale_found;
 
+/* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
+typedef struct ls_scale_series {
+    ls_scale_step *step;
+    int64_t count;
+} ls_scale_series;
+
+/* All steps of a record but the first LS_SCALE_WARMUP. */
+ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *record);
+ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *point);
+/* Whether other programs left enough steps alone. */
+bool ls_scale_series_is_calm(const ls_scale_series *series);
+
 /* Measures one model. `link` of workers comes from the options. */
 ls_status ls_scale_run(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
 void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *found);
 
+/* What a batch is made of: "sequence" or "image". */
+static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }
+/* "128 tokens a sequence", "images of 28 x 28", "61,706 parameters": what was trained, and how often. */
+void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *found, char text[LS_SCALE_SENTENCE_MAX]);
 /* The measured size; NULL: it was not measured. */
 const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int workers, size_t batch);
 /* Times of one worker with the same batch, and with this point's sequences for each worker, over this one's; 0: not

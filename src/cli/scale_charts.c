@@ -78,6 +78,18 @@ static void put_axes(ls_memo_doc *doc, const plot *p) {
                 y_of(p, end));
 }
 
+/* From the slowest to the fastest step that is expected of a prediction. */
+static void put_bands(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, size_t batch) {
+    for (int i = 0; i < f->nexts; i++) {
+        const ls_scaling_point *at = &f->next[i];
+        double speedup = ls_scale_speedup(f, at);
+        if (at->batch != batch || !(speedup > 0)) continue;
+        double most = speedup * at->seconds / at->low;
+        ls_memo_put(doc, "<path d=\"M%.1f %.1fV%.1f\" class=\"g\"/>", x_of(p, at->workers),
+                    y_of(p, speedup * at->seconds / at->high), y_of(p, most < p->most_speed ? most : p->most_speed));
+    }
+}
+
 /* A line through the sizes of one batch that were measured, or from the last of them through those predicted. */
 static void put_line(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, size_t batch, bool predicted) {
     double last_x = 0, last_y = 0;
@@ -100,6 +112,7 @@ static void put_line(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, s
         ls_memo_put(doc, "L%.1f %.1f", last_x, last_y);
     }
     ls_memo_put(doc, "\"/>");
+    if (predicted && any) put_bands(doc, p, f, batch);
     char name[32];
     snprintf(name, sizeof name, "batch %zu", batch);
     if (predicted && any) put_text(doc, last_x + 8, last_y + 4, "n", name);
@@ -129,5 +142,7 @@ void ls_scale_speed_chart(ls_memo_doc *doc, const ls_scale_found *f) {
         put_line(doc, &p, f, f->point[i].batch, true);
     }
     ls_memo_end_chart(doc, WIDTH, TOP + HEIGHT + 40,
-                      "Dots are measured, dashes predicted for workers with cores of their own, dots in a row ideal.");
+                      "Dots are measured, dashes predicted for workers with cores of their own, upright lines how far "
+                      "off that may be; "
+                      "dots in a row are ideal.");
 }

@@ -130,6 +130,18 @@ static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point 
                             : "the number of messages takes the time";
 }
 
+void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *f, char text[LS_SCALE_SENTENCE_MAX]) {
+    text[0] = '\0';
+    say(text, "%zu parameters, ", f->parameters);
+    if (f->images)
+        say(text, "images of %zu x %zu x %zu", f->image.channels, f->image.height, f->image.width);
+    else
+        say(text, "%zu tokens a sequence", f->seq);
+    say(text, ", %d thread%s a worker, %d core%s, zero %d; %lld steps%s at each size", plan->threads,
+        plan->threads == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s", f->zero, (long long)plan->steps,
+        plan->steps_given ? "" : " or more");
+}
+
 static void say_why(const ls_scale_plan *plan, ls_scale_found *f) {
     const ls_scaling_point *p = typical(plan, f);
     if (!p) {
@@ -156,9 +168,19 @@ static void say_why(const ls_scale_plan *plan, ls_scale_found *f) {
             ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
 }
 
-/* A fit that misses what was measured must not be believed. */
-static void warn_of_misfit(ls_scale_found *f) {
-    if (f->fit.error > .2)
+/* Steps that others had a part in must not be believed, nor a fit that misses what was measured. */
+static void warn_of_doubt(ls_scale_found *f) {
+    double most = 0;
+    for (int i = 0; i < f->points; i++) {
+        const ls_scaling_point *p = &f->point[i];
+        if (p->crowding <= 1 && p->queued > most * p->seconds) most = p->queued / p->seconds;
+    }
+    if (most > .05)
+        say(f->why,
+            " Do not believe it: other programs had the cores for up to %.0f %% of a step; measure again when the "
+            "machine is quiet.",
+            100 * most);
+    else if (f->fit.error > .2)
         say(f->why,
             " Take this with care: the fit misses the measured steps by %.0f %%, as on a machine that does other "
             "things; measure "
@@ -174,14 +196,18 @@ static void say_limit(const ls_scale_plan *plan, ls_scale_found *f) {
         return;
     }
     say(f->limit,
-        "The gradient noise scale at the beginning of training is about %.3g sequences: a batch far above it brings "
-        "little more per step than one of its size, so ",
-        noise);
+        "The gradient noise scale at the beginning of training is about %.3g %ss: a batch far above it brings little "
+        "more per step than one of its size, so ",
+        noise, ls_scale_sample(f));
     if (noise >= 2 * (double)first)
-        say(f->limit, "with %zu sequences each about %.0f workers are worth having.", first, noise / (double)first);
+        say(f->limit, "with %zu %ss each about %.0f workers are worth having.", first, ls_scale_sample(f),
+            noise / (double)first);
     else
-        say(f->limit, "more workers with %zu sequences each bring little, however fast the machine.", first);
-    if (f->made_up)
+        say(f->limit, "more workers with %zu %ss each bring little, however fast the machine.", first,
+            ls_scale_sample(f));
+    if (f->made_up && f->images)
+        say(f->limit, " (Of the built-in drawings: --data measures that of other images.)");
+    else if (f->made_up)
         say(f->limit, " (Of made-up tokens, which teach nothing: use --data for a figure that means something.)");
 }
 
@@ -194,6 +220,6 @@ void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *f) {
         if (plan->count[c] > 1) find_crossover(plan, f, plan->count[c]);
     find_best(plan, f);
     say_why(plan, f);
-    warn_of_misfit(f);
+    warn_of_doubt(f);
     say_limit(plan, f);
 }

@@ -27,16 +27,18 @@ static json_t *point_json(const ls_scale_found *f, const ls_scaling_point *p, bo
     if (!measured) return one;
     json_object_set_new(one, "hidden_s", json_real(ls_scaling_hidden_of(p)));
     json_object_set_new(one, "compute_to_sync", ratio > 0 ? json_real(ratio) : json_null());
+    json_object_set_new(one, "steps", json_integer((json_int_t)p->steps));
+    json_object_set_new(one, "queued_s", json_real(p->queued));
     json_object_set_new(one, "crowded", json_boolean(p->crowding > 1));
     json_object_set_new(one, "kinds", kinds_json(p));
     return one;
 }
 
 static json_t *fit_json(const ls_scaling_fit *t) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "sequence_s", t->sequence_s,
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "sequence_s", t->sequence_s,
                      "contended_s", t->contended_s, "shared_s", t->shared_s, "fixed_s", t->fixed_s, "overhead_s",
-                     t->other_s, "message_s", t->latency_s, "byte_s", t->byte_s, "hides", t->hides, "idle", t->idle,
-                     "error", t->error, "sync_error", t->sync_error);
+                     t->other_s, "overhead_sequence_s", t->other_sequence_s, "message_s", t->latency_s, "byte_s",
+                     t->byte_s, "hides", t->hides, "idle", t->idle, "error", t->error, "sync_error", t->sync_error);
 }
 
 static json_t *whole(size_t value) { return value ? json_integer((json_int_t)value) : json_null(); }
@@ -58,18 +60,19 @@ static json_t *found_json(const ls_scale_plan *plan, const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++) json_array_append_new(points, point_json(f, &f->point[i], true));
     for (int i = 0; i < f->nexts; i++) json_array_append_new(next, point_json(f, &f->next[i], false));
     for (int i = 0; i < f->crossovers; i++) json_array_append_new(crossovers, crossover_json(plan, &f->crossover[i]));
-    return json_pack("{s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:s, s:s}", "model", f->name, "parameters",
-                     (json_int_t)f->parameters, "seq", (json_int_t)f->seq, "zero", f->zero, "measured", points, "fit",
-                     f->fitted ? fit_json(&f->fit) : json_null(), "predicted", next, "crossovers", crossovers,
-                     "best_workers", f->best_workers, "noise_scale_sequences",
-                     f->noise.valid ? json_real(f->noise.sequences) : json_null(), "why", f->why, "limit", f->limit);
+    return json_pack("{s:s, s:I, s:I, s:s, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:s, s:s}", "model", f->name,
+                     "parameters", (json_int_t)f->parameters, "seq", (json_int_t)f->seq, "sample", ls_scale_sample(f),
+                     "zero", f->zero, "measured", points, "fit", f->fitted ? fit_json(&f->fit) : json_null(),
+                     "predicted", next, "crossovers", crossovers, "best_workers", f->best_workers,
+                     "noise_scale_sequences", f->noise.valid ? json_real(f->noise.sequences) : json_null(), "why",
+                     f->why, "limit", f->limit);
 }
 
 ls_status ls_scale_print_json(const ls_scale_plan *plan, const ls_scale_found *found, int count) {
     json_t *models = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(models, found_json(plan, &found[i]));
     return ls_cli_print_json_lines(json_pack("{s:i, s:i, s:I, s:f, s:f, s:o}", "cores", plan->cores, "threads",
-                                             plan->threads, "steps", (json_int_t)(plan->steps - LS_SCALE_WARMUP),
-                                             "link_latency_s", plan->link_latency_s, "link_bytes_per_s",
-                                             plan->link_bytes_per_s, "models", models));
+                                             plan->threads, "steps", (json_int_t)plan->steps, "link_latency_s",
+                                             plan->link_latency_s, "link_bytes_per_s", plan->link_bytes_per_s, "models",
+                                             models));
 }

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "cli/scale.h"
+#include "parallel/traffic.h"
 
 static void put_factor(ls_memo_doc *doc, double value, const char *end) {
     if (value > 0)
@@ -13,9 +14,9 @@ static void put_factor(ls_memo_doc *doc, double value, const char *end) {
 }
 
 static void put_table(ls_memo_doc *doc, const ls_scale_found *f) {
-    ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrrrrrr");
-    ls_memo_put(doc,
-                "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tcompute / sync\tspeed-up\tweak\n");
+    ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrrrrrrr");
+    ls_memo_put(doc, "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tcompute / "
+                     "sync\tspeed-up\tefficiency\tweak\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
         ls_memo_put(doc, "%d%s\t%zu\t%.3g\t%.3g\t%.3g\t%.2g\t%.2g\t%.2g\t", p->workers, p->crowding > 1 ? " *" : "",
@@ -23,7 +24,23 @@ static void put_table(ls_memo_doc *doc, const ls_scale_found *f) {
                     1e3 * ls_scaling_hidden_of(p), 1e3 * p->other, 1e3 * p->idle);
         put_factor(doc, ls_scale_ratio(p), "\t");
         put_factor(doc, ls_scale_speedup(f, p), "\t");
+        put_factor(doc, ls_scale_speedup(f, p) / p->workers, "\t");
         put_factor(doc, ls_scale_weak(f, p), "\n");
+    }
+    ls_memo_end(doc);
+}
+
+static void put_kinds(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale_found *f) {
+    if (plan->counts < 2) return;
+    ls_memo_begin(doc, LS_MEMO_TABLE, "rrlrrrr");
+    ls_memo_put(doc, "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\thidden\n");
+    for (int i = 0; i < f->points; i++) {
+        const ls_scaling_point *p = &f->point[i];
+        for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
+            if (p->messages[k] > 0)
+                ls_memo_put(doc, "%d\t%zu\t%s\t%.0f\t%.3g\t%.2g\t%.2g\n", p->workers, p->batch,
+                            ls_traffic_kind_name((ls_traffic_kind)k), p->messages[k], 1e-6 * p->bytes[k],
+                            1e3 * p->sync[k], 1e3 * p->hidden[k]);
     }
     ls_memo_end(doc);
 }
@@ -32,16 +49,17 @@ static void put_next(ls_memo_doc *doc, const ls_scale_found *f) {
     if (f->nexts == 0 || !f->fitted) return;
     ls_memo_add(
         doc, LS_MEMO_TEXT,
-        "Predicted for workers with cores of their own, from %.3g ms of computing a sequence, %.3g µs a message and "
+        "Predicted for workers with cores of their own, from %.3g ms of computing for each %s, %.3g µs a message and "
         "%.3g ns a byte; steps that were measured are met within %.1f %%.",
-        1e3 * f->fit.sequence_s, 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s, 100 * f->fit.error);
-    ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrr");
-    ls_memo_put(doc, "workers\tbatch\tstep\tbetween\tspeed-up\tweak\n");
+        1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s, 100 * f->fit.error);
+    ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrr");
+    ls_memo_put(doc, "workers\tbatch\tstep\tbetween\tspeed-up\tefficiency\tweak\n");
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
         ls_memo_put(doc, "%d\t%zu\t%.3g ms\t%.3g and %.3g ms\t", p->workers, p->batch, 1e3 * p->seconds, 1e3 * p->low,
                     1e3 * p->high);
         put_factor(doc, ls_scale_speedup(f, p), "\t");
+        put_factor(doc, ls_scale_speedup(f, p) / p->workers, "\t");
         put_factor(doc, ls_scale_weak(f, p), "\n");
     }
     ls_memo_end(doc);
@@ -52,6 +70,8 @@ static void put_crossovers(ls_memo_doc *doc, const ls_scale_plan *plan, const ls
         const ls_scale_crossover *x = &f->crossover[i];
         if (x->batch == 0)
             ls_memo_add(doc, LS_MEMO_ITEM, "%d workers beat one with no batch.", x->workers);
+        else if (x->batch <= (size_t)x->workers)
+            ls_memo_add(doc, LS_MEMO_ITEM, "%d workers beat one with any batch.", x->workers);
         else
             ls_memo_add(doc, LS_MEMO_ITEM, "%d workers beat one from a batch of \1%zu\2 on (%s).", x->workers, x->batch,
                         ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
@@ -64,13 +84,15 @@ static void put_crossovers(ls_memo_doc *doc, const ls_scale_plan *plan, const ls
 
 static void put_model(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale_found *f) {
     ls_memo_add(doc, LS_MEMO_HEADING, "%s", f->name);
-    ls_memo_add(doc, LS_MEMO_TEXT, "%s parameters, %zu tokens a sequence, zero %d; %lld steps at each size.",
-                ls_memo_whole((double)f->parameters).text, f->seq, f->zero, (long long)(plan->steps - LS_SCALE_WARMUP));
+    char what[LS_SCALE_SENTENCE_MAX];
+    ls_scale_describe(plan, f, what);
+    ls_memo_add(doc, LS_MEMO_TEXT, "%s.", what);
     ls_memo_add(doc, LS_MEMO_TEXT, "%s", f->why);
     ls_memo_add(doc, LS_MEMO_TEXT, "%s", f->limit);
     ls_scale_parts_chart(doc, f);
     if (plan->counts > 1) ls_scale_speed_chart(doc, f);
     put_table(doc, f);
+    put_kinds(doc, plan, f);
     put_next(doc, f);
     put_crossovers(doc, plan, f);
 }

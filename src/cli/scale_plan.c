@@ -8,7 +8,7 @@
 #include "cli/scale.h"
 #include "config/value.h"
 
-enum { DEFAULT_STEPS = 22, PIECE_MAX = 24 };
+enum { DEFAULT_STEPS = 20, PIECE_MAX = 24 };
 
 /* Numbers between min and max, separated by commas, in ascending order and each once. */
 static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int room,
@@ -61,7 +61,7 @@ static ls_status read_batches(ls_scale_plan *p) {
                                    "%lld sequences cannot be divided among %d workers: at least %d are needed",
                                    (long long)list[0], most, most);
     } else {
-        list[count++] = most > 8 ? most : 8;
+        list[count++] = most > 4 ? 2 * most : 8; /* batch norm needs two images for each worker */
         list[count] = 4 * list[0];
         count++;
     }
@@ -97,10 +97,11 @@ static ls_status make(ls_scale_plan *p) {
     p->threads = o->threads > 0 ? (int)o->threads : 1;
     p->cores = ls_cpu_count();
     ls_option_origin steps = o->source[LS_OPT_steps].origin;
-    p->steps = steps == LS_ORIGIN_ENV || steps == LS_ORIGIN_FLAG ? o->steps : DEFAULT_STEPS;
-    if (p->steps < LS_SCALE_WARMUP + 2 || p->steps > 100000)
+    p->steps_given = steps == LS_ORIGIN_ENV || steps == LS_ORIGIN_FLAG;
+    if (p->steps_given && (o->steps < LS_SCALE_WARMUP + 2 || o->steps > 100000))
         return ls_options_fail(o, LS_OPT_steps, "must be between %d and 100000: the first %d do not count",
                                LS_SCALE_WARMUP + 2, LS_SCALE_WARMUP);
+    p->steps = p->steps_given ? o->steps - LS_SCALE_WARMUP : DEFAULT_STEPS;
     LS_TRY(read_workers(p));
     LS_TRY(read_batches(p));
     LS_TRY(read_models(p));

@@ -48,12 +48,15 @@ static void print_kinds(const ls_scale_found *f) {
 
 static void print_fit(const ls_scale_found *f) {
     const ls_scaling_fit *t = &f->fit;
-    printf("\nfit: computing %.4g ms a sequence (%.4g more among many) + %.4g ms / workers + %.4g ms",
-           1e3 * t->sequence_s, 1e3 * t->contended_s, 1e3 * t->shared_s, 1e3 * t->fixed_s);
+    printf("\nfit: computing %.4g ms for each %s", 1e3 * t->sequence_s, ls_scale_sample(f));
+    if (t->contended_s > 0) printf(" (%.4g more among many workers)", 1e3 * t->contended_s);
+    if (t->shared_s > 0) printf(" + %.4g ms / workers", 1e3 * t->shared_s);
+    if (t->fixed_s > 0) printf(" + %.4g ms", 1e3 * t->fixed_s);
     if (t->has_sync) {
         printf("; a message %.4g us", 1e6 * t->latency_s);
-        if (t->byte_s > 0) printf(", %.4g MB/s", 1e-6 / t->byte_s);
-        printf("; reduce-scatters pass behind %.0f %% of computing; idle %.1f %% of it", 100 * t->hides, 100 * t->idle);
+        if (t->byte_s > 0) printf(", %.*f MB/s", t->byte_s < 1e-8 ? 0 : 2, 1e-6 / t->byte_s);
+        if (t->hides > 0) printf("; reduce-scatters pass behind %.0f %% of computing", 100 * t->hides);
+        printf("; idle %.1f %% of computing", 100 * t->idle);
     }
     printf("; error of a step %.1f %%\n", 100 * t->error);
 }
@@ -78,6 +81,8 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
         printf("%d workers beat one ", x->workers);
         if (x->batch == 0)
             printf("with no batch");
+        else if (x->batch <= (size_t)x->workers)
+            printf("with any batch");
         else
             printf("from batch %zu on (%s)", x->batch,
                    ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
@@ -98,10 +103,9 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
 void ls_scale_print(const ls_scale_plan *plan, const ls_scale_found *f) {
     bool crowded = false;
     for (int i = 0; i < f->points; i++) crowded = crowded || f->point[i].crowding > 1;
-    printf("%s: %zu parameters, %zu tokens a sequence, %d thread%s a worker, %d core%s, zero %d; %lld steps at each "
-           "size\n",
-           f->name, f->parameters, f->seq, plan->threads, plan->threads == 1 ? "" : "s", plan->cores,
-           plan->cores == 1 ? "" : "s", f->zero, (long long)(plan->steps - LS_SCALE_WARMUP));
+    char what[LS_SCALE_SENTENCE_MAX];
+    ls_scale_describe(plan, f, what);
+    printf("%s: %s\n", f->name, what);
     if (plan->opts->slow_link) printf("link between workers: %s\n", plan->opts->slow_link);
     print_points(f);
     if (crowded)

@@ -1,14 +1,22 @@
-/* scale_run.c: the measuring of `lockstep scale`: a short training for each size, through the workers of verify. */
+/* scale_run.c: the measuring of `lockstep scale`: short trainings of each size, through the workers of verify.
+ *
+ * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
+ * quiet round stand in for those of a busy one. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/layout_option.h"
 #include "cli/scale.h"
 #include "cli/verify_case.h"
 #include "cli/verify_run.h"
 #include "parallel/traffic.h"
 
-enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10 };
+enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
+#define ROUND_NS_MAX UINT64_C(5000000000)
+
+/* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
+static const double round_s = 0.15;
 
 /* Groups bound the workers; they are the same for all sizes, as far as the batch allows. */
 static int groups_of(const ls_scale_plan *p, size_t batch) {
@@ -18,18 +26,40 @@ static int groups_of(const ls_scale_plan *p, size_t batch) {
     return groups < most ? most : groups;
 }
 
-static ls_status open_case(const ls_scale_plan *p, const char *model, size_t batch, ls_verify_case *out) {
+/* Batch norm wants groups of one size, of two images at least; 0: they would be fewer than the workers. */
+static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
+    int groups = groups_of(p, batch);
+    while (groups >= workers && (batch % (size_t)groups != 0 || batch / (size_t)groups < 2)) groups--;
+    return groups >= workers ? groups : 0;
+}
+
+static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_verify_case *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
+    ls_start start;
+    LS_TRY(ls_start_look(model, &start));
+    bool has_norm = ls_shape_has_batch_norm(&start.shape);
+    size_t positions = start.shape.T;
+    ls_start_close(&start);
     o.model = model;
     o.global_batch = (int64_t)batch;
-    if (o.groups == 0) o.groups = groups_of(p, batch);
-    if (o.seq == 0) {
-        ls_start start;
-        LS_TRY(ls_start_look(model, &start));
-        o.seq = start.shape.T < DEFAULT_SEQ ? (int64_t)start.shape.T : DEFAULT_SEQ;
-        ls_start_close(&start);
+    if (o.groups == 0) o.groups = has_norm ? groups_with_norm(p, batch, workers) : groups_of(p, batch);
+    if (o.groups == 0)
+        return ls_options_fail(p->opts, LS_OPT_global_batch_list,
+                               "%s has batch norm, which needs equal groups of two images at least, one for each "
+                               "worker: %zu images do not give %d workers that; use a multiple of %d",
+                               model, batch, workers, 2 * workers);
+    if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
+    return ls_verify_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
+}
+
+/* What cannot be is said before anything is measured. */
+static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
+    for (int i = 0; i < found->points; i++) {
+        ls_verify_case one;
+        LS_TRY(open_case(p, model, found->point[i].workers, found->point[i].batch, &one));
+        ls_verify_case_close(&one);
     }
-    return ls_verify_case_open(&o, model, p->steps, out);
+    return LS_OK;
 }
 
 static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int workers, ls_layout *out) {
@@ -70,66 +100,8 @@ static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_po
     return LS_OK;
 }
 
-/* ---- from steps to a point ----------------------------------------------------------------------------------------
+/* ---- measuring ------------------------------------------------------------------------------------------------------
  */
-
-static double mean_seconds(const ls_scale_record *r, int64_t step) {
-    double sum = 0;
-    for (int w = 0; w < r->workers; w++) sum += r->step[(int64_t)w * r->steps + step].seconds;
-    return sum / r->workers;
-}
-
-static void add_step(ls_scaling_point *p, double *link, const ls_scale_record *r, int64_t step, double weight) {
-    for (int w = 0; w < r->workers; w++) {
-        const ls_scale_step *s = &r->step[(int64_t)w * r->steps + step];
-        p->seconds += weight * s->seconds;
-        p->compute += weight * s->compute;
-        p->idle += weight * s->idle;
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-            p->sync[k] += weight * s->sync[k];
-            link[k] += weight * s->link[k];
-        }
-    }
-}
-
-/* While a worker waits for one kind, the transfer of another may have the link: only of their sums can be told what was
- * hidden, and it is put down to the kinds that were waited for less than they took. */
-static void divide_sync(ls_scaling_point *p, const double *link) {
-    double all = 0, shortage = 0, sync = ls_scaling_sync_of(p);
-    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-        all += link[k];
-        if (link[k] > p->sync[k]) shortage += link[k] - p->sync[k];
-    }
-    /* A few hundredths less than transfers take is how clocks are read, not something hidden. */
-    double hidden = sync < .97 * all ? all - sync : 0;
-    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-        if (link[k] > p->sync[k] && hidden > 0) p->hidden[k] = (link[k] - p->sync[k]) * hidden / shortage;
-        p->own[k] = all > 0 ? link[k] * (sync + hidden) / all : p->sync[k];
-    }
-}
-
-/* The faster half of the steps: what else a machine does only adds to the others. */
-static ls_status take(const ls_scale_record *r, ls_scaling_point *p) {
-    int64_t count = r->steps - LS_SCALE_WARMUP;
-    double link[LS_TRAFFIC_KINDS] = {0};
-    int64_t *order = malloc((size_t)count * sizeof *order);
-    if (!order) return ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", (long long)count);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = i;
-        double seconds = mean_seconds(r, i + LS_SCALE_WARMUP);
-        for (; at > 0 && mean_seconds(r, order[at - 1]) > seconds; at--) order[at] = order[at - 1];
-        order[at] = i + LS_SCALE_WARMUP;
-    }
-    int64_t half = (count + 1) / 2;
-    for (int64_t i = 0; i < half; i++) add_step(p, link, r, order[i], 1.0 / (double)(half * r->workers));
-    p->low = mean_seconds(r, order[count / 4]);
-    p->high = mean_seconds(r, order[count - 1 - count / 4]);
-    free(order);
-    p->other = p->seconds - p->compute - p->idle - ls_scaling_sync_of(p);
-    if (p->other < 0) p->other = 0;
-    divide_sync(p, link);
-    return LS_OK;
-}
 
 static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, const ls_layout *layout, int workers,
                            ls_scale_record *record) {
@@ -143,21 +115,53 @@ static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, co
     return ls_verify_run(&place, &order);
 }
 
-static ls_status measure(const ls_scale_plan *p, const char *model, ls_scaling_point *point, ls_scale_found *found) {
+/* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
+ * epochs. */
+static ls_status make_drawings(const ls_verify_case *one) {
+    const ls_image_shape *image = &one->settings.shape.image;
+    uint64_t count = ls_images_get_about(one->images)->count;
+    uint8_t *pixels = malloc(image->channels * image->height * image->width);
+    ls_status status = pixels ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for an image");
+    int32_t label;
+    for (uint64_t i = 0; i < count && status == LS_OK; i++) status = ls_images_pixels(one->images, i, pixels, &label);
+    free(pixels);
+    return status;
+}
+
+static void describe(const ls_verify_case *one, const ls_layout *layout, ls_scale_found *found) {
+    const ls_shape *shape = &one->settings.shape;
+    found->seq = one->settings.T;
+    found->images = ls_shape_sees_images(shape);
+    found->image = shape->image;
+    if (ls_layout_workers(layout) > 1) found->zero = layout->zero;
+    found->parameters = 0;
+    for (int i = 0; i < ls_model_params(one->model); i++)
+        found->parameters += ls_param_elems(ls_model_param(one->model, i));
+}
+
+/* Steps of one round that count. */
+static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_scaling_point *point) {
+    int64_t at = round % rounds, steps = p->steps * (at + 1) / rounds - p->steps * at / rounds;
+    if (p->steps_given || round == 0) return steps;
+    double wanted = round_s / point->seconds;
+    if (wanted > ROUND_STEPS_MAX) wanted = ROUND_STEPS_MAX;
+    return (double)steps < wanted ? (int64_t)wanted : steps;
+}
+
+static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
+                         ls_scale_series *series, ls_scale_found *found) {
     ls_verify_case one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
-    LS_TRY(open_case(p, model, point->batch, &one));
+    LS_TRY(open_case(p, model, point->workers, point->batch, &one));
+    if (one.images && !p->opts->data) LS_TRY_OUT(make_drawings(&one));
     LS_TRY_OUT(know(p, &one, point, &layout));
-    LS_TRY_OUT(ls_scale_record_open(point->workers, p->steps, &record));
+    LS_TRY_OUT(ls_scale_record_open(point->workers, LS_SCALE_WARMUP + steps, &record));
     LS_TRY_OUT(run_steps(p, &one, &layout, point->workers, &record));
-    LS_TRY_OUT(take(&record, point));
-    found->seq = one.settings.T;
-    if (point->workers > 1) found->zero = layout.zero;
-    found->parameters = 0;
-    for (int i = 0; i < ls_model_params(one.model); i++)
-        found->parameters += ls_param_elems(ls_model_param(one.model, i));
+    LS_TRY_OUT(ls_scale_series_add(series, &record));
+    LS_TRY_OUT(ls_scale_series_take(series, point));
+    describe(&one, &layout, found);
 out:
     ls_scale_record_close(&record);
     ls_verify_case_close(&one);
@@ -170,7 +174,7 @@ static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_sca
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
-    LS_TRY(open_case(p, model, p->batch[p->batches - 1], &one));
+    LS_TRY(open_case(p, model, 1, p->batch[p->batches - 1], &one));
     one.settings.numerics = 1;
     LS_TRY_OUT(make_layout(p, &one, 1, &layout));
     LS_TRY_OUT(ls_scale_record_open(1, NOISE_STEPS, &record));
@@ -197,7 +201,7 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             ls_layout layout;
             ls_verify_case one;
             *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
-            LS_TRY(open_case(p, model, batch, &one));
+            LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
             ls_status status = know(p, &one, next, &layout);
             ls_verify_case_close(&one);
@@ -208,17 +212,46 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
     return LS_OK;
 }
 
+/* Another round may find the machine quiet; it is worth it where it is short, and the user did not say how much. */
+static bool wants_more(const ls_scale_plan *p, const ls_scale_series *series, const ls_scale_found *found, int round,
+                       uint64_t round_ns) {
+    if (p->steps_given || round >= ROUNDS_MAX || round_ns > ROUND_NS_MAX) return false;
+    for (int i = 0; i < found->points; i++)
+        if (found->point[i].crowding <= 1 && !ls_scale_series_is_calm(&series[i])) return true;
+    return false;
+}
+
+static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale_series *series, ls_scale_found *out) {
+    int rounds = p->steps < ROUNDS_FROM ? 1 : ROUNDS;
+    bool more = true;
+    for (int round = 0; more; round++) {
+        uint64_t begin = ls_clock_ns();
+        for (int i = 0; i < out->points; i++) {
+            ls_scaling_point *point = &out->point[i];
+            LS_TRY(measure(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
+        }
+        more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
+        if (more && round + 1 < rounds) fprintf(stderr, "%s: round %d of %d done\n", out->name, round + 1, rounds);
+        if (more && round + 1 >= rounds) fprintf(stderr, "%s: others have the cores: one round more\n", out->name);
+    }
+    for (int i = 0; i < out->points; i++)
+        fprintf(stderr, "%s: %d worker%s, batch %zu: %s a step (%d of %d)\n", out->name, out->point[i].workers,
+                out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
+                i + 1, out->points);
+    return LS_OK;
+}
+
 ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
     const char *slash = strrchr(model, '/');
     *out = (ls_scale_found){.made_up = !p->opts->data};
     snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : model);
     out->points = ls_scale_plan_sizes(p, out->point);
-    LS_TRY(look_ahead(p, model, out)); /* first: what cannot be is said before anything is measured */
-    for (int i = 0; i < out->points; i++) {
-        ls_scaling_point *point = &out->point[i];
-        LS_TRY(measure(p, model, point, out));
-        fprintf(stderr, "%s: %d worker%s, batch %zu: %s a step (%d of %d)\n", out->name, point->workers,
-                point->workers == 1 ? "" : "s", point->batch, ls_memo_seconds(point->seconds).text, i + 1, out->points);
-    }
-    return measure_noise(p, model, out);
+    LS_TRY(try_sizes(p, model, out));
+    LS_TRY(look_ahead(p, model, out));
+    ls_scale_series *series = calloc((size_t)out->points, sizeof *series);
+    ls_status status = series ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for what is measured");
+    if (status == LS_OK) status = measure_all(p, model, series, out);
+    for (int i = 0; series && i < out->points; i++) free(series[i].step);
+    free(series);
+    return status == LS_OK ? measure_noise(p, model, out) : status;
 }

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lockstep.h"
 
@@ -25,6 +26,8 @@ typedef struct ls_scaling_point {
     double crowding;
     double messages[LS_TRAFFIC_KINDS], bytes[LS_TRAFFIC_KINDS]; /* of the worker that has most of them */
 
+    int64_t steps; /* that were timed */
+    double queued; /* of the seconds: ready to run, but another process had the core; a part of the other parts */
     double seconds, low, high;                               /* mean of the faster half of the steps; quartiles */
     double compute, idle, other;                             /* means over workers; with `sync` they add up */
     double sync[LS_TRAFFIC_KINDS], hidden[LS_TRAFFIC_KINDS]; /* waited for; passed while the worker computed */

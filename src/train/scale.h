@@ -9,6 +9,7 @@
 /* Seconds of one worker in one step. */
 typedef struct ls_scale_step {
     double seconds, compute, idle;
+    double queued;                 /* ready to run, but another process had the core */
     double sync[LS_TRAFFIC_KINDS]; /* in calls, after all had come to them */
     double link[LS_TRAFFIC_KINDS]; /* that transfers took on a slow link */
 } ls_scale_step;

@@ -140,6 +140,39 @@ static void test_rate_crossover(void **state) {
     assert_true(ls_scaling_rate_crossover(&fit, &p, 1 / usual.beta, 1) == 0);
 }
 
+/* By search, from the truth: memory takes `own` for a byte, and the link the rest. */
+static double first_rate(truth t, int workers, size_t batch, double own) {
+    double low = 1, high = 1e13;
+    for (int i = 0; i < 200; i++) {
+        double middle = low > 1e6 ? (low + high) / 2 : low * 2;
+        t.beta = own + 1 / middle;
+        if (measured(&t, workers, batch, 0).seconds < measured(&t, 1, batch, 0).seconds)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+/* A fit over one link tells of links that it has not seen, with what memory and hiding do to them. */
+static void test_rate_crossover_from_another_link(void **state) {
+    (void)state;
+    static const double own = 2e-9, shares[] = {0, .3};
+    for (int s = 0; s < 2; s++) {
+        for (double link = 4e6; link < 1e8; link *= 4) {
+            ls_scaling_point points[16], like = size_of(&usual, 4, 64);
+            ls_scaling_fit fit;
+            truth t = usual;
+            t.hides = shares[s];
+            t.beta = own + 1 / link;
+            assert_true(ls_scaling_fit_make(points, measure_all(&t, 0, points), &fit));
+            double wanted = first_rate(t, 4, 64, own);
+            near("the bandwidth", ls_scaling_rate_crossover(&fit, &like, link, 1), wanted, .02);
+            assert_true(ls_scaling_rate_crossover(&fit, &like, link, 1.2) > wanted);
+        }
+    }
+}
+
 /* Workers that take turns on a core say nothing about those that have one. */
 static void test_crowded_points_do_not_count(void **state) {
     (void)state;
@@ -169,6 +202,7 @@ int main(void) {
         cmocka_unit_test(test_finds_what_times_were_made_from),
         cmocka_unit_test(test_batch_crossover),
         cmocka_unit_test(test_rate_crossover),
+        cmocka_unit_test(test_rate_crossover_from_another_link),
         cmocka_unit_test(test_crowded_points_do_not_count),
         cmocka_unit_test(test_few_points),
     };

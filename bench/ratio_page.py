@@ -1,0 +1,309 @@
+"""ratio_page.py: the page and the charts of ratio.py, from the results of all machines."""
+import glob
+import json
+import math
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "tests", "parity"))
+import chart  # noqa: E402
+
+PROMISE = 0.2  # a crossover is predicted within this share of the measured one
+BUSY = 0.05
+TITLES = {"lenet": "LeNet", "resnet18": "ResNet-18"}
+COLOURS = ["#0969da", "#cf4a00", "#1a7f37", "#8250df"]
+PANEL = (70, 300)
+
+PAGE = """# Compute to synchronisation
+
+Do more workers help? It depends on what a step computes for each byte and each message that workers must exchange. The textbook says that a light model
+such as LeNet gains nothing from more workers and that ResNet-18 does. This page has what was measured, on each machine where `make experiment-ratio` was run,
+beside what [`lockstep scale`](scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`. A message or a byte counts for a
+worker and a step.
+"""
+
+FOOT = """
+## How it was measured
+
+`make experiment-ratio` (python3 and the built program; `EXPERIMENT_ARGS="--seconds 240"` bounds it; a run on another machine adds its results to the page).
+Workers are data parallel (`--zero 1`) with one thread each, on the built-in drawings: LeNet sees 1 × 28 × 28 pixels, ResNet-18 3 × 32 × 32. Sizes of one
+measurement take turns in three rounds (few, long steps: one), and the faster half of the steps counts. Time in which a worker was ready but another
+program had its core is counted: steps with none of it are preferred, and a result with more than {busy:.0f} % of it says so.
+
+*compute / sync* is time in forward, backward and optimizer over time in collectives, hidden or not. *Speed-up* is against one worker with the same batch.
+Links are emulated (`--slow-link`, [`workers.md`](workers.md)): only time changes. A slow link shows what a network does to a step; it does not
+show what its driver costs a core.
+
+A crossover is *predicted* by a fit that has seen nothing near it: bandwidths from one link about a quarter as fast, batches from a quarter of the batch and
+four times it. It is *measured* by halving, and by a line through the logarithms of the speed-ups within a factor of 1.7 of it. In brackets is the
+band of `scale`: synchronising and idling less and more by twice the error of their fit.
+"""
+
+
+def rounded(value):
+    """Six digits: files of results are read by people too."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(one) for one in value]
+    return value
+
+
+def apart(crossing):
+    return crossing["predicted"] / crossing["measured"] - 1 if crossing["measured"] else None
+
+
+def name_of(result):
+    return f"{result['cores']} cores ({result['cpu']})"
+
+
+def ms(seconds):
+    return f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
+
+
+def factor(value):
+    return f"{value:.2f}" if value else "–"
+
+
+def unit_of(crossing, value):
+    if value is None:
+        return "–"
+    return f"{value:.3g} Mbit/s" if crossing["kind"] == "bandwidth" else f"{value:.0f} images"
+
+
+def strong_rows(model):
+    return [p for p in model["rows"] if p["global_batch"] in model["batches"]]
+
+
+# ---- charts ----------------------------------------------------------------------------------------------------------
+
+
+class LogPanel(chart.Panel):
+    """Both axes are logarithms."""
+
+    def x(self, value):
+        low, high = self.x_range
+        return chart.LEFT + math.log(value / low) / math.log(high / low) * (chart.WIDTH - chart.LEFT - chart.RIGHT)
+
+    def y(self, value):
+        low, high = self.y_range
+        return self.top + math.log(high / min(max(value, low), high)) / math.log(high / low) * self.height
+
+    def marks(self, values, label):
+        for value in values:
+            yield chart.text(self.x(value), self.top + self.height + 18, label(value), "middle", chart.FAINT)
+
+
+def finish(path, lines, height, axis):
+    lines.append(chart.text(chart.WIDTH - chart.RIGHT, height - 12, axis, "end", chart.FAINT))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n</svg>\n")
+
+
+def powers(low, high):
+    return [2.0 ** e for e in range(math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9) + 1)]
+
+
+def round_values(low, high):
+    """1, 2, 5, 10, …; where these are few, the ones between them too."""
+    for steps in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        values = [step * 10.0 ** e for e in range(-1, 7) for step in steps if low <= step * 10.0 ** e <= high]
+        if len(values) >= 4:
+            break
+    return values
+
+
+def draw_speedups(path, result):
+    curves = []
+    for model, found in result["models"].items():
+        for batch in found["batches"]:
+            measured = [(p["workers"], p["speedup"]) for p in found["rows"] if p["global_batch"] == batch and p["speedup"]]
+            known = max(2, max(w for w, _ in measured) // 4)
+            predicted = [(p["workers"], p["speedup"]) for p in found["predicted"] if p["global_batch"] == batch and p["speedup"]]
+            start = [point for point in measured if point[0] <= known][-1:]
+            curves.append((f"{TITLES[model]}, batch {batch}", measured, start + predicted))
+    every = [point for _, measured, predicted in curves for point in measured + predicted]
+    most = max(w for w, _ in every)
+    panel = LogPanel(PANEL, (1, most), (min(0.9, *(s for _, s in every)), max(most, *(s for _, s in every))))
+    height = PANEL[0] + PANEL[1] + 50
+    lines = chart.begin(f"Speed-up over one worker, shared memory, {name_of(result)}", height)
+    lines += chart.legend([(name, COLOURS[i], "", "full") for i, (name, _, _) in enumerate(curves)] + [("predicted", chart.FAINT, "5 4", ""),
+                                                                                                       ("ideal", chart.GRID, "", "")])
+    lines += panel.grid(powers(*panel.y_range), lambda value: f"{value:g}")
+    lines += panel.marks(powers(1, most), lambda value: f"{value:g}")
+    lines.append(panel.line([(1, 1), (most, most)], chart.GRID, width=3))
+    for i, (_, measured, predicted) in enumerate(curves):
+        lines.append(panel.line(predicted, COLOURS[i], "5 4"))
+        lines.append(panel.line(measured, COLOURS[i]))
+        lines += panel.dots(measured, COLOURS[i], 4, COLOURS[i])
+    finish(path, lines, height, "workers")
+
+
+def draw_crossings(path, result, kind):
+    found = [c for c in result["crossings"] if c["kind"] == kind and c["points"]]
+    if not found:
+        return False
+    xs = [x for c in found for x, _ in c["points"] + c["line"]]
+    ys = [y for c in found for _, y in c["points"] + c["line"]]
+    panel = LogPanel(PANEL, (min(xs), max(xs)), (min(ys) / 1.05, max(ys) * 1.05))
+    height = PANEL[0] + PANEL[1] + 50
+    first = found[0]
+    title = f"LeNet, batch {first['batch']}, latency {first['link']}" if kind == "bandwidth" else f"LeNet over {first['link']}"
+    lines = chart.begin(f"{title}: speed-up over one worker, {name_of(result)}", height)
+    lines += chart.legend([(f"{c['workers']} workers, measured", COLOURS[i], "", "full") for i, c in enumerate(found)] +
+                          [("predicted", chart.FAINT, "5 4", "")])
+    lines += panel.grid([y for y in (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 4, 8, 16) if panel.y_range[0] <= y <= panel.y_range[1]],
+                        lambda value: f"{value:g}")
+    lines += panel.marks(round_values(*panel.x_range), lambda value: f"{value:.4g}")
+    lines.append(panel.line([(panel.x_range[0], 1), (panel.x_range[1], 1)], chart.INK, width=1))
+    for i, crossing in enumerate(found):
+        lines.append(panel.line(crossing["line"], COLOURS[i], "5 4"))
+        lines += panel.dots(crossing["points"], COLOURS[i], 4, COLOURS[i])
+    finish(path, lines, height, "Mbit/s of each worker's link" if kind == "bandwidth" else "images in a batch, all workers together")
+    return True
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def verdict(result):
+    """What the measurement decides, sentence by sentence."""
+    lines = []
+    for model, found in result["models"].items():
+        most = max(p["workers"] for p in found["rows"])
+        parts = [f"{p['speedup']:.2f}× with batch {p['global_batch']} (compute / sync {p['compute_to_sync']:.3g})"
+                 for p in strong_rows(found) if p["workers"] == most]
+        gains = all(p["speedup"] > 1 for p in strong_rows(found) if p["workers"] == most)
+        lines.append(f"{TITLES[model]} over shared memory {'gains' if gains else 'does not always gain'}: {most} workers are {' and '.join(parts)}.")
+    if result["smallest"]:
+        speeds = ", ".join(f"{one['workers']} workers are {one['speedups'][0][1]:.2f}×" for one in result["smallest"])
+        loses = [one for one in result["smallest"] if one["speedups"][0][1] <= 1]
+        lines.append(f"LeNet over shared memory with one image for each worker: {speeds}; " +
+                     ("some batches are too small." if loses else "no batch is too small."))
+    for crossing in result["crossings"]:
+        if not crossing["measured"]:
+            always = all(s > 1 for _, s in crossing["points"])
+            lines.append(f"LeNet, {crossing['workers']} workers over {crossing['link']}: {'always a gain' if always else 'never a gain'} where it was measured.")
+        elif crossing["kind"] == "bandwidth":
+            lines.append(f"LeNet with batch {crossing['batch']} stops gaining from {crossing['workers']} workers **below {crossing['measured']:.3g} Mbit/s** "
+                         f"(latency {crossing['link']}).")
+        else:
+            lines.append(f"LeNet over {crossing['link']} stops gaining from {crossing['workers']} workers **below {crossing['measured']:.0f} images** a batch.")
+    if result["disturbed"] > BUSY:
+        lines.append(f"The machine was busy: other programs had the cores for up to {100 * result['disturbed']:.0f} % of a step. "
+                     "These figures are not to be relied on.")
+    return [f"- {line}" for line in lines]
+
+
+def ladder_table(model):
+    lines = ["| workers | batch | step, ms | compute | sync | overhead | idle | compute / sync | speed-up | efficiency | weak | predicted speed-up |",
+             "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    guesses = {(p["workers"], p["global_batch"]): p for p in model["predicted"]}
+    rows = {(p["workers"], p["global_batch"]): p for p in model["rows"]}
+    for key in sorted(set(rows) | set(guesses)):
+        p, guess = rows.get(key), guesses.get(key)
+        if key[1] not in model["batches"] and not p:
+            continue
+        text = "– | " * 9 if not p else (f"{ms(p['step_s'])} | {ms(p['compute_s'])} | {ms(p['sync_s'])} | {ms(p['overhead_s'])} | {ms(p['idle_s'])} | "
+                                         f"{factor(p['compute_to_sync'])} | {factor(p['speedup'])} | {factor(p['efficiency'])} | {factor(p['weak_efficiency'])} | ")
+        ahead = "" if not guess or not guess["speedup"] else \
+            f"{guess['speedup']:.2f} ({guess['speedup'] * guess['step_s'] / guess['high_s']:.2f} to {guess['speedup'] * guess['step_s'] / guess['low_s']:.2f})"
+        lines.append(f"| {key[0]}{' *' if p and p['crowded'] else ''} | {key[1]} | {text}{ahead} |")
+    return lines
+
+
+def crossing_table(results):
+    lines = ["| machine | workers | what | predicted | measured | apart |", "|---|--:|---|---|---|--:|"]
+    for result in results:
+        for c in result["crossings"]:
+            what = f"bandwidth, batch {c['batch']}, latency {c['link']}" if c["kind"] == "bandwidth" else f"batch over {c['link']}"
+            far = apart(c)
+            band = f"{c['low']:.4g} to {c['high']:.4g}" if c["high"] else f"from {c['low']:.4g}"
+            lines.append(f"| {result['cores']} cores | {c['workers']} | {what} | {unit_of(c, c['predicted'])} ({band}) | {unit_of(c, c['measured'])} | "
+                         f"{'–' if far is None else f'{100 * far:+.0f} %'} |")
+    return lines
+
+
+def link_table(results):
+    lines = ["| machine | model | batch | link | step, ms | compute | sync | hidden | compute / sync | speed-up of 2 workers |",
+             "|---|---|--:|---|--:|--:|--:|--:|--:|--:|"]
+    for result in results:
+        for p in result["links"]:
+            lines.append(f"| {result['cores']} cores | {TITLES[p['model']]} | {p['batch']} | {p['link'] or 'shared memory'} | {ms(p['step_s'])} | "
+                         f"{ms(p['compute_s'])} | {ms(p['sync_s'])} | {ms(p['hidden_s'])} | {factor(p['compute_to_sync'])} | {factor(p['speedup'])} |")
+    return lines
+
+
+def behind(model):
+    """Seconds of computing for an image; megabytes and messages of a step, for two workers."""
+    batch = model["batches"][-1]
+    one, two = (next(p for p in model["rows"] if p["workers"] == workers and p["global_batch"] == batch) for workers in (1, 2))
+    kinds = two["kinds"].values()
+    return one["compute_s"] / batch, 1e-6 * sum(kind["bytes"] for kind in kinds), sum(kind["messages"] for kind in kinds)
+
+
+def densities(results):
+    """Computing that a byte and a message have behind them, on one worker: why which model minds which link."""
+    lines = ["| machine | model | computing for an image | bytes a worker sends and gets | messages | computing of an image for each MB | for each message |",
+             "|---|---|--:|--:|--:|--:|--:|"]
+    for result in results:
+        for name, model in result["models"].items():
+            image, megabytes, messages = behind(model)
+            lines.append(f"| {result['cores']} cores | {TITLES[name]} | {ms(image)} ms | {megabytes:.3g} MB | {messages:.0f} | {ms(image / megabytes)} ms | "
+                         f"{1e6 * image / messages:.0f} µs |")
+    return lines
+
+
+def density_words(results):
+    """In how far the textbook is right about bytes, and about messages."""
+    lines = ["A model minds latency the more, the less it computes for each message, and bandwidth the more, the less it computes for each byte."]
+    for result in results:
+        if len(result["models"]) < 2:
+            continue
+        light, heavy = (behind(result["models"][name]) for name in ("lenet", "resnet18"))
+        lines.append(f"On {result['cores']} cores an image of ResNet-18 has {heavy[0] / heavy[2] / (light[0] / light[2]):.0f} times as much computing for each message "
+                     f"as one of LeNet, and {heavy[0] / heavy[1] / (light[0] / light[1]):.2g} times as much for each byte: "
+                     "latency is what sets them apart, and over a link that has only little bandwidth "
+                     + ("ResNet-18 needs the larger batch." if heavy[0] / heavy[1] < light[0] / light[1] else "LeNet needs the larger batch."))
+    return lines
+
+
+def machine_section(out, name, result):
+    lines = [f"\n## {name_of(result)}\n"]
+    if result["models"]:
+        draw_speedups(os.path.join(out, "img", f"ratio-{name}-speedup.svg"), result)
+        lines += [f"![Speed-up by workers](img/ratio-{name}-speedup.svg)", ""]
+    for model, found in result["models"].items():
+        lines += [f"### {TITLES[model]}, {found['parameters']:,} parameters\n", *ladder_table(found), "",
+                  f"`scale` on these: {found['why']} {found['limit']}", ""]
+        if any(p["crowded"] for p in found["rows"]):
+            lines += ["\\* more workers than cores: they take turns.", ""]
+    for kind in ("bandwidth", "batch"):
+        if draw_crossings(os.path.join(out, "img", f"ratio-{name}-{kind}.svg"), result, kind):
+            lines += [f"![Speed-up by {kind}](img/ratio-{name}-{kind}.svg)", ""]
+    return lines
+
+
+def write(out, folder):
+    results = {}
+    for path in glob.glob(os.path.join(folder, "*.json")):
+        with open(path, encoding="utf-8") as file:
+            results[os.path.basename(path)[:-5]] = json.load(file)
+    if not results:
+        return
+    os.makedirs(os.path.join(out, "img"), exist_ok=True)
+    named = sorted(results.items(), key=lambda item: (item[1]["cores"], item[0]))
+    ordered = [result for _, result in named]
+    lines = [PAGE, "## What the measurement decides\n"]
+    for result in ordered:
+        lines += [f"{name_of(result)}:\n", *verdict(result), ""]
+    lines += ["## Where more workers begin to help\n", *crossing_table(ordered), "",
+              "## Why: what a byte and a message have behind them\n", *densities(ordered), "", *density_words(ordered), "",
+              "## Two workers over slow links\n", *link_table(ordered)]
+    for name, result in named:
+        lines += machine_section(out, name, result)
+    with open(os.path.join(out, "compute-to-sync.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + FOOT.format(busy=100 * BUSY))
