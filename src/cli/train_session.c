@@ -119,7 +119,8 @@ static ls_status open_images(ls_train_session *s) {
     LS_TRY(ls_image_option_open(o->val_data ? o->val_data : o->data, shape, LS_IMAGES_TEST, 0, &s->val_images));
     uint64_t count = ls_images_get_about(s->images)->count;
     if (count < s->settings.B)
-        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images", (unsigned long long)count);
+        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images: use as many or fewer",
+                               (unsigned long long)count);
     LS_TRY(ls_identity_create(&s->identity));
     LS_TRY(ls_settings_identity(&s->settings, s->identity));
     LS_TRY(ls_images_hash(s->images, &hash));

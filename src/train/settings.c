@@ -184,15 +184,21 @@ static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
         return ls_options_fail(o, sync ? LS_OPT_bn : LS_OPT_ghost, "%s has no batch norm: leave it out", s->shape.name);
     }
     if (s->B % (size_t)s->groups != 0)
-        return ls_options_fail(o, LS_OPT_groups,
-                               "batch norm needs gradient groups of one size: %d do not divide --global-batch %zu",
-                               s->groups, s->B);
+        return ls_options_fail(o, LS_OPT_global_batch,
+                               "batch norm needs gradient groups of one size, and %d groups do not divide it: use "
+                               "--global-batch %zu, or other --groups",
+                               s->groups, s->B + (size_t)s->groups - s->B % (size_t)s->groups);
     if (sync) return resolve_bn_sync(o, s);
     s->ghost = o->ghost > 0 ? (size_t)o->ghost : group < GHOST_MAX ? group : GHOST_MAX;
     while (o->ghost == 0 && group % s->ghost != 0) s->ghost--;
     if (group % s->ghost != 0)
-        return ls_options_fail(o, LS_OPT_ghost, "a gradient group has %zu images, which are no multiple of it", group);
+        return ls_options_fail(o, LS_OPT_ghost,
+                               "a gradient group has %zu images, which are no multiple of it: use a divisor of %zu, or "
+                               "other --groups",
+                               group, group);
     if (s->ghost > 1 && s->micro % s->ghost == 0) return LS_OK; /* 0: chosen later */
+    if (o->ghost == 1)
+        return ls_options_fail(o, LS_OPT_ghost, "batch norm needs two images at least: use --ghost 2 or more");
     if (s->ghost == 1)
         return ls_options_fail(o, LS_OPT_global_batch,
                                "batch norm needs two images at least in each of the %d gradient groups: use "

@@ -10,12 +10,11 @@
 
 #include "base/files.h"
 #include "base/fpenv.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/safetensors_writer.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "optim/clip.h"
 #include "parallel/stage.h"
+#include "tensors.h"
 
 typedef struct job {
     ls_shape shape;
@@ -27,23 +26,9 @@ typedef struct job {
     ls_safetensors *weights;
     char *data; /* of the file of tokens */
     int32_t *ids, *targets;
-    float factor;
 } job;
 
 enum { TOKENS_BYTES_MAX = 1 << 28 };
-
-static ls_status load_weights(job *j, const ls_safetensors *file) {
-    for (int i = 0; i < ls_model_params(j->model); i++) {
-        const ls_param *p = ls_model_param(j->model, i);
-        const ls_safetensor *tensor;
-        const void *data;
-        int64_t shape[2] = {(int64_t)p->rows, (int64_t)p->columns};
-        LS_TRY(ls_safetensors_need(file, p->name, p->kind == LS_PARAM_VECTOR ? 1 : 2, shape, &tensor));
-        LS_TRY(ls_safetensor_view(tensor, &data));
-        LS_TRY(ls_stage_write(j->stage, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), data));
-    }
-    return LS_OK;
-}
 
 static ls_status load_tokens(job *j, const char *path) {
     size_t bytes, rows = j->B * j->T, window_bytes = (j->T + 1) * sizeof(int32_t);
@@ -67,42 +52,14 @@ static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t
     return LS_OK;
 }
 
-static ls_status run_step(job *j, double *loss) {
+static ls_status run_step(job *j, double *loss, gradients *out) {
     int64_t tokens = (int64_t)(j->B * j->T);
     ls_loss_sum sum = {0};
     LS_TRY(
         ls_stage_step(j->stage, 0, ls_clip_backward_start(tokens, 0), &(ls_stage_feed){.read = feed, .ctx = j}, &sum));
     *loss = ls_loss_sum_mean(&sum);
-    j->factor = (float)ls_clip_token_scale(tokens, 0);
+    *out = (gradients){j->stage, (float)ls_clip_token_scale(tokens, 0)};
     return LS_OK;
-}
-
-static ls_status read_grad(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
-    job *j = ctx;
-    float *values = host;
-    size_t count = bytes / sizeof(float);
-    LS_TRY(ls_stage_read(j->stage, ls_model_param(j->model, tensor), LS_TENSOR_GRAD, byte_offset / sizeof(float), count,
-                         values));
-    for (size_t i = 0; i < count; i++) values[i] *= j->factor;
-    return LS_OK;
-}
-
-static ls_status save_grads(job *j, const char *path) {
-    int count = ls_model_params(j->model);
-    ls_safetensors_decl *decls = calloc((size_t)count, sizeof *decls);
-    int64_t(*shapes)[2] = calloc((size_t)count, sizeof *shapes);
-    ls_status status = decls && shapes ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %d names", count);
-    for (int i = 0; i < count && status == LS_OK; i++) {
-        const ls_param *p = ls_model_param(j->model, i);
-        shapes[i][0] = (int64_t)p->rows;
-        shapes[i][1] = (int64_t)p->columns;
-        decls[i] = (ls_safetensors_decl){p->name, LS_F32, p->kind == LS_PARAM_VECTOR ? 1 : 2, shapes[i]};
-    }
-    ls_safetensors_plan plan = {.tensors = decls, .count = count};
-    if (status == LS_OK) status = ls_safetensors_save(path, &plan, read_grad, j, NULL);
-    free(decls);
-    free(shapes);
-    return status;
 }
 
 static ls_status open_model(job *j, const char *shape, const char *weights) {
@@ -113,19 +70,20 @@ static ls_status open_model(job *j, const char *shape, const char *weights) {
     ls_stage_setup setup = {.train = true, .B = j->B, .T = j->T, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
     LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
     LS_TRY(ls_safetensors_open(weights, &j->weights));
-    return load_weights(j, j->weights);
+    return load_weights(j->stage, j->weights);
 }
 
 static ls_status run(char **argv) {
     ls_status status;
     double loss = 0;
+    gradients grads = {0};
     job j = {.B = strtoul(argv[4], NULL, 10), .T = strtoul(argv[5], NULL, 10), .G = atoi(argv[6]), .S = atoi(argv[7])};
     j.micro = strtoul(argv[8], NULL, 10);
     j.threads = atoi(argv[9]);
     LS_TRY_OUT(open_model(&j, argv[1], argv[2]));
     LS_TRY_OUT(load_tokens(&j, argv[3]));
-    LS_TRY_OUT(run_step(&j, &loss));
-    LS_TRY_OUT(save_grads(&j, argv[10]));
+    LS_TRY_OUT(run_step(&j, &loss, &grads));
+    LS_TRY_OUT(save_grads(&grads, argv[10]));
     printf("loss %a\n", loss);
 out:
     ls_safetensors_close(j.weights);

@@ -107,8 +107,9 @@ refused "has no dropout" train --model lenet --dropout 0.1
 refused "a layer has 1 slices" train --model lenet --tp 2
 refused "it must be none, or a list of flip and shift=PIXELS" train --model lenet --augment turn
 refused "batch norm takes 3 images together" train --model "$small" --global-batch 24 --micro-batch 4
-refused "a gradient group has 3 images" train --model "$small" --global-batch 24 --ghost 2
-refused "8 do not divide --global-batch 20" train --model "$small" --global-batch 20
+refused "a gradient group has 3 images, which are no multiple of it: use a divisor of 3" train --model "$small" --global-batch 24 --ghost 2
+refused "8 groups do not divide it: use --global-batch 24" train --model "$small" --global-batch 20
+refused "--ghost 1: batch norm needs two images at least" train --model "$small" --global-batch 32 --ghost 1
 refused "use --global-batch 16 or more" train --model "$small" --global-batch 8
 refused "use --micro-batch 12" train --model "$small" --global-batch 24 --bn sync --dp 2 --micro-batch 3
 refused "use --zero 1, or --dp 8" train --model "$small" --global-batch 24 --bn sync --dp 2 --zero 2
@@ -116,6 +117,9 @@ refused "--bn sync has no ghost groups" train --model "$small" --global-batch 24
 refused "computes a gradient group again alone" train --model "$small" --global-batch 24 --bn sync --dp 2 --audit 0.1
 refused "would stay in the statistics" train --model "$small" --global-batch 24 --bn sync --on-outlier skip-group
 refused "lenet has no batch norm" train --model lenet --bn sync
+refused "--dp 4: a batch of 2 sequences is too small for so many rows" train --model lenet --global-batch 2 --dp 4
+refused "--workers 4 gives dp 4: a batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
+refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
 refused "lenet is a model of images: plan is for language models" plan --model lenet --cluster h100-sxm

@@ -1,0 +1,141 @@
+/* image_gradients.c: logits, loss and every gradient of a model of images for given weights and images, for comparison
+ * with other programs.
+ *
+ *     image_gradients SHAPE.json WEIGHTS.safetensors IMAGES.f32 CLASSES.i32 B G GHOST MICRO THREADS OUT.safetensors
+ *                     LOGITS.f32
+ *
+ * Images are as models see them, channels last. Prints the loss as a hex float; writes the gradient of the mean loss of
+ * each parameter, and what running statistics have become; and the logits [2][B][classes]: first those of the training
+ * step, then those of an evaluation behind it, with the new running statistics and the old weights. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/fpenv.h"
+#include "model/model.h"
+#include "model/shape_file.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
+#include "parallel/stage_state.h"
+#include "tensors.h"
+
+typedef struct job {
+    ls_shape shape;
+    size_t B, ghost, micro, pixels;
+    int G, threads;
+    ls_model *model;
+    ls_device *device;
+    ls_stage *stage;
+    ls_safetensors *weights;
+    char *images, *classes; /* of the files */
+    float *logits;          /* [2][B][V] */
+    size_t logits_elems;    /* that are there */
+} job;
+
+enum { BYTES_MAX = 1 << 28 };
+
+static ls_status load(const char *path, size_t bytes, char **data) {
+    size_t found;
+    LS_TRY(ls_file_read(path, BYTES_MAX, data, &found));
+    return found == bytes ? LS_OK : ls_fail(LS_ERR_INPUT, "%s has %zu bytes, not %zu", path, found, bytes);
+}
+
+static ls_status feed(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    const job *j = ctx;
+    size_t each = j->pixels * sizeof(float);
+    memcpy(pixels, j->images + begin * each, (end - begin) * each);
+    memcpy(classes, j->classes + begin * sizeof *classes, (end - begin) * sizeof *classes);
+    return LS_OK;
+}
+
+/* Logits stand in their place when they are made; the loss then puts their gradient there. */
+static ls_status keep_logits(void *ctx, const void *y, ls_dtype dtype, size_t elems) {
+    job *j = ctx;
+    (void)dtype;
+    if (y != j->stage->nn.scratch.logits) return LS_OK;
+    if (elems > 2 * j->B * j->shape.V - j->logits_elems)
+        return ls_fail(LS_ERR_FAILED, "more than %zu rows of logits", 2 * j->B);
+    LS_TRY(ls_device_copy_out(j->device, j->logits + j->logits_elems, y, elems * sizeof(float)));
+    j->logits_elems += elems;
+    return LS_OK;
+}
+
+static ls_status open_model(job *j, const char *shape, const char *weights) {
+    LS_TRY(ls_shape_read(shape, &j->shape));
+    if (!ls_shape_sees_images(&j->shape)) return ls_fail(LS_ERR_INPUT, "%s is no model of images", shape);
+    j->pixels = j->shape.image.height * j->shape.image.width * j->shape.image.channels;
+    LS_TRY(ls_model_create(&j->shape, 1, &j->model));
+    LS_TRY(ls_device_open_cpu(j->threads, NULL, NULL, &j->device));
+    ls_layout_task task = {.model = j->model, .B = j->B, .T = 1, .G = j->G};
+    ls_stage_setup setup = {.train = true, .B = j->B, .T = 1, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
+    setup.ghost = ls_shape_has_batch_norm(&j->shape) ? j->ghost : 0;
+    LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
+    LS_TRY(ls_safetensors_open(weights, &j->weights));
+    return load_weights(j->stage, j->weights);
+}
+
+static ls_status load_images(job *j, const char *images, const char *classes) {
+    LS_TRY(load(images, j->B * j->pixels * sizeof(float), &j->images));
+    LS_TRY(load(classes, j->B * sizeof(int32_t), &j->classes));
+    j->logits = calloc(2 * j->B * j->shape.V, sizeof *j->logits);
+    return j->logits ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for logits");
+}
+
+/* A step of rate 0: only running statistics move. */
+static ls_status follow(const job *j, float factor) {
+    ls_optimizer sgd = {.kind = LS_OPTIMIZER_SGD};
+    ls_adamw_powers powers = {.updates = 1};
+    ls_optimizer_update update = ls_optimizer_update_at(&sgd, &powers, 0, factor);
+    update.ghosts = (double)j->B / (double)j->ghost;
+    LS_TRY(ls_optimizer_step(&update, j->device, &j->stage->nn.policy, j->model));
+    return ls_stage_publish(j->stage);
+}
+
+static ls_status run_both(job *j, double *loss, gradients *out) {
+    ls_stage_feed from = {.images = feed, .ctx = j};
+    ls_loss_sum sum = {0}, evaluated = {0};
+    int64_t right = 0;
+    j->stage->nn.made = (ls_made_watch){keep_logits, j};
+    LS_TRY(ls_stage_step(j->stage, 0, ls_clip_backward_start((int64_t)j->B, 0), &from, &sum));
+    *loss = ls_loss_sum_mean(&sum);
+    *out = (gradients){j->stage, (float)ls_clip_token_scale((int64_t)j->B, 0)};
+    LS_TRY(follow(j, out->factor));
+    LS_TRY(ls_stage_evaluate(j->stage, j->B, 1, &from, &evaluated, &right));
+    if (j->logits_elems != 2 * j->B * j->shape.V) return ls_fail(LS_ERR_FAILED, "%zu logits", j->logits_elems);
+    return LS_OK;
+}
+
+static ls_status run(char **argv) {
+    ls_status status;
+    double loss = 0;
+    gradients grads = {0};
+    job j = {.B = strtoul(argv[5], NULL, 10), .G = atoi(argv[6]), .ghost = strtoul(argv[7], NULL, 10)};
+    j.micro = strtoul(argv[8], NULL, 10);
+    j.threads = atoi(argv[9]);
+    LS_TRY_OUT(open_model(&j, argv[1], argv[2]));
+    LS_TRY_OUT(load_images(&j, argv[3], argv[4]));
+    LS_TRY_OUT(run_both(&j, &loss, &grads));
+    LS_TRY_OUT(save_grads(&grads, argv[10]));
+    LS_TRY_OUT(ls_file_write_atomic(argv[11], j.logits, j.logits_elems * sizeof *j.logits));
+    printf("loss %a\n", loss);
+out:
+    ls_safetensors_close(j.weights);
+    ls_stage_destroy(j.stage);
+    ls_device_destroy(j.device);
+    ls_model_destroy(j.model);
+    free(j.images);
+    free(j.classes);
+    free(j.logits);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    ls_fpenv_set();
+    if (argc != 12) {
+        fprintf(stderr, "usage: image_gradients SHAPE WEIGHTS IMAGES CLASSES B G GHOST MICRO THREADS OUT LOGITS\n");
+        return 2;
+    }
+    ls_status status = run(argv);
+    if (status != LS_OK) fprintf(stderr, "image_gradients: %s\n", ls_status_message());
+    return (int)status;
+}
