@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -97,8 +97,9 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
-        bench-precision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan validate-plan-run docs-plan docs-plan-run \
-        experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format \
+        bench-precision-run bench-vision bench-vision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
+        validate-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
+        verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format \
         check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -298,6 +299,15 @@ bench-precision-run: all
 	@tools/venv $(BUILD)/venv
 	$(PYTHON) bench/precision.py --lockstep $(BIN) $(BENCH_ARGS)
 
+# LeNet and ResNet-18 beside PyTorch, and two workers beside one.
+bench-vision:
+	@tools/setup parity
+	@$(MAKE) bench-vision-run
+
+bench-vision-run: all
+	@tools/venv $(BUILD)/venv
+	$(PYTHON) bench/vision.py --lockstep $(BIN) $(BENCH_ARGS)
+
 # Small models under good and bad policies; TEST_DATA names the folder of the text. The runs stay in the build folder.
 experiment-precision:
 	@tools/setup parity
@@ -382,6 +392,7 @@ help:
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
+	@echo 'make bench-vision  LeNet and ResNet-18 beside PyTorch, two workers beside one; BENCH_ARGS="--only lenet --rounds 2"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'

@@ -7,7 +7,10 @@
  *             for each tile mr × nr
  *
  * The operand with more lines (rows of A, columns of B) is best packed by the task that uses it: it goes through the
- * caches once. With too few lines for that, all is packed beforehand. choose_tasks() estimates which ends first. */
+ * caches once. With too few lines for that, all is packed beforehand. choose_tasks() estimates which ends first.
+ *
+ * Tiles are not square: where fewer of their places stay empty that way, the roles of A and B are exchanged, and m, n,
+ * rows and columns here are those of C transposed. A chain is the same, so no bit changes. */
 #include "kernels/gemm.h"
 
 #include <assert.h>
@@ -29,6 +32,8 @@ typedef struct job {
     int slices;
     size_t bytes; /* of a packed element */
     size_t granule;
+    bool turned; /* A and B have changed places */
+    size_t all_m, all_n;
     ls_gemm_k positions;   /* of K, with padding; k0, k and kc count them */
     bool slots_in_scratch; /* chains apart from C that outlive a task */
     size_t mc, nc, kc;     /* of a chunk at most */
@@ -52,7 +57,17 @@ static size_t equal_part(size_t lines, size_t most, size_t unit) {
 }
 
 static bool chains_apart(const job *j) {
-    return j->slices > 1 || j->g->siblings > 0 || j->g->c_dtype != LS_F32 || j->g->c_rows;
+    return j->slices > 1 || j->g->siblings > 0 || j->g->c_dtype != LS_F32 || j->g->c_rows || j->turned;
+}
+
+/* k that a tile could go on for while it is written transposed. */
+enum { COST_TURN = 8 };
+
+static bool is_better_turned(const ls_gemm_kernels *t, const ls_gemm *g) {
+    if (g->slices > 1 || g->accumulate || g->siblings > 0 || g->c_dtype != LS_F32 || t->granule) return false;
+    double straight = (double)up(g->m, t->mr) * (double)up(g->n, t->nr);
+    double turned = (double)up(g->n, t->mr) * (double)up(g->m, t->nr);
+    return turned * (double)(g->k + COST_TURN) < 0.97 * straight * (double)g->k;
 }
 
 static size_t tile_slots_elems(const job *j) {
@@ -65,10 +80,13 @@ static void open_job(job *j, const ls_gemm_kernels *chain, const ls_gemm *g) {
     assert(kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
     j->bytes = ls_gemm_packed_bytes(kernels);
     j->granule = kernels->granule ? kernels->granule : 1;
+    j->turned = is_better_turned(kernels, g);
+    j->all_m = j->turned ? g->n : g->m;
+    j->all_n = j->turned ? g->m : g->n;
     size_t most_k = ls_gemm_k_most(g, j->granule);
     j->kc = equal_part(most_k ? most_k : 1, CHUNK_LINE / j->bytes, j->granule);
-    j->mc = equal_part(g->m, down(CHUNK_A / j->bytes / j->kc, kernels->mr), kernels->mr);
-    j->nc = equal_part(g->n, down(CHUNK_B / j->bytes / j->kc, kernels->nr), kernels->nr);
+    j->mc = equal_part(j->all_m, down(CHUNK_A / j->bytes / j->kc, kernels->mr), kernels->mr);
+    j->nc = equal_part(j->all_n, down(CHUNK_B / j->bytes / j->kc, kernels->nr), kernels->nr);
     j->slots_in_scratch = chains_apart(j) && most_k > j->kc;
 }
 
@@ -96,12 +114,14 @@ static void pack(const job *j, char *to, size_t width, size_t group, ls_gemm_lin
 }
 
 static void pack_a(const job *j, char *to, size_t row, size_t rows) {
-    ls_gemm_lines from = ls_gemm_lines_from(ls_gemm_lines_of_a(j->g), j->m0 + row, 0);
+    ls_gemm_lines all = j->turned ? ls_gemm_lines_of_b(j->g) : ls_gemm_lines_of_a(j->g);
+    ls_gemm_lines from = ls_gemm_lines_from(all, j->m0 + row, 0);
     pack(j, to, j->kernels->mr, j->kernels->group_a, from, rows);
 }
 
 static void pack_b(const job *j, char *to, size_t column, size_t columns) {
-    ls_gemm_lines from = ls_gemm_lines_from(ls_gemm_lines_of_b(j->g), j->n0 + column, 0);
+    ls_gemm_lines all = j->turned ? ls_gemm_lines_of_a(j->g) : ls_gemm_lines_of_b(j->g);
+    ls_gemm_lines from = ls_gemm_lines_from(all, j->n0 + column, 0);
     pack(j, to, j->kernels->nr, j->kernels->group_b, from, columns);
 }
 
@@ -151,7 +171,8 @@ static void run_pass(const job *j, const block *x, const ls_gemm_pass *pass, flo
                                .columns = min_size(t->nr, x->column1 - column),
                                .a = x->a + (row - x->row0) * j->k * j->bytes,
                                .b = x->b + (column - x->column0) * j->k * j->bytes,
-                               .slots = slots};
+                               .slots = slots,
+                               .turned = j->turned};
             if (j->slots_in_scratch) p.slots = j->slots + (row / t->mr * tiles_across + column / t->nr) * slots_elems;
             ls_gemm_tile_run(t, j->g, pass, &p);
         }
@@ -219,8 +240,8 @@ static size_t pack_rounds_elems(size_t lines, size_t width, size_t threads) {
 }
 
 static void consider(const job *j, size_t threads, owned own, size_t rows, size_t columns, choice *best) {
-    const ls_gemm *g = j->g;
-    size_t k = j->kc, m = own == OWN_A ? g->m : min_size(g->m, j->mc), n = own == OWN_B ? g->n : min_size(g->n, j->nc);
+    size_t k = j->kc, m = own == OWN_A ? j->all_m : min_size(j->all_m, j->mc);
+    size_t n = own == OWN_B ? j->all_n : min_size(j->all_n, j->nc);
     if (own == OWN_A && panels_bytes(j, rows, k) * threads > panels_a_bytes(j)) return;
     if (own == OWN_B && panels_bytes(j, columns, k) * threads > panels_b_bytes(j)) return;
     double rate = j->kernels->rate ? (double)j->kernels->rate : 1, by_element = rate * (double)j->bytes / 4;
@@ -238,7 +259,7 @@ static void consider(const job *j, size_t threads, owned own, size_t rows, size_
     if (own != OWN_A) lines += (double)pack_rounds_elems(m, j->kernels->mr, threads);
     if (own != OWN_B) lines += (double)pack_rounds_elems(n, j->kernels->nr, threads);
     /* A chunk that is cut off is done again. */
-    double chunks = (double)g->m / (double)m * ((double)g->n / (double)n);
+    double chunks = (double)j->all_m / (double)m * ((double)j->all_n / (double)n);
     double cost = (rounds * task + once + by_element * COST_PACK_SHARED * lines) * chunks;
     if (best->cost > 0 && cost >= best->cost) return;
     *best = (choice){own, rows, columns, cost};
@@ -247,12 +268,12 @@ static void consider(const job *j, size_t threads, owned own, size_t rows, size_
 /* Parts for one thread are those of the table. For several, the parts that end first by the estimate. */
 static void choose_tasks(job *j, size_t threads) {
     const ls_gemm_kernels *t = j->kernels;
-    size_t all_rows = up(j->g->m, t->mr), all_columns = up(j->g->n, t->nr);
+    size_t all_rows = up(j->all_m, t->mr), all_columns = up(j->all_n, t->nr);
     size_t some_rows = min_size(j->mc, all_rows), some_columns = min_size(j->nc, all_columns);
     size_t own_elems = (t->own_bytes ? t->own_bytes : OWN_BYTES) / j->bytes;
     size_t own_rows = min_size(min_size(t->mb, all_rows), down(own_elems / j->kc, t->mr));
     size_t own_columns = min_size(min_size(t->nb, all_columns), down(own_elems / j->kc, t->nr));
-    owned large = j->g->n >= j->g->m ? OWN_B : OWN_A;
+    owned large = j->all_n >= j->all_m ? OWN_B : OWN_A;
     choice best = {0};
     j->panels_together = PANELS_MOST;
     if (threads == 1 && !j->slots_in_scratch) {
@@ -311,12 +332,12 @@ void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool
     j.panels_b = j.panels_a + panels_a_bytes(&j);
     j.slots = (float *)(void *)(j.panels_b + panels_b_bytes(&j));
     choose_tasks(&j, (size_t)ls_pool_threads(pool));
-    size_t most_m = j.own == OWN_A ? g->m : j.mc, most_n = j.own == OWN_B ? g->n : j.nc;
-    for (j.n0 = 0; j.n0 < g->n; j.n0 += j.n) {
+    size_t most_m = j.own == OWN_A ? j.all_m : j.mc, most_n = j.own == OWN_B ? j.all_n : j.nc;
+    for (j.n0 = 0; j.n0 < j.all_n; j.n0 += j.n) {
         bool b_is_packed = false;
-        j.n = min_size(most_n, g->n - j.n0);
-        for (j.m0 = 0; j.m0 < g->m; j.m0 += j.m) {
-            j.m = min_size(most_m, g->m - j.m0);
+        j.n = min_size(most_n, j.all_n - j.n0);
+        for (j.m0 = 0; j.m0 < j.all_m; j.m0 += j.m) {
+            j.m = min_size(most_m, j.all_m - j.m0);
             run_chunk(&j, pool, &b_is_packed);
         }
     }

@@ -2,7 +2,7 @@
  *
  * Positions as lines (a convolution forward, and its input gradient): for each tap, or for each row of taps where their
  * pixels are neighbours in memory and none is outside, the lines of a panel are runs of values, transposed four at a
- * time. A run outside the image is one of zeros.
+ * time. A run outside the image is one of zeros. Images with few channels go another way: gemm_halo.c.
  *
  * Columns as lines (a weight gradient): of each row of taps, whose pixels are neighbours, a panel has a stretch. It is
  * copied for the positions of a row of the image together; at the edges value by value. */
@@ -10,6 +10,8 @@
 
 #include <assert.h>
 #include <string.h>
+
+#include "kernels/gemm_halo.h"
 
 /* Values of a run at most, and lines of a panel that are looked at together. */
 enum { RUN = 256, LINES = 64, ROWS_AT_ONCE = 32 };
@@ -115,34 +117,6 @@ static void pack_runs(const ls_gemm_kernels *kernels, float *to, size_t width, c
     }
 }
 
-/* One value of every line: where pixels are single numbers, and positions neighbours, lines are neighbours too. */
-static void pack_tap(float *to, const corners *c, ptrdiff_t dy, ptrdiff_t dx, ptrdiff_t skip) {
-    const ls_gemm_patches *p = c->p;
-    ptrdiff_t x = c->of[0].x + dx;
-    size_t lines = c->lines;
-    bool all = c->one_row && inside(c->of[0].y + dy, p->height) && inside(x, p->width) &&
-               inside(x + (ptrdiff_t)lines - 1, p->width);
-    const float *from = c->images + (all ? c->of[0].at + skip : 0);
-    if (all && lines == 8)
-        memcpy(to, from, 8 * sizeof *to);
-    else if (all)
-        memcpy(to, from, lines * sizeof *to);
-    else
-        for (size_t l = 0; l < lines; l++) to[l] = *run_of(c, l, dy, dx, skip);
-}
-
-static void pack_single(float *to, size_t width, const corners *c, size_t k0, size_t k) {
-    const ls_gemm_patches *p = c->p;
-    size_t row = k0 / p->taps_x, tap = k0 % p->taps_x;
-    for (size_t i = 0; i < k; i++) {
-        ptrdiff_t dy = (ptrdiff_t)row * p->tap_y, dx = (ptrdiff_t)tap * p->tap_x;
-        pack_tap(to + i * width, c, dy, dx, dy * (ptrdiff_t)p->width + dx);
-        if (++tap < p->taps_x) continue;
-        tap = 0;
-        row++;
-    }
-}
-
 /* Up to LINES lines of one panel, columns k0 … k0+k−1. A unit is what is together in memory: a tap, or a row of them.
  */
 static void pack_positions(const ls_gemm_kernels *kernels, float *to, size_t width, const corners *c, size_t k0,
@@ -172,10 +146,7 @@ static void gather_positions(const ls_gemm_kernels *kernels, float *panel, size_
         n = min_size(min_size(LINES, width - inner), lines - l);
         find_corners(&c, from->patches, from->at, from->line + l, n);
         float *to = panel + (l - inner) * k + inner;
-        if (from->patches->channels == 1 && from->patches->step_x == 1)
-            pack_single(to, width, &c, from->k, k);
-        else
-            pack_positions(kernels, to, width, &c, from->k, k);
+        pack_positions(kernels, to, width, &c, from->k, k);
     }
 }
 
@@ -282,6 +253,9 @@ void ls_gemm_gather(const ls_gemm_kernels *kernels, float *panel, size_t width, 
     if (k == 0) return; /* a phase without taps has no patches */
     if (from.grid)
         gather_grid(panel, width, &from, lines, k);
+    else if (from.along_k ? ls_gemm_halo_positions(panel, width, &from, lines, k)
+                          : ls_gemm_halo_columns(panel, width, &from, lines, k))
+        return;
     else if (from.along_k)
         gather_positions(kernels, panel, width, &from, lines, k);
     else

@@ -191,6 +191,21 @@ static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t wid
     }
 }
 
+/* The lines that the last panel misses. What is cleared in a row is too short for the library; the last four may
+ * overlap those before them. */
+static void clear_rest(float *panel, size_t width, size_t lines, size_t k) {
+    const four zero = {0, 0, 0, 0};
+    size_t n = width - lines;
+    for (size_t i = 0; i < k; i++) {
+        float *to = panel + i * width + lines;
+        for (size_t l = 0; l + 4 <= n; l += 4) store4(to + l, zero);
+        if (n >= 4)
+            store4(to + n - 4, zero);
+        else
+            for (size_t l = 0; l < n; l++) to[l] = 0.0f;
+    }
+}
+
 void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
                   size_t k) {
     if (!ls_gemm_lines_are_stored(&from))
@@ -201,7 +216,5 @@ void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls
                          lines - l < width ? lines - l : width, k);
     else
         pack_across(kernels, panel, width, from, lines, k);
-    size_t rest = lines % width;
-    float *last = panel + (lines - rest) * k;
-    for (size_t i = 0; i < k && rest; i++) memset(last + i * width + rest, 0, (width - rest) * sizeof(float));
+    if (lines % width) clear_rest(panel + lines / width * width * k, width, lines % width, k);
 }

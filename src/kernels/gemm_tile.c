@@ -5,9 +5,11 @@
  * becomes the subtree of the level above. The last slice adds what is left, a subtree for each one bit of its number:
  * that is the tree of docs/arithmetic.md for any number of slices.
  *
- * A C of 16 bits is rounded from a finished tile, once; rows that lie apart are copied from one. */
+ * A C of 16 bits is rounded from a finished tile, once; rows that lie apart are copied from one, and so is a tile of C
+ * transposed, whose bias is added then. */
 #include "kernels/gemm_tile.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -56,7 +58,7 @@ static void add_rest(const ls_gemm *g, const ls_gemm_place *p, bool whole, size_
                      ls_gemm_tile *tile, edge *e) {
     for (int i = 0; i < g->siblings; i++)
         addend[tile->addends++] = view(p, whole, g->sibling[i], g->ldsibling, e->sibling[i], nr);
-    if (!g->bias) return;
+    if (!g->bias || p->turned) return;
     tile->bias = g->bias + p->column;
     if (whole) return;
     memcpy(e->bias, tile->bias, p->columns * sizeof(float));
@@ -76,9 +78,68 @@ static void copy_halves(uint16_t *to, const uint16_t *from, size_t n) {
     for (; i < n; i++) to[i] = from[i];
 }
 
+/* ---- writing transposed ------------------------------------------------------------------------------------------ */
+
+typedef float four __attribute__((vector_size(16)));
+
+static inline four load4(const float *from) {
+    four v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
+
+/* Four columns of `rows` values, `ld` apart, to rows of `ldto`, each plus the bias where there is one; rows of the tile
+ * that do not exist are copied too. */
+static inline void turn_four(float *to, size_t ldto, const float *from, size_t ld, size_t rows, const float *bias) {
+    size_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+        const float *at = from + i * ld;
+        four r0 = load4(at), r1 = load4(at + ld), r2 = load4(at + 2 * ld), r3 = load4(at + 3 * ld);
+        four t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+        four t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+        four out[4] = {__builtin_shufflevector(t0, t2, 0, 1, 4, 5), __builtin_shufflevector(t0, t2, 2, 3, 6, 7),
+                       __builtin_shufflevector(t1, t3, 0, 1, 4, 5), __builtin_shufflevector(t1, t3, 2, 3, 6, 7)};
+        for (size_t c = 0; c < 4; c++) store4(to + c * ldto + i, bias ? out[c] + load4(bias + i) : out[c]);
+    }
+    for (; i < rows; i++)
+        for (size_t c = 0; c < 4; c++) to[c * ldto + i] = bias ? from[i * ld + c] + bias[i] : from[i * ld + c];
+}
+
+/* Too short for the library's copy; the last four may overlap those before them. */
+static inline void copy_short(float *to, const float *from, size_t n) {
+    if (n < 4) {
+        for (size_t i = 0; i < n; i++) to[i] = from[i];
+        return;
+    }
+    for (size_t i = 0; i + 4 <= n; i += 4) store4(to + i, load4(from + i));
+    store4(to + n - 4, load4(from + n - 4));
+}
+
+static void write_turned(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
+    enum { ROWS_MAX = 32 };
+    float four_rows[4 * ROWS_MAX], bias[ROWS_MAX] = {0};
+    assert(t->mr <= ROWS_MAX && t->nr % 4 == 0);
+    if (g->bias) copy_short(bias, g->bias + p->row, p->rows);
+    for (size_t first = 0; first < p->columns; first += 4) {
+        size_t some = p->columns - first < 4 ? p->columns - first : 4;
+        turn_four(four_rows, ROWS_MAX, out + first, t->nr, t->mr, g->bias ? bias : NULL);
+        for (size_t c = 0; c < some; c++) {
+            size_t row = p->column + first + c, at = g->c_rows ? ls_gemm_grid_at(g->c_rows, row) : row * g->ldc;
+            copy_short((float *)g->c + at + p->row, four_rows + c * ROWS_MAX, p->rows);
+        }
+    }
+}
+
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
+
 /* A finished tile that is a part of one, or of another type than C. */
 static void write_tile(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gemm_place *p, const float *out) {
     size_t at = p->row * g->ldc + p->column, nr = t->nr;
+    if (p->turned) {
+        write_turned(t, g, p, out);
+        return;
+    }
     if (g->c_rows) {
         for (size_t i = 0; i < p->rows; i++)
             memcpy((float *)g->c + ls_gemm_grid_at(g->c_rows, p->row + i) + p->column, out + i * nr,
@@ -100,7 +161,8 @@ static void run_segment(const ls_gemm_kernels *t, const ls_gemm *g, const ls_gem
                         bool is_last) {
     size_t mr = t->mr, nr = t->nr, elems = mr * nr;
     bool whole = p->rows == mr && p->columns == nr, to_c = is_last || !p->slots;
-    bool in_place = to_c && whole && !g->c_rows && (g->c_dtype == LS_F32 || (g->c_dtype == LS_BF16 && t->rounds_bf16));
+    bool in_place = to_c && whole && !g->c_rows && !p->turned &&
+                    (g->c_dtype == LS_F32 || (g->c_dtype == LS_BF16 && t->rounds_bf16));
     ls_gemm_addend addend[LS_GEMM_LEVELS_MAX + LS_GEMM_SIBLINGS_MAX];
     ls_gemm_tile tile = {.addend = addend};
     edge e; /* not cleared: this runs once for every tile */

@@ -3,7 +3,7 @@
  * A pass is a stretch of K, cut at the ends of slices into segments; the micro-kernel runs once for each. Between
  * segments a chain lives in C, or in the tile's own slots: slot 0 holds the chain under way, slot 1 + i a finished
  * subtree of 2^i slices, as in a binary counter. C is then written by the last segment of K alone, which is why a C of
- * 16 bits, or with rows apart, always has slots. */
+ * 16 bits, with rows apart, or that is written transposed always has slots. */
 #ifndef LS_KERNELS_GEMM_TILE_H
 #define LS_KERNELS_GEMM_TILE_H
 
@@ -35,6 +35,7 @@ typedef struct ls_gemm_place {
     size_t rows, columns; /* of this tile that exist */
     const char *a, *b;    /* its panels */
     float *slots;         /* NULL: the chain lives in C, in fp32 with one slice and no siblings */
+    bool turned;          /* rows and columns are those of C transposed; fp32 with one slice, slots, and no siblings */
 } ls_gemm_place;
 
 void ls_gemm_tile_run(const ls_gemm_kernels *kernels, const ls_gemm *g, const ls_gemm_pass *pass,

@@ -1,7 +1,10 @@
 /* pooling_loops.h: pooling over a vector of 16 lanes, which are channels.
  *
  * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Backward goes from the pixel to the
- * windows that have it, so that no two threads write to one place. */
+ * windows that have it, so that no two threads write to one place.
+ *
+ * Channels that fill no vector go four at a time (few_…), the last four over some of those before them: a part of a
+ * vector would cost more. */
 #include <math.h>
 #include <string.h>
 
@@ -81,10 +84,44 @@ LSK_INLINE void store_taps(uint32_t *to, v16i taps, size_t n) {
     memcpy(to, part, n * sizeof *to);
 }
 
+typedef float few __attribute__((vector_size(16)));
+typedef int32_t few_int __attribute__((vector_size(16)));
+
+LSK_INLINE few few_load(const float *from) {
+    few v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+LSK_INLINE void few_store(void *to, few_int v) { memcpy(to, &v, sizeof v); }
+
+LSK_INLINE few_int few_select(few_int mask, few_int yes, few_int no) { return (mask & yes) | (~mask & no); }
+LSK_INLINE few_int few_order(few_int bits) { return bits ^ ((bits >> 31) & 0x7FFFFFFF); }
+
+/* max_window() for channels i … i+3. */
+LSK_INLINE void few_max(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at, size_t i) {
+    few_int best = {INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN}, tap = {0, 0, 0, 0};
+    for (size_t ky = r->there.begin; ky < r->there.end; ky++)
+        for (size_t kx = across.begin; kx < across.end; kx++) {
+            few number = few_load(pixel_of(c, r, x, ky, kx) + i);
+            int32_t here = (int32_t)(ky * c->window.kernel_x + kx);
+            few_int nan = {0x7FC00000, 0x7FC00000, 0x7FC00000, 0x7FC00000}, taps = {here, here, here, here};
+            few_int value = few_order(few_select(number != number, nan, (few_int)number)), better = value > best;
+            best = few_select(better, value, best);
+            tap = few_select(better, taps, tap);
+        }
+    few_store(c->y + at + i, few_order(best));
+    few_store(c->taps + at + i, tap);
+}
+
 static void LSK_NAME(max_window)(const ls_pooling_call *c, const pooling_row *r, size_t x, span across, size_t at) {
     size_t kernel_x = c->window.kernel_x;
     for (size_t i = 0; i < c->channels; i += LANES) {
         size_t n = part_of(c->channels - i);
+        if (n < LANES && c->channels >= 4) {
+            for (; i + 4 <= c->channels; i += 4) few_max(c, r, x, across, at, i);
+            if (i < c->channels) few_max(c, r, x, across, at, c->channels - 4);
+            return;
+        }
         v16i best = v16i_set1(INT32_MIN), tap = v16i_set1(0); /* below every number */
         for (size_t ky = r->there.begin; ky < r->there.end; ky++)
             for (size_t kx = across.begin; kx < across.end; kx++) {
@@ -120,32 +157,62 @@ LSK_INLINE v16 max_grad(const ls_pooling_call *c, const pooling_row *r, size_t t
     return sum;
 }
 
-/* The same, one by one: a part of a vector costs more than so few channels. */
-LSK_INLINE void max_grad_few(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across,
-                             size_t i) {
+/* The same for `n` channels of at most four. */
+LSK_INLINE void few_max_grad(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across,
+                             size_t i, size_t n) {
     const ls_window *w = &c->window;
-    for (size_t k = i; k < c->channels; k++) dx[k] = 0.0f;
+    few sum = {0, 0, 0, 0};
     for (size_t oy = r->there.begin; oy < r->there.end; oy++)
         for (size_t ox = across.begin; ox < across.end; ox++) {
-            size_t at = window_at(c, r, oy, ox), tap = tap0 - oy * w->stride_y * w->kernel_x - ox * w->stride_x;
-            for (size_t k = i; k < c->channels; k++)
-                dx[k] = c->taps[at + k] == (uint32_t)tap ? dx[k] + c->dy[at + k] : dx[k];
+            size_t at = window_at(c, r, oy, ox) + i;
+            int32_t tap = (int32_t)(tap0 - oy * w->stride_y * w->kernel_x - ox * w->stride_x);
+            few_int taps = {tap, tap, tap, tap}, found = {0, 0, 0, 0};
+            few d = {0, 0, 0, 0};
+            memcpy(&found, c->taps + at, n * sizeof(float));
+            memcpy(&d, c->dy + at, n * sizeof(float));
+            sum = (few)few_select(found == taps, (few_int)(sum + d), (few_int)sum);
         }
+    memcpy(dx + i, &sum, n * sizeof(float));
+}
+
+LSK_INLINE void max_grads(float *dx, const ls_pooling_call *c, const pooling_row *r, size_t tap0, span across) {
+    size_t i = 0, C = c->channels;
+    for (; i + LANES <= C; i += LANES) v16_store(dx + i, max_grad(c, r, tap0, across, i));
+    if (i == C) return;
+    if (C < 4) {
+        for (; i < C; i++) few_max_grad(dx, c, r, tap0, across, i, 1);
+        return;
+    }
+    for (; i + 4 <= C; i += 4) few_max_grad(dx, c, r, tap0, across, i, 4);
+    if (i < C) few_max_grad(dx, c, r, tap0, across, C - 4, 4);
+}
+
+/* Where each pixel has one window at most, which begins where the last one ends: no sliding. */
+LSK_INLINE bool windows_meet(const ls_window *w) {
+    return w->stride_y == w->kernel_y && w->stride_x == w->kernel_x && w->pad_y == 0 && w->pad_x == 0;
+}
+
+static void LSK_NAME(max_grad_row)(const ls_pooling_call *c, size_t row) {
+    const ls_window *w = &c->window;
+    pooling_row r = row_of_pixels(c, row);
+    size_t x = 0, tap0 = (r.y + w->pad_y) * w->kernel_x + w->pad_x;
+    float *dx = c->dx + row * c->width * c->channels;
+    if (windows_meet(w)) {
+        size_t windows = r.there.begin < r.there.end ? r.columns : 0;
+        for (size_t ox = 0; ox < windows; ox++)
+            for (size_t kx = 0; kx < w->kernel_x; kx++, x++)
+                max_grads(dx + x * c->channels, c, &r, tap0 + x, (span){ox, ox + 1});
+        memset(dx + x * c->channels, 0, (c->width - x) * c->channels * sizeof *dx);
+        return;
+    }
+    for (span across = {0, 0}; x < c->width; x++) {
+        slide(&across, x, r.columns, w->kernel_x, w->stride_x, w->pad_x);
+        max_grads(dx + x * c->channels, c, &r, tap0 + x, across);
+    }
 }
 
 static void LSK_NAME(lsk_pooling_max_backward)(const ls_pooling_call *c, size_t begin, size_t end) {
-    const ls_window *w = &c->window;
-    for (size_t row = begin; row < end; row++) {
-        pooling_row r = row_of_pixels(c, row);
-        span across = {0, 0};
-        for (size_t x = 0; x < c->width; x++) {
-            float *dx = c->dx + (row * c->width + x) * c->channels;
-            size_t tap0 = (r.y + w->pad_y) * w->kernel_x + x + w->pad_x, i = 0;
-            slide(&across, x, r.columns, w->kernel_x, w->stride_x, w->pad_x);
-            for (; i + LANES <= c->channels; i += LANES) v16_store(dx + i, max_grad(c, &r, tap0, across, i));
-            if (i < c->channels) max_grad_few(dx, c, &r, tap0, across, i);
-        }
-    }
+    for (size_t row = begin; row < end; row++) LSK_NAME(max_grad_row)(c, row);
 }
 
 /* ---- mean -------------------------------------------------------------------------------------------------------- */
