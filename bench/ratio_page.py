@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "parity"))
@@ -11,6 +12,7 @@ import chart  # noqa: E402
 
 PROMISE = 0.2  # a crossover is predicted within this share of the measured one
 BUSY = 0.05
+WIDEST = 150
 TITLES = {"lenet": "LeNet", "resnet18": "ResNet-18"}
 COLOURS = ["#0969da", "#cf4a00", "#1a7f37", "#8250df"]
 PANEL = (70, 300)
@@ -19,8 +21,7 @@ PAGE = """# Compute to synchronisation
 
 Do more workers help? It depends on what a step computes for each byte and each message that workers must exchange. The textbook says that a light model
 such as LeNet gains nothing from more workers and that ResNet-18 does. This page has what was measured, on each machine where `make experiment-ratio` was run,
-beside what [`lockstep scale`](scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`. A message or a byte counts for a
-worker and a step.
+beside what [`lockstep scale`](scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`.
 """
 
 FOOT = """
@@ -66,6 +67,14 @@ def ms(seconds):
 
 def factor(value):
     return f"{value:.2f}" if value else "–"
+
+
+def wrapped(lines):
+    """Tables and what is short stay as they are."""
+    for line in lines:
+        short = len(line) <= WIDEST or line.startswith("|") or "\n" in line
+        yield line if short else "\n".join(textwrap.wrap(line, WIDEST, subsequent_indent="  " if line.startswith("- ") else "", break_long_words=False,
+                                                        break_on_hyphens=False))
 
 
 def unit_of(crossing, value):
@@ -186,7 +195,7 @@ def verdict(result):
     for crossing in result["crossings"]:
         if not crossing["measured"]:
             always = all(s > 1 for _, s in crossing["points"])
-            lines.append(f"LeNet, {crossing['workers']} workers over {crossing['link']}: {'always a gain' if always else 'never a gain'} where it was measured.")
+            lines.append(f"LeNet, {crossing['workers']} workers over {crossing['link']}: {'always' if always else 'never'} a gain where it was measured.")
         elif crossing["kind"] == "bandwidth":
             lines.append(f"LeNet with batch {crossing['batch']} stops gaining from {crossing['workers']} workers **below {crossing['measured']:.3g} Mbit/s** "
                          f"(latency {crossing['link']}).")
@@ -207,8 +216,9 @@ def ladder_table(model):
         p, guess = rows.get(key), guesses.get(key)
         if key[1] not in model["batches"] and not p:
             continue
-        text = "– | " * 9 if not p else (f"{ms(p['step_s'])} | {ms(p['compute_s'])} | {ms(p['sync_s'])} | {ms(p['overhead_s'])} | {ms(p['idle_s'])} | "
-                                         f"{factor(p['compute_to_sync'])} | {factor(p['speedup'])} | {factor(p['efficiency'])} | {factor(p['weak_efficiency'])} | ")
+        times = ("step_s", "compute_s", "sync_s", "overhead_s", "idle_s")
+        factors = ("compute_to_sync", "speedup", "efficiency", "weak_efficiency")
+        text = "– | " * 9 if not p else "".join(f"{ms(p[name])} | " for name in times) + "".join(f"{factor(p[name])} | " for name in factors)
         ahead = "" if not guess or not guess["speedup"] else \
             f"{guess['speedup']:.2f} ({guess['speedup'] * guess['step_s'] / guess['high_s']:.2f} to {guess['speedup'] * guess['step_s'] / guess['low_s']:.2f})"
         lines.append(f"| {key[0]}{' *' if p and p['crowded'] else ''} | {key[1]} | {text}{ahead} |")
@@ -264,10 +274,10 @@ def density_words(results):
         if len(result["models"]) < 2:
             continue
         light, heavy = (behind(result["models"][name]) for name in ("lenet", "resnet18"))
-        lines.append(f"On {result['cores']} cores an image of ResNet-18 has {heavy[0] / heavy[2] / (light[0] / light[2]):.0f} times as much computing for each message "
-                     f"as one of LeNet, and {heavy[0] / heavy[1] / (light[0] / light[1]):.2g} times as much for each byte: "
-                     "latency is what sets them apart, and over a link that has only little bandwidth "
-                     + ("ResNet-18 needs the larger batch." if heavy[0] / heavy[1] < light[0] / light[1] else "LeNet needs the larger batch."))
+        messages, bytes_of = heavy[0] / heavy[2] / (light[0] / light[2]), heavy[0] / heavy[1] / (light[0] / light[1])
+        lines.append(f"On {result['cores']} cores an image of ResNet-18 has {messages:.0f} times as much computing for each message as one of LeNet, and "
+                     f"{bytes_of:.2g} times as much for each byte: latency sets them apart, and over a link that has only little bandwidth "
+                     f"{'ResNet-18' if bytes_of < 1 else 'LeNet'} needs the larger batch.")
     return lines
 
 
@@ -287,23 +297,28 @@ def machine_section(out, name, result):
     return lines
 
 
+def sections(results):
+    return ["## Where more workers begin to help\n", *crossing_table(results), "",
+            "## Why: what a byte and a message have behind them\n",
+            "Bytes and messages are those of a worker and a step, with two workers.\n", *densities(results), "", *density_words(results), "",
+            "## Two workers over slow links\n", *link_table(results)]
+
+
 def write(out, folder):
     results = {}
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path, encoding="utf-8") as file:
             results[os.path.basename(path)[:-5]] = json.load(file)
-    if not results:
-        return
     os.makedirs(os.path.join(out, "img"), exist_ok=True)
     named = sorted(results.items(), key=lambda item: (item[1]["cores"], item[0]))
     ordered = [result for _, result in named]
     lines = [PAGE, "## What the measurement decides\n"]
+    if not results:
+        lines.append("No machine has been measured yet.")
     for result in ordered:
         lines += [f"{name_of(result)}:\n", *verdict(result), ""]
-    lines += ["## Where more workers begin to help\n", *crossing_table(ordered), "",
-              "## Why: what a byte and a message have behind them\n", *densities(ordered), "", *density_words(ordered), "",
-              "## Two workers over slow links\n", *link_table(ordered)]
+    lines += sections(ordered) if results else []
     for name, result in named:
         lines += machine_section(out, name, result)
     with open(os.path.join(out, "compute-to-sync.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + FOOT.format(busy=100 * BUSY))
+        file.write("\n".join(wrapped(lines)) + "\n" + FOOT.format(busy=100 * BUSY))

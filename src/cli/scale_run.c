@@ -186,8 +186,8 @@ out:
     return status;
 }
 
-/* Sizes that follow: twice and four times as many workers, with each batch that they can divide, and with the first
- * batch for each of them. */
+/* Sizes that follow: twice and four times as many workers, with each batch that they can divide (batch norm: into
+ * two images each), and with the first batch for each of them. */
 static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
     int most = p->count[p->counts - 1];
     for (int factor = 2; factor <= 4; factor *= 2) {
@@ -203,10 +203,11 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
             LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
-            ls_status status = know(p, &one, next, &layout);
+            bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
+            ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
             ls_verify_case_close(&one);
             if (status != LS_OK) return status;
-            found->nexts++;
+            found->nexts += !is_thin;
         }
     }
     return LS_OK;

@@ -49,8 +49,8 @@ def point(model, workers, batch, link, wobble=1.0):
     step = compute * wobble + sync + OVERHEAD
     speedup = seconds_of(model, 1, batch, link) / step
     kinds = {kind: {"messages": MESSAGES[kind], "bytes": size} for kind, size in traffic(model, workers).items()} if workers > 1 else {}
-    return {"workers": workers, "global_batch": batch, "step_s": step, "low_s": step * 0.98, "high_s": step * 1.02, "compute_s": compute * wobble, "sync_s": sync,
-            "idle_s": 0.0, "overhead_s": OVERHEAD, "hidden_s": 0.0, "queued_s": 0.0, "crowded": False, "kinds": kinds, "speedup": speedup,
+    return {"workers": workers, "global_batch": batch, "step_s": step, "low_s": step * 0.98, "high_s": step * 1.02, "compute_s": compute * wobble,
+            "sync_s": sync, "idle_s": 0.0, "overhead_s": OVERHEAD, "hidden_s": 0.0, "queued_s": 0.0, "crowded": False, "kinds": kinds, "speedup": speedup,
             "efficiency": speedup / workers, "weak_efficiency": None, "compute_to_sync": compute / sync if sync else None}
 
 
