@@ -273,8 +273,8 @@ def smallest(lab, counts):
     return out
 
 
-def links(lab, ladders, steps):
-    out = []
+def links(lab, ladders, steps, out):
+    """Into a list, so that what was measured stays when time is up."""
     for model in ladders:
         batches = ladders[model]["batches"][:None if model == "lenet" else 1]
         for link in [None] + LINKS[model]:
@@ -282,7 +282,6 @@ def links(lab, ladders, steps):
                 lab.scale(model, [2], batches, link, steps if model == "resnet18" else None)["measured"]
             out += [{"model": model, "batch": batch, "link": link, **p} for batch in batches for p in rows
                     if p["workers"] == 2 and p["global_batch"] == batch]
-    return sorted(out, key=lambda p: (p["model"], p["batch"]))
 
 
 def experiment(lab, cores):
@@ -296,20 +295,18 @@ def experiment(lab, cores):
             found = find(lab, workers)
             result["crossings"] += [found] if found else []
 
-    def with_resnet():
-        steps = resnet_steps(lab, counts, batches, 0.5 if counts[-1] == 2 else 0.4)
-        result["models"]["resnet18"] = ladder(lab, "resnet18", counts, batches, steps)
-        result["links"] = links(lab, result["models"], min(steps, 6))
-
     try:
         result["models"]["lenet"] = ladder(lab, "lenet", counts, LENET_BATCHES)
         result["smallest"] = smallest(lab, counts)
         crossings(2)
-        with_resnet()
+        steps = resnet_steps(lab, counts, batches, 0.5 if counts[-1] == 2 else 0.4)
+        result["models"]["resnet18"] = ladder(lab, "resnet18", counts, batches, steps)
         if counts[-1] > 2:
             crossings(counts[-1])
+        links(lab, result["models"], min(steps, 6), result["links"])
     except OutOfTime:
         say("time is up: the rest is left out (--seconds)")
+    result["links"].sort(key=lambda p: (p["model"], p["batch"]))
     result["disturbed"] = lab.worst
     return result
 

@@ -8,7 +8,18 @@
 
 #include "cli/scale.h"
 
-enum { WIDTH = 720, NAMES = 170, FIGURES = 80, ROW = 22, BAR = 14, LEFT = 50, TOP = 26, HEIGHT = 220, PLOT = 560 };
+enum {
+    WIDTH = 720,
+    NAMES = 170,
+    FIGURES = 80,
+    ROW = 22,
+    BAR = 14,
+    LEFT = 50,
+    TOP = 26,
+    HEIGHT = 220,
+    PLOT = 560,
+    LABEL = 13
+};
 
 static void put_text(ls_memo_doc *doc, double x, double y, const char *style, const char *text) {
     if (doc->failed) return;
@@ -57,6 +68,7 @@ void ls_scale_parts_chart(ls_memo_doc *doc, const ls_scale_found *f) {
 
 typedef struct plot {
     double most_workers, most_speed;
+    double label_y; /* of the label before: two must not lie on each other */
 } plot;
 
 static double x_of(const plot *p, double workers) { return LEFT + (workers - 1) / (p->most_workers - 1) * PLOT; }
@@ -91,7 +103,7 @@ static void put_bands(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, 
 }
 
 /* A line through the sizes of one batch that were measured, or from the last of them through those predicted. */
-static void put_line(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, size_t batch, bool predicted) {
+static void put_line(ls_memo_doc *doc, plot *p, const ls_scale_found *f, size_t batch, bool predicted) {
     double last_x = 0, last_y = 0;
     bool any = false;
     ls_memo_put(doc, "<path class=\"%s\" d=\"", predicted ? "l2" : "l1");
@@ -115,7 +127,11 @@ static void put_line(ls_memo_doc *doc, const plot *p, const ls_scale_found *f, s
     if (predicted && any) put_bands(doc, p, f, batch);
     char name[32];
     snprintf(name, sizeof name, "batch %zu", batch);
-    if (predicted && any) put_text(doc, last_x + 8, last_y + 4, "n", name);
+    if (predicted && any) {
+        double apart = last_y + 4 - p->label_y;
+        p->label_y = apart < LABEL && apart > -LABEL ? p->label_y - LABEL : last_y + 4;
+        put_text(doc, last_x + 8, p->label_y, "n", name);
+    }
     for (int i = 0; !predicted && i < f->points; i++) {
         const ls_scaling_point *at = &f->point[i];
         if (at->batch == batch && ls_scale_speedup(f, at) > 0)

@@ -13,15 +13,20 @@ static void put_factor(ls_memo_doc *doc, double value, const char *end) {
         ls_memo_put(doc, "–%s", end);
 }
 
+/* Milliseconds, three digits; more only in front of the point. */
+static void put_ms(ls_memo_doc *doc, double seconds) {
+    ls_memo_put(doc, "%.*f\t", seconds < .001 ? 3 : seconds < .01 ? 2 : seconds < .1 ? 1 : 0, 1e3 * seconds);
+}
+
 static void put_table(ls_memo_doc *doc, const ls_scale_found *f) {
     ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrrrrrrr");
-    ls_memo_put(doc, "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tcompute / "
-                     "sync\tspeed-up\tefficiency\tweak\n");
+    ls_memo_put(doc, "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tratio\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
-        ls_memo_put(doc, "%d%s\t%zu\t%.3g\t%.3g\t%.3g\t%.2g\t%.2g\t%.2g\t", p->workers, p->crowding > 1 ? " *" : "",
-                    p->batch, 1e3 * p->seconds, 1e3 * p->compute, 1e3 * ls_scaling_sync_of(p),
-                    1e3 * ls_scaling_hidden_of(p), 1e3 * p->other, 1e3 * p->idle);
+        const double times[] = {p->seconds, p->compute, ls_scaling_sync_of(p), ls_scaling_hidden_of(p),
+                                p->other,   p->idle};
+        ls_memo_put(doc, "%d%s\t%zu\t", p->workers, p->crowding > 1 ? " *" : "", p->batch);
+        for (size_t t = 0; t < sizeof times / sizeof *times; t++) put_ms(doc, times[t]);
         put_factor(doc, ls_scale_ratio(p), "\t");
         put_factor(doc, ls_scale_speedup(f, p), "\t");
         put_factor(doc, ls_scale_speedup(f, p) / p->workers, "\t");
@@ -53,11 +58,11 @@ static void put_next(ls_memo_doc *doc, const ls_scale_found *f) {
         "%.3g ns a byte; steps that were measured are met within %.1f %%.",
         1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s, 100 * f->fit.error);
     ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrr");
-    ls_memo_put(doc, "workers\tbatch\tstep\tbetween\tspeed-up\tefficiency\tweak\n");
+    ls_memo_put(doc, "workers\tbatch\tstep\tbetween\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
-        ls_memo_put(doc, "%d\t%zu\t%.3g ms\t%.3g and %.3g ms\t", p->workers, p->batch, 1e3 * p->seconds, 1e3 * p->low,
-                    1e3 * p->high);
+        ls_memo_put(doc, "%d\t%zu\t%s\t%s and %s\t", p->workers, p->batch, ls_memo_seconds(p->seconds).text,
+                    ls_memo_seconds(p->low).text, ls_memo_seconds(p->high).text);
         put_factor(doc, ls_scale_speedup(f, p), "\t");
         put_factor(doc, ls_scale_speedup(f, p) / p->workers, "\t");
         put_factor(doc, ls_scale_weak(f, p), "\n");
@@ -108,14 +113,16 @@ static void put_page(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale
                 plan->opts->slow_link ? plan->opts->slow_link : "");
     for (int m = 0; m < count; m++) put_model(doc, plan, &found[m]);
     ls_memo_add(doc, LS_MEMO_HEADING, "How to read it");
-    ls_memo_add(doc, LS_MEMO_TEXT,
-                "All times are means over the workers, of the faster half of the steps. Sync is waited for after all "
-                "workers had "
-                "come to a collective, hidden passed while they computed, idle is waiting for the slowest, overhead is "
-                "what is left "
-                "of a step. Speed-up compares with one worker and the same batch, weak with one worker and the same "
-                "sequences for "
-                "each.");
+    ls_memo_add(
+        doc, LS_MEMO_TEXT,
+        "All times are means over the workers, of the faster half of the steps. Sync is waited for after all "
+        "workers had "
+        "come to a collective, hidden passed while they computed, idle is waiting for the slowest, overhead is "
+        "what is left "
+        "of a step. Ratio is computing over synchronising, hidden or not. Speed-up compares with one worker and the "
+        "same batch, eff. is speed-up over workers, weak compares with one worker and the same "
+        "sequences for "
+        "each.");
     if (crowded)
         ls_memo_add(
             doc, LS_MEMO_TEXT,
