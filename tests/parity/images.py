@@ -62,12 +62,12 @@ def train_pytorch(model, images, labels, batch, steps, lr):
     return losses
 
 
-def train_ours(folder, name, shape, data, batch, groups, steps, lr):
+def train_ours(folder, name, shape, data, batch, groups, steps, lr, flags):
     out, shape_file = os.path.join(folder, name), os.path.join(folder, "shape.json")
     ours.write_json(shape_file, shape)
     ours.run("lockstep", "train", "--model", shape_file, "--data", data, "--out", out, "--steps", steps, "--seed", SEED,
              "--global-batch", batch, "--groups", groups, "--optimizer", "sgd", "--momentum", 0.9, "--weight-decay", 1e-3,
-             "--lr", lr, "--lr-schedule", "constant", "--warmup", 0, "--clip", 0, "--eval-every", 0)
+             "--lr", lr, "--lr-schedule", "constant", "--warmup", 0, "--clip", 0, "--eval-every", 0, *flags)
     return out, load_file(ours.weights_of(out, steps))
 
 
@@ -78,13 +78,13 @@ def apart(end, start, theirs, names):
     return (size(end[n] - theirs[n].reshape(end[n].shape) for n in names) / moved).item() if moved > 0 else 0.0
 
 
-def check(folder, name, shape, side, batch, groups, lr, make, steps):
+def check(folder, name, shape, side, batch, groups, lr, make, steps, flags=()):
     data = os.path.join(folder, "idx")
     os.mkdir(data)
     images, labels = write_idx(data, side)
     shape = {**shape, "channels": 1, "image-height": side, "image-width": side, "classes": 10}
-    _, start = train_ours(folder, "start", shape, data, batch, groups, 0, lr)
-    run, end = train_ours(folder, "run", shape, data, batch, groups, steps, lr)
+    _, start = train_ours(folder, "start", shape, data, batch, groups, 0, lr, flags)
+    run, end = train_ours(folder, "run", shape, data, batch, groups, steps, lr, flags)
     model = make()
     put(model, start)
     losses = train_pytorch(model, images, labels, batch, steps, lr)
@@ -107,6 +107,9 @@ CASES = [
     ("resnet18, one ghost group", {"arch": "resnet18", "small": True}, 16, 16, 1, 0.00001, lambda: ResNet(True, 16, 16)),
     ("resnet18, two ghost groups", {"arch": "resnet18", "small": True}, 16, 32, 2, 0.00001, lambda: ResNet(True, 16, 32)),
     ("resnet18 with the large stem", {"arch": "resnet18", "small": False}, 64, 16, 2, 0.00001, lambda: ResNet(False, 8, 16)),
+    # As one device has it, from three workers and eight groups.
+    ("resnet18, norm over the batch", {"arch": "resnet18", "small": True}, 16, 16, 8, 0.00001, lambda: ResNet(True, 16, 16),
+     ("--bn", "sync", "--dp", "3")),
 ]
 
 
@@ -118,7 +121,7 @@ def main():
     cases, failed = [case for case in CASES if args.only in case[0]], 0
     for case in cases:
         with tempfile.TemporaryDirectory() as folder:
-            failed += check(folder, *case, args.steps)
+            failed += check(folder, *case[:7], args.steps, *case[7:])
     print(f"images: {len(cases)} runs, {failed} failures")
     sys.exit(1 if failed or not cases else 0)
 
