@@ -323,7 +323,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=300, help="in all; what does not fit is left out")
     parser.add_argument("--out", default=os.path.join(HERE, "..", "docs"))
-    parser.add_argument("--name", help="of the result; the number of cores if not given")
+    parser.add_argument("--name", help="of the result; processor and number of cores if not given, such as x86_64-16")
     parser.add_argument("--draw", action="store_true", help="only the page, from the results that are there")
     parser.add_argument("--lockstep", default="./lockstep")
     return parser.parse_args()
@@ -337,7 +337,7 @@ def main():
     if not args.draw:
         cores = len(os.sched_getaffinity(0))
         result = experiment(Lab(args), cores)
-        with open(os.path.join(folder, f"{args.name or cores}.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(folder, f"{args.name or f'{platform.machine()}-{cores}'}.json"), "w", encoding="utf-8") as file:
             json.dump(ratio_page.rounded(result), file, indent=1)
             file.write("\n")
         for crossing in result["crossings"]:

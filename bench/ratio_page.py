@@ -301,7 +301,7 @@ def sections(results):
     return ["## Where more workers begin to help\n", *crossing_table(results), "",
             "## Why: what a byte and a message have behind them\n",
             "Bytes and messages are those of a worker and a step, with two workers.\n", *densities(results), "", *density_words(results), "",
-            "## Two workers over slow links\n", *link_table(results)]
+            *(["## Two workers over slow links\n", *link_table(results)] if any(result["links"] for result in results) else [])]
 
 
 def write(out, folder):
