@@ -155,7 +155,7 @@ class Bench:
                 times[name].append(program.round(steps))
             load = os.getloadavg()[0]
             self.say(f"round {number + 1} of {self.args.rounds}, load {load:.1f}: "
-                     + "; ".join(f"{name} {found[-1][0]:.4g} ms, CPU {found[-1][1]:.4g}" for name, found in times.items()))
+                     + "; ".join(f"{name} {short(found[-1][0])} ms, CPU {short(found[-1][1])}" for name, found in times.items()))
         for program in programs.values():
             program.close()
         return times
@@ -187,8 +187,12 @@ def print_table(title, head, rows):
     sys.stdout.flush()
 
 
+def short(value):
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def figures(bench, model, wall, cpu):
-    return [f"{min(wall):.4g}", f"{min(cpu):.4g}", f"{1e3 * bench.batch(model) / min(wall):.0f}"]
+    return [short(min(wall)), short(min(cpu)), short(1e3 * bench.batch(model) / min(wall))]
 
 
 def run_case(bench, case):
