@@ -80,9 +80,9 @@ are: *lost* is their share, and what is lost in every step is never made up for.
             """\
 Backward starts from the gradient of a mean, so every gradient carries a factor of 1 / tokens of the batch, and fp16 has nothing below 2^-24. With GPT-2's
 50,257 tokens and 1,024 of them in a step, the gradient of a logit is p / 1024, which is 0 in fp16 once the probability p is below 2^-15: nothing pushes
-unlikely tokens down, only those that occur are pulled up. *flushed: activations* is what is lost where gradients enter a block. The loss scale, a power of
-two on everything, costs no bit and brings them back. bf16 has the range and needs none; that its 8 bits cost something with so narrow a model is another matter, and has no bar
-here.""", tokenizer="gpt2-bpe", near=(FP16,)),
+unlikely tokens down, only those that occur are pulled up. *flushed: parameters* is the share of gradients, of the table above all, that fp16 has no number
+for. The loss scale, a power of two on everything, costs no bit and brings them back. bf16 has the range and needs none; that its 8 bits cost something
+with so narrow a model is another matter, and has no bar here.""", tokenizer="gpt2-bpe", near=(FP16,)),
     Setting("accumulation", "a long sum, accumulated in 16 bits", gpt2(16, 1, 1),
             "--seq 4 --global-batch 4096 --groups 1 --optimizer sgd --momentum 0.9 --clip 0 --weight-decay 0 --lr 0.01 "
             "--lr-schedule constant --warmup 0 --eval-batches 4",
