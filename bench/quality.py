@@ -262,6 +262,10 @@ def table_of(setting, runs, steps):
     return lines, missed
 
 
+def counted(number, what):
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def section(args, setting, runs):
     lines, missed = table_of(setting, runs, args.steps)
     picture = f"precision-{setting.name}.svg"
@@ -273,8 +277,9 @@ def section(args, setting, runs):
                        [(policy.name, policy.colour, policy.dashes, run.validation) for policy, run in runs.items()], max(3, worst * 1.1))
     shape = setting.shape
     text = [f"\n## {setting.title[0].upper()}{setting.title[1:]}\n", setting.why + "\n", *lines,
-            f"\n{shape['layers']} layer{'s' if shape['layers'] > 1 else ''} of width {shape['width']}, {shape['heads']} heads, {'bytes' if setting.tokenizer == 'bytes' else 'vocabulary of GPT-2'};",
-            f"`{setting.flags}`; policies:", ", ".join(f"{policy.name} `{policy.flags}`" for policy in runs if policy.flags) + ".",
+            f"\n{counted(shape['layers'], 'layer')} of width {shape['width']}, {counted(shape['heads'], 'head')}, "
+            f"{'bytes' if setting.tokenizer == 'bytes' else 'vocabulary of GPT-2'};", f"`{setting.flags}`;",
+            "policies: " + ", ".join(f"{policy.name} `{policy.flags}`" for policy in runs if policy.flags) + ".",
             f"\n![Validation losses, and how far they are above fp32](img/{picture})"]
     return "\n".join(text) + "\n", missed
 
