@@ -14,11 +14,12 @@ typedef struct source {
     const ls_images *images;
     uint64_t first;
     uint64_t *index;
+    uint32_t side; /* that the model sees, where images are larger: their middle is taken; 0: they are not */
 } source;
 
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     source *s = ctx;
-    ls_augment plain = {.fixed = true};
+    ls_augment plain = {.fixed = true, .crop = s->side};
     for (size_t i = begin; i < end; i++) s->index[i - begin] = s->first + i;
     return ls_images_fill(s->images, s->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
 }
@@ -65,8 +66,11 @@ static ls_status print(const ls_options *o, const result *r) {
 ls_status ls_eval_images(const ls_options *o, ls_one_worker *one) {
     ls_images *images = NULL;
     result r = {0};
-    LS_TRY(ls_image_option_open(o->data, &one->start.shape, LS_IMAGES_TEST, 0, &images));
+    const ls_image_shape *sees = &one->start.shape.image;
+    bool square = sees->height == sees->width;
+    LS_TRY(ls_image_option_open(o->data, &one->start.shape, square, LS_IMAGES_TEST, 0, &images));
     source from = {.images = images, .index = malloc(one->micro * sizeof *from.index)};
+    if (square) from.side = (uint32_t)sees->height;
     ls_status status = from.index ? measure(one, &from, &r) : ls_fail(LS_ERR_RESOURCE, "out of memory for a batch");
     if (status == LS_OK) status = print(o, &r);
     free(from.index);

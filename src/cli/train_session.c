@@ -83,6 +83,7 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
                                "this is no run and no checkpoint; begin from other weights with --model");
     if (!o->data && !o->dry_run && !ls_shape_sees_images(&s->start.shape))
         return ls_fail(LS_ERR_INPUT, "train needs something to learn from: --data FILE");
+    LS_TRY(ls_image_option_check(o, &s->start.shape));
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
         ls_log_warn(
@@ -114,9 +115,10 @@ static ls_status open_images(ls_train_session *s) {
     const ls_options *o = s->opts;
     const ls_shape *shape = &s->settings.shape;
     ls_hash128 hash;
-    LS_TRY(ls_image_option_augment(o, &s->augment));
-    LS_TRY(ls_image_option_open(o->data, shape, LS_IMAGES_TRAIN, 0, &s->images));
-    LS_TRY(ls_image_option_open(o->val_data ? o->val_data : o->data, shape, LS_IMAGES_TEST, 0, &s->val_images));
+    LS_TRY(ls_image_option_augment(o, shape, &s->augment));
+    bool larger = s->augment.crop > 0;
+    LS_TRY(ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &s->images));
+    LS_TRY(ls_image_option_open(o->val_data ? o->val_data : o->data, shape, larger, LS_IMAGES_TEST, 0, &s->val_images));
     uint64_t count = ls_images_get_about(s->images)->count;
     if (count < s->settings.B)
         return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images: use as many or fewer",

@@ -131,9 +131,11 @@ static ls_status open_images(const ls_options *o, ls_verify_case *c) {
     enum { DRAWINGS = 256 };
     const ls_shape *shape = &c->settings.shape;
     uint64_t count = o->data ? 0 : DRAWINGS;
-    LS_TRY(ls_image_option_augment(o, &c->augment));
-    LS_TRY(ls_image_option_open(o->data, shape, LS_IMAGES_TRAIN, count, &c->images));
-    return ls_image_option_open(o->val_data ? o->val_data : o->data, shape, LS_IMAGES_TEST, count, &c->val_images);
+    LS_TRY(ls_image_option_augment(o, shape, &c->augment));
+    bool larger = c->augment.crop > 0;
+    LS_TRY(ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, count, &c->images));
+    return ls_image_option_open(o->val_data ? o->val_data : o->data, shape, larger, LS_IMAGES_TEST, count,
+                                &c->val_images);
 }
 
 static ls_status open_data(const ls_options *o, bool is_own, ls_verify_case *c) {

@@ -44,6 +44,7 @@ static ls_extent convolve(ls_block *block, int number, ls_extent in, size_t chan
 static ls_extent connect(ls_block *block, int number, ls_extent in, size_t outputs, const ls_image_shape *image) {
     block->image = (ls_image_layer){.in = in, .mid = flat(outputs), .out = flat(outputs)};
     block->image.act = image->sigmoid ? LS_IMAGE_SIGMOID : LS_IMAGE_RELU;
+    block->image.place = (uint32_t)number;
     settle(block, &ls_block_dense, "fc", number);
     return block->image.out;
 }

@@ -77,6 +77,7 @@ typedef struct ls_image_layer {
     ls_window conv, window; /* of the convolution, of the pooling */
     ls_image_act act;
     ls_image_pool pool;
+    uint32_t place; /* of a linear layer: names its dropout in the model */
 } ls_image_layer;
 
 /* A convolution without bias, and batch norm behind it. Its parameters are five of the block's: the weight, weight and

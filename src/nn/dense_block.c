@@ -1,5 +1,8 @@
-/* dense_block.c: a linear layer with bias, and its activation: x ─ W·x + b ─ act ─ y. */
+/* dense_block.c: a linear layer with bias, its activation, and in training dropout: x ─ W·x + b ─ act ─ drop ─ y. What
+ * is dropped is drawn again in backward, not kept. */
 #include "nn/image_layer.h"
+
+enum { PURPOSE_DROPOUT = 0x44454e53 }; /* and the place in the model behind it */
 
 static size_t outputs(const ls_block *block) { return block->param[0].rows; }
 
@@ -26,8 +29,21 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     return ls_image_act_forward(nn, block->image.act, block->saved.act, nn->B * outputs(block));
 }
 
+/* y = dropout(x), of what the activation gives and of its gradient. */
+static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const float *x) {
+    const ls_dropout *dropout = &nn->dropout;
+    size_t n = outputs(block);
+    ls_dropout_call call = {.rows = nn->B, .columns = n, .x = x, .x_dtype = LS_F32, .y = y, .y_dtype = LS_F32};
+    call.x_stride = call.y_stride = n;
+    call.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + block->image.place, dropout->step);
+    call.index0 = dropout->first_sequence;
+    ls_dropout_set_rate(&call, dropout->p);
+    return nn->ops->dropout_add(nn->device, &call);
+}
+
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(activate(block, nn, x));
+    if (nn->dropout.p > 0) return drop(block, nn, y, block->saved.act);
     return ls_device_copy(nn->device, y, block->saved.act, nn->B * outputs(block) * sizeof *y);
 }
 
@@ -39,8 +55,11 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     size_t n = outputs(block);
     ls_param *w = ls_image_weight(block);
     float *dpre = phase == LS_BACKWARD_BOTH ? nn->scratch.dpre : block->kept.dpre;
-    if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, d, block->saved.act, nn->B * n));
+    if (phase != LS_BACKWARD_WEIGHTS) {
+        bool drops = nn->dropout.p > 0;
+        if (drops) LS_TRY(drop(block, nn, dpre, d));
+        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, drops ? dpre : d, block->saved.act, nn->B * n));
+    }
     if (phase != LS_BACKWARD_INPUT) {
         LS_TRY(ls_nn_grad_matrix(nn, w, dpre, n, n, ls_image_input(nn, x), w->columns));
         LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), dpre));

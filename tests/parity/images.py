@@ -43,6 +43,24 @@ def write_idx(folder, side):
     return images.float()[:, None], torch.from_numpy(kept[1]).long()
 
 
+class Dropped(Plain):
+    """A quarter of what hidden layers give is dropped, drawn as docs/arithmetic.md has it; every call is a step."""
+    step = 0
+
+    def drop(self, x, number):
+        n = x.numel()
+        words = [word for b in range((n + 3) // 4) for word in ours.random_block(SEED, 0x44454E53 + number, self.step, b)]
+        kept = torch.tensor([word >= 2 ** 30 for word in words[:n]]).reshape(x.shape)
+        return x * kept / 0.75
+
+    def forward(self, x):
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        for i in range(1, len(self.widths) - 1):
+            x = self.drop(torch.relu(getattr(self, f"fc{i}")(x)), i)
+        self.step += 1
+        return getattr(self, f"fc{len(self.widths) - 1}")(x)
+
+
 # ---- both sides ------------------------------------------------------------------------------------------------------------------
 
 
@@ -104,6 +122,8 @@ CASES = [
     ("lenet", {"arch": "lenet"}, 28, 24, 8, 0.01, lambda: LeNet(False, 28)),
     ("lenet with sigmoids and means", {"arch": "lenet", "sigmoid": True}, 28, 24, 3, 0.5, lambda: LeNet(True, 28)),
     ("plain layers", {"arch": "mlp", "widths": "40,30"}, 12, 20, 4, 0.05, lambda: Plain([40, 30], 12)),
+    ("plain layers with dropout", {"arch": "mlp", "widths": "40,30"}, 12, 20, 4, 0.05, lambda: Dropped([40, 30], 12),
+     ("--dropout", "0.25", "--dp", "2")),
     ("resnet18, one ghost group", {"arch": "resnet18", "small": True}, 16, 16, 1, 0.00001, lambda: ResNet(True, 16, 16)),
     ("resnet18, two ghost groups", {"arch": "resnet18", "small": True}, 16, 32, 2, 0.00001, lambda: ResNet(True, 16, 32)),
     ("resnet18 with the large stem", {"arch": "resnet18", "small": False}, 64, 16, 2, 0.00001, lambda: ResNet(False, 8, 16)),

@@ -14,6 +14,7 @@ declare -A golden=(
     [lenet]=ea8c971b821644e57eb2064832f65540
     [lenet-sigmoid]=f6dc181c56af50d0d9b67a5d367cb20f
     [small]=8ee0d2fa9d84527133d9fbcecfbe9751
+    [drop]=9b3e79fc03f91f4625c1038961391a41
     [sync]=618e250257383fd76d8b2d1c8517e37a
     [mlp]=1363dd8941136384fe5de078f3d3c63e
 )
@@ -37,6 +38,8 @@ same() {
 same lenet lenet
 same lenet lenet --dp 3 --zero 1 --micro-batch 5
 same lenet lenet --dp 2 --pp 2 --schedule zero-bubble --micro-batch 2 --recompute full
+same drop lenet --dropout 0.25 --micro-batch 5
+same drop lenet --dropout 0.25 --dp 3 --pp 2 --zero 2 --micro-batch 1 --recompute full --isa portable
 same lenet-sigmoid lenet-sigmoid --dp 8 --zero 3 --isa portable
 same mlp "$mlp" --pp 3 --micro-batch 4
 same small "$small"
@@ -89,6 +92,31 @@ train --out "$scratch/part" --resume --dp 2
 expect_status 0
 [ "$(sed -n 's/^done: .*weights=\([^ ]*\).*/\1/p' "$scratch/out")" = "$whole" ] || fail "not the weights of the whole run"
 
+# ---- parts of larger images --------------------------------------------------------------------------------------------
+
+case_begin "a part of images that are larger"
+larger=$scratch/larger
+mkdir "$larger"
+for part in train t10k; do
+    { printf '\0\0\10\3\0\0\0\50\0\0\0\34\0\0\0\34' && head -c $((40 * 28 * 28)) "$LOCKSTEP"; } >"$larger/$part-images-idx3-ubyte"
+    { printf '\0\0\10\1\0\0\0\50' && for _ in 1 2 3 4; do printf '\0\1\2\3\4\5\6\7\10\11'; done; } >"$larger/$part-labels-idx1-ubyte"
+done
+echo '{"arch": "lenet", "channels": 1, "image-height": 24, "image-width": 24}' >"$scratch/part.json"
+parts=(--model "$scratch/part.json" --data "$larger" --steps 3 --global-batch 8 --eval-every 0 --threads 1)
+train "${parts[@]}" --augment crop,flip --out "$scratch/part-1"
+expect_status 0
+alone=$(sed -n 's/^done: .*weights=\([^ ]*\).*/\1/p' "$scratch/out")
+train "${parts[@]}" --augment crop,flip --dp 3 --micro-batch 1 --out "$scratch/part-3"
+expect_status 0
+[ "$(sed -n 's/^done: .*weights=\([^ ]*\).*/\1/p' "$scratch/out")" = "$alone" ] || fail "not the weights of one worker"
+"$LOCKSTEP" eval --model "$scratch/part-1" --data "$larger" >"$scratch/out" 2>"$scratch/err" </dev/null
+status=$?
+expect_status 0
+grep -q '^images      40 ' "$scratch/out" || fail "not all images were told"
+train "${parts[@]}" --out "$scratch/part-none"
+expect_status 2
+grep -qF 'or take parts of them with --augment crop' "$scratch/err" || fail "stderr does not name --augment crop"
+
 # ---- what cannot be ----------------------------------------------------------------------------------------------------
 
 # refused TEXT ARGUMENTS…
@@ -103,9 +131,12 @@ refused() {
 }
 
 refused "models of images train in fp32" train --model lenet --precision bf16
-refused "has no dropout" train --model lenet --dropout 0.1
+refused "has no dropout" train --model "$small" --dropout 0.1
 refused "a layer has 1 slices" train --model lenet --tp 2
-refused "it must be none, or a list of flip and shift=PIXELS" train --model lenet --augment turn
+refused "it must be none, or a list of flip, shift=PIXELS and crop" train --model lenet --augment turn
+refused "which have no text" train --model lenet --tokenizer bytes
+refused "tiny is no model of images" train --model tiny --data "$0" --augment flip
+refused "there is nothing to crop" train --model lenet --augment crop
 refused "batch norm takes 3 images together" train --model "$small" --global-batch 24 --micro-batch 4
 refused "a gradient group has 3 images, which are no multiple of it: use a divisor of 3" train --model "$small" --global-batch 24 --ghost 2
 refused "8 groups do not divide it: use --global-batch 24" train --model "$small" --global-batch 20
