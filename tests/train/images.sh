@@ -46,7 +46,6 @@ same small "$small"
 same small "$small" --dp 4 --zero 2 --micro-batch 3
 same sync "$small" --bn sync
 same sync "$small" --bn sync --dp 3
-same small "$small" --pp 2 --schedule 1f1b --micro-batch 6 --recompute full --threads 2
 if [ "$TIER" = long ]; then
     for flags in "--micro-batch 1" "--dp 5 --zero 2" "--pp 5 --micro-batch 2" "--dp 2 --audit 0.25 --check state" "--numerics 2 --isa portable"; do
         # shellcheck disable=SC2086 # a list of flags
@@ -56,7 +55,8 @@ if [ "$TIER" = long ]; then
         # shellcheck disable=SC2086
         same sync "$small" --bn sync $flags
     done
-    for flags in "--dp 8 --zero 3" "--dp 3 --zero 1 --micro-batch 6" "--dp 2 --pp 2 --schedule interleaved --virtual-stages 2 --micro-batch 3"; do
+    for flags in "--dp 8 --zero 3" "--dp 3 --zero 1 --micro-batch 6" "--pp 2 --schedule 1f1b --micro-batch 6 --recompute full --threads 2" \
+        "--dp 2 --pp 2 --schedule interleaved --virtual-stages 2 --micro-batch 3"; do
         # shellcheck disable=SC2086
         same small "$small" $flags
     done
