@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kernels/four.h"
 #include "kernels/gemm_halo.h"
 
 /* Values of a run at most, and lines of a panel that are looked at together. */
@@ -66,15 +67,6 @@ static inline const float *run_of(const corners *c, size_t l, ptrdiff_t dy, ptrd
     if (!inside(o->y + dy, c->p->height) || !inside(o->x + dx, c->p->width)) return zeros;
     return c->images + (o->at + skip);
 }
-
-typedef float four __attribute__((vector_size(16)));
-
-static inline four load4(const float *from) {
-    four v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
 
 static void pack_four_runs(float *to, size_t width, const float *const run[4], size_t n) {
     const float *a = run[0], *b = run[1], *c = run[2], *d = run[3];

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/four.h"
 #include "kernels/gemm_gather.h"
 #include "numerics/float16.h"
 
@@ -33,15 +34,6 @@ ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
 }
 
 /* ---- lines along k ----------------------------------------------------------------------------------------------- */
-
-typedef float four __attribute__((vector_size(16)));
-
-static inline four load4(const float *from) {
-    four v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
 
 static inline four widen4(const uint16_t *from) {
     return (four){ls_bf16_to_f32(from[0]), ls_bf16_to_f32(from[1]), ls_bf16_to_f32(from[2]), ls_bf16_to_f32(from[3])};

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/four.h"
 #include "kernels/gemm_gather.h"
 #include "kernels/gemm_pack.h"
 
@@ -79,15 +80,6 @@ static void copy_halves(uint16_t *to, const uint16_t *from, size_t n) {
 }
 
 /* ---- writing transposed ------------------------------------------------------------------------------------------ */
-
-typedef float four __attribute__((vector_size(16)));
-
-static inline four load4(const float *from) {
-    four v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
 
 /* Four columns of `rows` values, `ld` apart, to rows of `ldto`, each plus the bias where there is one; rows of the tile
  * that do not exist are copied too. */

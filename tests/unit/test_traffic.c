@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "parallel/traffic.h"
+#include "count_traffic.h"
 #include "tiny_trainer.h"
 
 enum { G = 8 };
@@ -121,17 +121,6 @@ static ls_layout_wish wish_of(const layout_case *c) {
 
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
-static const ls_comm *comm_of(const ls_trainer *t, int axis) {
-    return axis == LS_TRAFFIC_WORLD ? ls_world_comm(t->world) : ls_mesh_comm(t->mesh, (ls_axis)axis);
-}
-
-static ls_step_traffic look(const ls_trainer *t) {
-    ls_step_traffic now;
-    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) ls_comm_traffic(comm_of(t, a), (ls_traffic_kind)k, &now.of[a][k]);
-    return now;
-}
-
 static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, const ls_step_traffic *now) {
     ls_layout_task task = {.model = t->model,
                            .B = t->settings.B,
@@ -139,19 +128,7 @@ static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, con
                            .G = t->settings.groups,
                            .policy = t->settings.policy,
                            .checks_replicas = t->settings.checks_replicas};
-    ls_step_traffic want;
-    LS_TRY(ls_traffic_of_step(&task, &t->layout, ls_layout_place(&t->layout, t->rank), &want));
-    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-            uint64_t calls = now->of[a][k].calls - before->of[a][k].calls;
-            uint64_t bytes = now->of[a][k].bytes - before->of[a][k].bytes;
-            if (calls == want.of[a][k].calls && bytes == want.of[a][k].bytes) continue;
-            return ls_fail(LS_ERR_FAILED, "%s, %s: counted %llu calls, %llu bytes; by the formula %llu, %llu",
-                           ls_traffic_axis_name(a), ls_traffic_kind_name((ls_traffic_kind)k), (unsigned long long)calls,
-                           (unsigned long long)bytes, (unsigned long long)want.of[a][k].calls,
-                           (unsigned long long)want.of[a][k].bytes);
-        }
-    return LS_OK;
+    return compare_traffic(&task, t, before, now);
 }
 
 static ls_status work(ls_world *world, void *arg) {

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "count_traffic.h"
 #include "model/shape_file.h"
-#include "parallel/traffic.h"
 #include "tiny_trainer.h"
 
 typedef struct layout_case {
@@ -51,34 +51,6 @@ static ls_status settings_of(const layout_case *c, ls_settings *out) {
     return LS_OK;
 }
 
-static const ls_comm *comm_of(const ls_trainer *t, int axis) {
-    return axis == LS_TRAFFIC_WORLD ? ls_world_comm(t->world) : ls_mesh_comm(t->mesh, (ls_axis)axis);
-}
-
-static ls_step_traffic look(const ls_trainer *t) {
-    ls_step_traffic now;
-    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) ls_comm_traffic(comm_of(t, a), (ls_traffic_kind)k, &now.of[a][k]);
-    return now;
-}
-
-static ls_status compare(const ls_layout_task *task, const ls_trainer *t, const ls_step_traffic *before,
-                         const ls_step_traffic *now) {
-    ls_step_traffic want;
-    LS_TRY(ls_traffic_of_step(task, &t->layout, ls_layout_place(&t->layout, t->rank), &want));
-    for (int a = 0; a < LS_TRAFFIC_AXES; a++)
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-            uint64_t calls = now->of[a][k].calls - before->of[a][k].calls;
-            uint64_t bytes = now->of[a][k].bytes - before->of[a][k].bytes;
-            if (calls == want.of[a][k].calls && bytes == want.of[a][k].bytes) continue;
-            return ls_fail(LS_ERR_FAILED, "%s, %s: counted %llu calls, %llu bytes; by the formula %llu, %llu",
-                           ls_traffic_axis_name(a), ls_traffic_kind_name((ls_traffic_kind)k), (unsigned long long)calls,
-                           (unsigned long long)bytes, (unsigned long long)want.of[a][k].calls,
-                           (unsigned long long)want.of[a][k].bytes);
-        }
-    return LS_OK;
-}
-
 static ls_status run(ls_world *world, const layout_case *c, const ls_settings *settings, ls_device *device,
                      const ls_images *images, ls_model *model) {
     ls_layout_wish wish = ls_layout_wish_none();
@@ -100,7 +72,7 @@ static ls_status run(ls_world *world, const layout_case *c, const ls_settings *s
     ls_step_traffic before = look(trainer);
     LS_TRY_OUT(trainer_run(trainer, 2));
     ls_step_traffic now = look(trainer);
-    LS_TRY_OUT(compare(&task, trainer, &before, &now));
+    LS_TRY_OUT(compare_traffic(&task, trainer, &before, &now));
 out:
     ls_trainer_destroy(trainer);
     return status;
