@@ -16,7 +16,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
-        verify-all-run test-mutations fuzz fuzz-run install uninstall clean help format \
+        verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
         check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -149,9 +149,12 @@ $(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 setup:
 	@tools/setup build
 
+# A first `make demo` or `make test` builds on all cores; the caller's own -j stays.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 1))
+
 demo:
 	@tools/setup build
-	@$(MAKE) demo-run
+	@$(MAKE) $(JOBS) demo-run
 
 demo-run: all
 	@BUILD=$(BUILD) tools/demo
@@ -178,14 +181,14 @@ programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED)
 
 test:
 	@tools/setup test
-	@$(MAKE) test-run
+	@$(MAKE) $(JOBS) test-run
 
 test-run: programs
 	@BUILD=$(BUILD) tests/run short
 
 test-long:
 	@tools/setup test
-	@$(MAKE) test-long-run
+	@$(MAKE) $(JOBS) test-long-run
 
 test-long-run: programs
 	@BUILD=$(BUILD) tests/run long
@@ -222,6 +225,10 @@ $(FUZZ_BIN): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+
+# The two commands of the README on a bare Debian system, made for it.
+fresh:
+	@tools/fresh
 
 check-layers:
 	@tools/check-layers
@@ -318,7 +325,7 @@ experiment-precision-run: all
 
 # Whether more workers help LeNet and ResNet-18 on this machine, and over which links; results of other machines stay in the page.
 experiment-ratio:
-	@tools/setup build
+	@tools/setup python
 	@$(MAKE) experiment-ratio-run
 
 experiment-ratio-run: all
@@ -326,7 +333,7 @@ experiment-ratio-run: all
 
 # Probes this machine, predicts layouts of this program and measures them.
 bench-plan:
-	@tools/setup build
+	@tools/setup python
 	@$(MAKE) bench-plan-run
 
 bench-plan-run: all
@@ -403,6 +410,7 @@ help:
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'
 	@echo 'make fuzz         every parser with libFuzzer; FUZZ_SECONDS=20 each'
+	@echo 'make fresh        make demo and make test on a bare Debian system, made with debootstrap; needs root and a network'
 	@echo 'make setup        install the compiler and the libraries the build needs'
 	@echo 'make install      to PREFIX=$(PREFIX)'
 	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'

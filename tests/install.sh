@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # install.sh: `make install` gives everything that a program needs: the first example builds against the installed copy and runs.
+# Runs alone: make looks at the build folder that the others use.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}

@@ -15,6 +15,7 @@ static inline ls_status sums_of(harness *h, bool scatter, ref_source source, int
     unsigned char *wanted = malloc(elems * 8 + 1);
     ls_status status = LS_OK;
     if (wanted == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu sums", elems);
+    ref_source_keep(&source, groups, elems);
     ref_sum_write(&source, groups, elems, wanted);
     for (int kind = 0; kind < RUNS_COUNT; kind++) {
         sum_case c = {.scatter = scatter, .source = source, .groups = groups, .elems = elems};
@@ -35,6 +36,7 @@ static inline ls_status sums_of(harness *h, bool scatter, ref_source source, int
         }
     }
 out:
+    free(source.kept);
     free(wanted);
     return status;
 }
@@ -124,6 +126,7 @@ static inline ls_status bits_trial(harness *h, int groups, int t, uint64_t *hash
         status = ls_fail(LS_ERR_RESOURCE, "no memory for %zu sums", elems);
         goto out;
     }
+    ref_source_keep(&source, groups, elems);
     ref_sum_write(&source, groups, elems, wanted);
     for (int kind = RUNS_EVEN; kind < RUNS_COUNT; kind++) {
         sum_case c = {.source = source, .groups = groups, .elems = elems, .runs_kind = (run_kind)kind};
@@ -134,6 +137,7 @@ static inline ls_status bits_trial(harness *h, int groups, int t, uint64_t *hash
     }
     *hash = ref_hash(*hash, source.dtype, result, elems);
 out:
+    free(source.kept);
     free(wanted);
     free(result);
     return status;

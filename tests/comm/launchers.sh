@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # launchers.sh: what a launcher leaves in the environment must not mislead the program, and a launcher that cannot work is
 # refused in words, soon.
+# Runs alone: each launcher has ten seconds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build}

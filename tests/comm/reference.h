@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lockstep.h"
@@ -20,6 +21,8 @@ typedef struct ref_source {
     uint64_t key; /* of seed and trial */
     ls_dtype dtype;
     bool wild;
+    void *kept; /* the contributions themselves, by element and group, once ref_source_keep() has made them; or NULL */
+    int kept_groups;
 } ref_source;
 
 static inline uint64_t ref_mix(uint64_t x) {
@@ -56,6 +59,8 @@ static inline uint32_t ref_bits(float value) {
 /* The fp32 bits of one contribution; for bf16 the low half is zero, so both types read the same number.
  * Some elements are −0 in every group: a sum that starts from +0 gets them wrong. */
 static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t element) {
+    if (source->kept != NULL)
+        return ((const uint32_t *)source->kept)[element * (size_t)source->kept_groups + (size_t)group];
     uint64_t column = ref_mix(source->key ^ element);
     uint32_t mask = source->dtype == LS_BF16 ? 0xFFFF0000u : 0xFFFFFFFFu;
     if (column % 29 == 0) return 0x80000000u;
@@ -72,7 +77,26 @@ static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t
 }
 
 static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t element) {
+    if (source->kept != NULL)
+        return ((const int64_t *)source->kept)[element * (size_t)source->kept_groups + (size_t)group];
     return (int64_t)ref_leaf_random(source, group, element);
+}
+
+/* Makes all contributions once, where many sums are of the same ones; the caller frees `kept`. Without the memory, or
+ * beyond 32 MiB of it, they are made anew each time they are asked for. */
+static inline void ref_source_keep(ref_source *source, int groups, size_t elems) {
+    size_t count = elems * (size_t)groups, width = source->dtype == LS_I64 ? 8 : 4;
+    void *kept = count > 0 && count * width <= (size_t)32 << 20 ? malloc(count * width) : NULL;
+    for (size_t i = 0; kept != NULL && i < count; i++) {
+        int group = (int)(i % (size_t)groups);
+        if (width == 8) {
+            ((int64_t *)kept)[i] = ref_leaf_i64(source, group, i / (size_t)groups);
+        } else {
+            ((uint32_t *)kept)[i] = ref_leaf_bits(source, group, i / (size_t)groups);
+        }
+    }
+    source->kept = kept;
+    source->kept_groups = groups;
 }
 
 /* The largest power of two below `count`, for count ≥ 2. */

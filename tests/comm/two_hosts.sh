@@ -5,6 +5,7 @@
 #
 #     host a  10.87.N.1 ──────── veth ──────── 10.87.N.2  host b
 #     mpirun, workers 0 1                      orted, workers 2 3
+# Runs alone: its hosts and their network are of this machine.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # errors.sh: workers that fail in their own ways, and machines that give less than was asked for.
+# Runs alone: what fails has to end soon.
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 

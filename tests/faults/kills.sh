@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kills.sh: SIGKILL for any worker inside any collective at a random moment. The others end within two seconds, with one error
 # that names the worker and the signal, exit status 3, and nothing left behind. KILLS=n sets the number, SEED=n the draws.
+# Runs alone: the others have two seconds to end.
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 

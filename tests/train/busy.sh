@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # busy.sh: every step tells how long each worker computed and waited, on every kind of layout: together about the time of the steps; a
 # worker that is slowed computes longer, the others wait, and doctor names it.
+# Runs alone: it compares times of workers.
 # shellcheck disable=SC2317 # checks are called by name
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

@@ -2,6 +2,7 @@
 # kill.sh: any worker is killed at any moment of a run of several: one error that names it, exit status 3, everybody gone within two
 # seconds, the last checkpoint sound; the run goes on under another layout to the bits of one that nobody disturbed. So it does
 # after SIGTERM and Ctrl-C, which end it in order. KILLS=n sets the number of kills, SEED=n the draws.
+# Runs alone: everybody has two seconds to end.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

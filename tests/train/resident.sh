@@ -3,6 +3,7 @@
 # says of its processes, for models of 500 MB and more. Long tier: it writes checkpoints of that size.
 #
 # Pages that workers share are counted once: the proportional set size of the parent and its workers, added up ten times a second.
+# Runs alone: it looks at its processes ten times a second.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
