@@ -14,8 +14,8 @@ enum { INDENT = 24, FACTS_MAX = 700, TEXT_MAX = 1400, WORD_MAX = 64, NO_LIMIT_DI
 
 #define FORMS                                                                                                          \
     "Write --name value or --name=value; sizes as 4096, 64KiB, 16MiB or 1GiB, times as 5, 500ms, 5s or 2min. Options " \
-    "can also come from the environment, as LS_ and the name in capitals, or from the file that --config names; flags "\
-    "override the environment, and the environment overrides the file."
+    "can also come from the environment, as LS_ and the name in capitals, or from the file that --config names; "      \
+    "flags override the environment, and the environment overrides the file."
 
 static void heading(FILE *out, bool colour, const char *text) {
     fprintf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);

@@ -34,10 +34,9 @@ const ls_command_info *ls_command_info_get(ls_command command) { return &command
 const ls_option_info *ls_option_info_get(ls_option_id id) { return &table[id]; }
 
 const char *ls_option_group_name(ls_option_group group) {
-    static const char *const names[LS_GROUP_COUNT] = {
-        [LS_GROUP_NONE] = "Other",
+    static const char *const names[LS_GROUP_COUNT] = {[LS_GROUP_NONE] = "Other",
 #define LS_GROUP_NAME(id, heading) [LS_GROUP_##id] = heading,
-        LS_OPTION_GROUPS(LS_GROUP_NAME)
+                                                      LS_OPTION_GROUPS(LS_GROUP_NAME)
 #undef LS_GROUP_NAME
     };
     return names[group];

@@ -145,8 +145,8 @@ const char *ls_option_group_name(ls_option_group group);
 typedef struct ls_option_words {
     const char *help, *more, *choices, *metavar; /* but for help: NULL for none */
     ls_option_group group;
-    const char *without;               /* the default, or what happens without a value */
-    bool is_own; /* the default is the command's, not the row's: `value` is not what the command uses */
+    const char *without; /* the default, or what happens without a value */
+    bool is_own;         /* the default is the command's, not the row's: `value` is not what the command uses */
 } ls_option_words;
 
 ls_option_words ls_option_words_of(ls_option_id id, ls_command command);

@@ -29,7 +29,8 @@ static void write_origin(FILE *out, const ls_options *options, ls_option_id id) 
     }
 }
 
-/* A default that is a command's own stays a comment as well: the row's value, read back, would be taken for the user's. */
+/* A default that is a command's own stays a comment as well: the row's value, read back, would be taken for the user's.
+ */
 static void write_option(FILE *out, const ls_options *options, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     const char *text = options->source[id].text ? options->source[id].text : info->value;

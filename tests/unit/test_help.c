@@ -1,5 +1,5 @@
-/* test_help.c: every option stands under a heading of --help-all, the short page is short, and what a command says of its
- * defaults is its own. */
+/* test_help.c: every option stands under a heading of --help-all, the short page is short, and what a command says of
+ * its defaults is its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,12 +185,9 @@ static void test_the_short_page_is_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_option_has_a_group),
-        cmocka_unit_test(test_words_of_commands),
-        cmocka_unit_test(test_defaults_are_of_the_command),
-        cmocka_unit_test(test_default_in_messages),
-        cmocka_unit_test(test_all_options_are_on_the_full_page),
-        cmocka_unit_test(test_the_short_page_is_short),
+        cmocka_unit_test(test_every_option_has_a_group),         cmocka_unit_test(test_words_of_commands),
+        cmocka_unit_test(test_defaults_are_of_the_command),      cmocka_unit_test(test_default_in_messages),
+        cmocka_unit_test(test_all_options_are_on_the_full_page), cmocka_unit_test(test_the_short_page_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
