@@ -29,6 +29,7 @@ typedef enum ls_cli_task {
 typedef struct ls_cli_request {
     ls_cli_task task;
     ls_command command; /* for RUN and HELP_COMMAND */
+    bool all;           /* for HELP_COMMAND: every option, not only the common ones */
     const char *group;  /* for HELP_GROUP and USAGE: first word of the commands meant; NULL: all */
     int argc;           /* for RUN: the words behind the command */
     char *const *argv;

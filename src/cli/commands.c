@@ -16,7 +16,11 @@ static ls_status (*const functions[LS_COMMAND_COUNT])(const ls_options *) = {
 
 ls_status ls_cli_run_command(ls_command command, const ls_options *options) { return functions[command](options); }
 
-static bool is_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
+static bool is_help_all(const char *word) { return strcmp(word, "--help-all") == 0; }
+
+static bool is_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || is_help_all(word);
+}
 
 /* How many words the name of the command takes if argv begins with it; else 0. */
 static int match(ls_command command, int argc, char *const argv[]) {
@@ -77,6 +81,8 @@ static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]
     }
     request->task = LS_CLI_HELP_COMMAND;
     LS_TRY(find_command(argc, argv, &request->command, &count));
+    request->all = count < argc && (is_help_all(argv[count]) || strcmp(argv[count], "--all") == 0);
+    count += request->all;
     return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind the command", SHOWN, argv[count]);
 }
 
@@ -100,6 +106,7 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
     request->argv = argv + count;
     for (int i = 0; i < request->argc; i++) {
         if (is_help(request->argv[i])) request->task = LS_CLI_HELP_COMMAND;
+        request->all |= is_help_all(request->argv[i]);
     }
     return LS_OK;
 }

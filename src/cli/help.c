@@ -14,14 +14,14 @@ static bool wants_colour(FILE *out) {
 }
 
 static void write_group(const char *group, FILE *out) {
-    fprintf(out, "usage: lockstep %s%s [flags]\n\ncommands:\n", group ? group : "COMMAND", group ? " NAME" : "");
+    fprintf(out, "usage: lockstep %s%s [options]\n\ncommands:\n", group ? group : "COMMAND", group ? " NAME" : "");
     ls_help_list(out, group);
-    fprintf(out, "\nlockstep help COMMAND tells more\n");
+    fprintf(out, "\nlockstep COMMAND --help shows the options of a command\n");
 }
 
 void ls_cli_answer(const ls_cli_request *request, FILE *out) {
     switch (request->task) {
-    case LS_CLI_HELP_COMMAND: ls_help_command(out, request->command, wants_colour(out)); break;
+    case LS_CLI_HELP_COMMAND: ls_help_command(out, request->command, request->all, wants_colour(out)); break;
     case LS_CLI_HELP_OVERVIEW: ls_help_overview(out, wants_colour(out)); break;
     case LS_CLI_HELP_MARKDOWN: ls_help_markdown(out); break;
     case LS_CLI_VERSION: ls_cli_write_version(out); break;

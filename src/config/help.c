@@ -1,27 +1,40 @@
-/* help.c: --help and docs/options.md. Nothing about an option is said here that is not in its row of the table. */
+/* help.c: --help, --help-all and docs/options.md. Nothing about an option is said here that is not in its row of the
+ * table.
+ *
+ *     --help          the options of .common under the headings of their groups, a line or two each: what and default
+ *     --help-all      all options, with details, range, variable in the environment and aliases */
 #include "config/help.h"
 
 #include <string.h>
 
 #include "config/value.h"
 
-enum { INDENT = 24, FACTS_MAX = 400, WORD_MAX = 64 };
+/* A number with so many digits is no limit that anybody meets. */
+enum { INDENT = 24, FACTS_MAX = 700, TEXT_MAX = 1400, WORD_MAX = 64, NO_LIMIT_DIGITS = 15, MARKDOWN_COLUMNS = 100 };
 
 #define FORMS                                                                                                          \
-    "A flag is written --name value or --name=value; sizes as 4096, 64KiB, 16MiB or 1GiB, times as 5, 500ms, 5s or "   \
-    "2min. A flag wins over the environment, and that over the file which --config names."
+    "Write --name value or --name=value; sizes as 4096, 64KiB, 16MiB or 1GiB, times as 5, 500ms, 5s or 2min. Options " \
+    "can also come from the environment, as LS_ and the name in capitals, or from the file that --config names; "      \
+    "flags override the environment, and the environment overrides the file."
 
 static void heading(FILE *out, bool colour, const char *text) {
     fprintf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
 }
 
-/* Writes words from `column` on and begins new lines, indented, where one would be longer than the page. */
-static void wrap(FILE *out, const char *text, int indent, int column) {
+/* Characters, not bytes. */
+static int width_of(const char *text) {
+    int width = 0;
+    for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
+/* Writes words from `column` on and begins new lines, indented, where one would be wider than `columns`. */
+static void wrap(FILE *out, const char *text, int indent, int column, int columns) {
     char word[WORD_MAX];
     bool first = true;
     while (ls_value_next_word(&text, word, sizeof word)) {
-        int length = (int)strlen(word);
-        if (!first && column + 1 + length > LS_HELP_COLUMNS) {
+        int length = width_of(word);
+        if (!first && column + 1 + length > columns) {
             fprintf(out, "\n%*s", indent, "");
             column = indent;
             first = true;
@@ -33,51 +46,101 @@ static void wrap(FILE *out, const char *text, int indent, int column) {
     fputc('\n', out);
 }
 
-/* "--workers N", "--[no-]pin" */
-static void flag_form(const ls_option_info *info, char *text, size_t room) {
+/* "--workers N", "--[no-]pin"; a switch that is off anyway is briefly "--json" */
+static void flag_form(const ls_option_info *info, const char *metavar, bool brief, char *text, size_t room) {
     static const char *const metavars[] = {
         [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",   [LS_OPTION_SIZE] = "SIZE",
         [LS_OPTION_TIME] = "TIME", [LS_OPTION_STRING] = "TEXT", [LS_OPTION_ENUM] = "NAME",
     };
     if (info->kind == LS_OPTION_BOOL) {
-        snprintf(text, room, "--[no-]%s", info->name);
+        bool is_on = info->value && strcmp(info->value, "true") == 0;
+        snprintf(text, room, "--%s%s", brief ? (is_on ? "no-" : "") : "[no-]", info->name);
     } else {
-        snprintf(text, room, "--%s %s", info->name, info->metavar ? info->metavar : metavars[info->kind]);
+        snprintf(text, room, "--%s %s", info->name, metavar ? metavar : metavars[info->kind]);
     }
 }
 
-/* "1 to 512 workers", "auto, portable or neon"; empty for a text or a switch */
-static void range_form(const ls_option_info *info, char *text, size_t room) {
+/* "1 to 512 workers", "0 or more steps", "auto, portable or neon"; empty for a text or a switch */
+static void range_form(const ls_option_info *info, const char *choices, char *text, size_t room) {
     char word[WORD_MAX];
     text[0] = '\0';
     if (info->min) {
-        snprintf(text, room, "%s to %s%s%s", info->min, info->max, info->unit ? " " : "", info->unit ? info->unit : "");
+        bool open = info->kind == LS_OPTION_INT && strlen(info->max) >= NO_LIMIT_DIGITS;
+        snprintf(text, room, "%s %s%s%s%s", info->min, open ? "or more" : "to ", open ? "" : info->max,
+                 info->unit ? " " : "", info->unit ? info->unit : "");
     }
-    for (const char *rest = info->choices; ls_value_next_word(&rest, word, sizeof word);) {
+    for (const char *rest = choices; ls_value_next_word(&rest, word, sizeof word);) {
         size_t used = strlen(text);
         const char *comma = rest[strspn(rest, " ")] ? ", " : " or ";
         snprintf(text + used, room - used, "%s%s", used ? comma : "", word);
     }
 }
 
-static const char *default_form(const ls_option_info *info) {
-    if (info->kind == LS_OPTION_BOOL && info->value) return strcmp(info->value, "true") == 0 ? "on" : "off";
-    return info->value ? info->value : info->unset;
+/* "required" needs no word in front. */
+static const char *default_label(const char *without) {
+    return strncmp(without, "required", strlen("required")) == 0 ? "" : "default: ";
 }
 
-static void write_option(FILE *out, const ls_option_info *info) {
-    char form[WORD_MAX], range[FACTS_MAX / 2], facts[FACTS_MAX], env[LS_OPTION_ENV_MAX];
-    flag_form(info, form, sizeof form);
-    range_form(info, range, sizeof range);
+/* ---- one command ------------------------------------------------------------------------------------------------- */
+
+static void write_flag(FILE *out, const ls_option_info *info, const char *metavar, bool brief, const char *text) {
+    char form[WORD_MAX];
+    flag_form(info, metavar, brief, form, sizeof form);
+    int used = fprintf(out, "  %s", form);
+    if (used < INDENT - 1)
+        fprintf(out, "%*s", INDENT - used, "");
+    else
+        fprintf(out, "\n%*s", INDENT, "");
+    wrap(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
+}
+
+static void write_short(FILE *out, ls_option_id id, ls_command command) {
+    const ls_option_info *info = ls_option_info_get(id);
+    ls_option_words words = ls_option_words_of(id, command);
+    char text[TEXT_MAX], range[FACTS_MAX] = "";
+    if (words.choices) range_form(info, words.choices, range, sizeof range);
+    /* That a switch is off and a text is not given is what everybody expects. */
+    bool is_plain = info->kind == LS_OPTION_BOOL || strcmp(words.without, "none") == 0;
+    if (is_plain)
+        snprintf(text, sizeof text, "%s", words.help);
+    else
+        snprintf(text, sizeof text, "%s (%s%s%s%s)", words.help, range, *range ? "; " : "",
+                 default_label(words.without), words.without);
+    write_flag(out, info, words.metavar, true, text);
+}
+
+static void write_full(FILE *out, ls_option_id id, ls_command command) {
+    const ls_option_info *info = ls_option_info_get(id);
+    ls_option_words words = ls_option_words_of(id, command);
+    char text[TEXT_MAX], range[FACTS_MAX], env[LS_OPTION_ENV_MAX];
+    range_form(info, words.choices, range, sizeof range);
     ls_option_env_name(info, env);
-    int used = fprintf(out, "  %-*s", INDENT - 3, form) + 1;
-    fputc(' ', out);
-    if (used > INDENT) used = fprintf(out, "\n%*s", INDENT, "") - 1;
-    wrap(out, info->help, INDENT, used);
-    snprintf(facts, sizeof facts, "%s%sdefault: %s; %s%s%s", range, *range ? "; " : "", default_form(info), env,
-             info->aliases ? "; also --" : "", info->aliases ? info->aliases : "");
+    snprintf(text, sizeof text, "%s%s%s", words.help, words.more ? "; " : "", words.more ? words.more : "");
+    write_flag(out, info, words.metavar, false, text);
+    snprintf(text, sizeof text, "%s%s%s%s; %s%s%s", range, *range ? "; " : "", default_label(words.without),
+             words.without, env, info->aliases ? "; also --" : "", info->aliases ? info->aliases : "");
     fprintf(out, "%*s", INDENT, "");
-    wrap(out, facts, INDENT, INDENT);
+    wrap(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
+}
+
+/* Whether the page of a command has the option: under `group`, and among the common or the others. */
+static bool is_on_page(ls_option_id id, ls_command command, ls_option_group group, bool common) {
+    const ls_option_info *info = ls_option_info_get(id);
+    unsigned bit = 1u << command;
+    return (info->commands & bit) && !!(info->common & bit) == common && ls_option_words_of(id, command).group == group;
+}
+
+/* The common ones of a group come first. Returns how many there were. */
+static int write_group(FILE *out, ls_command command, ls_option_group group, bool all, bool colour) {
+    int count = 0;
+    for (int common = 1; common >= !all; common--) {
+        for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+            if (!is_on_page(id, command, group, common)) continue;
+            if (count++ == 0) heading(out, colour, ls_option_group_name(group));
+            (all ? write_full : write_short)(out, id, command);
+        }
+    }
+    return count;
 }
 
 static void write_examples(FILE *out, const char *examples, const char *indent) {
@@ -86,24 +149,29 @@ static void write_examples(FILE *out, const char *examples, const char *indent) 
     }
 }
 
-void ls_help_command(FILE *out, ls_command command, bool colour) {
+void ls_help_command(FILE *out, ls_command command, bool all, bool colour) {
     const ls_command_info *about = ls_command_info_get(command);
     fprintf(out, "lockstep %s: %s\n", about->name, about->summary);
     heading(out, colour, "Usage");
     ls_option_id operand = ls_option_operand(command);
     bool has_operand = operand < LS_OPTION_COUNT;
-    fprintf(out, "  lockstep %s %s%s[flags]\n", about->name, has_operand ? ls_option_info_get(operand)->metavar : "",
+    fprintf(out, "  lockstep %s %s%s[options]\n", about->name, has_operand ? ls_option_info_get(operand)->metavar : "",
             has_operand ? " " : "");
-    heading(out, colour, "Flags");
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        const ls_option_info *info = ls_option_info_get(id);
-        if (info->commands & (1u << command)) write_option(out, info);
+    int shown = 0, options = 0;
+    for (ls_option_group group = 0; group < LS_GROUP_COUNT; group++)
+        shown += write_group(out, command, group, all, colour);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++)
+        options += (ls_option_info_get(id)->commands & (1u << command)) != 0;
+    if (all) {
+        fputs("\n  ", out);
+        wrap(out, FORMS, 2, 2, LS_HELP_COLUMNS);
     }
-    fprintf(out, "  %-*s show this page\n\n  ", INDENT - 3, "--help");
-    wrap(out, FORMS, 2, 2);
     heading(out, colour, "Examples");
     write_examples(out, about->examples, "  ");
+    if (shown < options) fprintf(out, "\nlockstep %s --help-all lists all %d options\n", about->name, options);
 }
+
+/* ---- all commands ------------------------------------------------------------------------------------------------ */
 
 static bool is_in_group(const char *name, const char *group) {
     size_t length = group ? strlen(group) : 0;
@@ -134,8 +202,8 @@ static void write_exit_codes(FILE *out, bool markdown) {
 void ls_help_overview(FILE *out, bool colour) {
     fprintf(out, "lockstep %s: distributed training with the same bits on any number of workers\n", LS_VERSION);
     heading(out, colour, "Usage");
-    fprintf(out, "  lockstep COMMAND [flags]\n"
-                 "  lockstep help COMMAND\n"
+    fprintf(out, "  lockstep COMMAND [options]\n"
+                 "  lockstep COMMAND --help       common options of a command; --help-all lists all\n"
                  "  lockstep --version\n");
     heading(out, colour, "Commands");
     ls_help_list(out, NULL);
@@ -143,23 +211,93 @@ void ls_help_overview(FILE *out, bool colour) {
     write_exit_codes(out, false);
 }
 
-static void write_row(FILE *out, const ls_option_info *info) {
-    char form[WORD_MAX], range[FACTS_MAX / 2], env[LS_OPTION_ENV_MAX];
-    flag_form(info, form, sizeof form);
-    range_form(info, range, sizeof range);
-    ls_option_env_name(info, env);
-    fprintf(out, "| `%s` | `%s` | %s | %s | ", form, env, range, default_form(info));
-    if (info->commands == LS_CMD_ALL) {
-        fputs("all", out);
-    } else {
-        const char *comma = "";
-        for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
-            if (!(info->commands & (1u << command))) continue;
-            fprintf(out, "%s%s", comma, ls_command_info_get(command)->name);
-            comma = ", ";
-        }
+/* ---- docs/options.md --------------------------------------------------------------------------------------------- */
+
+/* Text of a cell of a table. */
+static void write_cell(FILE *out, const char *text) {
+    for (; *text; text++) fprintf(out, "%s%c", *text == '|' ? "\\" : "", *text);
+}
+
+static void write_names(FILE *out, unsigned commands) {
+    const char *comma = "";
+    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
+        if (!(commands & (1u << command))) continue;
+        fprintf(out, "%s%s", comma, ls_command_info_get(command)->name);
+        comma = ", ";
     }
-    fprintf(out, " | %s |\n", info->help);
+}
+
+/* The default of the row, unless every command has its own, then those of the commands that have. */
+static void write_defaults(FILE *out, ls_option_id id) {
+    const ls_option_info *info = ls_option_info_get(id);
+    unsigned own = 0;
+    for (int i = 0; i < LS_OPTION_VARIANTS_MAX; i++)
+        if (info->in[i].unset) own |= info->in[i].commands;
+    ls_command other = 0;
+    while (other < LS_COMMAND_COUNT && !(info->commands & ~own & (1u << other))) other++;
+    const char *semicolon = "";
+    if (other < LS_COMMAND_COUNT) {
+        write_cell(out, ls_option_words_of(id, other).without);
+        semicolon = "; ";
+    }
+    for (int i = 0; i < LS_OPTION_VARIANTS_MAX; i++) {
+        if (!info->in[i].unset) continue;
+        fprintf(out, "%s*", semicolon);
+        write_names(out, info->in[i].commands);
+        fputs(":* ", out);
+        write_cell(out, info->in[i].unset);
+        semicolon = "; ";
+    }
+}
+
+static void write_about(FILE *out, const ls_option_info *info) {
+    write_cell(out, info->help);
+    if (info->more) fprintf(out, "; ");
+    if (info->more) write_cell(out, info->more);
+    for (int i = 0; i < LS_OPTION_VARIANTS_MAX; i++) {
+        const ls_option_variant *own = &info->in[i];
+        bool has_more = own->more && *own->more;
+        if (!own->help && !has_more) continue;
+        fputs("; *", out);
+        write_names(out, own->commands);
+        fputs(":* ", out);
+        if (own->help) write_cell(out, own->help);
+        if (own->help && has_more) fputs("; ", out);
+        if (has_more) write_cell(out, own->more);
+    }
+}
+
+static void write_row(FILE *out, ls_option_id id) {
+    const ls_option_info *info = ls_option_info_get(id);
+    char form[WORD_MAX], range[FACTS_MAX], env[LS_OPTION_ENV_MAX];
+    flag_form(info, info->metavar, false, form, sizeof form);
+    range_form(info, info->choices, range, sizeof range);
+    ls_option_env_name(info, env);
+    fputs("| `", out);
+    write_cell(out, form);
+    fprintf(out, "` | `%s` | %s | ", env, range);
+    write_defaults(out, id);
+    fputs(" | ", out);
+    if (info->commands == LS_CMD_ALL)
+        fputs("all", out);
+    else
+        write_names(out, info->commands);
+    fputs(" | ", out);
+    write_about(out, info);
+    fputs(" |\n", out);
+}
+
+static void write_table(FILE *out, ls_option_group group) {
+    int count = 0;
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (ls_option_info_get(id)->group != group) continue;
+        if (count++ == 0)
+            fprintf(out,
+                    "\n### %s\n\n| flag | environment | values | default | commands | what it does |\n"
+                    "|---|---|---|---|---|---|\n",
+                    ls_option_group_name(group));
+        write_row(out, id);
+    }
 }
 
 void ls_help_markdown(FILE *out) {
@@ -173,9 +311,9 @@ void ls_help_markdown(FILE *out) {
         write_examples(out, about->examples, "    ");
     }
     fputs("\n## Options\n\n", out);
-    wrap(out, FORMS, 0, 0);
-    fputs("\n| flag | environment | values | default | commands | what it does |\n|---|---|---|---|---|---|\n", out);
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) write_row(out, ls_option_info_get(id));
+    wrap(out, FORMS, 0, 0, MARKDOWN_COLUMNS);
+    fputs("\nA default or a meaning that differs in some commands stands behind their names, *in italics*.\n", out);
+    for (ls_option_group group = 0; group < LS_GROUP_COUNT; group++) write_table(out, group);
     fputs("\n## Exit status\n\n| status | meaning |\n|---|---|\n", out);
     write_exit_codes(out, true);
 }

@@ -1,4 +1,5 @@
-/* help.h: --help and docs/options.md, both made from the tables of commands and options. Write errors stay in `out`. */
+/* help.h: --help, --help-all and docs/options.md, made from the tables of commands and options. Write errors stay in
+ * `out`. */
 #ifndef LS_CONFIG_HELP_H
 #define LS_CONFIG_HELP_H
 
@@ -7,12 +8,13 @@
 
 #include "config/options.h"
 
-enum { LS_HELP_COLUMNS = 100 };
+/* A terminal as it opens; examples may be longer, up to LS_HELP_LINE_MAX. */
+enum { LS_HELP_COLUMNS = 80, LS_HELP_LINE_MAX = 100 };
 
 /* What the program can do. */
 void ls_help_overview(FILE *out, bool colour);
-/* One command: what it does, its flags, examples. */
-void ls_help_command(FILE *out, ls_command command, bool colour);
+/* One command: what it does, its common options or all of them, examples. */
+void ls_help_command(FILE *out, ls_command command, bool all, bool colour);
 /* The names and summaries of the commands whose first word is `group`, or of all (NULL). */
 void ls_help_list(FILE *out, const char *group);
 /* All of it as a page of Markdown. */

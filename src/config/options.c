@@ -33,6 +33,42 @@ const ls_command_info *ls_command_info_get(ls_command command) { return &command
 
 const ls_option_info *ls_option_info_get(ls_option_id id) { return &table[id]; }
 
+const char *ls_option_group_name(ls_option_group group) {
+    static const char *const names[LS_GROUP_COUNT] = {[LS_GROUP_NONE] = "Other",
+#define LS_GROUP_NAME(id, heading) [LS_GROUP_##id] = heading,
+                                                      LS_OPTION_GROUPS(LS_GROUP_NAME)
+#undef LS_GROUP_NAME
+    };
+    return names[group];
+}
+
+static const char *default_text(const ls_option_info *info) {
+    if (info->kind == LS_OPTION_BOOL && info->value) return strcmp(info->value, "true") == 0 ? "on" : "off";
+    return info->value ? info->value : info->unset;
+}
+
+ls_option_words ls_option_words_of(ls_option_id id, ls_command command) {
+    const ls_option_info *info = &table[id];
+    ls_option_words words = {.help = info->help,
+                             .more = info->more,
+                             .choices = info->choices,
+                             .metavar = info->metavar,
+                             .group = info->group,
+                             .without = default_text(info)};
+    for (int i = 0; i < LS_OPTION_VARIANTS_MAX; i++) {
+        const ls_option_variant *own = &info->in[i];
+        if (!(own->commands & (1u << command))) continue;
+        if (own->help) words.help = own->help;
+        if (own->more) words.more = *own->more ? own->more : NULL;
+        if (own->choices) words.choices = own->choices;
+        if (own->metavar) words.metavar = own->metavar;
+        if (own->group) words.group = own->group;
+        if (own->unset) words.without = own->unset;
+        words.is_own |= own->unset != NULL;
+    }
+    return words;
+}
+
 static bool is_called(const ls_option_info *info, const char *name) {
     char alias[NAME_MAX_CHARS];
     if (strcmp(info->name, name) == 0) return true;
@@ -151,15 +187,18 @@ void ls_options_fini(ls_options *options) {
     memset(options, 0, sizeof *options);
 }
 
-static void describe(const char *file, const ls_option_info *info, const ls_option_source *source,
+static void describe(const ls_options *options, ls_option_id id, const ls_option_source *source,
                      char where[LS_OPTION_WHERE_MAX]) {
+    const ls_option_info *info = &table[id];
+    const char *file = options->config;
     const char *text = source->text && !*source->text ? "''" : source->text;
     char env[LS_OPTION_ENV_MAX], line[16] = "";
     ls_option_env_name(info, env);
     if (source->line > 0) snprintf(line, sizeof line, ":%d", source->line);
     switch (source->origin) {
     case LS_ORIGIN_DEFAULT:
-        snprintf(where, LS_OPTION_WHERE_MAX, "--%s (default %s)", info->name, info->value ? info->value : info->unset);
+        snprintf(where, LS_OPTION_WHERE_MAX, "--%s (default %s)", info->name,
+                 ls_option_words_of(id, options->command).without);
         break;
     case LS_ORIGIN_FILE:
         snprintf(where, LS_OPTION_WHERE_MAX, "%.*s%s: %s: %.*s", TEXT_SHOWN, file, line, info->name, TEXT_SHOWN, text);
@@ -170,7 +209,7 @@ static void describe(const char *file, const ls_option_info *info, const ls_opti
 }
 
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]) {
-    describe(options->config, &table[id], &options->source[id], where);
+    describe(options, id, &options->source[id], where);
 }
 
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...) {
@@ -191,7 +230,7 @@ ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text,
     if (status == LS_OK) status = check_range(&table[id], &given);
     if (status != LS_OK) {
         char where[LS_OPTION_WHERE_MAX];
-        describe(options->config, &table[id], &source, where);
+        describe(options, id, &source, where);
         free(source.text);
         return ls_fail_at(status, "%s: ", where);
     }

@@ -73,6 +73,49 @@ typedef enum ls_option_id {
     LS_OPTION_COUNT
 } ls_option_id;
 
+/* Headings of --help and docs/options.md, in their order. */
+#define LS_OPTION_GROUPS(X)                                                                                            \
+    X(INPUT, "Input")                                                                                                  \
+    X(MODEL, "Model")                                                                                                  \
+    X(DATA, "Data")                                                                                                    \
+    X(BATCH, "Steps and batch")                                                                                        \
+    X(OPTIMIZER, "Optimizer")                                                                                          \
+    X(CLUSTER, "Cluster")                                                                                              \
+    X(SCOPE, "Scope")                                                                                                  \
+    X(WORKERS, "Workers")                                                                                              \
+    X(LAYOUT, "Layout")                                                                                                \
+    X(PRECISION, "Precision")                                                                                          \
+    X(GUARDS, "Guards")                                                                                                \
+    X(EVALUATION, "Evaluation while training")                                                                         \
+    X(SAMPLING, "Text generation")                                                                                     \
+    X(CHECKPOINTS, "Checkpoints")                                                                                      \
+    X(OUTPUT, "Output")                                                                                                \
+    X(SETTINGS, "Settings")
+
+typedef enum ls_option_group {
+    LS_GROUP_NONE, /* a row without .group, which tests/unit/test_options.c refuses */
+#define LS_GROUP_ENUM(id, heading) LS_GROUP_##id,
+    LS_OPTION_GROUPS(LS_GROUP_ENUM)
+#undef LS_GROUP_ENUM
+        LS_GROUP_COUNT
+} ls_option_group;
+
+/* What some commands say differently about an option they share with others; NULL: as in the row. Written in the table
+ * as LS_IN(LS_CMD_PLAN, .unset = "searched"). */
+typedef struct ls_option_variant {
+    unsigned commands;
+    const char *unset;   /* the default of these commands, even where the row has a .value */
+    const char *help;    /* instead of the row's */
+    const char *more;    /* instead of the row's; "": nothing */
+    const char *choices; /* those of the row's that these commands take */
+    const char *metavar;
+    ls_option_group group;
+} ls_option_variant;
+
+enum { LS_OPTION_VARIANTS_MAX = 8 };
+#define LS_IN(set, ...)                                                                                                \
+    { .commands = (set), __VA_ARGS__ }
+
 typedef struct ls_option_info {
     const char *name; /* without the dashes in front */
     ls_option_kind kind;
@@ -85,13 +128,28 @@ typedef struct ls_option_info {
     const char *choices; /* of an ENUM, separated by spaces */
     const char *metavar; /* what --help calls the value of a STRING */
     const char *aliases; /* further names, separated by spaces */
-    const char *help;
+    const char *help;    /* one or two lines: what the option sets */
+    const char *more;    /* details for --help-all and docs/options.md */
+    ls_option_group group;
+    unsigned common;   /* those of its commands whose --help shows it; --help-all always does */
     unsigned commands; /* LS_CMD_* */
     bool joins;        /* given more than once as a flag, its values are joined with commas */
     unsigned operand;  /* those of them to which the value may be given without the flag in front */
+    ls_option_variant in[LS_OPTION_VARIANTS_MAX];
 } ls_option_info;
 
 const ls_option_info *ls_option_info_get(ls_option_id id);
+const char *ls_option_group_name(ls_option_group group);
+
+/* What one command says about an option. */
+typedef struct ls_option_words {
+    const char *help, *more, *choices, *metavar; /* but for help: NULL for none */
+    ls_option_group group;
+    const char *without; /* the default, or what happens without a value */
+    bool is_own;         /* the default is the command's, not the row's: `value` is not what the command uses */
+} ls_option_words;
+
+ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
 /* The option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find(const char *name);
 /* The same for a command: of two options that share a name, its own. */
@@ -122,6 +180,7 @@ typedef struct ls_options {
 #include "config/options.def"
 #undef LS_OPTION
     ls_option_source source[LS_OPTION_COUNT];
+    ls_command command; /* whose defaults messages name */
 } ls_options;
 
 /* The values of the table. Nothing to release yet. */

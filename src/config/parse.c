@@ -153,6 +153,7 @@ static ls_status read_env(ls_options *options, ls_command command, ls_option_id 
 ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]) {
     ls_status status;
     ls_options_defaults(options);
+    options->command = command;
     LS_TRY_OUT(read_env(options, command, LS_OPT_config));
     LS_TRY_OUT(read_flags(options, command, argc, argv, true));
     if (options->config) LS_TRY_OUT(ls_options_read_file(options, command));

@@ -29,11 +29,14 @@ static void write_origin(FILE *out, const ls_options *options, ls_option_id id) 
     }
 }
 
-static void write_option(FILE *out, const ls_options *options, ls_option_id id) {
+/* A default that is a command's own stays a comment as well: the row's value, read back, would be taken for the user's.
+ */
+static void write_option(FILE *out, const ls_options *options, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     const char *text = options->source[id].text ? options->source[id].text : info->value;
-    if (!text) {
-        fprintf(out, "# %s: %s\n", info->name, info->unset);
+    ls_option_words words = ls_option_words_of(id, command);
+    if (!text || (!options->source[id].text && words.is_own)) {
+        fprintf(out, "# %s: %s\n", info->name, words.without);
         return;
     }
     /* These two are about this very print, so they stay comments. */
@@ -50,6 +53,6 @@ static void write_option(FILE *out, const ls_options *options, ls_option_id id) 
 void ls_options_print(const ls_options *options, ls_command command, FILE *out) {
     fprintf(out, "# lockstep %s\n", ls_command_info_get(command)->name);
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        if (ls_option_info_get(id)->commands & (1u << command)) write_option(out, options, id);
+        if (ls_option_info_get(id)->commands & (1u << command)) write_option(out, options, id, command);
     }
 }

@@ -212,7 +212,7 @@ static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
 static ls_status check_images(const ls_options *o, const ls_settings *s) {
     if (!ls_shape_sees_images(&s->shape)) return LS_OK;
     if (s->policy.act != LS_F32 || s->policy.reduce != LS_F32 || s->policy.accumulate != LS_F32)
-        return ls_options_fail(o, LS_OPT_precision, "models of images train in fp32: leave it out");
+        return ls_options_fail(o, LS_OPT_precision, "image models train in fp32; leave it out");
     if (s->dropout > 0 && s->shape.arch == LS_ARCH_RESNET18)
         return ls_options_fail(o, LS_OPT_dropout, "%s has no dropout: leave it out", s->shape.name);
     return LS_OK;

@@ -130,7 +130,7 @@ refused() {
     grep -qF -- "$text" "$scratch/err" || fail "stderr has not: $text"
 }
 
-refused "models of images train in fp32" train --model lenet --precision bf16
+refused "image models train in fp32" train --model lenet --precision bf16
 refused "has no dropout" train --model "$small" --dropout 0.1
 refused "a layer has 1 slices" train --model lenet --tp 2
 refused "it must be none, or a list of flip, shift=PIXELS and crop" train --model lenet --augment turn

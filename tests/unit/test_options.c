@@ -13,7 +13,6 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "config/help.h"
 #include "config/options.h"
 #include "config/suggest.h"
 #include "config/value.h"
@@ -354,46 +353,6 @@ static void test_slip_in_the_environment(void **state) {
     assert_int_equal(lines, 1);
 }
 
-/* ---- help -------------------------------------------------------------------------------------------------------- */
-
-/* LS_STEP is not in "LS_STEPS". */
-static bool has_word(const char *text, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
-        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", at[length]) || at[length] == '\0') return true;
-    return false;
-}
-
-static bool is_variable_of(ls_command command, const char *variable) {
-    char env[LS_OPTION_ENV_MAX];
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        ls_option_env_name(ls_option_info_get(id), env);
-        if (ls_option_info_get(id)->commands >> command & 1 && strcmp(env, variable) == 0) return true;
-    }
-    return false;
-}
-
-static void test_help_fits_the_page(void **state) {
-    (void)state;
-    for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
-        char *text = NULL, env[LS_OPTION_ENV_MAX];
-        size_t bytes = 0;
-        FILE *out = open_memstream(&text, &bytes);
-        assert_non_null(out);
-        ls_help_command(out, command, false);
-        assert_int_equal(fclose(out), 0);
-        for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
-            if (strcspn(line, "\n") > LS_HELP_COLUMNS) fail_msg("too long: %.*s", (int)strcspn(line, "\n"), line);
-        }
-        assert_null(strchr(text, '\033'));
-        for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-            ls_option_env_name(ls_option_info_get(id), env);
-            assert_int_equal(has_word(text, env), is_variable_of(command, env));
-        }
-        free(text);
-    }
-}
-
 int main(void) {
     /* The options of whoever runs the tests are not part of them. */
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
@@ -418,7 +377,6 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_slip_in_the_environment),
-        cmocka_unit_test(test_help_fits_the_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
