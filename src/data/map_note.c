@@ -38,7 +38,6 @@ typedef struct guard {
 static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(ls_map_note *) notes;
 static struct sigaction before;
-static bool is_installed;
 static _Thread_local guard *innermost;
 
 /* ---- the handler ------------------------------------------------------------------------------------------------- */
@@ -82,12 +81,11 @@ static void on_bus(int number, siginfo_t *info, void *context) {
 
 /* SA_NODEFER, since the handler is left by a jump; the mask is then as it was. */
 static ls_status install(void) {
-    if (is_installed) return LS_OK;
-    struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction now, action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus) return LS_OK;
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGBUS, &action, &before) != 0)
         return ls_fail_errno(LS_ERR_FAILED, "cannot set the handler of SIGBUS");
-    is_installed = true;
     return LS_OK;
 }
 
