@@ -104,7 +104,7 @@ static ls_status fill(filling *f) {
     ls_text_counts counts = {0};
     char message[MESSAGE_ROOM];
     double start_s = ls_clock_seconds();
-    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s; the tokens are kept in %.*s", SHOWN,
+    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s", SHOWN,
              f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
     say(options, message);
     LS_TRY(ls_token_writer_open(f->prefix, &origin, SHARD_TOKENS, &f->writer));

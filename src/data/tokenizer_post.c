@@ -1,7 +1,7 @@
 /* tokenizer_post.c: the post_processor of tokenizer.json: which tokens come around a text (data/frame.h).
  *
- * A Sequence applies its processors in turn, so that the tokens of a later one come further outside. ByteLevel changes
- * offsets and no ids. Only the template of a single text counts. */
+ * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes what
+ * a first template has made for a pair of texts, so that a second one is refused here. */
 #include <string.h>
 
 #include "data/tokenizer_parts.h"
@@ -34,15 +34,10 @@ static ls_status push(int32_t *ids, size_t *count, int32_t id) {
     return LS_OK;
 }
 
-/* Puts what one processor adds around what those before it have added. */
-static ls_status wrap(ls_frame *frame, const ls_frame *outer) {
-    ls_frame all = *outer;
-    for (size_t i = 0; i < frame->before_count; i++)
-        LS_TRY(push(all.before, &all.before_count, frame->before[i]));
-    all.after_count = frame->after_count;
-    memcpy(all.after, frame->after, sizeof all.after);
-    for (size_t i = 0; i < outer->after_count; i++) LS_TRY(push(all.after, &all.after_count, outer->after[i]));
-    *frame = all;
+static ls_status set_frame(ls_tokenizer *tokenizer, const ls_frame *frame) {
+    if (!ls_frame_is_empty(&tokenizer->frame))
+        return ls_fail(LS_ERR_INPUT, "the post_processor has two templates, one behind the other");
+    tokenizer->frame = *frame;
     return LS_OK;
 }
 
@@ -77,7 +72,7 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     if (texts != 1)
         return ls_fail(LS_ERR_INPUT, "the template of the post_processor has the text %d times; it must have it once",
                        texts);
-    LS_TRY(wrap(&tokenizer->frame, &frame));
+    LS_TRY(set_frame(tokenizer, &frame));
     /* The names of the tokens at the ends, where no other file knows better. */
     size_t count = json_array_size(single);
     const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
@@ -97,7 +92,7 @@ static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     frame.after[0] = (int32_t)json_integer_value(json_array_get(sep, 1));
     tokenizer->bos = added_id(tokenizer, json_string_value(json_array_get(cls, 0)));
     tokenizer->eot = added_id(tokenizer, json_string_value(json_array_get(sep, 0)));
-    return wrap(&tokenizer->frame, &frame);
+    return set_frame(tokenizer, &frame);
 }
 
 ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node) {
