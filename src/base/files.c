@@ -30,7 +30,7 @@ static ssize_t read_fully(int fd, char *data, size_t room) {
     return (ssize_t)used;
 }
 
-/* The size a file claims is a hint only: a pipe and files in /proc say 0, and a log may grow meanwhile. */
+/* The size a file claims is a hint only: files in /proc say 0, and a log may grow meanwhile. */
 static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
     size_t room = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
     char *text = NULL;
@@ -62,20 +62,43 @@ static ls_status read_all(int fd, const char *path, size_t hint, size_t max_byte
     return LS_OK;
 }
 
+const char *ls_file_kind(mode_t mode) {
+    if (S_ISREG(mode)) return "a file";
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+/* O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It means nothing for a regular file. */
+ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
+    struct stat about;
+    ls_status status = LS_OK;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0 && errno == ENXIO) return ls_fail(LS_ERR_INPUT, "cannot read %s: it is a socket or a device", path);
+    if (*fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (fstat(*fd, &about) != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
+    else if (!S_ISREG(about.st_mode))
+        status = ls_fail(LS_ERR_INPUT, "cannot read %s: it is %s; name a regular file", path,
+                         ls_file_kind(about.st_mode));
+    if (status == LS_OK) {
+        if (bytes) *bytes = (uint64_t)about.st_size;
+        return LS_OK;
+    }
+    (void)close(*fd);
+    *fd = -1;
+    return status;
+}
+
 ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes) {
+    uint64_t size;
+    int fd;
     *data = NULL;
     *bytes = 0;
     if (max_bytes > SIZE_MAX / 4) max_bytes = SIZE_MAX / 4;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
-    struct stat about;
-    ls_status status;
-    if (fstat(fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
-    else if (S_ISDIR(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "cannot read %s: it is a folder", path);
-    else
-        status = read_all(fd, path, about.st_size > 0 ? (size_t)about.st_size : 0, max_bytes, data, bytes);
+    LS_TRY(ls_file_open_regular(path, &fd, &size));
+    ls_status status = read_all(fd, path, (size_t)size, max_bytes, data, bytes);
     (void)close(fd); /* nothing was written */
     return status;
 }

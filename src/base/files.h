@@ -4,11 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
-/* Reads at most max_bytes; a larger file is LS_ERR_INPUT. `*data` has a NUL behind its `*bytes` bytes and belongs to
- * the caller, who frees it. Works for pipes too. On failure *data is NULL. */
+/* "a file", "a folder", "a pipe", "a socket" or "a device", by st_mode. */
+const char *ls_file_kind(mode_t mode);
+
+/* Opens a regular file for reading. Whatever else the name leads to (a pipe, a device, a socket, a folder) is
+ * LS_ERR_INPUT and is not waited for. `bytes` may be NULL. The caller closes *fd, which is −1 on failure. */
+ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes);
+
+/* Reads at most max_bytes of a regular file; a larger one is LS_ERR_INPUT. `*data` has a NUL behind its `*bytes` bytes
+ * and belongs to the caller, who frees it. On failure *data is NULL. */
 ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
 
 /* Writes a temporary file beside `path`, forces it to disk and renames it, so that a reader or a crash at any moment

@@ -4,12 +4,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/files.h"
 
 /* Shows the size of the streaming state, so that it can live on the stack. */
 #define XXH_STATIC_LINKING_ONLY
@@ -62,11 +63,7 @@ ls_status ls_hash_file(const char *path, void (*step)(void *ctx, size_t bytes), 
     *bytes = 0;
     if (!piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
     ls_hash_stream_restart(&stream);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
-        goto out;
-    }
+    LS_TRY_OUT(ls_file_open_regular(path, &fd, NULL));
     for (;;) {
         ssize_t got = read(fd, piece, PIECE_BYTES);
         if (got < 0 && errno == EINTR) continue;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "cli/eval_images.h"
+#include "cli/bos_option.h"
 #include "cli/cli.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
@@ -32,10 +33,13 @@ static void say(void *ctx, const char *message) {
 
 static ls_status open_data(const ls_options *o, const ls_one_worker *one, ls_corpus **corpus) {
     char cache[512];
+    ls_frame frame;
+    LS_TRY(ls_bos_option(o, one->tokenizer, &frame));
     LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = one->tokenizer,
                                  .vocab = (uint32_t)one->start.shape.V,
                                  .cache_dir = cache,
+                                 .frame = frame,
                                  .text_field = o->text_field,
                                  .split = LS_SPLIT_ALL,
                                  .say = say};

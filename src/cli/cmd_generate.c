@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "cli/image_option.h"
+#include "cli/bos_option.h"
 #include "cli/cli.h"
 #include "cli/model_option.h"
 #include "cli/one_worker.h"
@@ -93,8 +94,10 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
 static ls_status encode(writer *w, ls_tokens *prompt) {
     const char *text = w->opts->prompt;
     if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "the model comes without a tokenizer: name one with --tokenizer");
+    ls_frame frame;
+    LS_TRY(ls_bos_option(w->opts, w->tokenizer, &frame));
+    LS_TRY(ls_frame_prompt(w->tokenizer, &frame, text ? text : "", text ? strlen(text) : 0, LS_ENCODE_SPECIAL, prompt));
     if (text) {
-        LS_TRY(ls_tokenizer_encode(w->tokenizer, text, strlen(text), LS_ENCODE_SPECIAL, prompt));
         LS_TRY(append(w, text, strlen(text)));
         print_more(w, false);
     }

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "cli/bos_option.h"
 #include "data/map.h"
 #include "data/paths.h"
 #include "data/text.h"
@@ -26,6 +27,7 @@ typedef struct tokenize {
     const ls_options *opts;
     double val_fraction; /* 0: no split */
     ls_tokenizer *tokenizer;
+    ls_frame frame;
     ls_paths paths;
     char train_prefix[PREFIX_ROOM], val_prefix[PREFIX_ROOM];
     ls_token_writer *train, *val;
@@ -109,6 +111,7 @@ static ls_status setup(tokenize *t) {
         if (is_tokens) return ls_fail(LS_ERR_INPUT, "%.*s is a token file already", SHOWN, t->paths.names[i]);
     }
     LS_TRY(ls_tokenizer_open(t->opts->tokenizer, &t->tokenizer));
+    LS_TRY(ls_bos_option(t->opts, t->tokenizer, &t->frame));
     LS_TRY(set_prefixes(t));
     LS_TRY(open_writer(t, t->train_prefix, &t->train));
     return t->val_fraction > 0 ? open_writer(t, t->val_prefix, &t->val) : LS_OK;
@@ -116,19 +119,33 @@ static ls_status setup(tokenize *t) {
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
-static ls_status tokenize_file(tokenize *t, const char *path) {
+typedef struct file_job {
+    tokenize *t;
+    const char *path;
+    ls_map text;
+} file_job;
+
+static ls_status tokenize_guarded(void *ctx) {
+    file_job *job = ctx;
+    tokenize *t = job->t;
     ls_text_options how = {.tokenizer = t->tokenizer,
+                           .frame = t->frame,
                            .text_field = t->opts->text_field,
                            .encode_flags = t->opts->special_tokens ? LS_ENCODE_SPECIAL : 0,
                            .val_fraction = t->val_fraction,
                            .progress = tell_progress,
                            .progress_ctx = t};
+    LS_TRY(ls_text_tokenize(job->path, &job->text, &how, t->train, t->val, &t->counts));
+    return ls_map_check(&job->text);
+}
+
+static ls_status tokenize_file(tokenize *t, const char *path) {
+    file_job job = {.t = t, .path = path};
     uint64_t invalid = t->counts.invalid_bytes;
-    ls_map text = {0};
     t->file = path;
-    LS_TRY(ls_map_open(path, &text));
-    ls_status status = ls_text_tokenize(path, &text, &how, t->train, t->val, &t->counts);
-    ls_map_close(&text);
+    LS_TRY(ls_map_open(path, &job.text));
+    ls_status status = ls_map_guard(tokenize_guarded, &job);
+    ls_map_close(&job.text);
     end_progress(t);
     invalid = t->counts.invalid_bytes - invalid;
     if (status == LS_OK && invalid)

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "cli/bos_option.h"
 #include "cli/cli.h"
 #include "cli/image_option.h"
 #include "cli/layout_option.h"
@@ -95,6 +96,31 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     return choose_out(s);
 }
 
+/* NULL in *out: there is none that can be read. A run that goes on is compared with its checkpoint later. */
+static void find_identity(const ls_train_session *s, ls_identity **out) {
+    enum { IDENTITY_BYTES_MAX = 1 << 20 };
+    char path[PATH_MAX], *text = NULL;
+    size_t bytes;
+    ls_checkpoint *checkpoint = NULL;
+    *out = NULL;
+    if (s->opts->fork && ls_checkpoint_open(ls_weights_path(s->start.weights), &checkpoint) == LS_OK) {
+        if (ls_saved_identity(checkpoint, out) != LS_OK) *out = NULL;
+        ls_checkpoint_close(checkpoint);
+    }
+    if (!s->opts->resume || snprintf(path, sizeof path, "%s/identity.json", s->out) >= PATH_MAX) return;
+    if (ls_file_read(path, IDENTITY_BYTES_MAX, &text, &bytes) != LS_OK) return;
+    if (ls_identity_from_text(path, text, bytes, out) != LS_OK) *out = NULL;
+    free(text);
+}
+
+static ls_status choose_frame(ls_train_session *s) {
+    ls_identity *before = NULL;
+    if (s->opts->resume || s->opts->fork) find_identity(s, &before);
+    ls_status status = ls_bos_option_go_on(s->opts, s->tokenizer, before, &s->frame);
+    ls_identity_destroy(before);
+    return status;
+}
+
 static ls_status open_corpora(ls_train_session *s) {
     const ls_options *o = s->opts;
     char cache[512];
@@ -102,6 +128,8 @@ static ls_status open_corpora(ls_train_session *s) {
     ls_corpus_options options = {.tokenizer = s->tokenizer,
                                  .vocab = (uint32_t)s->start.shape.V,
                                  .cache_dir = cache,
+                                 .frame = s->frame,
+                                 .wait_s = o->timeout,
                                  .text_field = o->text_field,
                                  .split = LS_SPLIT_TRAIN,
                                  .say = say};
@@ -134,11 +162,13 @@ ls_status ls_train_session_data(ls_train_session *s) {
     ls_hash128 hash;
     if (ls_shape_sees_images(&s->settings.shape)) return open_images(s);
     LS_TRY(ls_start_tokenizer(&s->start, s->opts->tokenizer, &s->tokenizer));
+    LS_TRY(choose_frame(s));
     LS_TRY(open_corpora(s));
     LS_TRY(ls_identity_create(&s->identity));
     LS_TRY(ls_settings_identity(&s->settings, s->identity));
     LS_TRY(ls_corpus_hash(s->corpus, &hash));
     LS_TRY(ls_identity_add_hash(s->identity, "data", hash, LS_IDENTITY_FIXED));
+    LS_TRY(ls_bos_option_identify(&s->frame, s->corpus, s->val_corpus, s->identity));
     return ls_identity_add_f64(s->identity, "val-fraction", s->val_corpus ? 0 : s->settings.val_fraction,
                                LS_IDENTITY_FIXED);
 }

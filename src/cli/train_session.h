@@ -21,6 +21,7 @@ typedef struct ls_train_session {
     double speeds[LS_WORKERS_MAX]; /* of the dp rows, once --shares auto has measured them */
     char *out;                     /* owned */
     ls_tokenizer *tokenizer;
+    ls_frame frame; /* around each document */
     ls_corpus *corpus, *val_corpus;
     ls_images *images, *val_images; /* of a model of images, in the place of tokenizer and corpora */
     ls_augment augment;

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/fpenv.h"
+#include "cli/bos_option.h"
 #include "cli/train_options.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
@@ -83,10 +84,13 @@ static ls_status open_run(ls_train_session *s, ls_world *world) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+/* As the documents are that the model learns from. */
 static ls_status encode_prompt(ls_train_session *s) {
+    const char *text = s->opts->prompt ? s->opts->prompt : "";
+    ls_frame frame = s->frame;
     if (!s->tokenizer) return LS_OK;
-    if (s->opts->prompt)
-        LS_TRY(ls_tokenizer_encode(s->tokenizer, s->opts->prompt, strlen(s->opts->prompt), 0, &s->prompt));
+    if (!ls_corpus_has_text(s->corpus)) LS_TRY(ls_bos_option(s->opts, s->tokenizer, &frame));
+    LS_TRY(ls_frame_prompt(s->tokenizer, &frame, text, strlen(text), 0, &s->prompt));
     if (s->prompt.count > 0) return LS_OK;
     int32_t eot = ls_tokenizer_eot(s->tokenizer);
     return eot >= 0 ? ls_tokens_push(&s->prompt, eot) : ls_tokenizer_encode(s->tokenizer, "\n", 1, 0, &s->prompt);

@@ -1,4 +1,5 @@
 /* verify_case.c: from options to a model with data. */
+#include "cli/bos_option.h"
 #include "cli/image_option.h"
 #include "cli/verify_case.h"
 
@@ -140,13 +141,17 @@ static ls_status open_images(const ls_options *o, ls_verify_case *c) {
 
 static ls_status open_data(const ls_options *o, bool is_own, ls_verify_case *c) {
     char cache[PATH_MAX];
+    ls_frame frame;
     if (ls_shape_sees_images(&c->settings.shape)) return open_images(o, c);
     if (!o->data) return make_up_data(c);
     LS_TRY(ls_start_tokenizer(&c->start, o->tokenizer || !is_own ? o->tokenizer : "bytes", &c->tokenizer));
+    LS_TRY(ls_bos_option(o, c->tokenizer, &frame));
     LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = c->tokenizer,
                                  .vocab = (uint32_t)c->start.shape.V,
                                  .cache_dir = cache,
+                                 .frame = frame,
+                                 .wait_s = o->timeout,
                                  .text_field = o->text_field,
                                  .split = LS_SPLIT_TRAIN};
     LS_TRY(ls_corpus_open(o->data, &options, &c->corpus));

@@ -8,6 +8,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "data/corpus_cache.h"
+#include "data/map.h"
+#include "data/not_text.h"
 
 enum { SHOWN = 200, HASH_BLOCK = 1 << 18 };
 
@@ -21,6 +23,8 @@ struct ls_corpus {
     size_t count, room;
     uint64_t tokens, text_bytes;
     bool text_is_known; /* so far, for every file */
+    bool has_text;
+    uint32_t limit; /* ids are below it */
 };
 
 void ls_corpus_close(ls_corpus *corpus) {
@@ -38,7 +42,6 @@ static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *o
 }
 
 static ls_status add_file(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
-    uint32_t vocab = options->vocab || !options->tokenizer ? options->vocab : ls_tokenizer_vocab(options->tokenizer);
     if (corpus->count == corpus->room) {
         size_t room = corpus->room ? 2 * corpus->room : 16;
         part *parts = realloc(corpus->parts, room * sizeof *parts);
@@ -51,7 +54,7 @@ static ls_status add_file(ls_corpus *corpus, const char *path, const ls_corpus_o
     last->begin = corpus->tokens;
     corpus->count++;
     warn_of_origin(last->file, options);
-    if (!options->skip_check) LS_TRY(ls_token_file_check(last->file, vocab ? vocab : INT32_MAX, NULL, NULL));
+    if (!options->skip_check) LS_TRY(ls_token_file_check(last->file, corpus->limit, NULL, NULL));
     corpus->tokens += ls_token_file_count(last->file);
     uint64_t text_bytes = ls_token_file_origin(last->file).text_bytes;
     corpus->text_bytes += text_bytes;
@@ -59,13 +62,34 @@ static ls_status add_file(ls_corpus *corpus, const char *path, const ls_corpus_o
     return LS_OK;
 }
 
+typedef struct head {
+    const char *path;
+    const ls_map *text;
+} head;
+
+static ls_status check_head(void *ctx) {
+    const head *h = ctx;
+    return ls_not_text_check(h->path, h->text->data, h->text->bytes);
+}
+
+/* Before anything is said of tokenizers: a compressed file needs another remedy. */
+static ls_status check_first_bytes(const char *path) {
+    ls_map text;
+    LS_TRY(ls_map_open(path, &text));
+    ls_status status = ls_map_guard(check_head, &(head){.path = path, .text = &text});
+    ls_map_close(&text);
+    return status;
+}
+
 static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
     char prefix[LS_CACHE_PREFIX_ROOM], shard[LS_CACHE_PREFIX_ROOM];
+    LS_TRY(check_first_bytes(path));
     if (!options->tokenizer)
-        return ls_fail(LS_ERR_INPUT, "%.*s is no token file, and there is no tokenizer to take it as text", SHOWN,
+        return ls_fail(LS_ERR_INPUT, "%.*s is text and this model has no tokenizer; add --tokenizer FOLDER", SHOWN,
                        path);
     if (!options->cache_dir)
         return ls_fail(LS_ERR_INPUT, "%.*s is text: turn it into tokens with `lockstep tokenize`", SHOWN, path);
+    corpus->has_text = true;
     LS_TRY(ls_corpus_cache_fill(path, options, prefix));
     for (size_t number = 1;; number++) {
         LS_TRY(ls_token_shard_path(prefix, number, shard, sizeof shard));
@@ -81,6 +105,9 @@ ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_
     ls_corpus *corpus = *out = calloc(1, sizeof *corpus);
     if (!corpus) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
     corpus->text_is_known = true;
+    corpus->limit = options->vocab         ? options->vocab
+                    : options->tokenizer ? ls_tokenizer_vocab(options->tokenizer)
+                                         : INT32_MAX;
     LS_TRY_OUT(ls_paths_expand(list, options->split, &paths));
     for (size_t i = 0; i < paths.count; i++) {
         LS_TRY_OUT(ls_token_file_detect(paths.names[i], &is_tokens));
@@ -101,6 +128,8 @@ uint64_t ls_corpus_text_bytes(const ls_corpus *corpus) { return corpus->text_is_
 
 size_t ls_corpus_files(const ls_corpus *corpus) { return corpus->count; }
 
+bool ls_corpus_has_text(const ls_corpus *corpus) { return corpus->has_text; }
+
 /* The part that token `at` is in. */
 static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     size_t low = 0, high = corpus->count;
@@ -115,6 +144,19 @@ static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     return low;
 }
 
+/* They were checked when the file was opened; an id that no embedding has would end in the middle of a kernel. */
+static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids, size_t count) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < count; i++) largest = (uint32_t)ids[i] > largest ? (uint32_t)ids[i] : largest;
+    if (largest < corpus->limit) return LS_OK;
+    size_t at = 0;
+    while ((uint32_t)ids[at] < corpus->limit) at++;
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s: token %" PRIu64 " has id %" PRId32
+                   ", but the vocabulary has %u: the file was changed while it was being read",
+                   SHOWN, ls_token_file_path(from->file), begin + at, ids[at], corpus->limit);
+}
+
 ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, int32_t *out) {
     if (begin > corpus->tokens || count > corpus->tokens - begin)
         return ls_fail(LS_ERR_INPUT, "the data have %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
@@ -124,6 +166,7 @@ ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, 
         uint64_t inside = begin - from->begin, left = ls_token_file_count(from->file) - inside;
         size_t size = count < left ? count : (size_t)left;
         LS_TRY(ls_token_file_read(from->file, inside, size, out));
+        LS_TRY(check_ids(corpus, from, inside, out, size));
         begin += size;
         out += size;
         count -= size;

@@ -5,9 +5,10 @@
  * JSON object a line where the name ends in .jsonl or .ndjson, with an end-of-text token behind each document. Text is
  * tokenized once, into the cache folder, under a name made of the hashes of the text and of the tokenizer; the next run
  * finds it there. Both are told through `say`. Workers that open the same text at the same time wait for the one that
- * came first.
+ * came first. Files of other formats are refused by their first bytes (data/not_text.h).
  *
- * All ids are checked against the vocabulary before open returns. Reading is safe from many threads. */
+ * All ids are checked against the vocabulary before open returns, and again whenever they are read, since files may be
+ * changed meanwhile. Reading is safe from many threads. */
 #ifndef LS_DATA_CORPUS_H
 #define LS_DATA_CORPUS_H
 
@@ -17,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "data/frame.h"
 #include "data/paths.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
@@ -26,7 +28,9 @@ typedef struct ls_corpus ls_corpus;
 typedef struct ls_corpus_options {
     ls_tokenizer *tokenizer; /* NULL: text is refused */
     uint32_t vocab;          /* ids must be below it; 0: that of the tokenizer, or whatever an int32_t holds */
-    const char *cache_dir;   /* made where needed; NULL: text is refused */
+    const char *cache_dir;   /* made where needed, for its user alone; NULL: text is refused */
+    ls_frame frame;          /* around each document of a text; token files are as they are */
+    double wait_s;           /* for another process that tokenizes the same text and makes no progress; 0: 300 */
     const char *text_field;  /* of JSONL; NULL: "text" */
     ls_split split;          /* which files of folders are meant */
     bool skip_check;         /* a worker whose neighbour has looked at every id already */
@@ -44,10 +48,13 @@ uint64_t ls_corpus_count(const ls_corpus *corpus);
 /* Bytes of the text behind all tokens; 0: not known for every file. */
 uint64_t ls_corpus_text_bytes(const ls_corpus *corpus);
 size_t ls_corpus_files(const ls_corpus *corpus);
+/* Whether one of the files was text, so that the frame is around its documents. */
+bool ls_corpus_has_text(const ls_corpus *corpus);
 /* Of the ids themselves, in order, whatever files they come from and of whatever width: the identity of the data. Reads
  * everything. */
 ls_status ls_corpus_hash(const ls_corpus *corpus, ls_hash128 *out);
-/* Tokens begin … begin+count−1, across files. LS_ERR_INPUT beyond the end. */
+/* Tokens begin … begin+count−1, across files. LS_ERR_INPUT beyond the end, and for an id that is not in the
+ * vocabulary (any more). */
 ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, int32_t *out);
 
 #endif

@@ -1,25 +1,38 @@
 /* corpus_cache.c: the name of a text's shards is the hash of all that their ids depend on, so that whatever lies under
- * a name is right or damaged, never out of date. A lock on the folder lets one process tokenize while the others wait
- * for it. */
+ * a name is right or damaged, never out of date. Shards carry checksums, which are looked at each time; damaged ones
+ * are named and made again. One process tokenizes a text while the others wait for it (data/cache_folder.h). */
 #include "data/corpus_cache.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "data/cache_folder.h"
 #include "data/map.h"
+#include "data/not_text.h"
 #include "data/text.h"
 
 enum { SHOWN = 160, MESSAGE_ROOM = 512 };
 
+/* Changes when the same text and tokenizer shall give other files: then old ones are not found any more. */
+#define FORMAT "lockstep token cache 2"
 #define SHARD_TOKENS (UINT64_C(1) << 30)
+
+static const double WAIT_S = 300;
+
+/* What a guarded function works on; the caller releases it. */
+typedef struct filling {
+    const char *path;
+    const ls_corpus_options *options;
+    char *prefix, key[LS_HASH_TEXT_BYTES];
+    ls_map text;
+    ls_token_writer *writer;
+    ls_cache_lock lock;
+} filling;
 
 static void say(const ls_corpus_options *options, const char *message) {
     if (options->say) {
@@ -29,103 +42,128 @@ static void say(const ls_corpus_options *options, const char *message) {
     }
 }
 
-static ls_hash128 key_of(const char *path, const ls_map *text, const ls_corpus_options *options) {
+static void say_wait(void *options, const char *message) { say(options, message); }
+
+static ls_hash128 key_of(const filling *f) {
+    const ls_corpus_options *options = f->options;
     const char *field = options->text_field ? options->text_field : "text";
-    const char *kind = ls_text_is_jsonl(path) ? field : "";
-    const ls_hash128 parts[] = {ls_hash_bytes(text->data, text->bytes), ls_tokenizer_hash(options->tokenizer),
-                                ls_hash_bytes(kind, strlen(kind))};
+    const char *kind = ls_text_is_jsonl(f->path) ? field : "";
+    char frame[LS_FRAME_TEXT_ROOM];
+    ls_frame_describe(&options->frame, frame);
+    const ls_hash128 parts[] = {ls_hash_bytes(FORMAT, sizeof FORMAT - 1), ls_hash_bytes(f->text.data, f->text.bytes),
+                                ls_tokenizer_hash(options->tokenizer), ls_hash_bytes(kind, strlen(kind)),
+                                ls_hash_bytes(frame, strlen(frame))};
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
-/* Waits for the lock of the folder. Where the file system has no locks, two processes do the same work; each puts whole
- * files in place, so that is a waste and no harm: *fd is −1. */
-static ls_status lock_folder(const char *folder, int *fd) {
-    char path[LS_CACHE_PREFIX_ROOM];
-    if (snprintf(path, sizeof path, "%s/lock", folder) >= (int)sizeof path)
-        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, folder);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (*fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot write to the cache of tokenized text, %s", folder);
-    int rc;
-    do rc = flock(*fd, LOCK_EX);
-    while (rc != 0 && errno == EINTR);
-    if (rc == 0) return LS_OK;
-    (void)close(*fd);
-    *fd = -1;
-    return LS_OK;
-}
-
-/* Whether all shards are there and whole; how many tokens they have. */
-static bool is_filled(const char *prefix, const ls_corpus_options *options, uint64_t *tokens) {
-    char path[LS_CACHE_PREFIX_ROOM];
-    *tokens = 0;
-    for (size_t number = 1; ls_token_shard_path(prefix, number, path, sizeof path) == LS_OK; number++) {
-        ls_token_file *file = NULL;
-        if (!ls_file_exists(path)) break;
-        if (ls_token_file_open(path, &file) != LS_OK) return false;
-        bool is_ours = ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer));
-        *tokens += ls_token_file_count(file);
-        ls_token_file_close(file);
-        if (!is_ours) return false;
-    }
-    return *tokens > 0;
-}
-
-static ls_status fill(const char *path, const ls_map *text, const ls_corpus_options *options, const char *prefix) {
-    ls_text_options how = {.tokenizer = options->tokenizer,
-                           .text_field = options->text_field,
-                           .progress = options->progress,
-                           .progress_ctx = options->progress_ctx};
-    ls_token_origin origin = {.vocab = ls_tokenizer_vocab(options->tokenizer),
-                              .tokenizer = ls_tokenizer_hash(options->tokenizer)};
-    ls_token_writer *writer = NULL;
-    ls_text_counts counts = {0};
-    char message[MESSAGE_ROOM];
-    ls_status status;
-    double start_s = ls_clock_seconds();
-    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
-             SHOWN, path, text->bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
-    say(options, message);
-    LS_TRY_OUT(ls_token_writer_open(prefix, &origin, SHARD_TOKENS, &writer));
-    LS_TRY_OUT(ls_text_tokenize(path, text, &how, writer, NULL, &counts));
-    LS_TRY_OUT(ls_token_writer_finish(writer));
-    if (counts.invalid_bytes)
-        ls_log_warn("%.*s has %" PRIu64 " bytes that are not UTF-8; they are kept as they are", SHOWN, path,
-                    counts.invalid_bytes);
-    snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens from %" PRIu64 " bytes in %.1f s", SHOWN, path,
-             ls_token_writer_count(writer), counts.text_bytes, ls_clock_seconds() - start_s);
-    say(options, message);
-out:
-    ls_token_writer_close(writer);
+/* A shard that is there: whole, of this tokenizer, with the ids that were written. */
+static ls_status check_shard(const char *path, const ls_corpus_options *options, uint64_t *tokens, uint64_t *bytes) {
+    ls_token_file *file = NULL;
+    LS_TRY(ls_token_file_open(path, &file));
+    ls_status status = ls_token_file_verify(file);
+    if (status == LS_OK &&
+        !ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer)))
+        status = ls_fail(LS_ERR_INPUT, "%.*s is damaged: it is of another tokenizer", SHOWN, path);
+    *tokens += ls_token_file_count(file);
+    *bytes += ls_token_file_origin(file).text_bytes;
+    ls_token_file_close(file);
     return status;
 }
 
-ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_ROOM]) {
-    char name[LS_HASH_TEXT_BYTES], message[MESSAGE_ROOM];
-    ls_map text = {0};
+/* Whether all shards are there and sound; how many tokens they have. `tells`: damage is worth a warning. */
+static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
+    char path[LS_CACHE_PREFIX_ROOM];
+    uint64_t bytes = 0;
+    *tokens = 0;
+    for (size_t number = 1; ls_token_shard_path(f->prefix, number, path, sizeof path) == LS_OK; number++) {
+        if (!ls_file_exists(path)) break;
+        if (check_shard(path, f->options, tokens, &bytes) == LS_OK) continue;
+        if (tells)
+            ls_log_warn("the token cache is damaged; %.*s is tokenized again: %s", SHOWN, f->path, ls_status_message());
+        return false;
+    }
+    /* A shard may be gone; of JSONL the bytes of all documents are not known without reading them. */
+    return *tokens > 0 && (ls_text_is_jsonl(f->path) || bytes == f->text.bytes);
+}
+
+static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
+    filling *f = ctx;
+    ls_cache_lock_tell(&f->lock);
+    if (f->options->progress) f->options->progress(f->options->progress_ctx, done, total);
+}
+
+static ls_status fill(filling *f) {
+    const ls_corpus_options *options = f->options;
+    ls_text_options how = {.tokenizer = options->tokenizer,
+                           .frame = options->frame,
+                           .text_field = options->text_field,
+                           .progress = tell_progress,
+                           .progress_ctx = f};
+    ls_token_origin origin = {.vocab = ls_tokenizer_vocab(options->tokenizer),
+                              .tokenizer = ls_tokenizer_hash(options->tokenizer)};
+    ls_text_counts counts = {0};
+    char message[MESSAGE_ROOM];
+    double start_s = ls_clock_seconds();
+    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s", SHOWN,
+             f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
+    say(options, message);
+    LS_TRY(ls_token_writer_open(f->prefix, &origin, SHARD_TOKENS, &f->writer));
+    LS_TRY(ls_text_tokenize(f->path, &f->text, &how, f->writer, NULL, &counts));
+    LS_TRY(ls_map_check(&f->text));
+    LS_TRY(ls_token_writer_finish(f->writer));
+    if (counts.invalid_bytes)
+        ls_log_warn("%.*s has %" PRIu64 " bytes that are not UTF-8; they are kept as they are", SHOWN, f->path,
+                    counts.invalid_bytes);
+    snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens from %" PRIu64 " bytes in %.1f s", SHOWN, f->path,
+             ls_token_writer_count(f->writer), counts.text_bytes, ls_clock_seconds() - start_s);
+    say(options, message);
+    return LS_OK;
+}
+
+static void say_found(const filling *f, uint64_t tokens) {
+    char message[MESSAGE_ROOM];
+    snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, f->path, tokens,
+             SHOWN, f->options->cache_dir);
+    say(f->options, message);
+}
+
+/* The lock is only taken where there is work: a sound entry never changes. */
+static ls_status find_or_fill(void *ctx) {
+    static atomic_flag cleaned = ATOMIC_FLAG_INIT;
+    filling *f = ctx;
+    const ls_corpus_options *options = f->options;
     uint64_t tokens = 0;
-    int lock = -1;
+    ls_hash_text(key_of(f), f->key);
+    if (snprintf(f->prefix, LS_CACHE_PREFIX_ROOM, "%s/%s", options->cache_dir, f->key) >= LS_CACHE_PREFIX_ROOM)
+        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, options->cache_dir);
+    if (!atomic_flag_test_and_set(&cleaned)) ls_cache_folder_clean(options->cache_dir, NULL);
+    if (!is_filled(f, false, &tokens)) {
+        double wait_s = options->wait_s > 0 ? options->wait_s : WAIT_S;
+        /* The cast takes away a const that a plain pointer cannot keep; say() only reads. */
+        LS_TRY(ls_cache_lock_take(&f->lock, options->cache_dir, f->key, f->path, wait_s, say_wait,
+                                  (void *)(uintptr_t)options));
+        if (!is_filled(f, true, &tokens)) {
+            if (f->lock.fd >= 0) ls_cache_folder_clean(options->cache_dir, f->key);
+            return fill(f);
+        }
+    }
+    say_found(f, tokens);
+    return LS_OK;
+}
+
+ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_ROOM]) {
+    filling f = {.path = path, .options = options, .prefix = prefix, .lock = {.fd = -1}};
     ls_status status;
-    LS_TRY_OUT(ls_map_open(path, &text));
-    if (!text.bytes) {
+    LS_TRY_OUT(ls_map_open(path, &f.text));
+    if (!f.text.bytes) {
         status = ls_fail(LS_ERR_INPUT, "%.*s is empty: there is nothing to train on", SHOWN, path);
         goto out;
     }
-    LS_TRY_OUT(ls_dir_make(options->cache_dir));
-    ls_hash_text(key_of(path, &text, options), name);
-    if (snprintf(prefix, LS_CACHE_PREFIX_ROOM, "%s/%s", options->cache_dir, name) >= LS_CACHE_PREFIX_ROOM) {
-        status = ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, options->cache_dir);
-        goto out;
-    }
-    LS_TRY_OUT(lock_folder(options->cache_dir, &lock));
-    if (!is_filled(prefix, options, &tokens)) {
-        status = fill(path, &text, options, prefix);
-    } else {
-        snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, path, tokens,
-                 SHOWN, options->cache_dir);
-        say(options, message);
-    }
+    LS_TRY_OUT(ls_cache_folder_open(options->cache_dir));
+    status = ls_map_guard(find_or_fill, &f);
 out:
-    if (lock >= 0) (void)close(lock);
-    ls_map_close(&text);
+    ls_token_writer_close(f.writer);
+    ls_cache_lock_release(&f.lock);
+    ls_map_close(&f.text);
     return status;
 }

@@ -113,11 +113,21 @@ static ls_status make_values(ls_images *images) {
     return LS_OK;
 }
 
+typedef struct opening {
+    ls_images *images;
+    const ls_images_options *options;
+} opening;
+
+static ls_status open_guarded(void *ctx) {
+    const opening *o = ctx;
+    return open_source(o->images, o->options);
+}
+
 ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     ls_images *images = calloc(1, sizeof *images);
     *out = NULL;
     if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
-    ls_status status = open_source(images, options);
+    ls_status status = ls_map_guard(open_guarded, &(opening){.images = images, .options = options});
     if (status == LS_OK) status = check_wishes(&images->about, options);
     if (status == LS_OK) status = make_values(images);
     if (status == LS_OK) {

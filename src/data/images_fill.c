@@ -42,6 +42,31 @@ ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out
     return LS_OK;
 }
 
+/* What a guarded function works on. */
+typedef struct reading {
+    const ls_images *images;
+    ls_hash_stream *stream;
+    const uint64_t *index;
+    size_t n;
+    const ls_augment *augment;
+    ls_images_layout layout;
+    float *out;
+    int32_t *labels;
+} reading;
+
+static ls_status hash_guarded(void *ctx) {
+    const reading *r = ctx;
+    const ls_images_about *about = &r->images->about;
+    for (uint64_t i = 0; i < about->count; i++) {
+        uint32_t label = (uint32_t)label_of(r->images, i);
+        uint8_t bytes[4] = {(uint8_t)label, (uint8_t)(label >> 8), (uint8_t)(label >> 16), (uint8_t)(label >> 24)};
+        ls_hash_stream_add(r->stream, bytes, sizeof bytes);
+        ls_hash_stream_add(r->stream, pixels_of(r->images, i, NULL),
+                           (size_t)about->channels * about->height * about->width);
+    }
+    return LS_OK;
+}
+
 ls_status ls_images_hash(const ls_images *images, ls_hash128 *out) {
     const ls_images_about *about = &images->about;
     char head[256];
@@ -54,18 +79,13 @@ ls_status ls_images_hash(const ls_images *images, ls_hash128 *out) {
         *out = ls_hash_bytes(head, (size_t)length);
         return LS_OK;
     }
-    ls_hash_stream *stream = ls_hash_stream_create();
-    if (!stream) return ls_fail(LS_ERR_RESOURCE, "no memory to hash images");
-    ls_hash_stream_add(stream, head, (size_t)length);
-    for (uint64_t i = 0; i < about->count; i++) {
-        uint32_t label = (uint32_t)label_of(images, i);
-        uint8_t bytes[4] = {(uint8_t)label, (uint8_t)(label >> 8), (uint8_t)(label >> 16), (uint8_t)(label >> 24)};
-        ls_hash_stream_add(stream, bytes, sizeof bytes);
-        ls_hash_stream_add(stream, pixels_of(images, i, NULL), (size_t)about->channels * about->height * about->width);
-    }
-    *out = ls_hash_stream_value(stream);
-    ls_hash_stream_destroy(stream);
-    return LS_OK;
+    reading r = {.images = images, .stream = ls_hash_stream_create()};
+    if (!r.stream) return ls_fail(LS_ERR_RESOURCE, "no memory to hash images");
+    ls_hash_stream_add(r.stream, head, (size_t)length);
+    ls_status status = ls_map_guard(hash_guarded, &r);
+    *out = ls_hash_stream_value(r.stream);
+    ls_hash_stream_destroy(r.stream);
+    return status;
 }
 
 /* ---- augmentation ------------------------------------------------------------------------------------------------ */
@@ -132,17 +152,33 @@ static void fill_image(const ls_images *images, const uint8_t *pixels, const win
     }
 }
 
-ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
-                         ls_images_layout layout, float *out, int32_t *labels) {
+static ls_status fill_guarded(void *ctx) {
+    const reading *r = ctx;
+    const ls_images *images = r->images;
     uint8_t scratch[LS_DRAWINGS_BYTES_MAX];
     uint32_t height, width;
-    LS_TRY(ls_augment_size(images, augment, &height, &width));
+    LS_TRY(ls_augment_size(images, r->augment, &height, &width));
     size_t elems = (size_t)height * width * images->about.channels;
-    for (size_t i = 0; i < n; i++) {
-        LS_TRY(check_index(images, index[i]));
-        window w = choose_window(&images->about, augment, index[i], height, width);
-        if (out) fill_image(images, pixels_of(images, index[i], scratch), &w, layout, out + i * elems);
-        if (labels) labels[i] = label_of(images, index[i]);
+    for (size_t i = 0; i < r->n; i++) {
+        uint64_t index = r->index[i];
+        LS_TRY(check_index(images, index));
+        window w = choose_window(&images->about, r->augment, index, height, width);
+        if (r->out) fill_image(images, pixels_of(images, index, scratch), &w, r->layout, r->out + i * elems);
+        if (r->labels) r->labels[i] = label_of(images, index);
     }
+    return LS_OK;
+}
+
+ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
+                         ls_images_layout layout, float *out, int32_t *labels) {
+    reading r = {.images = images,
+                 .index = index,
+                 .n = n,
+                 .augment = augment,
+                 .layout = layout,
+                 .out = out,
+                 .labels = labels};
+    LS_TRY(ls_map_guard(fill_guarded, &r));
+    for (size_t i = 0; i < images->piece_count; i++) LS_TRY(ls_map_check(&images->pieces[i].map));
     return LS_OK;
 }

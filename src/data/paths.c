@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
+
 enum { PATH_ROOM = 4096, SHOWN = 200 };
 
 bool ls_path_has_suffix(const char *path, const char *suffix) {
@@ -52,6 +54,13 @@ static ls_status add(ls_paths *paths, const char *name) {
     return LS_OK;
 }
 
+/* A pipe or a device may never end, and cannot be read again by the next worker. */
+static ls_status refuse_special(const char *name, mode_t mode) {
+    if (S_ISREG(mode) || S_ISDIR(mode)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%.*s is %s: data must be regular files; write it to a file first", SHOWN, name,
+                   ls_file_kind(mode));
+}
+
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bool is_wanted(const char *name, ls_split split) {
@@ -71,8 +80,8 @@ static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split)
         bool slash = ls_path_has_suffix(folder, "/");
         if (snprintf(name, sizeof name, "%s%s%s", folder, slash ? "" : "/", entry->d_name) >= (int)sizeof name)
             status = ls_fail(LS_ERR_INPUT, "a name in folder %.*s is too long", SHOWN, folder);
-        else if (stat(name, &about) == 0 && S_ISREG(about.st_mode))
-            status = add(paths, name);
+        else if (stat(name, &about) == 0 && !S_ISDIR(about.st_mode))
+            status = S_ISREG(about.st_mode) ? add(paths, name) : refuse_special(name, about.st_mode);
     }
     (void)closedir(dir);
     if (paths->count > before) qsort(paths->names + before, paths->count - before, sizeof *paths->names, compare);
@@ -87,7 +96,9 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     if (rc == GLOB_NOSPACE) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
     if (rc != 0) return LS_OK;
     for (size_t i = 0; status == LS_OK && i < found.gl_pathc; i++) {
-        if (!ls_path_has_suffix(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
+        struct stat about;
+        if (stat(found.gl_pathv[i], &about) == 0) status = refuse_special(found.gl_pathv[i], about.st_mode);
+        if (status == LS_OK && !ls_path_has_suffix(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
     }
     globfree(&found);
     return status;
@@ -97,7 +108,10 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     struct stat about;
     char index[PATH_ROOM];
     bool any = false;
-    if (stat(name, &about) == 0) return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add(paths, name);
+    if (stat(name, &about) == 0) {
+        LS_TRY(refuse_special(name, about.st_mode));
+        return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add(paths, name);
+    }
     if (strpbrk(name, "*?")) LS_TRY(add_matches(paths, name, &any));
     if (any) return LS_OK;
     /* Megatron's name of a pair has no ending. */

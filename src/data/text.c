@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "data/not_text.h"
 #include "data/paths.h"
 #include "data/unicode.h"
 
@@ -47,14 +48,28 @@ static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
     return invalid;
 }
 
+/* A token that both begins and ends documents is there already behind the one before. */
+static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
+    const ls_text_options *o = job->options;
+    const ls_frame *frame = &o->frame;
+    bool follows = frame->before_count == 1 && frame->before[0] == ls_tokenizer_eot(o->tokenizer) &&
+                   ls_token_writer_count(job->writer) > 0;
+    bool is_spelled = (o->encode_flags & LS_ENCODE_SPECIAL) && ls_frame_is_spelled(o->tokenizer, frame, text, bytes);
+    if (follows || is_spelled) return LS_OK;
+    return ls_token_writer_add(job->writer, frame->before, frame->before_count, 0);
+}
+
 static ls_status add_document(text_job *job, const void *text, size_t bytes, bool is_val) {
     ls_tokenizer *tokenizer = job->options->tokenizer;
+    const ls_frame *frame = &job->options->frame;
     int32_t end = ls_tokenizer_eot(tokenizer);
     job->writer = is_val ? job->val : job->train;
     job->document_done = 0;
     job->counts->text_bytes += bytes;
     job->counts->invalid_bytes += count_invalid(text, bytes);
+    LS_TRY(begin_document(job, text, bytes));
     LS_TRY(ls_tokenizer_encode_to(tokenizer, text, bytes, job->options->encode_flags, take_ids, job));
+    LS_TRY(ls_token_writer_add(job->writer, frame->after, frame->after_count, 0));
     return end >= 0 ? ls_token_writer_add(job->writer, &end, 1, 0) : LS_OK;
 }
 
@@ -151,5 +166,7 @@ ls_status ls_text_tokenize(const char *path, const ls_map *text, const ls_text_o
                            ls_token_writer *val, ls_text_counts *counts) {
     text_job job = {.path = path, .text = text, .options = options, .train = train, .val = val, .counts = counts};
     if (!text->bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty: there is nothing to tokenize", SHOWN, path);
+    LS_TRY(ls_not_text_check(path, text->data, text->bytes));
+    LS_TRY(ls_not_text_check_nul(path, text->data, text->bytes));
     return ls_text_is_jsonl(path) ? tokenize_jsonl(&job) : tokenize_plain(&job);
 }

@@ -1,17 +1,20 @@
 /* text.h: from text files to token writers, document by document.
  *
  * A file whose name ends in .jsonl or .ndjson has a JSON object on each line, whose text field is a document; blank
- * lines are passed over. Any other file is one document, whatever bytes it holds. Behind each document comes the
- * end-of-text token, if the tokenizer has one. */
+ * lines are passed over. Any other file is one document, whatever bytes it holds, but no NUL (data/not_text.h). Around
+ * each document come the tokens of its frame (data/frame.h), and behind it the end-of-text token, if the tokenizer has
+ * one. Where that is also the token in front, two documents have one between them. */
 #ifndef LS_DATA_TEXT_H
 #define LS_DATA_TEXT_H
 
+#include "data/frame.h"
 #include "data/map.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
 
 typedef struct ls_text_options {
     ls_tokenizer *tokenizer;
+    ls_frame frame;
     const char *text_field; /* of JSONL; NULL: "text" */
     unsigned encode_flags;  /* LS_ENCODE_SPECIAL */
     /* The part of each file, above 0 and below 1, that goes to the validation writer: the last documents of JSONL, at

@@ -1,7 +1,6 @@
 /* token_file.c: reading token files. */
 #include "data/token_file.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +40,13 @@ static ls_status open_parts(ls_token_file *file) {
                                  &file->layout);
 }
 
+static ls_status open_guarded(void *file) { return open_parts(file); }
+
 ls_status ls_token_file_open(const char *path, ls_token_file **out) {
     ls_token_file *file = *out = calloc(1, sizeof *file);
     if (file) file->path = strdup(path);
-    ls_status status = file && file->path ? open_parts(file) : ls_fail(LS_ERR_RESOURCE, "no memory to open %s", path);
+    ls_status status =
+        file && file->path ? ls_map_guard(open_guarded, file) : ls_fail(LS_ERR_RESOURCE, "no memory to open %s", path);
     if (status == LS_OK) return LS_OK;
     ls_token_file_close(file);
     *out = NULL;
@@ -64,9 +66,8 @@ ls_status ls_token_file_detect(const char *path, bool *is_tokens) {
     *is_tokens = ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx") ||
                  (!ls_file_exists(path) && with_ending(path, ".idx", index) && ls_file_exists(index));
     if (*is_tokens) return LS_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
-    /* pread fails for a pipe, whose bytes must not be taken away: a pipe is text. */
+    int fd;
+    LS_TRY(ls_file_open_regular(path, &fd, NULL));
     ssize_t got = pread(fd, head, sizeof head, 0);
     *is_tokens = got == (ssize_t)sizeof head && ls_token_layout_is_llmc(head, sizeof head);
     (void)close(fd);
@@ -95,40 +96,101 @@ static size_t find_outside(const int64_t *ids, size_t count, uint64_t limit) {
     return i;
 }
 
-ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx) {
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
+
+/* What a guarded function works on. */
+typedef struct reading {
+    const ls_token_file *file;
+    uint32_t vocab;
+    ls_data_progress progress;
+    void *progress_ctx;
+    ls_hash_stream *stream; /* of the ids; NULL: no checksum is looked at */
+    const char *remedy;     /* for a checksum that does not fit */
+    uint64_t begin;
+    size_t count;
+    int32_t *out;
+} reading;
+
+static bool has_sum(const ls_token_file *file) { return file->layout.sum.lo || file->layout.sum.hi; }
+
+static ls_status check_sum(const ls_token_file *file, const reading *r) {
+    ls_hash128 found = ls_token_layout_sum(file->data.data, ls_hash_stream_value(r->stream));
+    if (ls_hash_equal(found, file->layout.sum)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s is damaged: its tokens do not have the checksum that was written with them%s", SHOWN,
+                   file->path, r->remedy);
+}
+
+/* In blocks that stay in the cache while they are hashed and looked at. */
+static ls_status check_guarded(void *ctx) {
+    const reading *r = ctx;
+    const ls_token_file *file = r->file;
     int64_t ids[BLOCK];
     uint64_t total = file->layout.count, blocks = 0;
     for (uint64_t at = 0; at < total; at += BLOCK, blocks++) {
         size_t count = total - at < BLOCK ? (size_t)(total - at) : BLOCK;
-        ls_token_load(file->layout.type, token_at(file, at), count, ids);
-        size_t wrong = find_outside(ids, count, vocab);
+        if (r->stream) ls_hash_stream_add(r->stream, token_at(file, at), count * ls_token_width(file->layout.type));
+        if (r->vocab) ls_token_load(file->layout.type, token_at(file, at), count, ids);
+        size_t wrong = r->vocab ? find_outside(ids, count, r->vocab) : count;
         if (wrong < count)
             return ls_fail(LS_ERR_INPUT,
                            "%.*s: token %" PRIu64 " has id %" PRId64
-                           ", but the vocabulary has %u (ids 0 … %u): the file was "
-                           "made with another tokenizer, or is no token file (read as %s's)",
-                           SHOWN, file->path, at + wrong, ids[wrong], vocab, vocab - 1, file->layout.format);
-        if (progress && blocks % PROGRESS_BLOCKS == 0) progress(ctx, at, total);
+                           ", but the vocabulary has %u (ids 0 … %u): the file was made with another tokenizer, or is "
+                           "no token file (it was read as %s's)",
+                           SHOWN, file->path, at + wrong, ids[wrong], r->vocab, r->vocab - 1, file->layout.format);
+        if (r->progress && blocks % PROGRESS_BLOCKS == 0) r->progress(r->progress_ctx, at, total);
     }
-    if (progress) progress(ctx, total, total);
+    if (r->progress) r->progress(r->progress_ctx, total, total);
+    return r->stream ? check_sum(file, r) : LS_OK;
+}
+
+static ls_status check(reading *r, bool wants_sum) {
+    if (wants_sum) {
+        r->stream = ls_hash_stream_create();
+        if (!r->stream) return ls_fail(LS_ERR_RESOURCE, "no memory to check %.*s", SHOWN, r->file->path);
+        ls_hash_stream_restart(r->stream);
+    }
+    ls_status status = ls_map_guard(check_guarded, r);
+    ls_hash_stream_destroy(r->stream);
+    return status == LS_OK ? ls_map_check(&r->file->data) : status;
+}
+
+ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx) {
+    reading r = {.file = file, .vocab = vocab, .progress = progress, .progress_ctx = ctx, .remedy = "; delete it and make it again with `lockstep tokenize`"};
+    return check(&r, has_sum(file));
+}
+
+ls_status ls_token_file_verify(const ls_token_file *file) {
+    reading r = {.file = file, .remedy = ""};
+    if (!has_sum(file)) return ls_fail(LS_ERR_INPUT, "%.*s has no checksum", SHOWN, file->path);
+    return check(&r, true);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static ls_status read_guarded(void *ctx) {
+    const reading *r = ctx;
+    const ls_token_file *file = r->file;
+    int64_t ids[BLOCK];
+    for (size_t done = 0; done < r->count;) {
+        size_t part = r->count - done < BLOCK ? r->count - done : BLOCK;
+        ls_token_load(file->layout.type, token_at(file, r->begin + done), part, ids);
+        size_t wrong = find_outside(ids, part, (uint64_t)INT32_MAX + 1);
+        if (wrong < part)
+            return ls_fail(LS_ERR_INPUT, "%.*s: token %" PRIu64 " has the impossible id %" PRId64, SHOWN, file->path,
+                           r->begin + done + wrong, ids[wrong]);
+        for (size_t i = 0; i < part; i++) r->out[done + i] = (int32_t)ids[i];
+        done += part;
+    }
     return LS_OK;
 }
 
 ls_status ls_token_file_read(const ls_token_file *file, uint64_t begin, size_t count, int32_t *out) {
-    int64_t ids[BLOCK];
     uint64_t total = file->layout.count;
     if (begin > total || count > total - begin)
         return ls_fail(LS_ERR_INPUT, "%.*s has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there", SHOWN,
                        file->path, total, count, begin);
-    for (size_t done = 0; done < count;) {
-        size_t part = count - done < BLOCK ? count - done : BLOCK;
-        ls_token_load(file->layout.type, token_at(file, begin + done), part, ids);
-        size_t wrong = find_outside(ids, part, (uint64_t)INT32_MAX + 1);
-        if (wrong < part)
-            return ls_fail(LS_ERR_INPUT, "%.*s: token %" PRIu64 " has the impossible id %" PRId64, SHOWN, file->path,
-                           begin + done + wrong, ids[wrong]);
-        for (size_t i = 0; i < part; i++) out[done + i] = (int32_t)ids[i];
-        done += part;
-    }
-    return LS_OK;
+    reading r = {.file = file, .begin = begin, .count = count, .out = out};
+    LS_TRY(ls_map_guard(read_guarded, &r));
+    return ls_map_check(&file->data);
 }

@@ -7,15 +7,18 @@
  * another nanoGPT    16-bit ids and nothing else: any other file whose name ends in .bin
  *
  * All numbers are little-endian. Sizes are checked when a file is opened; ls_token_file_check() looks at every id and
- * is run before training begins. A file must not be cut while it is open: the system would end the process (SIGBUS).
+ * at the checksum and is run before training begins. A file that is cut while it is open is an error of the function
+ * that reads it (data/map.h).
  *
  * Written is llm.c's format: 16-bit ids for a vocabulary of at most 65536, else 32-bit ones. llm.c leaves the words
- * behind the count free; here words 8 … 15 hold what lockstep knows, and other programs skip them:
+ * behind the count free; here words 8 … 19 hold what lockstep knows, and other programs skip them:
  *
  *     word  8       0x4B54534C ("LSTK")
  *     word  9, 10   bytes of text that the ids stand for (low word first); 0: not known
  *     word 11       size of the vocabulary
  *     word 12 … 15  hash of the tokenizer (ls_tokenizer_hash): lo, then hi, each low word first
+ *     word 16 … 19  checksum, in the same order: XXH3-128 of two XXH3-128 hashes, that of the header with zeros here, and
+ *                   that of all ids as they are in the file; zeros: none (files of version 0.1.0)
  *
  * A token file and a writer belong to one thread at a time; ls_token_file_read() and the rest that takes a const file
  * may be called from many. */
@@ -57,8 +60,11 @@ ls_token_origin ls_token_file_origin(const ls_token_file *file);
 /* Called now and then with how far the work is; may be NULL wherever it is asked for. */
 typedef void (*ls_data_progress)(void *ctx, uint64_t done, uint64_t total);
 
-/* Reads every id: the first that is not below `vocab` is LS_ERR_INPUT, and the message names file, position and id. */
+/* Reads every id: the first that is not below `vocab` is LS_ERR_INPUT, and the message names file, position and id. So
+ * is a checksum that does not fit. */
 ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx);
+/* The checksum alone; LS_ERR_INPUT also when the file has none. */
+ls_status ls_token_file_verify(const ls_token_file *file);
 /* Tokens begin … begin+count−1. LS_ERR_INPUT when the file has fewer, or for an id that an int32_t cannot hold. */
 ls_status ls_token_file_read(const ls_token_file *file, uint64_t begin, size_t count, int32_t *out);
 

@@ -60,6 +60,14 @@ bool ls_token_layout_is_llmc(const void *head, size_t bytes) {
     return magic == LS_LLMC_MAGIC_16 || magic == LS_LLMC_MAGIC_32;
 }
 
+ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids) {
+    uint8_t copy[LS_LLMC_BYTES];
+    memcpy(copy, header, sizeof copy);
+    memset(copy + 4 * LS_LLMC_SUM_WORD, 0, 4 * (LS_LLMC_SUM_END - LS_LLMC_SUM_WORD));
+    const ls_hash128 parts[] = {ls_hash_bytes(copy, sizeof copy), ids};
+    return ls_hash_combine(parts, sizeof parts / sizeof *parts);
+}
+
 static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes, ls_token_layout *out) {
     if (bytes < LS_LLMC_BYTES)
         return ls_fail(LS_ERR_INPUT, "%.*s is cut: %zu bytes, less than the header of llm.c's token files (%d)", SHOWN,
@@ -84,6 +92,8 @@ static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes,
         out->origin = (ls_token_origin){.text_bytes = pair_at(data, 9),
                                         .vocab = word_at(data, 11),
                                         .tokenizer = {.lo = pair_at(data, 12), .hi = pair_at(data, 14)}};
+    if (out->origin.vocab)
+        out->sum = (ls_hash128){.lo = pair_at(data, LS_LLMC_SUM_WORD), .hi = pair_at(data, LS_LLMC_SUM_WORD + 2)};
     return LS_OK;
 }
 

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "data/token_layout.h"
 
-enum { PATH_ROOM = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18 };
+enum { PATH_ROOM = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
 
 struct ls_token_writer {
     char *prefix;
@@ -22,6 +22,8 @@ struct ls_token_writer {
     size_t shards, begun; /* begun: temporary files that exist */
     bool finished;
     int fd; /* of the shard being written; −1: none */
+    long stamp; /* of the names of temporary files, beside the process */
+    ls_hash_stream *sum; /* of the ids of the shard */
     uint64_t shard_count, shard_text_bytes;
     size_t used;
     uint8_t buffer[BUFFER_BYTES];
@@ -33,7 +35,8 @@ ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, siz
 }
 
 static ls_status temporary_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
-    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.tmp-%ld", writer->prefix, number, (long)getpid()) < PATH_ROOM)
+    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.tmp-%ld-%ld", writer->prefix, number, (long)getpid(), writer->stamp) <
+        PATH_ROOM)
         return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
 }
@@ -46,7 +49,10 @@ ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin
                        shard_tokens, LS_SHARD_TOKENS_MAX);
     ls_token_writer *writer = calloc(1, sizeof *writer);
     if (writer) writer->prefix = strdup(prefix);
-    if (!writer || !writer->prefix) {
+    if (writer) writer->sum = ls_hash_stream_create();
+    if (!writer || !writer->prefix || !writer->sum) {
+        if (writer) ls_hash_stream_destroy(writer->sum);
+        if (writer) free(writer->prefix);
         free(writer);
         return ls_fail(LS_ERR_RESOURCE, "no memory to write tokens");
     }
@@ -76,6 +82,7 @@ static ls_status write_all(const ls_token_writer *writer, const uint8_t *data, s
 static ls_status flush(ls_token_writer *writer) {
     size_t bytes = writer->used;
     writer->used = 0;
+    ls_hash_stream_add(writer->sum, writer->buffer, bytes);
     return write_all(writer, writer->buffer, bytes, -1);
 }
 
@@ -93,15 +100,34 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
         header[places[i] + 1] = (uint32_t)(pairs[i] >> 32);
     }
     header[11] = writer->origin.vocab;
+    ls_hash128 sum = ls_token_layout_sum(header, ls_hash_stream_value(writer->sum));
+    uint64_t halves[] = {sum.lo, sum.hi};
+    for (size_t i = 0; i < 2; i++) {
+        header[LS_LLMC_SUM_WORD + 2 * i] = (uint32_t)halves[i];
+        header[LS_LLMC_SUM_WORD + 2 * i + 1] = (uint32_t)(halves[i] >> 32);
+    }
+}
+
+/* A name that nobody has, not even a symbolic link: what a process of the same number left behind, or somebody put
+ * there, is not written to. */
+static ls_status make_temporary(ls_token_writer *writer, char path[PATH_ROOM]) {
+    for (int i = 0; i < TEMPORARY_TRIES; i++) {
+        LS_TRY(temporary_path(writer, writer->shards + 1, path));
+        writer->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (writer->fd >= 0) return LS_OK;
+        /* The stamp is of all shards, so that it may change only before the first. */
+        if (errno != EEXIST || writer->begun > 0) break;
+        writer->stamp++;
+    }
+    return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path);
 }
 
 static ls_status begin_shard(ls_token_writer *writer) {
     char path[PATH_ROOM];
     uint32_t header[LS_LLMC_WORDS];
-    LS_TRY(temporary_path(writer, writer->shards + 1, path));
-    writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path);
+    LS_TRY(make_temporary(writer, path));
     writer->begun++;
+    ls_hash_stream_restart(writer->sum);
     writer->shard_count = writer->shard_text_bytes = 0;
     make_header(writer, header);
     return write_all(writer, (const uint8_t *)header, sizeof header, -1);
@@ -214,6 +240,7 @@ void ls_token_writer_close(ls_token_writer *writer) {
     for (size_t number = 1; !writer->finished && number <= writer->begun; number++) {
         if (temporary_path(writer, number, path) == LS_OK) (void)unlink(path);
     }
+    ls_hash_stream_destroy(writer->sum);
     free(writer->prefix);
     free(writer);
 }

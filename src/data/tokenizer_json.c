@@ -168,32 +168,6 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
     return status;
 }
 
-static int32_t added_id(const ls_tokenizer *tokenizer, const char *text) {
-    for (size_t i = 0; text && i < tokenizer->added.count; i++) {
-        if (strcmp(tokenizer->added.tokens[i].text, text) == 0) return tokenizer->added.tokens[i].id;
-    }
-    return -1;
-}
-
-/* The tokens that a post_processor puts in front of a text and behind it. */
-static void read_post(ls_tokenizer *tokenizer, const json_t *node) {
-    const char *type = type_of(node);
-    const json_t *list = json_object_get(node, "processors");
-    for (size_t i = 0; strcmp(type, "Sequence") == 0 && i < json_array_size(list); i++)
-        read_post(tokenizer, json_array_get(list, i));
-    if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
-        tokenizer->bos = added_id(tokenizer, json_string_value(json_array_get(json_object_get(node, "cls"), 0)));
-        tokenizer->eot = added_id(tokenizer, json_string_value(json_array_get(json_object_get(node, "sep"), 0)));
-    }
-    if (strcmp(type, "TemplateProcessing") != 0) return;
-    const json_t *single = json_object_get(node, "single");
-    size_t count = json_array_size(single);
-    const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
-    const json_t *last = json_object_get(json_array_get(single, count ? count - 1 : 0), "SpecialToken");
-    if (first) tokenizer->bos = added_id(tokenizer, json_string_value(json_object_get(first, "id")));
-    if (last && last != first) tokenizer->eot = added_id(tokenizer, json_string_value(json_object_get(last, "id")));
-}
-
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root) {
     const json_t *pretok = json_object_get(root, "pre_tokenizer"), *added = json_object_get(root, "added_tokens");
     bool is_byte_level = false;
@@ -204,6 +178,6 @@ ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, cons
     if (!is_byte_level)
         return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has no step ByteLevel; only byte-level BPE can be used");
     for (size_t i = 0; i < json_array_size(added); i++) LS_TRY(read_added(tokenizer, json_array_get(added, i)));
-    read_post(tokenizer, json_object_get(root, "post_processor"));
+    LS_TRY(ls_tokenizer_load_post(tokenizer, json_object_get(root, "post_processor")));
     return ls_tokenizer_complete(tokenizer);
 }

@@ -160,8 +160,17 @@ static void read_config_token(const ls_tokenizer *tokenizer, const json_t *value
     }
 }
 
+/* Without a tokenizer.json, whose post_processor says it: as Hugging Face does. */
+static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
+    ls_frame *frame = &tokenizer->frame;
+    if (json_is_true(json_object_get(root, "add_bos_token")) && tokenizer->bos >= 0)
+        frame->before[frame->before_count++] = tokenizer->bos;
+    if (json_is_true(json_object_get(root, "add_eos_token")) && tokenizer->eot >= 0)
+        frame->after[frame->after_count++] = tokenizer->eot;
+}
+
 /* tokenizer_config.json names the tokens at the ends of documents better than a guess from usual names can. */
-static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder) {
+static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder, bool is_json) {
     char config[PATH_ROOM];
     json_t *root = NULL;
     LS_TRY(beside(path, is_folder, "tokenizer_config.json", config));
@@ -169,6 +178,7 @@ static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_
     LS_TRY(ls_json_load_file(config, FILE_BYTES_MAX, &root));
     read_config_token(tokenizer, json_object_get(root, "eos_token"), &tokenizer->eot);
     read_config_token(tokenizer, json_object_get(root, "bos_token"), &tokenizer->bos);
+    if (!is_json) read_config_frame(tokenizer, root);
     json_decref(root);
     seal(tokenizer);
     return LS_OK;
@@ -234,9 +244,10 @@ ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out) {
     if (strcmp(path, "bytes") == 0) return open_bytes(out);
     LS_TRY(find_file(path, &is_folder, file));
     const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    bool is_json = strcmp(base, "vocab.json") != 0;
     ls_status status;
-    LS_TRY_OUT(strcmp(base, "vocab.json") == 0 ? open_merges(file, out) : open_json(file, out));
-    LS_TRY_OUT(read_config(*out, path, is_folder));
+    LS_TRY_OUT(is_json ? open_json(file, out) : open_merges(file, out));
+    LS_TRY_OUT(read_config(*out, path, is_folder, is_json));
     LS_TRY_OUT(note_files(*out, path, is_folder));
 out:
     if (status != LS_OK) {

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "data/bpe.h"
+#include "data/frame.h"
 #include "data/pretok.h"
 #include "data/tokenizer.h"
 #include "data/vocab.h"
@@ -39,6 +40,7 @@ struct ls_tokenizer {
     size_t *specials; /* indexes of `added` */
     size_t special_count;
     int32_t eot, bos;
+    ls_frame frame; /* what its files say; `after` may end with eot */
     char *files[LS_TOKENIZER_FILES_MAX];
     size_t file_count;
 };
@@ -55,6 +57,8 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
 ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
+/* The post_processor of tokenizer.json; NULL or null: none. After the added tokens. */
+ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node);
 
 /* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
 

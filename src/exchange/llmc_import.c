@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "exchange/llmc_file.h"
 #include "exchange/weights_file.h"
 #include "model/shape_file.h"
@@ -137,8 +138,7 @@ static ls_status read_file(ls_weights *weights, const char *path) {
 
 ls_status ls_weights_from_llmc(ls_weights *weights, const char *path) {
     weights->kind = LS_WEIGHTS_LLMC;
-    weights->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (weights->fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    LS_TRY(ls_file_open_regular(path, &weights->fd, NULL));
     ls_status status = read_file(weights, path);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", path);
 }

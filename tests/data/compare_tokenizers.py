@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """compare_tokenizers.py: `lockstep tokenize` beside Hugging Face `tokenizers` and tiktoken: the same ids, and how fast.
+With `tokenizers` also the tokens around each text that a post_processor asks for (add_special_tokens=True is --bos auto).
 
     pip install tokenizers tiktoken numpy
     TEST_DATA=FOLDER LOCKSTEP=./lockstep tests/data/compare_tokenizers.py [--cases N] [--seed N]
 
 FOLDER has gpt2-bpe/vocab.json, gpt2-bpe/merges.txt and tinyshakespeare.txt. Other tokenizers are made of the same vocabulary with
-other patterns and added tokens. Texts are the corpus and random ones: every script, marks, emoji, blanks of all kinds, digits, NULs;
-for round trips also bytes that are not UTF-8. Exit status 0: everything was equal.
+other patterns, added tokens and post-processors. Texts are the corpus and random ones: every script, marks, emoji, blanks of all kinds,
+digits, NULs (in JSONL, which can hold them); for round trips also bytes that are not UTF-8. Exit status 0: everything was equal.
 """
 import argparse
 import json
@@ -69,10 +70,8 @@ def variants(data):
     yield "gpt2 as tokenizer.json", tokenizer, False, True
     tokenizer = bpe(data, ignore_merges=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split(LLAMA3), byte_level])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<|endoftext|> $A", special_tokens=[("<|endoftext|>", EOT)]
-    )
     yield "llama 3 pattern", tokenizer, False, True
+    yield from framed(data, byte_level)
     tokenizer = bpe(data)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split(LLAMA3.replace("{1,3}", "")), byte_level])
     yield "qwen pattern", tokenizer, False, True
@@ -95,6 +94,29 @@ def variants(data):
     tokenizer.add_tokens([AddedToken("ing", normalized=True), AddedToken("<think>", normalized=False)])
     yield "added tokens, plain text", tokenizer, False, True
     yield "added tokens, special", tokenizer, True, True
+
+
+def framed(data, byte_level):
+    """The kinds of post_processor that byte-level BPE comes with."""
+    plain = processors.ByteLevel(trim_offsets=False)
+    for name, make in (
+        ("BOS in front, as Llama 3", lambda bos, x: processors.Sequence([plain, template("<s> $A", bos, x)])),
+        ("BOS in front, without a sequence", lambda bos, x: template("<s> $A", bos, x)),
+        ("BOS in front, EOS behind", lambda bos, x: template("<s> $A <|endoftext|>", bos, x)),
+        ("two in front, one behind", lambda bos, x: template("<s> <x> $A <x> <|endoftext|>", bos, x)),
+        ("as RoBERTa", lambda bos, x: processors.RobertaProcessing(("<|endoftext|>", EOT), ("<s>", bos), add_prefix_space=False)),
+    ):
+        tokenizer = bpe(data)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split(LLAMA3), byte_level])
+        tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in ("<s>", "<x>")])
+        bos, x = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("<x>")
+        tokenizer.post_processor = make(bos, x)
+        yield name, tokenizer, False, True
+
+
+def template(single, bos, x):
+    tokens = [("<s>", bos), ("<x>", x), ("<|endoftext|>", EOT)]
+    return processors.TemplateProcessing(single=single, special_tokens=[token for token in tokens if token[0] in single])
 
 
 def tiktoken_gpt2(data, pattern):
@@ -172,14 +194,16 @@ def write_jsonl(work, docs):
     return path
 
 
-def compare(name, docs, got, expected_of, end):
-    """One document after another, each with the end-of-text token behind it; tells the first that differs."""
+def compare(name, docs, got, expected_of, special=False):
+    """One document after another, each with the end-of-text token behind it, once; tells the first that differs."""
     at = 0
     for doc in docs:
-        expected = expected_of(doc) + [end]
+        expected = expected_of(doc)
+        if special or expected[-1:] != [EOT]:  # else the post_processor has put it there
+            expected = expected + [EOT]
         mine = got[at : at + len(expected)].tolist()
         if mine != expected:
-            print(f"DIFFERENT  {name}: {doc!r}\n  expected {expected[:60]}\n  lockstep {mine[:60]}")
+            print(f"DIFFERENT  {name}: {doc[:200]!r}\n  expected {expected[:60]}\n  lockstep {mine[:60]}")
             return False
         at += len(expected)
     same = at == len(got)
@@ -204,7 +228,7 @@ def compare_all(data, work, corpus, cases, seed):
             tokenizer.save(path)
         for kind, docs in (("corpus", [corpus]), ("random", hard)):
             got, _ = run_lockstep(work, path, write_jsonl(work, docs), False)
-            ok &= compare(f"tiktoken, {name} pattern, {kind}", docs, got, peer.encode_ordinary, EOT)
+            ok &= compare(f"tiktoken, {name} pattern, {kind}", docs, got, peer.encode_ordinary)
     for name, tokenizer, special, newest in variants(data):
         docs = [corpus] + (hard if newest else [random_text(rng, False) for _ in range(cases)])
         path = os.path.join(work, "tokenizer.json")
@@ -212,7 +236,7 @@ def compare_all(data, work, corpus, cases, seed):
         tokenizer.save(path)
         tokenizer.encode_special_tokens = not special
         got, _ = run_lockstep(work, path, write_jsonl(work, docs), special)
-        ok &= compare(f"tokenizers, {name}", docs, got, lambda doc: tokenizer.encode(doc, add_special_tokens=False).ids, EOT)
+        ok &= compare(f"tokenizers, {name}", docs, got, lambda doc: tokenizer.encode(doc).ids, special)
     return ok
 
 
@@ -222,8 +246,8 @@ def round_trips(data, work, seed):
     peer = tiktoken_gpt2(data, GPT2)
     path = os.path.join(work, "bytes.txt")
     texts = [bytes(rng.randrange(256) for _ in range(200000)), bytes(range(256)) * 50, b"\xed\xa0\x80\xed\xb0\x80" * 99]
-    texts += [b"a" * 1000000, b" " * 300000, b"\xf0\x9f\x91" * 1000 + b"x", b"\x00" * 5000 + b"\n\r" * 5000]
-    for i, text in enumerate(texts):
+    texts += [b"a" * 1000000, b" " * 300000, b"\xf0\x9f\x91" * 1000 + b"x", b"\x01" * 5000 + b"\n\r" * 5000]
+    for i, text in enumerate(text.replace(b"\0", b"") for text in texts):  # a file with NULs is no text
         with open(path, "wb") as file:
             file.write(text)
         got, _ = run_lockstep(work, os.path.join(data, "gpt2-bpe"), path, False)
