@@ -39,6 +39,7 @@ static ls_status export_hf(const ls_options *options, ls_weights *weights) {
     ls_hf_export_options how = {.dtype = dtype_of(options->dtype),
                                 .shard_bytes = options->shard_size,
                                 .tokenizer = tokenizer ? tokenizer : ls_weights_companions(weights),
+                                .origin = ls_weights_path(weights),
                                 .token_ids = known ? known : found};
     ls_status status = ls_hf_export(options->out, ls_weights_model(weights), &how, ls_weights_read, weights);
     json_decref(found);

@@ -14,6 +14,8 @@
 #include "train/generate.h"
 #include "train/stop.h"
 
+enum { EOS_MAX = 256 };
+
 typedef struct writer {
     const ls_options *opts;
     ls_tokenizer *tokenizer; /* NULL: ids are printed */
@@ -22,7 +24,9 @@ typedef struct writer {
     ls_utf8_stream shown;
     size_t stop_bytes;
     int64_t tokens;
-    int32_t eot;
+    int32_t eot; /* −1: none */
+    int32_t eos[EOS_MAX];
+    size_t eos_count;
 } writer;
 
 static ls_status out_of_memory(size_t bytes) {
@@ -66,6 +70,13 @@ static ls_status print_more(writer *w, bool final) {
     return LS_OK;
 }
 
+/* The tokenizer's end of text, or one that the model's own files name: Llama 3 has an end of turn, too. */
+static bool ends_text(const writer *w, int32_t id) {
+    bool ends = id == w->eot;
+    for (size_t i = 0; i < w->eos_count; i++) ends |= id == w->eos[i];
+    return ends;
+}
+
 static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     writer *w = ctx;
     const char *data;
@@ -73,7 +84,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     size_t bytes;
     w->tokens++;
     *stop = ls_stop_signal() != 0;
-    if (id == w->eot) {
+    if (ends_text(w, id)) {
         *stop = true;
         return LS_OK;
     }
@@ -138,6 +149,7 @@ static ls_status run(writer *w, ls_one_worker *one) {
                                    .no_cache = !o->cache};
     w->tokenizer = one->tokenizer;
     w->eot = w->tokenizer ? ls_tokenizer_eot(w->tokenizer) : -1;
+    LS_TRY(ls_weights_eos(one->start.weights, w->eos, EOS_MAX, &w->eos_count));
     w->stop_bytes = o->stop ? strlen(o->stop) : 0;
     w->shown.for_terminal = isatty(STDOUT_FILENO);
     LS_TRY_OUT(encode(w, &prompt));

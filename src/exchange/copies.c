@@ -13,7 +13,7 @@
 
 static const char *const file_names[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",      "vocab.json",
-    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     LS_GENERATION_CONFIG,
 };
 enum { FILE_COUNT = sizeof file_names / sizeof *file_names, BYTE_COUNT = 256 };
 
@@ -59,6 +59,11 @@ ls_status ls_copies_put(const char *tokenizer, const char *folder) {
 out:
     free(from);
     return status;
+}
+
+ls_status ls_copies_put_generation(const char *model, const char *folder) {
+    bool has_one = ls_path_is_folder(model) && ls_path_has(model, LS_GENERATION_CONFIG);
+    return has_one ? copy_file(model, folder, LS_GENERATION_CONFIG) : LS_OK;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */

@@ -186,12 +186,13 @@ static ls_status write_config(const export_job *job) {
     return status;
 }
 
-static ls_status write_tokenizer(const export_job *job) {
-    const char *tokenizer = job->options->tokenizer;
-    const ls_shape *shape = &job->model->shape;
-    if (!tokenizer) return LS_OK;
-    if (strcmp(tokenizer, "bytes") == 0) return ls_copies_put_bytes(job->folder, shape->T);
-    return ls_copies_put(tokenizer, job->folder);
+static ls_status write_copies(const export_job *job) {
+    const char *tokenizer = job->options->tokenizer, *origin = job->options->origin;
+    if (tokenizer && strcmp(tokenizer, "bytes") == 0)
+        LS_TRY(ls_copies_put_bytes(job->folder, job->model->shape.T));
+    else if (tokenizer)
+        LS_TRY(ls_copies_put(tokenizer, job->folder));
+    return origin ? ls_copies_put_generation(origin, job->folder) : LS_OK;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static ls_status run(export_job *job) {
     divide(job);
     LS_TRY_OUT(write_shards(job));
     LS_TRY_OUT(write_index(job));
-    LS_TRY_OUT(write_tokenizer(job));
+    LS_TRY_OUT(write_copies(job));
     LS_TRY_OUT(write_config(job));
 out:
     free(job->shard);
