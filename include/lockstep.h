@@ -60,8 +60,8 @@ int ls_status_exit_code(ls_status status);
 
 /* ---- warnings ---------------------------------------------------------------------------------------------------- */
 
-/* Gets a line of text without its newline, such as "lockstep: warning: 8 workers of 1 thread on 2 cores: …". It is called
- * from any thread, and in the process of the worker that has something to say. */
+/* Gets a line of text without its newline, such as "lockstep: warning: 8 workers of 1 thread on 2 cores: …". It is
+ * called from any thread, and in the process of the worker that has something to say. */
 typedef void (*ls_message_fn)(void *ctx, const char *line);
 /* From now on `take` gets what a person who runs the program may want to know though no call has failed, and under MPI
  * the message of a worker that fails, right before it ends the job. To be called before ls_workers_run(). NULL, as at

@@ -22,7 +22,7 @@ enum { MICRO_TOKENS = 4096 };
 typedef struct result {
     ls_loss_sum sum;
     double loss, perplexity, bits_per_byte, seconds; /* bits 0: the text is not known */
-    uint64_t tokens; /* scored */
+    uint64_t tokens;                                 /* scored */
     ls_windows windows;
 } result;
 
@@ -111,12 +111,11 @@ static ls_status print(const ls_options *o, const ls_policy *policy, const resul
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", r->loss);
-    json_t *object = json_pack("{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex,
-                               "perplexity", json_real(r->perplexity), "bits_per_byte",
-                               r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "precision", precision,
-                               "matrix_unit", unit, "tokens", (json_int_t)r->tokens, "seq",
-                               (json_int_t)r->windows.length, "stride", (json_int_t)r->windows.stride, "seconds",
-                               r->seconds);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex, "perplexity",
+        json_real(r->perplexity), "bits_per_byte", r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(),
+        "precision", precision, "matrix_unit", unit, "tokens", (json_int_t)r->tokens, "seq",
+        (json_int_t)r->windows.length, "stride", (json_int_t)r->windows.stride, "seconds", r->seconds);
     if (!object) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
     return ls_cli_print_json(object);
 }
@@ -151,7 +150,7 @@ static ls_status check_data(const ls_options *o) {
         sees_images = ls_shape_sees_images(&start.shape);
         ls_start_close(&start);
     }
-    return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
+    return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data: add --data FILE");
 }
 
 ls_status ls_cmd_eval(const ls_options *opts) {

@@ -109,7 +109,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
 
 static ls_status encode(writer *w, ls_tokens *prompt) {
     const char *text = w->opts->prompt;
-    if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "the model comes without a tokenizer: name one with --tokenizer");
+    if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "this model has no tokenizer; add --tokenizer FOLDER");
     if (text) {
         LS_TRY(ls_tokenizer_encode(w->tokenizer, text, strlen(text), LS_ENCODE_SPECIAL, prompt));
         LS_TRY(append(w, text, strlen(text)));

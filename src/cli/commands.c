@@ -83,7 +83,7 @@ static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]
     }
     request->task = LS_CLI_HELP_COMMAND;
     LS_TRY(find_command(argc, argv, &request->command, &count));
-    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind the command", SHOWN, argv[count]);
+    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
 }
 
 ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]) {
@@ -94,7 +94,7 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
     if (is_help(argv[0]) || strcmp(argv[0], "help") == 0) return read_help(request, argc - 1, argv + 1);
     if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "--help-markdown") == 0) {
         request->task = strcmp(argv[0], "--version") == 0 ? LS_CLI_VERSION : LS_CLI_HELP_MARKDOWN;
-        return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s", SHOWN, argv[1], argv[0]);
+        return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s", SHOWN, argv[1], argv[0]);
     }
     if (is_group(argv[0]) && (argc == 1 || is_help(argv[1]))) {
         request->task = argc == 1 ? LS_CLI_USAGE : LS_CLI_HELP_GROUP;

@@ -86,9 +86,7 @@ static ls_status carry_from(ls_train_session *s, const char *folder) {
 static ls_status carry(ls_train_session *s) {
     char *own = NULL;
     if (s->opts->resume) LS_TRY(ls_store_folder(s->store, s->trainer->step, &own));
-    const char *folder = own && ls_file_exists(own) ? own
-                         : s->start.weights         ? ls_weights_path(s->start.weights)
-                                                    : NULL;
+    const char *folder = own && ls_file_exists(own) ? own : s->start.weights ? ls_weights_path(s->start.weights) : NULL;
     ls_status status = folder ? carry_from(s, folder) : LS_OK;
     free(own);
     return status;

@@ -61,10 +61,10 @@ static int list_cpus(int *cpus, int room, int *cores) {
 
 /* Cores that others have. */
 typedef struct taken {
-    int own;        /* by runs of this user */
-    int foreign;    /* by somebody else: how many of `cpus` */
-    int *cpus;      /* room for all */
-    unsigned uid;   /* of the first whose user is known, where `is_known` */
+    int own;      /* by runs of this user */
+    int foreign;  /* by somebody else: how many of `cpus` */
+    int *cpus;    /* room for all */
+    unsigned uid; /* of the first whose user is known, where `is_known` */
     bool is_known;
 } taken;
 

@@ -1,6 +1,6 @@
-/* foreign.c: a table of the names of Megatron-LM, DeepSpeed, torchrun, PyTorch Lightning, the Hugging Face Trainer, nanoGPT, llm.c
- * and llama.cpp for what our options do. Where commands have different options for one name, the first row that suits
- * the command counts. */
+/* foreign.c: a table of the names of Megatron-LM, DeepSpeed, torchrun, PyTorch Lightning, the Hugging Face Trainer,
+ * nanoGPT, llm.c and llama.cpp for what our options do. Where commands have different options for one name, the first
+ * row that suits the command counts. */
 #include "config/foreign.h"
 
 #include <ctype.h>
@@ -90,7 +90,8 @@ static bool has_word(const char *words, const char *word) {
 
 const ls_foreign *ls_foreign_find(ls_command command, const char *name) {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        ls_option_id id = has_word(table[i].names, name) ? ls_option_find_of(command, table[i].option) : LS_OPTION_COUNT;
+        ls_option_id id =
+            has_word(table[i].names, name) ? ls_option_find_of(command, table[i].option) : LS_OPTION_COUNT;
         if (id < LS_OPTION_COUNT && ls_option_info_get(id)->commands & (1u << command)) return &table[i];
     }
     return NULL;

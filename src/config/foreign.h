@@ -1,5 +1,5 @@
-/* foreign.h: answers to names that are no options of ours: slips, underscores, and what other programs call our options.
- * None of these names is accepted: they only make the error more useful. */
+/* foreign.h: answers to names that are no options of ours: slips, underscores, and what other programs call our
+ * options. None of these names is accepted: they only make the error more useful. */
 #ifndef LS_CONFIG_FOREIGN_H
 #define LS_CONFIG_FOREIGN_H
 

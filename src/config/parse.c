@@ -50,10 +50,10 @@ static bool is_switch(const char *word) {
 
 static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
     const char *own = ls_command_info_get(command)->name;
-    char name[FLAG_MAX];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    if (word[0] == '-' && name[1] && ls_option_find(name + 1) < LS_OPTION_COUNT)
-        return ls_fail(LS_ERR_INPUT, "unknown flag %s for '%s'; flags begin with two dashes: -%s", name, own, name);
+    char given[FLAG_MAX];
+    snprintf(given, sizeof given, "%.*s", (int)strcspn(word, "="), word);
+    if (word[0] == '-' && given[1] && ls_option_find(given + 1) < LS_OPTION_COUNT)
+        return ls_fail(LS_ERR_INPUT, "unknown flag %s for '%s'; flags begin with two dashes: -%s", given, own, given);
     if (word[0] == '-' && word[1] && word[1] != '-') {
         return ls_fail(LS_ERR_INPUT,
                        "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help lists them)", SHOWN,
@@ -61,7 +61,7 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
     }
     if (before && is_switch(before)) {
         const char *name = strncmp(before, "--no-", 5) == 0 ? before + 5 : before + 2;
-        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s; write --%s or --no-%s", SHOWN, word, before, name,
+        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
     }
     ls_option_id operand = ls_option_operand(command);
@@ -188,6 +188,7 @@ void ls_options_warn_env(ls_command command) {
         bool is_slip = near && ls_suggest_distance(name, near) <= 2;
         if (!is_slip && !ls_foreign_find(command, name)) continue;
         if (ls_foreign_answer(command, name, LS_ORIGIN_ENV, answer))
-            ls_log_warn("%.*s in the environment is no option; %s", (int)strcspn(*variable, "="), *variable, answer);
+            ls_log_warn("%.*s in the environment is not an option; %s", (int)strcspn(*variable, "="), *variable,
+                        answer);
     }
 }

@@ -289,8 +289,8 @@ static void training_loss_is_that_of_evaluation(void **state) {
     }
 }
 
-/* A shorter sequence has the losses of the longer one's begin, and context alone is what is not scored: the two parts of
- * a sequence add up to the whole, exactly. */
+/* A shorter sequence has the losses of the longer one's begin, and context alone is what is not scored: the two parts
+ * of a sequence add up to the whole, exactly. */
 static void short_sequences_and_context_add_up(void **state) {
     (void)state;
     const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};

@@ -19,19 +19,21 @@ static const struct {
     {"", ""},
     {"plain\n\ttext\r\x1b[2J", "plain\n\ttext\r\x1b[2J"},
     {"gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x98\x80!", "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x98\x80!"},
-    {"\xC3", BAD},                                                   /* ends too soon */
+    {"\xC3", BAD}, /* ends too soon */
     {"\xE2\x82", BAD},
     {"\xF0\x9F\x98", BAD},
-    {"\x80\xBF", BAD BAD},                                           /* tails alone */
-    {"\xC0\xAF\xC1\xBF", BAD BAD BAD BAD},                           /* overlong */
+    {"\x80\xBF", BAD BAD},                 /* tails alone */
+    {"\xC0\xAF\xC1\xBF", BAD BAD BAD BAD}, /* overlong */
     {"\xE0\x80\xBF", BAD BAD BAD},
     {"\xF0\x80\x80\x80", BAD BAD BAD BAD},
-    {"\xED\xA0\x80\xED\xBF\xBF", BAD BAD BAD BAD BAD BAD},           /* surrogates */
-    {"\xF4\x90\x80\x80\xF5\xFF", BAD BAD BAD BAD BAD BAD},           /* above U+10FFFF */
+    {"\xED\xA0\x80\xED\xBF\xBF", BAD BAD BAD BAD BAD BAD},            /* surrogates */
+    {"\xF4\x90\x80\x80\xF5\xFF", BAD BAD BAD BAD BAD BAD},            /* above U+10FFFF */
     {"\xF4\x8F\xBF\xBF\xEF\xBF\xBF", "\xF4\x8F\xBF\xBF\xEF\xBF\xBF"}, /* the last characters */
-    {"\xE2\x82" "a\xF0\x9F\x98\xC3\xA4\xC3", BAD "a" BAD "\xC3\xA4" BAD},
+    {"\xE2\x82"
+     "a\xF0\x9F\x98\xC3\xA4\xC3",
+     BAD "a" BAD "\xC3\xA4" BAD},
     {"\xF0\x90\xC2", BAD BAD},
-    {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", BAD BAD BAD BAD "A"},   /* cut off, again and again */
+    {"\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", BAD BAD BAD BAD "A"}, /* cut off, again and again */
 };
 enum { CASES = sizeof cases / sizeof *cases, TEXT_MAX = 256 };
 
@@ -89,7 +91,9 @@ static void a_terminal_gets_no_controls(void **state) {
     char nul[8];
     check("a\n\tb", "a\n\tb", 0, true);
     check("\x1b[2J\r\x07\x7f", "\xE2\x90\x9B[2J\xE2\x90\x8D\xE2\x90\x87\xE2\x90\xA1", 0, true);
-    check("\xC2\x9B" "5n\xC2\xA0\xC3\xA4", BAD "5n\xC2\xA0\xC3\xA4", 0x1, true);
+    check("\xC2\x9B"
+          "5n\xC2\xA0\xC3\xA4",
+          BAD "5n\xC2\xA0\xC3\xA4", 0x1, true);
     assert_int_equal(ls_utf8_stream_add(&stream, "", 1, nul), 3);
     assert_memory_equal(nul, "\xE2\x90\x80", 3);
 }
