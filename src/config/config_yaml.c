@@ -36,7 +36,7 @@ static ls_status read_value(ls_config_reader *reader, yaml_parser_t *parser, con
     if (event.type != YAML_SCALAR_EVENT) {
         status = ls_config_fail(reader, line, "%.*s: must be one value, not a list, a mapping or an alias", SHOWN, key);
     } else if (!(text = scalar_text(&event))) {
-        status = ls_config_fail(reader, line, "%.*s: holds a zero byte", SHOWN, key);
+        status = ls_config_fail(reader, line, "%.*s: contains a NUL byte", SHOWN, key);
     } else {
         status = ls_config_entry(reader, key, text, line);
     }

@@ -186,7 +186,7 @@ static void test_shapes_that_others_have_not(void **state) {
                 "it needs a GPT-2 with tied embeddings");
     assert_says(export_text("{\"preset\":\"llama-160m\",\"layers\":1,\"vocab\":9}", "g", LS_F32, true), LS_ERR_INPUT,
                 "it needs a GPT-2 with tied embeddings");
-    assert_says(export_text("{" SMALL "}", "g", LS_F16, true), LS_ERR_INPUT, "llm.c has fp32 and bf16");
+    assert_says(export_text("{" SMALL "}", "g", LS_F16, true), LS_ERR_INPUT, "llm.c files are fp32 or bf16");
     assert_false(ls_file_exists(at("g")));
 }
 
