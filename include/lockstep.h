@@ -6,7 +6,8 @@
  * the same contributions give the same bits on any number of workers.
  *
  * Errors. Every function that can fail returns an ls_status. ls_status_message() tells, for the calling thread, what
- * was wrong, with which value, and what to do. Nothing here prints or exits.
+ * was wrong, with which value, and what to do. Nothing here prints; warnings go to the program's own handler
+ * (ls_message_handler_set), or nowhere. Nothing exits, but that MPI has no other way to end a job than MPI_Abort().
  *
  * Threads. A worker calls collectives from one thread. Collectives of one communicator are issued in the same order by
  * all its members.
@@ -56,6 +57,16 @@ ls_fail(ls_status status, const char *format, ...);
 const char *ls_status_name(ls_status status);
 /* The exit status that a program ending with `status` should return. */
 int ls_status_exit_code(ls_status status);
+
+/* ---- warnings ---------------------------------------------------------------------------------------------------- */
+
+/* Gets a line of text without its newline, such as "lockstep: warning: 8 workers of 1 thread on 2 cores: …". It is
+ * called from any thread, and in the process of the worker that has something to say. */
+typedef void (*ls_message_fn)(void *ctx, const char *line);
+/* From now on `take` gets what a person who runs the program may want to know though no call has failed, and under MPI
+ * the message of a worker that fails, right before it ends the job. To be called before ls_workers_run(). NULL, as at
+ * the start: nobody gets it. */
+void ls_message_handler_set(ls_message_fn take, void *ctx);
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* log.c: makes one line of a message and writes it at once. The only file below cli/ that writes to stderr. */
+/* log.c: makes one line of a message and hands it to the sink. The only file below cli/ that can write to stderr. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -44,8 +44,33 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
     line_sink_ctx = ctx;
 }
 
+/* ---- the handler of a program that uses the library ----------------------------------------------------------------
+ */
+
+static ls_message_fn handler;
+static void *handler_ctx;
+
+static void hand_over(void *ctx, ls_log_level level, const char *line, size_t bytes) {
+    char text[LS_LOG_LINE_MAX + 1];
+    (void)ctx;
+    (void)level;
+    memcpy(text, line, bytes - 1);
+    text[bytes - 1] = '\0';
+    handler(handler_ctx, text);
+}
+
+void ls_message_handler_set(ls_message_fn take, void *ctx) {
+    handler = take;
+    handler_ctx = ctx;
+    ls_log_set_sink(take ? hand_over : NULL, NULL);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
 /* A log that cannot be written has nobody to tell, so errors end the line quietly. */
-static void write_stderr(const char *line, size_t bytes) {
+void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes) {
+    (void)ctx;
+    (void)level;
     while (bytes > 0) {
         ssize_t done = write(STDERR_FILENO, line, bytes);
         if (done < 0 && errno == EINTR) continue;
@@ -73,7 +98,7 @@ static size_t cut(char *text, size_t length) {
 }
 
 void ls_log_write(ls_log_level level, const char *format, ...) {
-    if (!ls_log_is_on(level)) return;
+    if (!ls_log_is_on(level) || !line_sink) return;
     int saved_errno = errno;
     char line[LS_LOG_LINE_MAX + 1]; /* room for the newline and for vsnprintf's NUL */
     size_t used = format_prefix(line, sizeof line, level);
@@ -92,10 +117,7 @@ void ls_log_write(ls_log_level level, const char *format, ...) {
     }
     line[end++] = '\n';
 
-    if (line_sink)
-        line_sink(line_sink_ctx, level, line, end);
-    else
-        write_stderr(line, end);
+    line_sink(line_sink_ctx, level, line, end);
 out:
     errno = saved_errno;
 }

@@ -1,10 +1,13 @@
-/* log.h: messages for the person who runs the program, one line each, on stderr.
+/* log.h: messages for the person who runs the program, one line each.
  *
  *     lockstep: warning: 8 workers on 2 cores
  *     lockstep: [worker 3] warning: …
  *
- * Levels ERROR < WARN < INFO < DEBUG; a message is written when its level is at most the level set (WARN at start). A
- * line leaves in a single write(2), so that lines of several workers do not mix. Longer messages are cut.
+ * The library is silent until somebody asks: the command-line tool sends lines to stderr (ls_log_stderr), another
+ * program may have its own handler (ls_message_handler_set in lockstep.h).
+ *
+ * Levels ERROR < WARN < INFO < DEBUG; a message is written when its level is at most the level set (WARN at start). On
+ * stderr a line leaves in a single write(2), so that lines of several workers do not mix. Longer messages are cut.
  *
  * Errors are not logged where they happen: they travel as ls_status. Any thread may log; the sink and the worker number
  * are set before threads start. errno is left as it was. */
@@ -21,7 +24,7 @@ typedef enum ls_log_level { LS_LOG_ERROR, LS_LOG_WARN, LS_LOG_INFO, LS_LOG_DEBUG
 
 enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE_BUF */
 
-/* Gets each line, newline included, in place of stderr. */
+/* Gets each line, newline included. */
 typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 void ls_log_set_level(ls_log_level level);
@@ -29,8 +32,10 @@ void ls_log_set_level(ls_log_level level);
 ls_status ls_log_parse_level(const char *text, ls_log_level *out);
 /* Lines name this worker from now on; a negative rank ends that. */
 void ls_log_set_worker(int rank);
-/* NULL: back to stderr. */
+/* NULL, as at the start: nobody. */
 void ls_log_set_sink(ls_log_sink sink, void *ctx);
+/* A sink: standard error. */
+void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 extern atomic_int ls_log_threshold;
 

@@ -20,6 +20,8 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/store_folder.h"
 
+enum { CARRIED_BYTES_MAX = 1 << 28 };
+
 static ls_status out_of_memory(const char *folder) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", folder);
 }
@@ -96,11 +98,38 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
 
 void ls_store_close(ls_store *store) {
     if (!store) return;
+    for (int i = 0; i < store->carried_count; i++) {
+        free(store->carried[i].name);
+        free(store->carried[i].data);
+    }
+    free(store->carried);
     free(store->folder);
     free(store);
 }
 
 void ls_store_set_keep(ls_store *store, int keep) { store->keep = keep < 0 ? 0 : keep; }
+
+ls_status ls_store_carry(ls_store *store, const char *folder, const char *name) {
+    size_t count = (size_t)store->carried_count;
+    ls_store_file file = {NULL, NULL, 0};
+    char *path = ls_folder_join(folder, name);
+    if (!path) return out_of_memory(store->folder);
+    ls_status status = LS_OK;
+    if (!ls_file_exists(path)) goto out;
+    LS_TRY_OUT(ls_file_read(path, CARRIED_BYTES_MAX, &file.data, &file.bytes));
+    ls_store_file *carried = realloc(store->carried, (count + 1) * sizeof *carried);
+    if (carried) store->carried = carried;
+    file.name = carried ? strdup(name) : NULL;
+    if (!file.name) {
+        status = out_of_memory(store->folder);
+        free(file.data);
+        goto out;
+    }
+    store->carried[store->carried_count++] = file;
+out:
+    free(path);
+    return status;
+}
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 

@@ -8,11 +8,19 @@
 #define LS_STORE_REPLACED ".replaced" /* the old one while a new one of the same step takes its name */
 #define LS_STORE_ASIDE ".aside"
 
+/* A file that goes into every checkpoint. */
+typedef struct ls_store_file {
+    char *name, *data;
+    size_t bytes;
+} ls_store_file;
+
 struct ls_store {
     char *folder; /* DIR/checkpoints */
     ls_store_mode mode;
     int keep;
     bool is_saving;
+    ls_store_file *carried;
+    int carried_count;
 };
 
 /* A name in the folder: step-000000100 with a suffix, which may be "". */

@@ -195,10 +195,20 @@ static void end_save(ls_store_save *save) {
     free(save);
 }
 
+static ls_status put_carried(ls_store_save *save) {
+    for (int i = 0; i < save->store->carried_count; i++) {
+        const ls_store_file *file = &save->store->carried[i];
+        if (!ls_marker_find(&save->marker, file->name))
+            LS_TRY(ls_store_put_bytes(save, file->name, file->data, file->bytes));
+    }
+    return LS_OK;
+}
+
 ls_status ls_store_commit(ls_store_save *save) {
     const ls_store *store = save->store;
     int64_t step = save->marker.step;
-    ls_status status = write_marker(save);
+    ls_status status = put_carried(save);
+    if (status == LS_OK) status = write_marker(save);
     if (status == LS_OK) status = take_name(store, step);
     if (status != LS_OK) {
         ls_store_abort(save);

@@ -1,7 +1,7 @@
 /* cmd_eval.c: `lockstep eval`: how well a model predicts data: loss, perplexity, bits per byte.
  *
- * Windows follow each other without overlap (data/sampler.h), so each token but the first is predicted once, less a
- * rest shorter than a window. The loss is exact: it does not depend on micro-batch or threads. */
+ * Every token but the first is scored once, in windows that overlap where --stride is below --seq (data/windows.h). The
+ * loss is exact: it does not depend on micro-batch or threads. */
 #include <math.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
 #include "data/corpus.h"
-#include "data/sampler.h"
+#include "data/windows.h"
 #include "numerics/elementary.h"
 #include "train/settings.h"
 #include "train/stop.h"
@@ -23,7 +23,8 @@ enum { MICRO_TOKENS = 4096 };
 typedef struct result {
     ls_loss_sum sum;
     double loss, perplexity, bits_per_byte, seconds; /* bits 0: the text is not known */
-    uint64_t tokens;
+    uint64_t tokens;                                 /* scored */
+    ls_windows windows;
 } result;
 
 static void say(void *ctx, const char *message) {
@@ -50,37 +51,38 @@ static void show_progress(uint64_t done, uint64_t all, double *shown) {
     double now = ls_clock_seconds();
     if (!isatty(STDERR_FILENO) || (now - *shown < 0.2 && done < all)) return;
     *shown = now;
-    fprintf(stderr, "\r%3.0f %% of %llu sequences%s", 100 * (double)done / (double)all, (unsigned long long)all,
+    fprintf(stderr, "\r%3.0f %% of %llu windows%s", 100 * (double)done / (double)all, (unsigned long long)all,
             done < all ? "" : "\r\033[K");
 }
 
-/* What the stage reads its sequences from. */
+/* What the stage reads its windows from. */
 typedef struct source {
     const ls_corpus *corpus;
-    const ls_sampler *sampler;
-    uint64_t first; /* sequence of the call */
-    size_t T;
+    const ls_windows *windows;
+    uint64_t first; /* window of the call */
 } source;
 
-static ls_status read_sequences(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+static ls_status read_windows(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     const source *s = ctx;
     for (size_t i = 0; i < end - begin; i++) {
-        uint64_t start = ls_sampler_start(s->sampler, s->first + begin + i);
-        LS_TRY(ls_corpus_read(s->corpus, start, s->T, ids + i * s->T));
-        LS_TRY(ls_corpus_read(s->corpus, start + 1, s->T, targets + i * s->T));
+        ls_token_window w = ls_windows_get(s->windows, s->first + begin + i);
+        LS_TRY(ls_corpus_read(s->corpus, w.begin, w.length, ids + i * w.length));
+        LS_TRY(ls_corpus_read(s->corpus, w.begin + 1, w.length, targets + i * w.length));
     }
     return LS_OK;
 }
 
-static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, const ls_sampler *sampler, result *r) {
-    source from = {.corpus = corpus, .sampler = sampler, .T = one->T};
-    ls_stage_feed feed = {.read = read_sequences, .ctx = &from};
+static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, result *r) {
+    const ls_windows *windows = &r->windows;
+    source from = {.corpus = corpus, .windows = windows};
+    ls_stage_feed feed = {.read = read_windows, .ctx = &from};
     double shown = 0;
-    for (uint64_t begin = 0; begin < sampler->windows; begin += one->micro) {
-        size_t count = sampler->windows - begin < one->micro ? (size_t)(sampler->windows - begin) : one->micro;
-        from.first = begin;
-        LS_TRY(ls_stage_evaluate(one->stage, count, one->T, &feed, &r->sum, NULL));
-        show_progress(begin + count, sampler->windows, &shown);
+    for (size_t count; from.first < windows->count; from.first += count) {
+        ls_token_window w = ls_windows_get(windows, from.first);
+        count = ls_windows_alike(windows, from.first, one->micro);
+        feed.context = w.context;
+        LS_TRY(ls_stage_evaluate(one->stage, count, w.length, &feed, &r->sum, NULL));
+        show_progress(from.first + count, windows->count, &shown);
         LS_TRY(ls_stop_status());
     }
     return LS_OK;
@@ -103,30 +105,37 @@ static ls_status print(const ls_options *o, const ls_policy *policy, const resul
         if (r->bits_per_byte > 0)
             printf("bits/byte   %.4f\n", r->bits_per_byte);
         else
-            printf("bits/byte   not known: the data are token files\n");
+            printf("bits/byte   unknown: these token files do not record the size of their text\n");
         printf("precision   %s, matrix unit %s\n", precision, unit);
-        printf("tokens      %llu in %.1f s (%.0f tok/s)\n", (unsigned long long)r->tokens, r->seconds,
+        printf("windows     %llu of %zu tokens, stride %zu\n", (unsigned long long)r->windows.count,
+               (size_t)r->windows.length, (size_t)r->windows.stride);
+        printf("tokens      %llu scored in %.1f s (%.0f tok/s)\n", (unsigned long long)r->tokens, r->seconds,
                (double)r->tokens / r->seconds);
         return LS_OK;
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", r->loss);
-    json_t *object = json_pack("{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex,
-                               "perplexity", json_real(r->perplexity), "bits_per_byte",
-                               r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(), "precision", precision,
-                               "matrix_unit", unit, "tokens", (json_int_t)r->tokens, "seconds", r->seconds);
+    json_t *object = json_pack(
+        "{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:f}", "loss", json_real(r->loss), "loss_hex", hex, "perplexity",
+        json_real(r->perplexity), "bits_per_byte", r->bits_per_byte > 0 ? json_real(r->bits_per_byte) : json_null(),
+        "precision", precision, "matrix_unit", unit, "tokens", (json_int_t)r->tokens, "seq",
+        (json_int_t)r->windows.length, "stride", (json_int_t)r->windows.stride, "seconds", r->seconds);
     if (!object) return ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
     return ls_cli_print_json(object);
 }
 
 static ls_status evaluate(const ls_options *o, ls_one_worker *one) {
     ls_corpus *corpus = NULL;
-    ls_sampler sampler;
     result r = {0};
+    size_t stride = o->stride > 0 ? (size_t)o->stride : one->T;
+    if (stride > one->T)
+        return ls_options_fail(o, LS_OPT_stride,
+                               "a stride above the window of %zu tokens would skip tokens; use at most --stride %zu",
+                               one->T, one->T);
     LS_TRY(open_data(o, one, &corpus));
-    ls_status status = ls_sampler_init(&sampler, 0, ls_corpus_count(corpus), one->T, false);
+    ls_status status = ls_windows_init(&r.windows, ls_corpus_count(corpus), one->T, stride);
     double start = ls_clock_seconds();
-    if (status == LS_OK) status = measure(one, corpus, &sampler, &r);
+    if (status == LS_OK) status = measure(one, corpus, &r);
     r.seconds = ls_clock_seconds() - start;
     if (status == LS_OK) {
         finish(&r, corpus);
@@ -145,7 +154,7 @@ static ls_status check_data(const ls_options *o) {
         sees_images = ls_shape_sees_images(&start.shape);
         ls_start_close(&start);
     }
-    return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data to predict: --data FILE");
+    return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data: add --data FILE");
 }
 
 ls_status ls_cmd_eval(const ls_options *opts) {

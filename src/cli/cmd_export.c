@@ -22,7 +22,7 @@ static json_t *ids_from_tokenizer(const char *path) {
     ls_tokenizer *tokenizer = NULL;
     if (!path || !ls_file_exists(path)) return NULL;
     if (ls_tokenizer_open(path, &tokenizer) != LS_OK) {
-        ls_log_warn("the tokenizer is copied as it is: %s", ls_status_message());
+        ls_log_warn("the tokenizer is copied unread: %s", ls_status_message());
         return NULL;
     }
     int32_t bos = ls_tokenizer_bos(tokenizer), eos = ls_tokenizer_eot(tokenizer);
@@ -39,6 +39,7 @@ static ls_status export_hf(const ls_options *options, ls_weights *weights) {
     ls_hf_export_options how = {.dtype = dtype_of(options->dtype),
                                 .shard_bytes = options->shard_size,
                                 .tokenizer = tokenizer ? tokenizer : ls_weights_companions(weights),
+                                .origin = ls_weights_path(weights),
                                 .token_ids = known ? known : found};
     ls_status status = ls_hf_export(options->out, ls_weights_model(weights), &how, ls_weights_read, weights);
     json_decref(found);
@@ -67,13 +68,13 @@ ls_status ls_cmd_export(const ls_options *options) {
     ls_weights *weights = NULL;
     ls_status status;
     bool llmc = strcmp(options->format, "llmc") == 0;
-    if (!options->model) return ls_fail(LS_ERR_INPUT, "--model is missing: name a checkpoint or a run directory");
-    if (!options->out) return ls_fail(LS_ERR_INPUT, "--out is missing: name the %s to make", llmc ? "file" : "folder");
+    if (!options->model) return ls_fail(LS_ERR_INPUT, "export needs --model: a run or a checkpoint");
+    if (!options->out) return ls_fail(LS_ERR_INPUT, "export needs --out: the %s to create", llmc ? "file" : "folder");
     const char *tokenizer = options->tokenizer;
     if (tokenizer && strcmp(tokenizer, "bytes") != 0 && !ls_file_exists(tokenizer))
         return ls_options_fail(options, LS_OPT_tokenizer, "no such file or folder");
     if (llmc && ls_file_exists(options->out))
-        return ls_options_fail(options, LS_OPT_out, "it is there already; name another file, or remove it");
+        return ls_options_fail(options, LS_OPT_out, "this file exists; name another, or remove it");
     LS_TRY(ls_weights_open(options->model, &weights));
     status = ls_image_option_refuse(ls_weights_shape(weights), "export");
     if (status == LS_OK) status = llmc ? export_llmc(options, weights) : export_hf(options, weights);

@@ -1,6 +1,7 @@
 /* cmd_generate.c: `lockstep generate`: the prompt and what the model makes of it, on standard output as it comes. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fpenv.h"
@@ -10,24 +11,34 @@
 #include "cli/model_option.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
+#include "data/utf8_stream.h"
 #include "train/generate.h"
 #include "train/stop.h"
+
+enum { EOS_MAX = 256 };
 
 typedef struct writer {
     const ls_options *opts;
     ls_tokenizer *tokenizer; /* NULL: ids are printed */
     char *text;              /* all bytes so far */
     size_t bytes, room, printed;
+    ls_utf8_stream shown;
     size_t stop_bytes;
     int64_t tokens;
-    int32_t eot;
+    int32_t eot; /* −1: none */
+    int32_t eos[EOS_MAX];
+    size_t eos_count;
 } writer;
+
+static ls_status out_of_memory(size_t bytes) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a text of %zu bytes", bytes);
+}
 
 static ls_status append(writer *w, const char *data, size_t bytes) {
     if (w->bytes + bytes + 1 > w->room) {
         size_t room = 2 * (w->bytes + bytes + 1);
         char *text = realloc(w->text, room);
-        if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a text of %zu bytes", room);
+        if (!text) return out_of_memory(room);
         w->text = text;
         w->room = room;
     }
@@ -37,27 +48,34 @@ static ls_status append(writer *w, const char *data, size_t bytes) {
     return LS_OK;
 }
 
-/* Up to where no part of the stop text can begin any more, and whole characters only. */
+/* Up to where no part of the stop text can begin any more. */
 static size_t printable_end(const writer *w, bool final) {
-    size_t end = w->bytes;
-    if (final) return end;
-    if (w->stop_bytes > 1) end = end > w->stop_bytes - 1 ? end - (w->stop_bytes - 1) : 0;
-    size_t back = 0;
-    while (back < 4 && back < end && ((unsigned char)w->text[end - back - 1] & 0xC0) == 0x80) back++;
-    if (back < end && back < 4) {
-        unsigned char lead = (unsigned char)w->text[end - back - 1];
-        size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
-        if (length > back + 1) end -= back + 1;
-    }
-    return end;
+    if (final || w->stop_bytes < 2) return w->bytes;
+    return w->bytes > w->stop_bytes - 1 ? w->bytes - (w->stop_bytes - 1) : 0;
 }
 
-static void print_more(writer *w, bool final) {
-    size_t end = printable_end(w, final);
-    if (w->opts->json || end <= w->printed) return;
-    fwrite(w->text + w->printed, 1, end - w->printed, stdout);
-    fflush(stdout);
-    w->printed = end;
+/* Whole characters only; at the end an unfinished one is U+FFFD. */
+static ls_status print_more(writer *w, bool final) {
+    size_t end = printable_end(w, final), made = 0;
+    if (w->opts->json) return LS_OK;
+    char *shown = malloc(ls_utf8_stream_room(w->bytes - w->printed));
+    if (!shown) return out_of_memory(ls_utf8_stream_room(w->bytes - w->printed));
+    if (end > w->printed) made = ls_utf8_stream_add(&w->shown, w->text + w->printed, end - w->printed, shown);
+    if (end > w->printed) w->printed = end;
+    if (final) made += ls_utf8_stream_end(&w->shown, shown + made);
+    if (made > 0) {
+        fwrite(shown, 1, made, stdout);
+        fflush(stdout);
+    }
+    free(shown);
+    return LS_OK;
+}
+
+/* The tokenizer's end of text, or one that the model's own files name: Llama 3 has an end of turn, too. */
+static bool ends_text(const writer *w, int32_t id) {
+    bool ends = id == w->eot;
+    for (size_t i = 0; i < w->eos_count; i++) ends |= id == w->eos[i];
+    return ends;
 }
 
 static ls_status take_token(void *ctx, int32_t id, bool *stop) {
@@ -67,7 +85,7 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     size_t bytes;
     w->tokens++;
     *stop = ls_stop_signal() != 0;
-    if (id == w->eot) {
+    if (ends_text(w, id)) {
         *stop = true;
         return LS_OK;
     }
@@ -87,49 +105,31 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
             *stop = true;
         }
     }
-    print_more(w, *stop);
-    return LS_OK;
+    return print_more(w, false);
 }
 
 static ls_status encode(writer *w, ls_tokens *prompt) {
     const char *text = w->opts->prompt;
-    if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "the model comes without a tokenizer: name one with --tokenizer");
+    if (!w->tokenizer) return ls_fail(LS_ERR_INPUT, "this model has no tokenizer; add --tokenizer FOLDER");
     ls_frame frame;
     LS_TRY(ls_bos_option(w->opts, w->tokenizer, &frame));
     LS_TRY(ls_frame_prompt(w->tokenizer, &frame, text ? text : "", text ? strlen(text) : 0, LS_ENCODE_SPECIAL, prompt));
     if (text) {
         LS_TRY(append(w, text, strlen(text)));
-        print_more(w, false);
+        LS_TRY(print_more(w, false));
     }
     if (prompt->count > 0) return LS_OK;
     int32_t bos = ls_tokenizer_bos(w->tokenizer), begin = bos >= 0 ? bos : w->eot;
     return begin >= 0 ? ls_tokens_push(prompt, begin) : ls_tokenizer_encode(w->tokenizer, "\n", 1, 0, prompt);
 }
 
-/* Bytes of the UTF-8 character at `at`; 0: it is none. */
-static size_t character_bytes(const unsigned char *at, size_t left) {
-    size_t length = at[0] < 0x80 ? 1 : at[0] >= 0xF0 ? 4 : at[0] >= 0xE0 ? 3 : at[0] >= 0xC2 ? 2 : 0;
-    if (length == 0 || length > left) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xC0) != 0x80) return 0;
-    json_t *whole = json_stringn((const char *)at, length); /* refuses what only looks like a character */
-    bool good = whole != NULL;
-    json_decref(whole);
-    return good ? length : 0;
-}
-
-/* A model may make bytes that are no text, which JSON cannot hold: each becomes U+FFFD. */
 static json_t *json_text(const writer *w) {
-    char *clean = malloc(3 * w->bytes + 1);
-    size_t out = 0;
+    ls_utf8_stream stream = {0};
+    char *clean = malloc(ls_utf8_stream_room(w->bytes));
     if (!clean) return NULL;
-    for (size_t i = 0; i < w->bytes;) {
-        size_t length = character_bytes((const unsigned char *)w->text + i, w->bytes - i);
-        memcpy(clean + out, length ? w->text + i : "\xEF\xBF\xBD", length ? length : 3);
-        out += length ? length : 3;
-        i += length ? length : 1;
-    }
-    json_t *text = json_stringn(clean, out);
+    size_t made = ls_utf8_stream_add(&stream, w->text, w->bytes, clean);
+    made += ls_utf8_stream_end(&stream, clean + made);
+    json_t *text = json_stringn(clean, made);
     free(clean);
     return text;
 }
@@ -152,11 +152,13 @@ static ls_status run(writer *w, ls_one_worker *one) {
                                    .no_cache = !o->cache};
     w->tokenizer = one->tokenizer;
     w->eot = w->tokenizer ? ls_tokenizer_eot(w->tokenizer) : -1;
+    LS_TRY(ls_weights_eos(one->start.weights, w->eos, EOS_MAX, &w->eos_count));
     w->stop_bytes = o->stop ? strlen(o->stop) : 0;
+    w->shown.for_terminal = isatty(STDOUT_FILENO);
     LS_TRY_OUT(encode(w, &prompt));
     double start = ls_clock_seconds();
     LS_TRY_OUT(ls_generate(one->stage, one->T, &options, prompt.ids, prompt.count, take_token, w));
-    print_more(w, true);
+    LS_TRY_OUT(print_more(w, true));
     if (o->json)
         LS_TRY_OUT(print_json(w, ls_clock_seconds() - start));
     else

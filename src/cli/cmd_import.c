@@ -30,8 +30,8 @@ ls_status ls_cmd_import(const ls_options *options) {
     ls_weights *weights = NULL;
     const char *tokenizer = options->tokenizer;
     if (!options->model)
-        return ls_fail(LS_ERR_INPUT, "--model is missing: name a Hugging Face folder or a model file of llm.c");
-    if (!options->out) return ls_fail(LS_ERR_INPUT, "--out is missing: name the folder to make");
+        return ls_fail(LS_ERR_INPUT, "import needs --model: a Hugging Face folder or a model file of llm.c");
+    if (!options->out) return ls_fail(LS_ERR_INPUT, "import needs --out: the folder to create");
     if (tokenizer && strcmp(tokenizer, "bytes") != 0 && !ls_file_exists(tokenizer))
         return ls_options_fail(options, LS_OPT_tokenizer, "no such file or folder");
     LS_TRY(ls_weights_open(options->model, &weights));

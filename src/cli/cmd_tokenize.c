@@ -59,11 +59,11 @@ static void end_progress(tokenize *t) {
 static ls_status check_options(tokenize *t) {
     const ls_options *opts = t->opts;
     if (!opts->tokenizer)
-        return ls_fail(LS_ERR_INPUT, "tokenize needs --tokenizer: bytes, or a folder or file with a tokenizer");
-    if (!opts->data) return ls_fail(LS_ERR_INPUT, "tokenize needs --data: the text, JSONL or folders to read");
-    if (!opts->out) return ls_fail(LS_ERR_INPUT, "tokenize needs --out: a folder, or the beginning of file names");
+        return ls_fail(LS_ERR_INPUT, "tokenize needs --tokenizer: bytes, or a tokenizer's folder or file");
+    if (!opts->data) return ls_fail(LS_ERR_INPUT, "tokenize needs --data: text files, JSONL files or folders");
+    if (!opts->out) return ls_fail(LS_ERR_INPUT, "tokenize needs --out: a folder, or a prefix for file names");
     if (opts->workers > 1) return ls_options_fail(opts, LS_OPT_workers, "tokenize runs in one process");
-    if (opts->trace) return ls_options_fail(opts, LS_OPT_trace, "tokenize has no timeline: leave it out");
+    if (opts->trace) return ls_options_fail(opts, LS_OPT_trace, "tokenize writes no trace: leave it out");
     if (ls_cli_place_get().size > 1)
         return ls_fail(LS_ERR_INPUT, "tokenize runs in one process: start it without mpirun or srun");
     bool is_given = opts->source[LS_OPT_val_fraction].origin != LS_ORIGIN_DEFAULT;
@@ -88,7 +88,7 @@ static ls_status set_prefixes(tokenize *t) {
         a = snprintf(t->train_prefix, PREFIX_ROOM, "%s%s", out, t->val_fraction > 0 ? "_train" : "");
         b = snprintf(t->val_prefix, PREFIX_ROOM, "%s_val", out);
     }
-    return a < PREFIX_ROOM && b < PREFIX_ROOM ? LS_OK : ls_options_fail(t->opts, LS_OPT_out, "the name is too long");
+    return a < PREFIX_ROOM && b < PREFIX_ROOM ? LS_OK : ls_options_fail(t->opts, LS_OPT_out, "the path is too long");
 }
 
 static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_writer **out) {
@@ -96,7 +96,7 @@ static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_wri
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(t->tokenizer), .tokenizer = ls_tokenizer_hash(t->tokenizer)};
     LS_TRY(ls_token_shard_path(prefix, 1, path, sizeof path));
     if (ls_file_exists(path))
-        return ls_options_fail(t->opts, LS_OPT_out, "%.*s is there already: remove it or give another name", SHOWN,
+        return ls_options_fail(t->opts, LS_OPT_out, "%.*s exists already: remove it, or choose another --out", SHOWN,
                                path);
     LS_TRY(ls_file_can_write(path));
     return ls_token_writer_open(prefix, &origin, (uint64_t)t->opts->shard_tokens, out);
@@ -180,7 +180,7 @@ static ls_status run(tokenize *t) {
     t->start_s = t->told_s = ls_clock_seconds();
     for (size_t i = 0; i < t->paths.count; i++) LS_TRY(tokenize_file(t, t->paths.names[i]));
     if (t->counts.documents > 1 && ls_tokenizer_eot(t->tokenizer) < 0)
-        ls_log_warn("the tokenizer has no end-of-text token: the documents follow each other without a mark");
+        ls_log_warn("the tokenizer has no end-of-text token: nothing separates the documents");
     /* The validation files first: where those for training are, all is there. */
     if (t->val) LS_TRY(ls_token_writer_finish(t->val));
     LS_TRY(ls_token_writer_finish(t->train));

@@ -22,6 +22,12 @@ static bool is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || is_help_all(word);
 }
 
+/* "--help=train" */
+static ls_status check_help(const char *word, const char *command) {
+    if (strncmp(word, "--help=", 7) != 0 && strncmp(word, "-h=", 3) != 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%.*s takes no value; use: lockstep help %s", (int)strcspn(word, "="), word, command);
+}
+
 /* How many words the name of the command takes if argv begins with it; else 0. */
 static int match(ls_command command, int argc, char *const argv[]) {
     const char *name = ls_command_info_get(command)->name, *space = strchr(name, ' ');
@@ -83,17 +89,18 @@ static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]
     LS_TRY(find_command(argc, argv, &request->command, &count));
     request->all = count < argc && (is_help_all(argv[count]) || strcmp(argv[count], "--all") == 0);
     count += request->all;
-    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind the command", SHOWN, argv[count]);
+    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
 }
 
 ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]) {
     int count;
     *request = (ls_cli_request){.task = LS_CLI_USAGE};
     if (argc == 0) return LS_OK;
+    LS_TRY(check_help(argv[0], "COMMAND"));
     if (is_help(argv[0]) || strcmp(argv[0], "help") == 0) return read_help(request, argc - 1, argv + 1);
     if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "--help-markdown") == 0) {
         request->task = strcmp(argv[0], "--version") == 0 ? LS_CLI_VERSION : LS_CLI_HELP_MARKDOWN;
-        return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s", SHOWN, argv[1], argv[0]);
+        return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s", SHOWN, argv[1], argv[0]);
     }
     if (is_group(argv[0]) && (argc == 1 || is_help(argv[1]))) {
         request->task = argc == 1 ? LS_CLI_USAGE : LS_CLI_HELP_GROUP;
@@ -105,6 +112,7 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
     request->argc = argc - count;
     request->argv = argv + count;
     for (int i = 0; i < request->argc; i++) {
+        LS_TRY(check_help(request->argv[i], ls_command_info_get(request->command)->name));
         if (is_help(request->argv[i])) request->task = LS_CLI_HELP_COMMAND;
         request->all |= is_help_all(request->argv[i]);
     }

@@ -68,6 +68,9 @@ ls_status ls_eval_images(const ls_options *o, ls_one_worker *one) {
     result r = {0};
     const ls_image_shape *sees = &one->start.shape.image;
     bool square = sees->height == sees->width;
+    if (o->source[LS_OPT_stride].origin == LS_ORIGIN_FLAG)
+        return ls_options_fail(o, LS_OPT_stride, "%s is an image model, which has no windows of tokens: leave it out",
+                               one->start.shape.name);
     LS_TRY(ls_image_option_open(o->data, &one->start.shape, square, LS_IMAGES_TEST, 0, &images));
     source from = {.images = images, .index = malloc(one->micro * sizeof *from.index)};
     if (square) from.side = (uint32_t)sees->height;

@@ -134,6 +134,7 @@ int main(int argc, char **argv) {
     ls_cli_request request = {.task = LS_CLI_USAGE};
     bool is_quiet = false;
     ls_status status;
+    ls_log_set_sink(ls_log_stderr, NULL);
     LS_TRY_OUT(fill_standard_streams());
     LS_TRY_OUT(catch_failed_writes());
     LS_TRY_OUT(ls_cli_request_read(&request, argc > 0 ? argc - 1 : 0, argv + 1));

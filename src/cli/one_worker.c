@@ -12,17 +12,17 @@
 
 static ls_status check_options(const ls_options *o) {
     if (ls_cli_place_get().size > 1)
-        return ls_fail(LS_ERR_INPUT, "this command is one worker on all cores: start it without mpirun or srun");
-    if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command has no timeline: leave it out");
+        return ls_fail(LS_ERR_INPUT, "this command runs as one process on all cores: start it without mpirun or srun");
+    if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command writes no trace: leave it out");
     if (!o->model)
-        return ls_fail(LS_ERR_INPUT, "name a model with weights: --model RUN, CHECKPOINT or Hugging Face folder");
+        return ls_fail(LS_ERR_INPUT, "--model is missing: name a run, a checkpoint or a Hugging Face folder");
     return LS_OK;
 }
 
 static ls_status choose_T(const ls_options *o, size_t T, ls_one_worker *one) {
     size_t positions = one->start.shape.T;
     if (T > positions)
-        return ls_options_fail(o, LS_OPT_seq, "%s has %zu positions: use at most --seq %zu", one->start.shape.name,
+        return ls_options_fail(o, LS_OPT_seq, "%s has %zu positions; use --seq %zu or less", one->start.shape.name,
                                positions, positions);
     one->T = T > 0 ? T : positions < LS_ONE_WORKER_T_MAX ? positions : LS_ONE_WORKER_T_MAX;
     return LS_OK;
@@ -50,7 +50,8 @@ static ls_status check_known(const char *precision) {
     static const char *const known[] = {"fp32", "bf16", "fp16"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(precision, known[i]) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the run was made in %s, which this version does not know: choose with --precision",
+    return ls_fail(LS_ERR_INPUT,
+                   "the run was trained in %s, which this version does not know; choose one with --precision",
                    precision);
 }
 
@@ -60,8 +61,8 @@ static ls_status usable_unit(const recorded *r, const char **out) {
     *out = r->unit;
     LS_TRY(ls_unit_parse(r->unit, &unit));
     if (ls_unit_is_here(unit)) return LS_OK;
-    ls_log_warn("the run was made with the matrix unit %s, which this CPU has not: chain multiplies in its place, so "
-                "results may differ in their last digits",
+    ls_log_warn("the run was trained with --matrix-unit %s, which this CPU lacks; using chain, so results may differ "
+                "in the last digits",
                 r->unit);
     *out = ls_unit_name(LS_UNIT_CHAIN);
     return LS_OK;
@@ -89,7 +90,7 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     LS_TRY(ls_start_open(o->model, &out->start));
     if (!out->start.weights) {
         status = ls_options_fail(o, LS_OPT_model,
-                                 "this is a shape without weights; name a run, a checkpoint or a "
+                                 "this is a model's shape without weights; name a run, a checkpoint or a "
                                  "Hugging Face folder");
         goto out;
     }

@@ -1,14 +1,17 @@
 /* train_worker.c: what each worker of `lockstep train` does. The first one has the folder, and speaks. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/files.h"
 #include "base/fpenv.h"
 #include "cli/bos_option.h"
 #include "cli/train_options.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
 #include "comm/world.h"
+#include "exchange/copies.h"
 #include "observe/trace.h"
 #include "train/speed.h"
 
@@ -70,6 +73,26 @@ static ls_status write_beginning(ls_train_session *s) {
     return o->resume ? LS_OK : open_store(s);
 }
 
+/* Files that came with the model and that no tokenizer knows of go along from checkpoint to checkpoint, so that export
+ * writes them again. With another tokenizer those of the model's own tokenizer stay behind. */
+static ls_status carry_from(ls_train_session *s, const char *folder) {
+    static const char *const names[] = {LS_GENERATION_CONFIG, "chat_template.jinja", "added_tokens.json",
+                                        "tokenizer.model"};
+    size_t count = s->opts->tokenizer ? 1 : sizeof names / sizeof *names;
+    for (size_t i = 0; i < count; i++) LS_TRY(ls_store_carry(s->store, folder, names[i]));
+    return LS_OK;
+}
+
+/* From the checkpoint that the run goes on from, else from where its weights come from. */
+static ls_status carry(ls_train_session *s) {
+    char *own = NULL;
+    if (s->opts->resume) LS_TRY(ls_store_folder(s->store, s->trainer->step, &own));
+    const char *folder = own && ls_file_exists(own) ? own : s->start.weights ? ls_weights_path(s->start.weights) : NULL;
+    ls_status status = folder ? carry_from(s, folder) : LS_OK;
+    free(own);
+    return status;
+}
+
 /* What a fork began with is saved at once, since nobody could begin it anew. */
 static ls_status open_run(ls_train_session *s, ls_world *world) {
     bool first = s->trainer->rank == 0;
@@ -78,6 +101,7 @@ static ls_status open_run(ls_train_session *s, ls_world *world) {
     LS_TRY(ls_save_check_shared(world, s->out));
     LS_TRY(begin(s));
     if (first) LS_TRY(write_beginning(s));
+    if (first) LS_TRY(carry(s));
     if (s->opts->fork) LS_TRY(ls_save(s->store, s->trainer, s->identity, s->tokenizer));
     return first ? ls_run_dir_open_metrics(s->dir, s->trainer->step, &s->metrics) : LS_OK;
 }

@@ -2,17 +2,17 @@
 #include "comm/placement.h"
 
 #include <sched.h>
-#include <stddef.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #ifdef LS_HAVE_HWLOC
 #    include <hwloc.h>
 #endif
 
 #include "base/cpu.h"
+#include "base/log.h"
+#include "comm/claim.h"
 
 #ifdef LS_HAVE_HWLOC
 static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int room, int *cores) {
@@ -57,34 +57,71 @@ static int list_cpus(int *cpus, int room, int *cores) {
     return used;
 }
 
-/* Runs that are started side by side would all be pinned to the first cores and leave the others idle. So a pinned core
- * is claimed by an abstract socket of its name: the kernel drops it with the last process that has it, however that
- * ends, and no file is left. Returns the socket, or -1 where another run has the core. */
-static int claim(int cpu) {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "lockstep-cpu-%d", cpu);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return -1;
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    if (bind(fd, (const struct sockaddr *)&name, bytes) == 0) return fd;
-    close(fd);
-    return -1;
-}
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
+
+/* Cores that others have. */
+typedef struct taken {
+    int own;      /* by runs of this user */
+    int foreign;  /* by somebody else: how many of `cpus` */
+    int *cpus;    /* room for all */
+    unsigned uid; /* of the first whose user is known, where `is_known` */
+    bool is_known;
+} taken;
 
 /* Moves the first `wanted` of n CPUs that are free to the front; false, and nothing is claimed, where they are fewer.
  */
-static bool claim_all(int *cpus, int n, int wanted, int *claims) {
+static bool claim_all(int *cpus, int n, int wanted, int *claims, taken *by) {
     int got = 0;
     for (int c = 0; c < n && got < wanted; c++) {
-        int fd = claim(cpus[c]);
-        if (fd < 0) continue;
-        claims[got] = fd;
-        cpus[got++] = cpus[c];
+        ls_claim_holder holder;
+        unsigned uid;
+        int fd = ls_claim_cpu(cpus[c], &holder, &uid);
+        if (fd >= 0) {
+            claims[got] = fd;
+            cpus[got++] = cpus[c];
+        } else if (holder == LS_CLAIM_OWN) {
+            by->own++;
+        } else if (holder != LS_CLAIM_NONE) {
+            by->cpus[by->foreign++] = cpus[c];
+            if (holder == LS_CLAIM_OTHER && !by->is_known) by->uid = uid;
+            by->is_known |= holder == LS_CLAIM_OTHER;
+        }
     }
     if (got == wanted) return true;
     while (got > 0) close(claims[--got]);
     return false;
 }
+
+static int ascending(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+/* Why this run is not pinned though it should be: told once, also where a command makes many runs. Cores that a user's
+ * own runs have are nothing to worry about. */
+static void tell_taken(taken *by) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char cores[80], who[48] = "another program";
+    if (by->own + by->foreign == 0 || atomic_flag_test_and_set(&told)) return;
+    if (by->foreign == 0) {
+        ls_log_info("other runs are pinned to %d core%s of this machine: this run is not pinned", by->own,
+                    by->own == 1 ? "" : "s");
+        return;
+    }
+    qsort(by->cpus, (size_t)by->foreign, sizeof *by->cpus, ascending);
+    ls_claim_list(by->cpus, by->foreign, cores, sizeof cores);
+    if (by->is_known) snprintf(who, sizeof who, "another user (uid %u)", by->uid);
+    ls_log_warn("core%s %s %s claimed by %s: this run is not pinned to cores and may be slower; --no-pin runs "
+                "unpinned without this warning",
+                by->foreign == 1 ? "" : "s", cores, by->foreign == 1 ? "is" : "are", who);
+}
+
+static bool claim_or_tell(int *cpus, int n, int wanted, int *claims) {
+    taken by = {.cpus = malloc((size_t)n * sizeof *by.cpus)};
+    bool all = by.cpus && claim_all(cpus, n, wanted, claims, &by);
+    if (by.cpus && !all) tell_taken(&by);
+    free(by.cpus);
+    return all;
+}
+
+/* ---- the placement ----------------------------------------------------------------------------------------------- */
 
 ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *out) {
     *out = (ls_placement){.workers = workers};
@@ -100,7 +137,7 @@ ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *ou
     out->threads = threads > 0 ? threads : cores / workers > 0 ? cores / workers : 1;
     int64_t wanted = (int64_t)workers * out->threads;
     out->crowded = wanted > quota;
-    if (pin && wanted <= n && !out->crowded && claim_all(cpus, n, (int)wanted, claims)) {
+    if (pin && wanted <= n && !out->crowded && claim_or_tell(cpus, n, (int)wanted, claims)) {
         out->cpus = cpus;
         out->claims = claims;
         return LS_OK;

@@ -2,7 +2,8 @@
  *
  * Workers get neighbouring cores, whole ones before hyperthreads, inside what this process may use; hwloc tells which
  * are which, and without it the affinity mask is taken in order. Cores that another run of this machine is pinned to
- * are left to it. Where there are fewer free cores than threads nothing is pinned. */
+ * are left to it (claim.h). Where there are fewer free cores than threads nothing is pinned; that is told in the log,
+ * once: as a warning where somebody else than this user's runs has claimed cores. */
 #ifndef LS_COMM_PLACEMENT_H
 #define LS_COMM_PLACEMENT_H
 

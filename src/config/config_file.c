@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "config/foreign.h"
 
 enum { FILE_MAX = 1 << 20, KEY_MAX = 64, SHOWN = 80 };
 
@@ -30,9 +31,10 @@ ls_status ls_config_entry(ls_config_reader *reader, const char *key, const char 
     }
     ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(reader->command, name) : LS_OPTION_COUNT;
     if (id == LS_OPTION_COUNT) {
-        const char *near = ls_option_nearest(reader->command, name);
-        if (!near) return ls_config_fail(reader, line, "unknown option '%.*s'", SHOWN, key);
-        return ls_config_fail(reader, line, "unknown option '%.*s'; did you mean %s?", SHOWN, key, near);
+        char answer[LS_FOREIGN_ANSWER_MAX];
+        bool known = ls_foreign_answer(reader->command, key, LS_ORIGIN_FILE, answer);
+        return ls_config_fail(reader, line, "unknown option '%.*s'%s%s", SHOWN, key, known ? "; " : "",
+                              known ? answer : "");
     }
     if (id == LS_OPT_config) return ls_config_fail(reader, line, "config: a config file cannot name another one");
     if (reader->seen[id]) return ls_config_fail(reader, line, "%s is given twice; keep one", name);

@@ -46,7 +46,7 @@ static ls_status read_entry(ls_config_reader *reader, const char *key, const jso
         snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
         return ls_config_entry(reader, key, number, line);
     case JSON_REAL: format_real(json_real_value(value), number); return ls_config_entry(reader, key, number, line);
-    case JSON_NULL: return ls_config_fail(reader, line, "%.*s: null is no value; leave the entry out", SHOWN, key);
+    case JSON_NULL: return ls_config_fail(reader, line, "%.*s: null is not a value; leave the entry out", SHOWN, key);
     default: return ls_config_fail(reader, line, "%.*s: must be one value, not a list or an object", SHOWN, key);
     }
 }

@@ -22,7 +22,7 @@ static ls_status next_event(const ls_config_reader *reader, yaml_parser_t *parse
                           parser->problem ? parser->problem : "cannot be read");
 }
 
-/* The text of a scalar event; NULL when it holds a zero byte, which no option may. */
+/* The text of a scalar event; NULL when it contains a NUL byte, which no option may. */
 static const char *scalar_text(const yaml_event_t *event) {
     const char *text = (const char *)event->data.scalar.value;
     return strlen(text) == event->data.scalar.length ? text : NULL;
@@ -36,7 +36,7 @@ static ls_status read_value(ls_config_reader *reader, yaml_parser_t *parser, con
     if (event.type != YAML_SCALAR_EVENT) {
         status = ls_config_fail(reader, line, "%.*s: must be one value, not a list, a mapping or an alias", SHOWN, key);
     } else if (!(text = scalar_text(&event))) {
-        status = ls_config_fail(reader, line, "%.*s: holds a zero byte", SHOWN, key);
+        status = ls_config_fail(reader, line, "%.*s: contains a NUL byte", SHOWN, key);
     } else {
         status = ls_config_entry(reader, key, text, line);
     }
@@ -56,7 +56,7 @@ static ls_status read_mapping(ls_config_reader *reader, yaml_parser_t *parser) {
         if (is_key) snprintf(key, sizeof key, "%s", (const char *)event.data.scalar.value);
         yaml_event_delete(&event);
         if (status != LS_OK || is_end) return status;
-        if (!is_key) return ls_config_fail(reader, line, "a name of an option must be plain text");
+        if (!is_key) return ls_config_fail(reader, line, "option names must be plain text");
         LS_TRY(read_value(reader, parser, key, line));
     }
 }

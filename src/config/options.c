@@ -128,7 +128,7 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     case LS_OPTION_STRING: return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
     case LS_OPTION_ENUM: return ls_value_parse_choice(text, info->choices);
     }
-    return ls_fail(LS_ERR_FAILED, "the option table has a row of no known kind");
+    return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
 }
 
 static bool is_below(ls_option_kind kind, const value *a, const value *b) {

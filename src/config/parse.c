@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "config/foreign.h"
 #include "config/suggest.h"
 
 enum { FLAG_MAX = 64, SHOWN = 80 };
@@ -22,25 +23,23 @@ typedef struct flag {
 } flag;
 
 static ls_status fail_unknown(ls_command command, const char *name) {
-    const char *own = ls_command_info_get(command)->name, *no = "";
-    const char *near = ls_option_nearest(command, name);
-    if (!near && strncmp(name, "no-", 3) == 0) {
-        near = ls_option_nearest(command, name + 3);
-        no = "no-";
-    }
-    if (!near)
+    const char *own = ls_command_info_get(command)->name;
+    char answer[LS_FOREIGN_ANSWER_MAX];
+    if (!ls_foreign_answer(command, name, LS_ORIGIN_FLAG, answer))
         return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s' (lockstep %s --help lists them)", SHOWN, name, own,
                        own);
-    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; did you mean --%s%s? (lockstep %s --help lists them)",
-                   SHOWN, name, own, no, near, own);
+    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; %s (lockstep %s --help lists them)", SHOWN, name, own,
+                   answer, own);
 }
 
 static ls_status fail_other_command(ls_command command, const ls_option_info *info) {
     const char *own = ls_command_info_get(command)->name;
+    const ls_foreign *foreign = ls_foreign_find(command, info->name);
     ls_command other = 0;
     while (!(info->commands & (1u << other))) other++;
-    return ls_fail(LS_ERR_INPUT, "--%s is a flag of '%s', not of '%s' (lockstep %s --help lists them)", info->name,
-                   ls_command_info_get(other)->name, own, own);
+    return ls_fail(LS_ERR_INPUT, "--%s is a flag of '%s', not of '%s'%s%s (lockstep %s --help lists them)", info->name,
+                   ls_command_info_get(other)->name, own, foreign && foreign->advice ? "; " : "",
+                   foreign && foreign->advice ? foreign->advice : "", own);
 }
 
 static bool is_switch(const char *word) {
@@ -51,6 +50,10 @@ static bool is_switch(const char *word) {
 
 static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
     const char *own = ls_command_info_get(command)->name;
+    char given[FLAG_MAX];
+    snprintf(given, sizeof given, "%.*s", (int)strcspn(word, "="), word);
+    if (word[0] == '-' && given[1] && ls_option_find(given + 1) < LS_OPTION_COUNT)
+        return ls_fail(LS_ERR_INPUT, "unknown flag %s for '%s'; flags begin with two dashes: -%s", given, own, given);
     if (word[0] == '-' && word[1] && word[1] != '-') {
         return ls_fail(LS_ERR_INPUT,
                        "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help lists them)", SHOWN,
@@ -58,7 +61,7 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
     }
     if (before && is_switch(before)) {
         const char *name = strncmp(before, "--no-", 5) == 0 ? before + 5 : before + 2;
-        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' behind %s; write --%s or --no-%s", SHOWN, word, before, name,
+        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
     }
     ls_option_id operand = ls_option_operand(command);
@@ -178,14 +181,15 @@ static bool option_name(const char *variable, char name[FLAG_MAX]) {
 }
 
 void ls_options_warn_env(ls_command command) {
-    char name[FLAG_MAX], meant[LS_OPTION_ENV_MAX];
+    char name[FLAG_MAX], answer[LS_FOREIGN_ANSWER_MAX];
     for (char **variable = environ; *variable; variable++) {
         if (!option_name(*variable, name) || ls_option_find(name) < LS_OPTION_COUNT) continue;
         const char *near = ls_option_nearest(command, name);
         /* The environment is full of names that are not ours, so only a clear slip is worth a word. */
-        if (!near || ls_suggest_distance(name, near) > 2) continue;
-        ls_option_env_name(ls_option_info_get(ls_option_find(near)), meant);
-        ls_log_warn("%.*s in the environment is no option; did you mean %s?", (int)strcspn(*variable, "="), *variable,
-                    meant);
+        bool is_slip = near && ls_suggest_distance(name, near) <= 2;
+        if (!is_slip && !ls_foreign_find(command, name)) continue;
+        if (ls_foreign_answer(command, name, LS_ORIGIN_ENV, answer))
+            ls_log_warn("%.*s in the environment is not an option; %s", (int)strcspn(*variable, "="), *variable,
+                        answer);
     }
 }

@@ -41,7 +41,7 @@ ls_status ls_value_parse_int(const char *text, int64_t *out) {
     for (size_t i = 0; i < count; i++) {
         int digit = *text == '-' ? '0' - digits[i] : digits[i] - '0';
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value)) {
-            return ls_fail(LS_ERR_INPUT, "is too large a number");
+            return ls_fail(LS_ERR_INPUT, "is too large");
         }
     }
     *out = value;
@@ -73,7 +73,7 @@ static ls_status convert(const char *text, size_t length, double *out) {
     memcpy(number, text, length);
     number[length] = '\0';
     double value = strtod(number, NULL);
-    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large");
     *out = value;
     return LS_OK;
 }
@@ -110,10 +110,10 @@ ls_status ls_value_parse_size(const char *text, size_t *out) {
     for (size_t i = 0; i < count; i++) {
         if (__builtin_mul_overflow(value, (size_t)10, &value) ||
             __builtin_add_overflow(value, (size_t)(text[i] - '0'), &value)) {
-            return ls_fail(LS_ERR_INPUT, "is too large a number");
+            return ls_fail(LS_ERR_INPUT, "is too large");
         }
     }
-    if (__builtin_mul_overflow(value, scale->bytes, &value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    if (__builtin_mul_overflow(value, scale->bytes, &value)) return ls_fail(LS_ERR_INPUT, "is too large");
     *out = value;
     return LS_OK;
 }
@@ -133,7 +133,7 @@ ls_status ls_value_parse_time(const char *text, double *seconds) {
     double number = 0;
     LS_TRY(convert(text, length, &number));
     double value = number * scale->seconds;
-    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large a number");
+    if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large");
     *seconds = value;
     return LS_OK;
 }

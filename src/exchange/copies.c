@@ -12,8 +12,8 @@
 #define COPY_BYTES_MAX ((size_t)1 << 30)
 
 static const char *const file_names[] = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",      "vocab.json",
-    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "generation_config.json",
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",  "vocab.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     LS_GENERATION_CONFIG,
 };
 enum { FILE_COUNT = sizeof file_names / sizeof *file_names, BYTE_COUNT = 256 };
 
@@ -44,7 +44,7 @@ ls_status ls_copies_put(const char *tokenizer, const char *folder) {
     char *from = strdup(tokenizer);
     if (!from) return ls_fail(LS_ERR_RESOURCE, "out of memory to copy %s", tokenizer);
     if (!ls_file_exists(from)) {
-        ls_log_warn("the tokenizer %s is not there any more; the model is written without it", tokenizer);
+        ls_log_warn("the tokenizer %s no longer exists; the model is written without it", tokenizer);
         goto out;
     }
     if (!ls_path_is_folder(from)) {
@@ -59,6 +59,11 @@ ls_status ls_copies_put(const char *tokenizer, const char *folder) {
 out:
     free(from);
     return status;
+}
+
+ls_status ls_copies_put_generation(const char *model, const char *folder) {
+    bool has_one = ls_path_is_folder(model) && ls_path_has(model, LS_GENERATION_CONFIG);
+    return has_one ? copy_file(model, folder, LS_GENERATION_CONFIG) : LS_OK;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */

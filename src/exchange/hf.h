@@ -14,6 +14,7 @@ typedef struct ls_hf_export_options {
     ls_dtype dtype;          /* LS_F32, LS_BF16 or LS_F16 */
     size_t shard_bytes;      /* the most tensor bytes of a file, where a tensor is not larger itself; 0: one file */
     const char *tokenizer;   /* "bytes", or a folder or file whose files are copied; NULL: none */
+    const char *origin;      /* where the model comes from: its generation_config.json goes along; may be NULL */
     const json_t *token_ids; /* ls_weights_token_ids(); may be NULL */
 } ls_hf_export_options;
 

@@ -186,12 +186,13 @@ static ls_status write_config(const export_job *job) {
     return status;
 }
 
-static ls_status write_tokenizer(const export_job *job) {
-    const char *tokenizer = job->options->tokenizer;
-    const ls_shape *shape = &job->model->shape;
-    if (!tokenizer) return LS_OK;
-    if (strcmp(tokenizer, "bytes") == 0) return ls_copies_put_bytes(job->folder, shape->T);
-    return ls_copies_put(tokenizer, job->folder);
+static ls_status write_copies(const export_job *job) {
+    const char *tokenizer = job->options->tokenizer, *origin = job->options->origin;
+    if (tokenizer && strcmp(tokenizer, "bytes") == 0)
+        LS_TRY(ls_copies_put_bytes(job->folder, job->model->shape.T));
+    else if (tokenizer)
+        LS_TRY(ls_copies_put(tokenizer, job->folder));
+    return origin ? ls_copies_put_generation(origin, job->folder) : LS_OK;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static ls_status run(export_job *job) {
     divide(job);
     LS_TRY_OUT(write_shards(job));
     LS_TRY_OUT(write_index(job));
-    LS_TRY_OUT(write_tokenizer(job));
+    LS_TRY_OUT(write_copies(job));
     LS_TRY_OUT(write_config(job));
 out:
     free(job->shard);
@@ -218,7 +219,7 @@ out:
 ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_export_options *options,
                        ls_tensor_source source, void *ctx) {
     ls_out_folder out;
-    if (!ls_elems_can(options->dtype)) return ls_fail(LS_ERR_INPUT, "weights are fp32, bf16 or fp16");
+    if (!ls_elems_can(options->dtype)) return ls_fail(LS_ERR_INPUT, "--dtype must be fp32, bf16 or fp16");
     LS_TRY(ls_hf_check_shape(&model->shape));
     LS_TRY(ls_out_folder_begin(folder, &out));
     export_job job = {.model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial};

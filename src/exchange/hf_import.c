@@ -33,10 +33,12 @@ static ls_status check_files(const char *folder) {
     for (int i = 0; i < PICKLED_COUNT; i++)
         if (ls_path_has(folder, pickled[i]))
             return ls_fail(LS_ERR_INPUT,
-                           "%s has its weights in %s, which can run code when it is read; save them as safetensors "
-                           "first: model.save_pretrained(folder, safe_serialization=True)",
+                           "%s has its weights in %s, a pickle file, which can run code when it is loaded; convert it "
+                           "to safetensors: model.save_pretrained(folder, safe_serialization=True)",
                            folder, pickled[i]);
-    return ls_fail(LS_ERR_INPUT, "%s has a config.json, but neither model.safetensors nor an index of shards", folder);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s has a config.json but no weights: neither model.safetensors nor model.safetensors.index.json",
+                   folder);
 }
 
 /* ---- config.json ------------------------------------------------------------------------------------------------- */
@@ -106,7 +108,7 @@ static ls_status check_rest(const ls_weights *weights, const char *const *known,
         if (bsearch(&tensor->name, known, count, sizeof *known, compare_names)) continue;
         if (ls_hf_is_buffer(shape, tensor->name)) continue;
         if (shape->tied && strcmp(tensor->name, LS_HF_HEAD) == 0) continue;
-        return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is no part of the model that config.json describes",
+        return ls_fail(LS_ERR_INPUT, "%s: unexpected tensor '%.100s': the model in config.json has no such parameter",
                        ls_safetensors_path(tensor->file), tensor->name);
     }
     return LS_OK;
@@ -133,8 +135,8 @@ static ls_status compare_rows(const ls_stored *table, const ls_stored *other, fl
         LS_TRY(ls_stored_read(other, &none, row, rows, b));
         if (memcmp(a, b, rows * table->columns * sizeof *a) != 0)
             return ls_fail(LS_ERR_INPUT,
-                           "tensor '%s' differs from the token table, but config.json says that they are tied; set "
-                           "\"tie_word_embeddings\" to false there if the model has a head of its own",
+                           "tensor '%s' differs from the token embedding, but config.json says that they are tied; set "
+                           "\"tie_word_embeddings\" to false in it if the model has a separate output head",
                            LS_HF_HEAD);
     }
     return LS_OK;

@@ -96,10 +96,12 @@ bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
 ls_status ls_hf_check_shape(const ls_shape *shape) {
     if (ls_shape_is_llama(shape)) return LS_OK;
     if (shape->kv_heads != shape->H)
-        return ls_fail(LS_ERR_INPUT, "'%s' has %zu heads and %zu kv-heads; GPT-2 there has no grouped heads",
+        return ls_fail(LS_ERR_INPUT,
+                       "'%s' has %zu heads and %zu kv-heads; Hugging Face's GPT-2 has no grouped-query attention",
                        shape->name, shape->H, shape->kv_heads);
     if (ls_shape_query_width(shape) != shape->C)
-        return ls_fail(LS_ERR_INPUT, "'%s' has %zu heads of %zu and width %zu; for GPT-2 there they must agree",
+        return ls_fail(LS_ERR_INPUT,
+                       "'%s' has %zu heads of %zu and width %zu; Hugging Face's GPT-2 needs heads × head size = width",
                        shape->name, shape->H, shape->head_size, shape->C);
     return LS_OK;
 }

@@ -17,10 +17,12 @@ static ls_status check_shape(const ls_shape *shape) {
                 shape->kv_heads == shape->H && ls_shape_query_width(shape) == shape->C && shape->hidden == 4 * shape->C;
     if (!fits)
         return ls_fail(LS_ERR_INPUT,
-                       "'%s' is no GPT-2 as llm.c has it: tied tables, biases, hidden 4 × width, no grouped heads",
+                       "llm.c cannot hold '%s': it needs a GPT-2 with tied embeddings, biases, hidden 4 × width and no "
+                       "grouped heads",
                        shape->name);
     if (shape->V > INT32_MAX - LS_LLMC_PADDING)
-        return ls_fail(LS_ERR_INPUT, "a vocabulary of %zu cannot be padded", shape->V);
+        return ls_fail(LS_ERR_INPUT, "the vocabulary of %zu is too large for llm.c, which pads it to a multiple of 128",
+                       shape->V);
     return LS_OK;
 }
 
@@ -37,7 +39,7 @@ static ls_status write_bytes(void *ctx, const void *data, size_t bytes) {
     while (bytes > 0) {
         ssize_t put = write(out->fd, at, bytes);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %zu more bytes of %s", bytes, out->path);
+        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %zu bytes to %s", bytes, out->path);
         at += put;
         bytes -= (size_t)put;
     }
@@ -98,11 +100,12 @@ static ls_status put_in_place(file_out *out, const char *temporary) {
     int rc;
     do rc = fsync(out->fd);
     while (rc != 0 && errno == EINTR);
-    if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", out->path);
+    if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", out->path);
     rc = close(out->fd);
     out->fd = -1;
     if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot close %s", out->path);
-    if (rename(temporary, out->path) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot give %s its name", out->path);
+    if (rename(temporary, out->path) != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished file to %s", out->path);
     return ls_out_sync_parent(out->path);
 }
 
@@ -110,7 +113,8 @@ ls_status ls_llmc_export(const char *path, const ls_model *model, ls_dtype dtype
     file_out out = {.path = path, .fd = -1};
     char *temporary = NULL;
     ls_status status;
-    if (dtype != LS_F32 && dtype != LS_BF16) return ls_fail(LS_ERR_INPUT, "llm.c has fp32 and bf16; use one of these");
+    if (dtype != LS_F32 && dtype != LS_BF16)
+        return ls_fail(LS_ERR_INPUT, "llm.c files are fp32 or bf16; use --dtype fp32 or bf16");
     LS_TRY(check_shape(&model->shape));
     LS_TRY(ls_file_can_write(path));
     if (asprintf(&temporary, "%s.partial-%ld", path, (long)getpid()) < 0)

@@ -39,7 +39,7 @@ static ls_status read_at(int fd, size_t offset, void *host, size_t bytes) {
         ssize_t got = pread(fd, at, bytes, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes", bytes);
-        if (got == 0) return ls_fail(LS_ERR_INPUT, "ends at byte %zu, where more should follow", offset);
+        if (got == 0) return ls_fail(LS_ERR_INPUT, "the file is truncated at byte %zu", offset);
         at += got;
         offset += (size_t)got;
         bytes -= (size_t)got;
@@ -62,7 +62,7 @@ static ls_status shape_of(const int32_t *header, const char *path, ls_shape *sha
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     for (int i = 2; i <= 7; i++)
         if (header[i] < 1)
-            return ls_fail(LS_ERR_INPUT, "number %d of the header is %" PRId32 "; it must be positive", i, header[i]);
+            return ls_fail(LS_ERR_INPUT, "header field %d is %" PRId32 "; it must be positive", i, header[i]);
     *shape = (ls_shape){.arch = LS_ARCH_GPT2,
                         .T = (size_t)header[2],
                         .V = (size_t)header[3],
@@ -79,7 +79,7 @@ static ls_status shape_of(const int32_t *header, const char *path, ls_shape *sha
     snprintf(shape->name, sizeof shape->name, "%.*s", (int)strcspn(file, "."), file);
     *padded = (size_t)header[7];
     if (shape->C % shape->H != 0)
-        return ls_fail(LS_ERR_INPUT, "%zu heads do not divide the width %zu", shape->H, shape->C);
+        return ls_fail(LS_ERR_INPUT, "the width %zu is not a multiple of the %zu heads", shape->C, shape->H);
     shape->head_size = shape->C / shape->H;
     if (*padded < shape->V)
         return ls_fail(LS_ERR_INPUT, "the padded vocabulary (%zu) is smaller than the vocabulary (%zu)", *padded,
@@ -90,7 +90,10 @@ static ls_status shape_of(const int32_t *header, const char *path, ls_shape *sha
 static ls_status type_of(int32_t version, ls_dtype *dtype) {
     *dtype = version == LS_LLMC_BF16 ? LS_BF16 : LS_F32;
     if (version == LS_LLMC_FP32 || version == LS_LLMC_BF16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "has version %" PRId32 "; 3 (fp32) and 5 (bf16) can be read: export it anew", version);
+    return ls_fail(LS_ERR_INPUT,
+                   "is version %" PRId32
+                   " of llm.c's format; lockstep reads 3 (fp32) and 5 (bf16): export it again with a current llm.c",
+                   version);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -103,9 +106,10 @@ static ls_status read_stored(const ls_stored *stored, size_t byte_offset, void *
 
 static ls_status check_length(const ls_weights *weights, size_t want) {
     struct stat about;
-    if (fstat(weights->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at it");
+    if (fstat(weights->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot read its size");
     if ((uint64_t)about.st_size == want) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "has %lld bytes, and a model of its header has %zu: it is cut short or something else",
+    return ls_fail(LS_ERR_INPUT,
+                   "has %lld bytes, but its header describes a model of %zu: truncated, or not a model file of llm.c",
                    (long long)about.st_size, want);
 }
 

@@ -20,12 +20,12 @@ enum { OPEN_FOLDERS_MAX = 8 };
 
 ls_status ls_out_sync(const char *folder) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
     do rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
     /* Some file systems cannot do this and say EINVAL. */
     ls_status status =
-        rc == 0 || errno == EINVAL ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
+        rc == 0 || errno == EINVAL ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
     (void)close(fd);
     return status;
 }
@@ -61,15 +61,13 @@ static void remove_tree(const char *folder) { (void)nftw(folder, remove_one, OPE
 static ls_status check_free(const char *path) {
     DIR *dir = opendir(path);
     if (!dir && errno == ENOENT) return LS_OK;
-    if (!dir && errno == ENOTDIR)
-        return ls_fail(LS_ERR_INPUT, "--out %s is a file; name a folder that is not there yet", path);
-    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot look into %s", path);
+    if (!dir && errno == ENOTDIR) return ls_fail(LS_ERR_INPUT, "--out %s is a file; name a new folder", path);
+    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %s", path);
     bool is_empty = true;
     for (struct dirent *entry; (entry = readdir(dir)) && is_empty;)
         is_empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     (void)closedir(dir);
-    return is_empty ? LS_OK
-                    : ls_fail(LS_ERR_INPUT, "--out %s is a folder that is not empty; name another, or remove it", path);
+    return is_empty ? LS_OK : ls_fail(LS_ERR_INPUT, "--out %s is not empty; name another folder, or remove it", path);
 }
 
 static ls_status make_parent(const char *path) {
@@ -94,7 +92,7 @@ ls_status ls_out_folder_begin(const char *path, ls_out_folder *out) {
     LS_TRY_OUT(make_parent(out->path));
     remove_tree(out->partial); /* of an earlier process of this number that was killed */
     if (mkdir(out->partial, 0777) == 0) return LS_OK;
-    status = ls_fail_errno(LS_ERR_INPUT, "cannot make folder %s", out->partial);
+    status = ls_fail_errno(LS_ERR_INPUT, "cannot create folder %s", out->partial);
 out:
     free(out->path);
     free(out->partial);
@@ -112,7 +110,7 @@ static void end(ls_out_folder *out) {
 ls_status ls_out_folder_commit(ls_out_folder *out, const char *made) {
     ls_status status = ls_out_sync(made);
     if (status == LS_OK && rename(made, out->path) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot give %s its name", out->path);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished folder to %s", out->path);
     if (status == LS_OK) status = ls_out_sync_parent(out->path);
     end(out);
     return status;

@@ -114,9 +114,11 @@ static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool 
     return status;
 }
 
-static ls_status put_tokenizer(ls_store_save *save, const char *tokenizer) {
+/* The files that go with the model; `tokenizer` may be NULL. */
+static ls_status put_copies(ls_store_save *save, const char *model, const char *tokenizer) {
     const char *folder = ls_store_save_folder(save), *name;
-    LS_TRY(ls_copies_put(tokenizer, folder));
+    if (tokenizer) LS_TRY(ls_copies_put(tokenizer, folder));
+    LS_TRY(ls_copies_put_generation(model, folder));
     for (int i = 0; (name = ls_copies_name(i)); i++)
         if (ls_path_has(folder, name)) LS_TRY(ls_store_add_file(save, name));
     return LS_OK;
@@ -131,7 +133,7 @@ static ls_status fill(ls_store *store, ls_weights *weights, const char *tokenize
     LS_TRY(ls_store_begin(store, 0, &save));
     LS_TRY_OUT(put_weights(save, weights));
     LS_TRY_OUT(put_state(save, weights, bytes));
-    if (tokenizer && !bytes) LS_TRY_OUT(put_tokenizer(save, tokenizer));
+    LS_TRY_OUT(put_copies(save, weights->path, bytes ? NULL : tokenizer));
     return ls_store_commit(save);
 out:
     ls_store_abort(save);

@@ -123,7 +123,7 @@ static ls_status open_newest_sound(const char *dir, ls_weights **out) {
     ls_status status;
     LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
     LS_TRY_OUT(ls_store_newest_sound(store, NULL, NULL, &step, &skipped));
-    if (skipped && *skipped) ls_log_warn("%s: passed over a damaged checkpoint: %s", dir, skipped);
+    if (skipped && *skipped) ls_log_warn("%s: skipped a damaged checkpoint: %s", dir, skipped);
     LS_TRY_OUT(ls_store_folder(store, step, &folder));
     LS_TRY_OUT(open_with(ls_weights_from_checkpoint, folder, out));
 out:
@@ -142,7 +142,7 @@ static ls_status open_newest(const char *dir, ls_weights **out) {
     ls_status status;
     LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
-    status = ls_fail(LS_ERR_INPUT, "there is no checkpoint in %s/checkpoints", dir);
+    status = ls_fail(LS_ERR_INPUT, "%s/checkpoints has no checkpoint yet", dir);
     for (int i = count - 1; i >= 0 && status == LS_ERR_INPUT; i--) {
         LS_TRY_OUT(ls_store_folder(store, entries[i].step, &folder));
         status = open_with(ls_weights_from_checkpoint, folder, out);
@@ -175,7 +175,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
     if (!S_ISDIR(about.st_mode)) {
         if (ls_llmc_is_model(path)) return open_with(ls_weights_from_llmc, path, out);
-        return ls_fail(LS_ERR_INPUT, "%s is no model file of llm.c; of other models name the folder", path);
+        return ls_fail(LS_ERR_INPUT, "%s is not a model file of llm.c; for other models, name the folder", path);
     }
     if (is_checkpoint(path)) {
         if (verify) LS_TRY(verify_checkpoint(path));
@@ -184,8 +184,8 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     if (is_run(path)) return (verify ? open_newest_sound : open_newest)(path, out);
     if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
     return ls_fail(LS_ERR_INPUT,
-                   "%s holds no model: neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face model "
-                   "(config.json)",
+                   "%s holds no model: it is neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face "
+                   "model (config.json)",
                    path, LS_CHECKPOINT_MARKER);
 }
 
@@ -209,7 +209,7 @@ static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_wei
         bool is_path = strpbrk(model, "/.") != NULL;
         if (is_path) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", model);
         ls_status status = ls_shape_preset(model, shape);
-        return ls_fail_at(status, "no file or folder '%.64s', and ", model);
+        return ls_fail_at(status, "there is no file or folder '%.64s', and ", model);
     }
     bool folder = ls_path_is_folder(model);
     bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_path_has(model, "config.json") &&
@@ -246,11 +246,11 @@ int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
 static ls_status check_param(const ls_weights *weights, const ls_param *param) {
     const ls_param *own = ls_model_param(weights->model, (int)param->number);
     if (!own || strcmp(own->name, param->name) != 0)
-        return ls_fail(LS_ERR_INPUT, "%s has no parameter '%s' in the place of this model's; the shapes differ",
-                       weights->path, param->name);
+        return ls_fail(LS_ERR_INPUT, "%s does not have this model's parameter '%s': the shapes differ", weights->path,
+                       param->name);
     if (own->rows != param->rows || own->columns != param->columns)
-        return ls_fail(LS_ERR_INPUT, "%s: '%s' is %zu×%zu there and %zu×%zu in this model; the shapes differ",
-                       weights->path, own->name, own->rows, own->columns, param->rows, param->columns);
+        return ls_fail(LS_ERR_INPUT, "%s: '%s' is %zu×%zu, but %zu×%zu in this model: the shapes differ", weights->path,
+                       own->name, own->rows, own->columns, param->rows, param->columns);
     return LS_OK;
 }
 
@@ -303,7 +303,7 @@ static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t 
 static ls_status check_count(const ls_weights *weights, const ls_model *model) {
     int own = weights->model->nparams;
     if (model->nparams == own) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s has %d parameters and this model %d; the shapes differ", weights->path, own,
+    return ls_fail(LS_ERR_INPUT, "%s has %d parameters, but this model has %d: the shapes differ", weights->path, own,
                    model->nparams);
 }
 

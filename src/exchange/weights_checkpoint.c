@@ -10,7 +10,7 @@ static ls_status read_shape(const ls_safetensors *file, ls_shape *shape) {
     const char *format = ls_safetensors_metadata_find(file, "format");
     const char *text = ls_safetensors_metadata_find(file, "shape");
     if (!format || strcmp(format, "lockstep") != 0 || !text)
-        return ls_fail(LS_ERR_INPUT, "%s was not written by lockstep: its metadata have no shape",
+        return ls_fail(LS_ERR_INPUT, "%s was not written by lockstep: its metadata has no shape",
                        ls_safetensors_path(file));
     ls_status status = ls_shape_parse("shape.json", text, strlen(text), shape);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", ls_safetensors_path(file));
@@ -28,7 +28,7 @@ static ls_status add_tensors(ls_weights *weights) {
         LS_TRY(ls_weights_add_safetensor(weights, tensor, stored));
     }
     if (ls_safetensors_count(weights->file) != params)
-        return ls_fail(LS_ERR_INPUT, "%s has %d tensors, and a model of its shape has %d",
+        return ls_fail(LS_ERR_INPUT, "%s has %d tensors, but a model of its shape has %d",
                        ls_safetensors_path(weights->file), ls_safetensors_count(weights->file), params);
     return LS_OK;
 }

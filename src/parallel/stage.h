@@ -85,6 +85,7 @@ typedef struct ls_stage_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
     void *ctx;
     ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
+    size_t context; /* ls_stage_evaluate: so many targets at the begin of each sequence are not scored */
 } ls_stage_feed;
 
 /* Groups may be absent: their tokens count neither in the loss nor in the gradient (rules 14 and 15). `absent` has an

@@ -62,7 +62,7 @@ ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_st
                             int64_t *right) {
     const ls_stage_setup *setup = &stage->setup;
     size_t rows = (size_t)setup->layout.dp, stride = rows * stage->micro;
-    assert(T >= 1 && T <= setup->T);
+    assert(T >= 1 && T <= setup->T && (feed->context == 0 || (feed->context < T && !right)));
     no_training(stage);
     for (size_t base = 0; base < count; base += stride) {
         size_t begin = base + (size_t)setup->place.dp * stage->micro;
@@ -71,7 +71,7 @@ ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_st
         ls_nn_set_rows(&stage->nn, end - begin, T);
         LS_TRY(forward_chunks(stage, feed, begin, end, true));
         if (!has_head(stage) || begin == end) continue;
-        LS_TRY(ls_stage_add_losses(stage, -1, loss));
+        LS_TRY(ls_stage_add_losses(stage, -1, feed->context, loss));
         if (right) LS_TRY(count_right(stage, right));
     }
     return ls_stage_drain(stage);

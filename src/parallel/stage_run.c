@@ -60,7 +60,7 @@ static int group_of(const ls_stage *stage, size_t sequence) {
 }
 
 /* Workers of a tp row see the same losses; the first of them stands for them. */
-ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss) {
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss) {
     size_t rows = ls_nn_rows(&stage->nn);
     if (stage->setup.place.tp > 0) return LS_OK;
     LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
@@ -69,7 +69,7 @@ ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss)
         int g = by_group ? group_of(stage, (size_t)first + i / stage->nn.T) : 0;
         ls_loss_sum sum = {0};
         if (by_group && stage->nn.absent && stage->nn.absent[g]) continue;
-        for (size_t t = 0; t < stage->nn.T; t++) ls_loss_sum_add(&sum, stage->host[i + t]);
+        for (size_t t = context; t < stage->nn.T; t++) ls_loss_sum_add(&sum, stage->host[i + t]);
         ls_loss_sum_merge(loss, &sum);
         if (by_group && stage->group_losses) ls_loss_sum_merge(&stage->group_losses[g], &sum);
     }
@@ -217,7 +217,7 @@ static ls_status head(job *j, float *d) {
             ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
         LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
         LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
-        LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, j->loss));
+        LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, 0, j->loss));
     }
     return ls_stage_end_grads(stage, b, j->micro, j->last);
 }

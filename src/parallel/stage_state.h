@@ -135,8 +135,9 @@ ls_status ls_stage_layout(ls_arena *arena, void *stage);
 ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets);
 ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
                                size_t end);
-/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. */
-ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, ls_loss_sum *loss);
+/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
+ * each sequence are left out. */
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss);
 ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
                                ls_block **block);
 ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer);

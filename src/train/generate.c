@@ -82,7 +82,7 @@ ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *opti
     bool stop = false;
     assert(prompt_tokens >= 1);
     if (!t.ids || !logits || !scratch) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the text of a model with %zu positions", T);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to generate with %zu positions", T);
         goto out;
     }
     t.count = prompt_tokens - first;

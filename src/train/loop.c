@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "data/utf8_stream.h"
 #include "numerics/elementary.h"
 #include "train/record.h"
 #include "train/stop.h"
@@ -58,18 +59,21 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     return LS_OK;
 }
 
-/* A terminal must not be moved about by what a model makes up. */
-static void make_printable(char *text, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) text[i] = '?';
-    }
+/* Valid UTF-8, and nothing that moves a terminal's cursor: logs are shown on terminals, too. The caller frees *out. */
+static ls_status make_printable(const char *text, size_t bytes, char **out) {
+    ls_utf8_stream stream = {.for_terminal = true};
+    char *clean = *out = malloc(ls_utf8_stream_room(bytes) + 1);
+    if (!clean) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", bytes);
+    size_t made = ls_utf8_stream_add(&stream, text, bytes, clean);
+    made += ls_utf8_stream_end(&stream, clean + made);
+    clean[made] = '\0';
+    return LS_OK;
 }
 
 static ls_status print_sample(run *r) {
     const ls_loop *loop = r->loop;
     ls_status status = LS_OK;
-    char *text = NULL;
+    char *text = NULL, *shown = NULL;
     size_t bytes;
     sample s = {.count = loop->prompt_tokens};
     s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
@@ -81,9 +85,10 @@ static ls_status print_sample(run *r) {
                            keep_token, &s));
     if (!r->speaks) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
-    make_printable(text, bytes);
-    LS_TRY_OUT(ls_progress_note(&r->progress, text));
+    LS_TRY_OUT(make_printable(text, bytes, &shown));
+    LS_TRY_OUT(ls_progress_note(&r->progress, shown));
 out:
+    free(shown);
     free(text);
     free(s.ids);
     return status;

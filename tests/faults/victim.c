@@ -220,7 +220,13 @@ static ls_status start(int argc, char **argv) {
     return ls_workers_run(&args.workers, worker, &args);
 }
 
+static void say(void *ctx, const char *line) {
+    (void)ctx;
+    fprintf(stderr, "%s\n", line);
+}
+
 int main(int argc, char **argv) {
+    ls_message_handler_set(say, NULL);
     /* A shell starts what runs in its background with interrupts ignored; the tests send them. */
     signal(SIGINT, SIG_DFL);
     ls_status status = start(argc, argv);

@@ -113,6 +113,12 @@ expect_status 0
 status=$?
 expect_status 0
 grep -q '^images      40 ' "$scratch/out" || fail "not all images were told"
+grep -E '^(loss|accuracy)' "$scratch/out" >"$scratch/by-fours"
+"$LOCKSTEP" eval --model "$scratch/part-1" --data "$larger" --micro-batch 7 >"$scratch/out" 2>"$scratch/err" </dev/null
+status=$?
+expect_status 0
+grep -q '^images      40 ' "$scratch/out" || fail "not all images were told when the last micro-batch is smaller"
+grep -E '^(loss|accuracy)' "$scratch/out" | cmp -s - "$scratch/by-fours" || fail "the micro-batch changes what is measured"
 train "${parts[@]}" --out "$scratch/part-none"
 expect_status 2
 grep -qF 'or take parts of them with --augment crop' "$scratch/err" || fail "stderr does not name --augment crop"

@@ -191,11 +191,11 @@ for unit in $(units); do
     program=$spoiled
     export LS_SPOIL_NO_UNIT=1
     [ "$(figures "$scratch/run-$unit")" = "$chain" ] || fail "without the unit it is not chain"
-    expect_said "warning: the run was made with the matrix unit $unit, which this CPU has not: chain"
+    expect_said "warning: the run was trained with --matrix-unit $unit, which this CPU lacks; using chain"
     figures "$scratch/run-$unit" --matrix-unit "$unit" >"$scratch/out"
     expect_said "error: this CPU .* has no matrix unit $unit"
     "$spoiled" generate --model "$scratch/run-$unit" --prompt line --max-tokens 3 >"$scratch/out" 2>"$scratch/err"
-    expect_said "warning: the run was made with the matrix unit $unit"
+    expect_said "warning: the run was trained with --matrix-unit $unit"
     unset LS_SPOIL_NO_UNIT
     program=$LOCKSTEP
 done

@@ -36,7 +36,7 @@ static void test_missing_extra_and_misshapen_tensors(void **state) {
     refuse_model(put_model("miss", GPT2_CONFIG, list, GPT2_COUNT - 1, LS_F32), "no tensor 'transformer.ln_f.bias'");
     list[GPT2_COUNT] = (fixture_tensor){"transformer.h.1.ln_1.weight", 1, {6, 0}};
     refuse_model(put_model("extra", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32),
-                 "tensor 'transformer.h.1.ln_1.weight' is no part of the model that config.json describes");
+                 "unexpected tensor 'transformer.h.1.ln_1.weight': the model in config.json has no such parameter");
     list[4].shape[0] = 18;
     list[4].shape[1] = 6; /* as Llama would have it */
     refuse_model(put_model("turned", GPT2_CONFIG, list, GPT2_COUNT, LS_F32),
@@ -55,7 +55,7 @@ static void test_a_head_beside_tied_tables(void **state) {
     memcpy(list, gpt2_tensors, sizeof gpt2_tensors);
     list[GPT2_COUNT] = (fixture_tensor){"lm_head.weight", 2, {11, 6}};
     refuse_model(put_model("tied", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32),
-                 "'lm_head.weight' differs from the token table, but config.json says that they are tied");
+                 "'lm_head.weight' differs from the token embedding, but config.json says that they are tied");
     list[GPT2_COUNT].shape[0] = 12;
     refuse_model(put_model("tied2", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32), "it must be [11, 6]");
     /* All zeros are equal: U8 fixtures are zeros, but of the wrong type, so write a file whose data are cleared. */
@@ -79,9 +79,9 @@ static void test_folders_that_hold_no_model(void **state) {
     (void)state;
     refuse_model(at("nowhere"), "cannot open");
     assert_int_equal(ls_dir_make(at("void")), LS_OK);
-    refuse_model(at("void"), "holds no model: neither a checkpoint");
+    refuse_model(at("void"), "holds no model: it is neither a checkpoint");
     put_text(at("void/config.json"), GPT2_CONFIG);
-    refuse_model(at("void"), "neither model.safetensors nor an index of shards");
+    refuse_model(at("void"), "neither model.safetensors nor model.safetensors.index.json");
     put_text(at("void/pytorch_model.bin"), "PK");
     refuse_model(at("void"), "has its weights in pytorch_model.bin");
     refuse_model(at("void"), "safe_serialization=True");
@@ -97,7 +97,7 @@ static void test_folders_that_hold_no_model(void **state) {
     assert_int_equal(ls_dir_make(at("young/checkpoints")), LS_OK);
     refuse_model(at("young"), "checkpoint");
     put_text(at("file.txt"), "hello");
-    refuse_model(at("file.txt"), "is no model file of llm.c");
+    refuse_model(at("file.txt"), "is not a model file of llm.c");
 }
 
 static void test_a_missing_shard_is_named(void **state) {
@@ -136,15 +136,16 @@ static void test_llmc_files_that_lie(void **state) {
         put_llmc((int32_t[8]){__VA_ARGS__}, bytes);                                                                    \
         refuse_model(at("bad.bin"), part);                                                                             \
     } while (0)
-    LLMC("bad.bin: ends at byte 500", 500, 20240326, 3, 5, 11, 1, 3, 6, 128);
-    LLMC("has version 1; 3 (fp32) and 5 (bf16) can be read", 2048, 20240326, 1, 5, 11, 1, 3, 6, 128);
-    LLMC("number 4 of the header is 0", 2048, 20240326, 3, 5, 11, 0, 3, 6, 128);
-    LLMC("number 7 of the header is -1", 2048, 20240326, 3, 5, 11, 1, 3, 6, -1);
-    LLMC("4 heads do not divide the width 6", 2048, 20240326, 3, 5, 11, 1, 4, 6, 128);
+    LLMC("bad.bin: the file is truncated at byte 500", 500, 20240326, 3, 5, 11, 1, 3, 6, 128);
+    LLMC("is version 1 of llm.c's format; lockstep reads 3 (fp32) and 5 (bf16)", 2048, 20240326, 1, 5, 11, 1, 3, 6,
+         128);
+    LLMC("header field 4 is 0", 2048, 20240326, 3, 5, 11, 0, 3, 6, 128);
+    LLMC("header field 7 is -1", 2048, 20240326, 3, 5, 11, 1, 3, 6, -1);
+    LLMC("the width 6 is not a multiple of the 4 heads", 2048, 20240326, 3, 5, 11, 1, 4, 6, 128);
     LLMC("the padded vocabulary (10) is smaller", 2048, 20240326, 3, 5, 11, 1, 3, 6, 10);
-    LLMC("has 2048 bytes, and a model of its header has", 2048, 20240326, 3, 5, 11, 1, 3, 6, 128);
+    LLMC("has 2048 bytes, but its header describes a model of", 2048, 20240326, 3, 5, 11, 1, 3, 6, 128);
     LLMC("layers is 2147483647", 2048, 20240326, 3, 5, 11, 2147483647, 3, 6, 128);
-    LLMC("is no model file of llm.c", 2048, 20240327, 3, 5, 11, 1, 3, 6, 128);
+    LLMC("is not a model file of llm.c", 2048, 20240327, 3, 5, 11, 1, 3, 6, 128);
 #undef LLMC
 }
 
@@ -175,16 +176,17 @@ static ls_status export_text(const char *text, const char *out, ls_dtype dtype, 
 
 static void test_shapes_that_others_have_not(void **state) {
     (void)state;
-    assert_says(export_text("{" SMALL ",\"kv-heads\":2}", "g", LS_F32, false), LS_ERR_INPUT, "no grouped heads");
+    assert_says(export_text("{" SMALL ",\"kv-heads\":2}", "g", LS_F32, false), LS_ERR_INPUT,
+                "no grouped-query attention");
     assert_says(export_text("{" SMALL ",\"head-size\":4}", "g", LS_F32, false), LS_ERR_INPUT,
                 "8 heads of 4 and width 16");
     assert_says(export_text("{" SMALL ",\"hidden\":30}", "g", LS_F32, true), LS_ERR_INPUT,
-                "is no GPT-2 as llm.c has it");
+                "it needs a GPT-2 with tied embeddings");
     assert_says(export_text("{" SMALL ",\"tied\":false}", "g", LS_F32, true), LS_ERR_INPUT,
-                "is no GPT-2 as llm.c has it");
+                "it needs a GPT-2 with tied embeddings");
     assert_says(export_text("{\"preset\":\"llama-160m\",\"layers\":1,\"vocab\":9}", "g", LS_F32, true), LS_ERR_INPUT,
-                "is no GPT-2 as llm.c has it");
-    assert_says(export_text("{" SMALL "}", "g", LS_F16, true), LS_ERR_INPUT, "llm.c has fp32 and bf16");
+                "it needs a GPT-2 with tied embeddings");
+    assert_says(export_text("{" SMALL "}", "g", LS_F16, true), LS_ERR_INPUT, "llm.c files are fp32 or bf16");
     assert_false(ls_file_exists(at("g")));
 }
 
@@ -233,9 +235,9 @@ static void test_a_place_that_is_taken(void **state) {
     (void)state;
     assert_int_equal(ls_dir_make(at("taken")), LS_OK);
     assert_int_equal(export_text("{" SMALL "}", "taken", LS_F32, false), LS_OK); /* empty is fine */
-    assert_says(export_text("{" SMALL "}", "taken", LS_F32, false), LS_ERR_INPUT, "is a folder that is not empty");
+    assert_says(export_text("{" SMALL "}", "taken", LS_F32, false), LS_ERR_INPUT, "is not empty; name another folder");
     put_text(at("taken.txt"), "mine");
-    assert_says(export_text("{" SMALL "}", "taken.txt", LS_F32, false), LS_ERR_INPUT, "is a file; name a folder");
+    assert_says(export_text("{" SMALL "}", "taken.txt", LS_F32, false), LS_ERR_INPUT, "is a file; name a new folder");
     assert_says(export_text("{" SMALL "}", "taken.txt/x", LS_F32, false), LS_ERR_INPUT, "taken.txt");
     assert_says(export_text("{" SMALL "}", "taken", LS_F32, true), LS_ERR_INPUT, "it is a folder");
     assert_int_equal(export_text("{" SMALL "}", "new/folder/inside", LS_F32, false), LS_OK);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -121,21 +122,52 @@ static void levels_are_parsed(void **state) {
     assert_int_equal(level, LS_LOG_WARN);
 }
 
-static void lines_go_to_stderr(void **state) {
-    (void)state;
+/* What a warning writes to standard error. */
+static void catch_stderr(char text[128]) {
     int ends[2], saved = dup(STDERR_FILENO);
-    char text[128] = "";
+    memset(text, 0, 128);
     assert_true(saved >= 0);
     assert_int_equal(pipe(ends), 0);
-    ls_log_set_sink(NULL, NULL);
     assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
     ls_log_warn("to %s", "stderr");
     assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
-    assert_true(read(ends[0], text, sizeof text - 1) > 0);
-    assert_string_equal(text, "lockstep: warning: to stderr\n");
-    close(ends[0]);
     close(ends[1]);
+    assert_true(read(ends[0], text, 127) >= 0);
+    close(ends[0]);
     close(saved);
+}
+
+static void lines_go_to_stderr(void **state) {
+    (void)state;
+    char text[128];
+    ls_log_set_sink(ls_log_stderr, NULL);
+    catch_stderr(text);
+    assert_string_equal(text, "lockstep: warning: to stderr\n");
+}
+
+/* As a program finds the library. */
+static void nobody_asked_and_nothing_is_written(void **state) {
+    (void)state;
+    char text[128];
+    ls_log_set_sink(NULL, NULL);
+    catch_stderr(text);
+    assert_string_equal(text, "");
+}
+
+static void keep_message(void *ctx, const char *line) { snprintf(ctx, 128, "%s", line); }
+
+static void a_program_has_its_own_handler(void **state) {
+    (void)state;
+    char line[128] = "", text[128];
+    ls_message_handler_set(keep_message, line);
+    catch_stderr(text);
+    assert_string_equal(line, "lockstep: warning: to stderr");
+    assert_string_equal(text, "");
+    ls_message_handler_set(NULL, NULL);
+    line[0] = '\0';
+    catch_stderr(text);
+    assert_string_equal(line, "");
+    assert_string_equal(text, "");
 }
 
 int main(void) {
@@ -148,6 +180,8 @@ int main(void) {
         cmocka_unit_test_setup(errno_is_kept, set_up),
         cmocka_unit_test_setup(levels_are_parsed, set_up),
         cmocka_unit_test_setup(lines_go_to_stderr, set_up),
+        cmocka_unit_test_setup(nobody_asked_and_nothing_is_written, set_up),
+        cmocka_unit_test_setup(a_program_has_its_own_handler, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "config/options.h"
+#include "config/foreign.h"
 #include "config/suggest.h"
 #include "config/value.h"
 
@@ -236,6 +237,53 @@ static void test_distance(void **state) {
     assert_string_equal(ls_option_nearest(LS_COMMAND_DEMO, "thread"), "threads");
 }
 
+/* Every row of the table of other programs' names leads to an option, by names that are not that option's own. */
+static void test_foreign_names(void **state) {
+    (void)state;
+    char answer[LS_FOREIGN_ANSWER_MAX];
+    for (size_t i = 0; ls_foreign_get(i); i++) {
+        const ls_foreign *row = ls_foreign_get(i);
+        ls_option_id id = ls_option_find(row->option);
+        assert_true(id < LS_OPTION_COUNT);
+        for (const char *at = row->names; *at;) {
+            char name[64];
+            size_t length = strcspn(at, " ");
+            assert_in_range(length, 1, sizeof name - 1);
+            snprintf(name, sizeof name, "%.*s", (int)length, at);
+            for (ls_command command = 0; command < LS_COMMAND_COUNT; command++)
+                if (ls_option_info_get(id)->commands & (1u << command)) {
+                    ls_option_id own = ls_option_find_of(command, name);
+                    assert_true(own == LS_OPTION_COUNT || !(ls_option_info_get(own)->commands & (1u << command)));
+                    assert_true(ls_foreign_answer(command, name, LS_ORIGIN_FLAG, answer));
+                }
+            at += length + strspn(at + length, " ");
+        }
+    }
+    static const struct {
+        ls_command command;
+        const char *name;
+        ls_option_origin origin;
+        const char *answer;
+    } cases[] = {
+        {LS_COMMAND_TRAIN, "learning-rate", LS_ORIGIN_FLAG, "lockstep calls it --lr"},
+        {LS_COMMAND_TRAIN, "learning_rate", LS_ORIGIN_FILE, "lockstep calls it lr"},
+        {LS_COMMAND_TRAIN, "learning-rate", LS_ORIGIN_ENV, "lockstep calls it LS_LR"},
+        {LS_COMMAND_EVAL, "batch_size", LS_ORIGIN_FLAG, "lockstep calls it --micro-batch"},
+        {LS_COMMAND_TRAIN, "Global_Batch", LS_ORIGIN_FLAG, "did you mean --global-batch?"},
+        {LS_COMMAND_TRAIN, "seq_length", LS_ORIGIN_FLAG, "did you mean --seq?"},
+        {LS_COMMAND_TRAIN, "no_master_weights", LS_ORIGIN_FLAG, "did you mean --no-master-weights?"},
+        {LS_COMMAND_TRAIN, "glboal_batch", LS_ORIGIN_FLAG, "did you mean --global-batch?"},
+        {LS_COMMAND_PLAN, "num-gpus", LS_ORIGIN_FLAG, "lockstep calls it --gpus"},
+        {LS_COMMAND_TRAIN, "bf16", LS_ORIGIN_FLAG, "use --precision bf16"},
+        {LS_COMMAND_GENERATE, "max_new_tokens", LS_ORIGIN_FLAG, "lockstep calls it --max-tokens"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(ls_foreign_answer(cases[i].command, cases[i].name, cases[i].origin, answer));
+        assert_string_equal(answer, cases[i].answer);
+    }
+    assert_false(ls_foreign_answer(LS_COMMAND_DEMO, "frobnicate", LS_ORIGIN_FLAG, answer));
+}
+
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 static void test_forms_of_flags(void **state) {
@@ -372,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_bool),
         cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_foreign_names),
         cmocka_unit_test(test_forms_of_flags),
         cmocka_unit_test(test_values_that_are_joined),
         cmocka_unit_test(test_refusals),

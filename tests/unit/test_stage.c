@@ -289,6 +289,39 @@ static void training_loss_is_that_of_evaluation(void **state) {
     }
 }
 
+/* A shorter sequence has the losses of the longer one's begin, and context alone is what is not scored: the two parts
+ * of a sequence add up to the whole, exactly. */
+static void short_sequences_and_context_add_up(void **state) {
+    (void)state;
+    const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};
+    enum { COUNT = 5 };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        tiny t;
+        ls_stage_setup setup = {.B = 3, .T = T, .G = 1, .layout = {.micro = 3}};
+        batch b = batch_of(shapes[s].V, 3);
+        ls_loss_sum whole = {0};
+        tiny_open(&t, &shapes[s], 2, 1, &setup);
+        evaluate(&t, COUNT, b.ids, b.targets, &whole);
+        for (size_t first = 1; first < T; first++) {
+            int32_t ids[COUNT * T], targets[COUNT * T];
+            for (size_t i = 0; i < COUNT * first; i++) {
+                ids[i] = b.ids[i / first * T + i % first];
+                targets[i] = b.targets[i / first * T + i % first];
+            }
+            tiny_tokens begin = {ids, targets, first}, all = {b.ids, b.targets, T};
+            ls_stage_feed feed = {.read = tiny_read, .ctx = &begin};
+            ls_loss_sum sum = {0};
+            assert_int_equal(ls_stage_evaluate(t.stage, COUNT, first, &feed, &sum, NULL), LS_OK);
+            assert_int_equal(sum.count, COUNT * first);
+            feed = (ls_stage_feed){.read = tiny_read, .ctx = &all, .context = first};
+            assert_int_equal(ls_stage_evaluate(t.stage, COUNT, T, &feed, &sum, NULL), LS_OK);
+            assert_int_equal(sum.count, whole.count);
+            assert_int_equal(sum.total, whole.total);
+        }
+        tiny_close(&t);
+    }
+}
+
 /* ---- gradients with dropout -------------------------------------------------------------------------------------- */
 
 static double loss_at(tiny *t, const ls_stage_setup *setup, const batch *b, const ls_param *param, size_t elem,
@@ -367,6 +400,7 @@ int main(void) {
         cmocka_unit_test(text_has_the_bits_of_16_bit_training), cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(text_has_the_bits_of_training),        cmocka_unit_test(training_loss_is_that_of_evaluation),
         cmocka_unit_test(gradients_are_finite_differences),     cmocka_unit_test(masks_belong_to_seed_and_step),
+        cmocka_unit_test(short_sequences_and_context_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
