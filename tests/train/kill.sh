@@ -115,7 +115,7 @@ for signal in TERM INT; do
     reap
     case $signal in TERM) expect_status 143 ;; INT) expect_status 130 ;; esac
     done_steps=$(losses "$part" | wc -l)
-    [ "$(grep -c '^lockstep: ' "$scratch/err")" -eq 1 ] || fail "not one line about its end"
+    [ "$(grep -cE '^lockstep: (stopped|error)' "$scratch/err")" -eq 1 ] || fail "not one line about its end"
     expect_said "^lockstep: stopped at step $done_steps, checkpoint saved; continue with: .*lockstep train --out $part --resume\$"
     [ "$(steps_of "$part")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "the checkpoint is not that of its last step, $done_steps"
     grep -q '^done:' "$scratch/out" && fail "it says that it is done"
