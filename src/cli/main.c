@@ -56,22 +56,27 @@ ls_cli_place ls_cli_place_get(void) {
     return launched ? (ls_cli_place){launcher.rank, launcher.size} : (ls_cli_place){0, 0};
 }
 
+static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
+
 /* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
- * started, which all read the same command line, only the first complains about it; but what a machine lacks, only the
- * workers on it know. */
+ * started, which all read the same command line and stop after the same step, only the first tells of it; but what a
+ * machine lacks, only the workers on it know. */
 static bool is_told_by_another(ls_status status) {
-    return status == LS_ERR_PEER || (status == LS_ERR_INPUT && ls_cli_place_get().rank > 0 && !ls_fail_is_here());
+    bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || is_stop(status);
+    return status == LS_ERR_PEER || (alike && ls_cli_place_get().rank > 0);
 }
 
-/* One line, whatever a file name or a value in the message holds. */
-static void print_error(const char *message) {
+/* One line, whatever a file name or a value in the message holds. To stop when asked to is no error. */
+static void print_error(ls_status status, const char *message) {
     char line[LS_MESSAGE_MAX];
     snprintf(line, sizeof line, "%s", message);
     for (char *at = line; *at; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
     }
     int rank = ls_cli_place_get().rank;
-    if (rank > 0 && ls_fail_is_here())
+    if (is_stop(status))
+        fprintf(stderr, "lockstep: %s\n", line);
+    else if (rank > 0 && ls_fail_is_here())
         fprintf(stderr, "lockstep: [worker %d] error: %s\n", rank, line);
     else
         fprintf(stderr, "lockstep: error: %s\n", line);
@@ -150,6 +155,6 @@ int main(int argc, char **argv) {
     status = flush_output();
     is_quiet = status != LS_OK && reader_is_gone;
 out:
-    if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(ls_status_message());
+    if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(status, ls_status_message());
     return ls_status_exit_code(status);
 }

@@ -29,7 +29,7 @@ static void print_images(const ls_trainer *trainer) {
     printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
 }
 
-void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed) {
+void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed, const char *hint) {
     const ls_settings *set = &trainer->settings;
     const ls_arena *arena = ls_stage_arena(trainer->stage);
     int workers = ls_layout_workers(&trainer->layout);
@@ -49,8 +49,10 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
-    printf("run       %s, %d thread%s%s\n", out, trainer->threads, trainer->threads == 1 ? "" : "s",
-           resumed ? ", resumed" : "");
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", out, ls_settings_dtype_name(set->policy.act),
+           ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
+           workers > 1 ? " each" : "", resumed ? ", resumed" : "");
+    if (*hint) printf("          %s\n", hint);
     fflush(stdout);
 }
 

@@ -4,8 +4,8 @@
 
 #include "train/trainer.h"
 
-/* `out` is the run directory. */
-void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed);
+/* `out` is the run directory; `hint` a sentence about the matrix unit, or empty. */
+void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed, const char *hint);
 /* Gradient groups of the dp rows, and the speeds from which they come. */
 void ls_train_print_shares(const ls_layout *layout, const double *speeds);
 /* What each worker would hold, and what it would send. */

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/fpenv.h"
 #include "cli/bos_option.h"
+#include "cli/train_end.h"
 #include "cli/train_options.h"
 #include "cli/train_report.h"
 #include "cli/train_session.h"
@@ -14,6 +15,7 @@
 #include "exchange/copies.h"
 #include "observe/trace.h"
 #include "train/speed.h"
+#include "train/unit_hint.h"
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
@@ -128,12 +130,28 @@ static ls_status peak_of_all(ls_train_session *s, double *flops_s) {
     return LS_OK;
 }
 
+/* A run that goes on keeps its unit, whatever there is. */
+static ls_status find_hint(ls_train_session *s, char hint[LS_UNIT_HINT_MAX]) {
+    int64_t having[LS_UNITS];
+    hint[0] = '\0';
+    if (s->opts->resume || !ls_unit_hint_is_of_use(&s->settings.policy)) return LS_OK;
+    ls_unit_hint_count(having);
+    LS_TRY(ls_stage_sum(s->trainer->stage, having, LS_UNITS));
+    ls_unit_hint_text(having, ls_layout_workers(&s->trainer->layout), hint);
+    return LS_OK;
+}
+
+/* A stop by signal is an orderly end. */
+static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
+
 static ls_status run(ls_train_session *s) {
     const ls_options *o = s->opts;
-    bool first = s->trainer->rank == 0;
+    bool speaks = s->trainer->rank == 0 && !o->json;
     double peak_flops_s;
+    char hint[LS_UNIT_HINT_MAX];
     LS_TRY(encode_prompt(s));
     LS_TRY(peak_of_all(s, &peak_flops_s));
+    LS_TRY(find_hint(s, hint));
     ls_loop loop = {.trainer = s->trainer,
                     .identity = s->identity,
                     .saves = true,
@@ -148,10 +166,14 @@ static ls_status run(ls_train_session *s) {
                     .prompt = s->prompt.ids,
                     .prompt_tokens = s->prompt.count,
                     .peak_flops_s = peak_flops_s,
+                    .log_every = o->log_every,
                     .out = o->json ? stderr : stdout};
-    if (first && !o->json) ls_train_print_header(s->trainer, s->out, o->resume);
-    if (first && !o->json && s->wish.speeds) ls_train_print_shares(&s->layout, s->speeds);
-    LS_TRY(ls_loop_run(&loop));
+    if (speaks) ls_train_print_header(s->trainer, s->out, o->resume, hint);
+    if (speaks && s->wish.speeds) ls_train_print_shares(&s->layout, s->speeds);
+    ls_status status = ls_loop_run(&loop);
+    if (is_stop(status)) return ls_train_stopped(s, status);
+    LS_TRY(status);
+    if (speaks) ls_train_print_end(s, &loop.summary);
     return ls_train_print_done(s->trainer, s->identity, s->out, o->json);
 }
 
@@ -165,10 +187,8 @@ static ls_status find_trace(const ls_train_session *s, char room[PATH_MAX], cons
     return LS_OK;
 }
 
-/* A stop by signal is an orderly end: its timeline is written too. */
-static bool is_orderly(ls_status status) {
-    return status == LS_OK || status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED;
-}
+/* The timeline of a run that was stopped is written too. */
+static bool is_orderly(ls_status status) { return status == LS_OK || is_stop(status); }
 
 static ls_status work(ls_train_session *s, ls_world *world) {
     char room[PATH_MAX];

@@ -95,6 +95,14 @@ ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }
 
+/* `what` is at a step where nothing is left to do. */
+static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
+    enum { SOME_STEPS = 1000 };
+    long long at = trainer->step;
+    return ls_fail(LS_ERR_INPUT, "%s is at step %lld already; --steps is the total: use e.g. --steps %lld", what, at,
+                   at > 0 ? 2 * at : SOME_STEPS);
+}
+
 /* ---- resume ------------------------------------------------------------------------------------------------------ */
 
 static ls_status copy_start(ls_identity *to, const ls_identity *from) {
@@ -121,9 +129,7 @@ static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *
     LS_TRY_OUT(ls_identity_check(identity, saved, "the checkpoint", NULL));
     set_base(trainer, identity);
     LS_TRY_OUT(ls_load(trainer, checkpoint));
-    if (trainer->step > trainer->settings.steps)
-        status = ls_fail(LS_ERR_INPUT, "the run has %lld steps already, and --steps is %lld: ask for more",
-                         (long long)trainer->step, (long long)trainer->settings.steps);
+    if (trainer->step > trainer->settings.steps) status = steps_are_done(trainer, "the run");
 out:
     ls_identity_destroy(saved);
     ls_checkpoint_close(checkpoint);
@@ -216,9 +222,7 @@ static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identit
     LS_TRY_OUT(ls_saved_identity(checkpoint, parent));
     LS_TRY_OUT(ls_load_fork(trainer, checkpoint));
     if (trainer->step >= trainer->settings.steps) {
-        status =
-            ls_fail(LS_ERR_INPUT, "%s has %lld steps already, and --steps, which counts them, is %lld: ask for more",
-                    folder, (long long)trainer->step, (long long)trainer->settings.steps);
+        status = steps_are_done(trainer, folder);
         goto out;
     }
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));

@@ -7,6 +7,7 @@
 #include "data/utf8_stream.h"
 #include "numerics/elementary.h"
 #include "train/record.h"
+#include "train/sample_frame.h"
 #include "train/stop.h"
 
 enum { NOTE_MAX = 256 };
@@ -36,12 +37,13 @@ static ls_status evaluate(run *r) {
     ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
     if (right >= 0) ls_metrics_add_f64(r->loop->metrics, "val_accuracy", right);
     LS_TRY(ls_metrics_end(r->loop->metrics));
+    ls_run_summary_add_evaluation(&r->loop->summary, r->trainer->step, loss);
     if (right >= 0)
-        snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | accuracy %.2f %% | %.1f s",
-                 (long long)r->trainer->step, loss, loss, 100 * right, ls_clock_seconds() - start);
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s",
+                 (long long)r->trainer->step, loss, 100 * right, ls_clock_seconds() - start);
     else
-        snprintf(note, sizeof note, "step %lld | validation loss %.4f (%a) | perplexity %.4g | %.1f s",
-                 (long long)r->trainer->step, loss, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f | perplexity %.4g | %.1f s",
+                 (long long)r->trainer->step, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }
 
@@ -60,20 +62,22 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
 }
 
 /* Valid UTF-8, and nothing that moves a terminal's cursor: logs are shown on terminals, too. The caller frees *out. */
-static ls_status make_printable(const char *text, size_t bytes, char **out) {
+static ls_status make_printable(const char *text, size_t bytes, char **out, size_t *out_bytes) {
     ls_utf8_stream stream = {.for_terminal = true};
     char *clean = *out = malloc(ls_utf8_stream_room(bytes) + 1);
     if (!clean) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", bytes);
     size_t made = ls_utf8_stream_add(&stream, text, bytes, clean);
     made += ls_utf8_stream_end(&stream, clean + made);
     clean[made] = '\0';
+    *out_bytes = made;
     return LS_OK;
 }
 
 static ls_status print_sample(run *r) {
     const ls_loop *loop = r->loop;
     ls_status status = LS_OK;
-    char *text = NULL, *shown = NULL;
+    char *text = NULL, *shown = NULL, *framed = NULL;
+    size_t shown_bytes;
     size_t bytes;
     sample s = {.count = loop->prompt_tokens};
     s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
@@ -85,9 +89,11 @@ static ls_status print_sample(run *r) {
                            keep_token, &s));
     if (!r->speaks) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
-    LS_TRY_OUT(make_printable(text, bytes, &shown));
-    LS_TRY_OUT(ls_progress_note(&r->progress, shown));
+    LS_TRY_OUT(make_printable(text, bytes, &shown, &shown_bytes));
+    LS_TRY_OUT(ls_sample_frame(r->trainer->step, shown, shown_bytes, &framed));
+    LS_TRY_OUT(ls_progress_note(&r->progress, framed));
 out:
+    free(framed);
     free(shown);
     free(text);
     free(s.ids);
@@ -105,7 +111,8 @@ static ls_status save(run *r) {
     LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
     r->saved_step = r->trainer->step;
     if (!r->speaks) return LS_OK;
-    snprintf(note, sizeof note, "step %lld | saved in %.1f s", (long long)r->trainer->step, ls_clock_seconds() - start);
+    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)r->trainer->step,
+             ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
 }
 
@@ -114,6 +121,7 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
     double mfu = r->loop->peak_flops_s > 0 ? r->flops / seconds / r->loop->peak_flops_s : 0;
     ls_step_cost cost = {.seconds = seconds, .tokens = tokens, .mfu = mfu};
     LS_TRY(ls_record_step(r->loop->metrics, r->trainer, result, &cost));
+    ls_run_summary_add_step(&r->loop->summary, seconds, tokens);
     if (ls_record_has_numerics(r->trainer, result)) LS_TRY(ls_record_numerics(r->loop->metrics, r->trainer));
     ls_progress_step line = {.is_images = r->trainer->images != NULL,
                              .step = r->trainer->step,
@@ -157,18 +165,22 @@ static ls_status after_step(run *r) {
 ls_status ls_loop_run(ls_loop *loop) {
     ls_status status = LS_OK;
     ls_trainer *t = loop->trainer;
+    double start = ls_clock_seconds();
     run r = {.loop = loop, .trainer = t, .settings = &t->settings, .saved_step = t->step > 0 ? t->step : -1};
     r.speaks = t->rank == 0;
     t->events = (ls_event_sink){.take = take_event, .ctx = &r};
     r.flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
-    ls_progress_init(&r.progress, loop->out);
+    ls_progress_init(&r.progress, loop->out, loop->log_every);
+    loop->summary = (ls_run_summary){.first_step = t->step, .is_images = t->images != NULL};
     LS_TRY(ls_stop_install());
     while (t->step < t->settings.steps && r.stop == 0) {
         LS_TRY_OUT(step(&r));
         LS_TRY_OUT(after_step(&r));
     }
-    LS_TRY_OUT(save(&r));
+    /* The step at which a signal stopped the run may not have been shown yet. */
     if (r.speaks) LS_TRY_OUT(ls_progress_end(&r.progress));
+    LS_TRY_OUT(save(&r));
+    loop->summary.wall_s = ls_clock_seconds() - start;
     status = ls_stop_status_of(r.stop);
 out:
     if (status != LS_OK && r.speaks && ferror(loop->out) == 0) {

@@ -14,6 +14,7 @@
 #include "train/generate.h"
 #include "train/progress.h"
 #include "train/save.h"
+#include "train/summary.h"
 #include "train/trainer.h"
 
 typedef struct ls_loop {
@@ -27,7 +28,9 @@ typedef struct ls_loop {
     const int32_t *prompt;
     size_t prompt_tokens;
     double peak_flops_s; /* of this machine; 0: MFU is not known */
+    int64_t log_every;   /* as ls_progress_cadence() takes it */
     FILE *out;
+    ls_run_summary summary; /* filled, on the first worker */
 } ls_loop;
 
 ls_status ls_loop_run(ls_loop *loop);

@@ -14,7 +14,10 @@
 
 #include "base/clock.h"
 
-enum { TEXT_MAX = 64, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000 };
+enum { TEXT_MAX = LS_PROGRESS_TEXT_MAX, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
+
+/* Between lines of a file or pipe, unless --log-every says otherwise. */
+static const uint64_t line_ns = 5000000000;
 
 /* The weight of the newest step in the average once there are enough. */
 static const double newest_weight = 0.05;
@@ -25,7 +28,6 @@ static const double newest_weight = 0.05;
 typedef enum field_id {
     FIELD_STEP,
     FIELD_LOSS,
-    FIELD_HEX, /* follows the loss without a separator */
     FIELD_NORM,
     FIELD_LR,
     FIELD_TIME,
@@ -37,8 +39,8 @@ typedef enum field_id {
 
 /* The higher, the sooner left out; 0: never. */
 static const int field_rank[FIELDS] = {
-    [FIELD_STEP] = 0, [FIELD_LOSS] = 0,  [FIELD_HEX] = 7, [FIELD_NORM] = 5, [FIELD_LR] = 4,
-    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6, [FIELD_ETA] = 1,
+    [FIELD_STEP] = 0, [FIELD_LOSS] = 0,  [FIELD_NORM] = 5, [FIELD_LR] = 4,
+    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6,  [FIELD_ETA] = 1,
 };
 
 typedef struct fields {
@@ -47,7 +49,7 @@ typedef struct fields {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void format_time(double seconds, char text[TEXT_MAX]) {
+void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
     if (!(seconds < 1e9)) { /* NaN, too */
         snprintf(text, TEXT_MAX, "?");
         return;
@@ -68,7 +70,8 @@ static void format_ms(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
-static void format_speed(double per_s, const char *unit, char text[TEXT_MAX]) {
+void ls_progress_speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
+    const char *unit = is_images ? "img" : "tok";
     if (per_s < 1e4)
         snprintf(text, TEXT_MAX, "%.0f %s/s", per_s, unit);
     else if (per_s < 1e6)
@@ -90,14 +93,13 @@ static void fill(fields *f, const ls_progress_step *s, double eta_s) {
     *f = (fields){0};
     snprintf(f->text[FIELD_STEP], TEXT_MAX, "step %*" PRId64 "/%" PRId64, digits_of(s->steps), s->step, s->steps);
     snprintf(f->text[FIELD_LOSS], TEXT_MAX, fabs(s->loss) < 1e6 ? "loss %.4f" : "loss %.4g", one_nan(s->loss));
-    snprintf(f->text[FIELD_HEX], TEXT_MAX, " (%a)", one_nan(s->loss));
     snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
     snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
-    if (s->seconds > 0) format_speed(s->tokens / s->seconds, s->is_images ? "img" : "tok", f->text[FIELD_SPEED]);
+    if (s->seconds > 0) ls_progress_speed_text(s->tokens / s->seconds, s->is_images, f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
     if (eta_s < 0) return;
-    format_time(eta_s, eta);
+    ls_progress_time_text(eta_s, eta);
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
 }
 
@@ -105,7 +107,7 @@ static size_t width_of(const fields *f) {
     size_t width = 0;
     for (int i = 0; i < FIELDS; i++) {
         if (!f->text[i][0]) continue;
-        width += strlen(f->text[i]) + (i == 0 || i == FIELD_HEX ? 0 : strlen(SEPARATOR));
+        width += strlen(f->text[i]) + (i == 0 ? 0 : strlen(SEPARATOR));
     }
     return width;
 }
@@ -125,7 +127,6 @@ static void fit(fields *f, int columns) {
 static const char *colour_of(field_id id, const ls_progress_step *s) {
     if (id == FIELD_LOSS) return isfinite(s->loss) ? "\x1b[1m" : "\x1b[1;31m";
     if (id == FIELD_NORM) return isfinite(s->norm) ? "" : "\x1b[1;31m";
-    if (id == FIELD_HEX) return "\x1b[2m";
     return "";
 }
 
@@ -139,7 +140,7 @@ static void join_fields(const fields *f, const ls_progress_step *s, bool colours
     for (int i = 0; i < FIELDS; i++) {
         if (!f->text[i][0]) continue;
         const char *colour = colours ? colour_of((field_id)i, s) : "";
-        if (i != 0 && i != FIELD_HEX) append(line, SEPARATOR);
+        if (i != 0) append(line, SEPARATOR);
         append(line, colour);
         append(line, f->text[i]);
         if (*colour) append(line, "\x1b[0m");
@@ -155,6 +156,17 @@ size_t ls_progress_format(const ls_progress_step *step, double eta_s, int column
     return strlen(line);
 }
 
+/* ---- cadence ----------------------------------------------------------------------------------------------------- */
+
+ls_progress_show ls_progress_cadence(const ls_progress_moment *m) {
+    bool last = m->step == m->steps;
+    if (m->log_every > 0 && m->step % m->log_every == 0) return LS_PROGRESS_LINE;
+    if (m->live) return last || m->nth == 1 || m->since_ns >= REDRAW_NS ? LS_PROGRESS_DRAW : LS_PROGRESS_HOLD;
+    if (last) return LS_PROGRESS_LINE;
+    if (m->log_every > 0) return LS_PROGRESS_HOLD;
+    return m->nth <= FIRST_STEPS || m->since_ns >= line_ns ? LS_PROGRESS_LINE : LS_PROGRESS_HOLD;
+}
+
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
 static bool is_set(const char *variable) {
@@ -162,10 +174,10 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
-void ls_progress_init(ls_progress *p, FILE *out) {
+void ls_progress_init(ls_progress *p, FILE *out, int64_t log_every) {
     const char *term = getenv("TERM");
     int fd = fileno(out);
-    *p = (ls_progress){.out = out, .now_ns = ls_clock_ns};
+    *p = (ls_progress){.out = out, .now_ns = ls_clock_ns, .log_every = log_every};
     p->live = fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0);
     p->colours = p->live && !is_set("NO_COLOR");
 }
@@ -184,7 +196,7 @@ static ls_status flush(const ls_progress *p) {
 }
 
 /* One column stays free: some terminals wrap as soon as the last one is written. */
-static ls_status draw(ls_progress *p) {
+static void put_live_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     fields f;
     int columns = columns_of(p) > 1 ? columns_of(p) - 1 : 1;
@@ -194,9 +206,24 @@ static ls_status draw(ls_progress *p) {
     /* What is never left out may still be too wide. */
     if (width_of(&f) > (size_t)columns) (void)ls_progress_format(&p->last, -1, columns, line);
     fprintf(p->out, TO_LINE_START "%s", line);
-    p->drawn = true;
+}
+
+static void put_plain_line(const ls_progress *p) {
+    char line[LS_PROGRESS_LINE_MAX];
+    (void)ls_progress_format(&p->last, ls_progress_eta(p), 0, line);
+    fputs(line, p->out);
+}
+
+/* The last step; `stays`: nothing is drawn over it. */
+static ls_status show(ls_progress *p, bool stays) {
+    if (p->live)
+        put_live_line(p);
+    else
+        put_plain_line(p);
+    if (stays) fputc('\n', p->out);
+    p->drawn = !stays;
     p->late = false;
-    p->drawn_ns = p->now_ns();
+    p->shown_ns = p->now_ns();
     return flush(p);
 }
 
@@ -212,27 +239,29 @@ double ls_progress_eta(const ls_progress *p) {
 }
 
 ls_status ls_progress_step_done(ls_progress *p, const ls_progress_step *step) {
-    char line[LS_PROGRESS_LINE_MAX];
     p->last = *step;
     average(p, step->seconds);
-    if (!p->live) {
-        (void)ls_progress_format(step, ls_progress_eta(p), 0, line);
-        fprintf(p->out, "%s\n", line);
-        return flush(p);
-    }
-    p->late = p->drawn && p->now_ns() - p->drawn_ns < REDRAW_NS && step->step != step->steps;
-    return p->late ? LS_OK : draw(p);
+    ls_progress_moment moment = {.live = p->live,
+                                 .log_every = p->log_every,
+                                 .step = step->step,
+                                 .steps = step->steps,
+                                 .nth = p->timed,
+                                 .since_ns = p->now_ns() - p->shown_ns};
+    ls_progress_show how = ls_progress_cadence(&moment);
+    p->late = how == LS_PROGRESS_HOLD;
+    return p->late ? LS_OK : show(p, how == LS_PROGRESS_LINE);
 }
 
 ls_status ls_progress_note(ls_progress *p, const char *text) {
-    if (p->drawn) fputs(TO_LINE_START, p->out);
+    bool drawn = p->drawn;
+    if (drawn) fputs(TO_LINE_START, p->out);
     fprintf(p->out, "%s\n", text);
-    return p->drawn ? draw(p) : flush(p);
+    return drawn ? show(p, false) : flush(p);
 }
 
 ls_status ls_progress_end(ls_progress *p) {
+    if (p->late) return show(p, true);
     if (!p->drawn) return LS_OK;
-    if (p->late) LS_TRY(draw(p));
     p->drawn = false;
     fputc('\n', p->out);
     return flush(p);

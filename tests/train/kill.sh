@@ -115,8 +115,9 @@ for signal in TERM INT; do
     await_steps "$part" 3 && await_workers 4 && kill -"$signal" "$child"
     reap
     case $signal in TERM) expect_status 143 ;; INT) expect_status 130 ;; esac
-    expect_one_error 'error: (terminated|interrupted)'
     done_steps=$(losses "$part" | wc -l)
+    [ "$(grep -cE '^lockstep: (stopped|error)' "$scratch/err")" -eq 1 ] || fail "not one line about its end"
+    expect_said "^lockstep: stopped at step $done_steps, checkpoint saved; continue with: .*lockstep train --out $part --resume\$"
     [ "$(steps_of "$part")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "the checkpoint is not that of its last step, $done_steps"
     grep -q '^done:' "$scratch/out" && fail "it says that it is done"
     train "${experiment[@]}" --steps $((done_steps + 3)) --out "$part-whole"

@@ -99,14 +99,14 @@ expect_weights "$twelve"
 case_begin "fewer steps than were done"
 train --resume --out "$scratch/five" --steps 11
 expect_status 2
-expect_said 'the run has 12 steps already, and --steps is 11'
+expect_said 'the run is at step 12 already; --steps is the total: use e.g. --steps 24$'
 
 # ---- forks -------------------------------------------------------------------------------------------------------------
 
 case_begin "a fork with nothing changed but its length goes on with the same bits"
 train --fork "$(folder_of "$whole" 50)" "${experiment[@]:2}" --out "$scratch/no-fork"
 expect_status 2
-expect_said '50 steps already'
+expect_said 'is at step 50 already'
 train "${constant[@]}" --steps 7 --save-every 1 --out "$scratch/seven"
 train --fork "$scratch/seven" --steps 12 --out "$scratch/fork"
 expect_weights "$twelve"
@@ -205,6 +205,8 @@ for signal in TERM INT; do
     reap
     case $signal in TERM) expect_status 143 ;; INT) expect_status 130 ;; esac
     done_steps=$(losses "$part" | wc -l)
+    expect_said "^lockstep: stopped at step $done_steps, checkpoint saved; continue with: .*lockstep train --out $part --resume\$"
+    grep -q "^step *$done_steps/1000000 " "$scratch/out" || fail "its last step, $done_steps, was not shown"
     [ "$(steps_of "$part")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "the checkpoint is not that of its last step, $done_steps"
     grep -q '^done:' "$scratch/out" && fail "it says that it is done"
     train "${constant[@]}" --steps $((done_steps + 4)) --out "$part-whole"

@@ -1,0 +1,19 @@
+/* sample_frame.h: a text that the model made, set apart from the lines of the log.
+ *
+ *     --- sample at step 100 ---
+ *       | It was the best of
+ *       | times
+ *
+ * A terminal must not be moved about by what a model makes up: control characters become '?'. */
+#ifndef LS_TRAIN_SAMPLE_FRAME_H
+#define LS_TRAIN_SAMPLE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* The caller frees *out, a text without a newline at its end. */
+ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **out);
+
+#endif

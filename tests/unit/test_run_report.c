@@ -1,0 +1,116 @@
+/* test_run_report.c: what a run says of itself beside its steps: the summary at its end, samples, and the hint that
+ * another matrix unit would be faster. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "train/sample_frame.h"
+#include "train/summary.h"
+#include "train/unit_hint.h"
+
+/* ---- summary ----------------------------------------------------------------------------------------------------- */
+
+static void summary_tells_time_and_speed(void **state) {
+    (void)state;
+    char line[LS_RUN_SUMMARY_LINE_MAX];
+    ls_run_summary s = {.wall_s = 0.25};
+    ls_run_summary_time_text(&s, line);
+    assert_string_equal(line, "0.2s, no steps");
+    ls_run_summary_add_step(&s, 2, 4096);
+    ls_run_summary_time_text(&s, line);
+    assert_string_equal(line, "0.2s, 2.0s of it in 1 step: 2048 tok/s");
+    for (int i = 0; i < 44; i++) ls_run_summary_add_step(&s, 2, 409600);
+    s.wall_s = 96;
+    ls_run_summary_time_text(&s, line);
+    assert_string_equal(line, "1m36s, 1m30s of it in 45 steps: 200.3k tok/s");
+    s.is_images = true;
+    ls_run_summary_time_text(&s, line);
+    assert_string_equal(line, "1m36s, 1m30s of it in 45 steps: 200.3k img/s");
+}
+
+static void summary_finds_the_best_evaluation(void **state) {
+    (void)state;
+    static const struct {
+        int64_t step;
+        double loss;
+    } evaluations[] = {{10, (double)NAN}, {20, 3.5}, {30, 2.25}, {40, 2.25}, {50, 2.5}, {60, (double)NAN}};
+    char line[LS_RUN_SUMMARY_LINE_MAX];
+    ls_run_summary s = {.first_step = 0};
+    ls_run_summary_best_text(&s, line);
+    assert_string_equal(line, "");
+    for (size_t i = 0; i < sizeof evaluations / sizeof *evaluations; i++)
+        ls_run_summary_add_evaluation(&s, evaluations[i].step, evaluations[i].loss);
+    ls_run_summary_best_text(&s, line);
+    assert_string_equal(line, "validation loss 2.2500 at step 30");
+    /* What came before a --resume is not known here. */
+    s.first_step = 15;
+    ls_run_summary_best_text(&s, line);
+    assert_string_equal(line, "validation loss 2.2500 at step 30 (of those after step 15)");
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static void expect_frame(const char *text, size_t bytes, const char *expected) {
+    char *framed = NULL;
+    assert_int_equal(ls_sample_frame(100, text, bytes, &framed), LS_OK);
+    assert_string_equal(framed, expected);
+    free(framed);
+}
+
+static void samples_are_set_apart(void **state) {
+    (void)state;
+    expect_frame("step 1/2 | loss 3\n\nmore", 23, "--- sample at step 100 ---\n  | step 1/2 | loss 3\n  | \n  | more");
+    expect_frame("caf\303\251\n\n", 7, "--- sample at step 100 ---\n  | caf\303\251");
+    expect_frame("", 0, "--- sample at step 100 ---\n  | ");
+    /* Nothing that moves a cursor, and no byte that ends the text. */
+    expect_frame("a\0b\x1b[2J\r\tc\x7f", 11, "--- sample at step 100 ---\n  | a?b?[2J?\tc?");
+}
+
+/* ---- matrix unit ------------------------------------------------------------------------------------------------- */
+
+static void expect_hint(int64_t bfmmla, int64_t avx512, int64_t amx, const char *expected) {
+    int64_t having[LS_UNITS] = {
+        [LS_UNIT_CHAIN] = 4, [LS_UNIT_BFMMLA] = bfmmla, [LS_UNIT_AVX512_BF16] = avx512, [LS_UNIT_AMX] = amx};
+    char text[LS_UNIT_HINT_MAX];
+    ls_unit_hint_text(having, 4, text);
+    assert_string_equal(text, expected);
+}
+
+#define HINT(unit)                                                                                                     \
+    "matrix unit chain: same bits on every CPU; --matrix-unit " unit " is about twice as fast here and changes the "   \
+    "result"
+
+static void faster_units_of_all_workers_are_named(void **state) {
+    (void)state;
+    expect_hint(4, 0, 0, HINT("bfmmla"));
+    expect_hint(0, 4, 4, HINT("amx"));
+    expect_hint(3, 0, 0, "");
+    expect_hint(2, 2, 2, ""); /* each worker has one, but not all the same */
+    expect_hint(0, 4, 3, ""); /* avx512-bf16 is not faster than chain */
+    expect_hint(0, 0, 0, "");
+}
+
+static void hints_are_for_bf16_by_chain(void **state) {
+    (void)state;
+    int64_t having[LS_UNITS];
+    assert_true(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_BF16, .unit = LS_UNIT_CHAIN}));
+    assert_false(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_BF16, .unit = LS_UNIT_AMX}));
+    assert_false(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_F32, .unit = LS_UNIT_CHAIN}));
+    assert_false(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_F16, .unit = LS_UNIT_CHAIN}));
+    ls_unit_hint_count(having);
+    for (int u = 0; u < LS_UNITS; u++) assert_int_equal(having[u], ls_unit_is_here((ls_unit)u));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(summary_tells_time_and_speed), cmocka_unit_test(summary_finds_the_best_evaluation),
+        cmocka_unit_test(samples_are_set_apart),        cmocka_unit_test(faster_units_of_all_workers_are_named),
+        cmocka_unit_test(hints_are_for_bf16_by_chain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
