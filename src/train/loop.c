@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "data/utf8_stream.h"
 #include "numerics/elementary.h"
 #include "train/record.h"
 #include "train/sample_frame.h"
@@ -61,23 +60,10 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     return LS_OK;
 }
 
-/* Valid UTF-8, and nothing that moves a terminal's cursor: logs are shown on terminals, too. The caller frees *out. */
-static ls_status make_printable(const char *text, size_t bytes, char **out, size_t *out_bytes) {
-    ls_utf8_stream stream = {.for_terminal = true};
-    char *clean = *out = malloc(ls_utf8_stream_room(bytes) + 1);
-    if (!clean) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", bytes);
-    size_t made = ls_utf8_stream_add(&stream, text, bytes, clean);
-    made += ls_utf8_stream_end(&stream, clean + made);
-    clean[made] = '\0';
-    *out_bytes = made;
-    return LS_OK;
-}
-
 static ls_status print_sample(run *r) {
     const ls_loop *loop = r->loop;
     ls_status status = LS_OK;
-    char *text = NULL, *shown = NULL, *framed = NULL;
-    size_t shown_bytes;
+    char *text = NULL, *framed = NULL;
     size_t bytes;
     sample s = {.count = loop->prompt_tokens};
     s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
@@ -89,12 +75,10 @@ static ls_status print_sample(run *r) {
                            keep_token, &s));
     if (!r->speaks) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
-    LS_TRY_OUT(make_printable(text, bytes, &shown, &shown_bytes));
-    LS_TRY_OUT(ls_sample_frame(r->trainer->step, shown, shown_bytes, &framed));
+    LS_TRY_OUT(ls_sample_frame(r->trainer->step, text, bytes, &framed));
     LS_TRY_OUT(ls_progress_note(&r->progress, framed));
 out:
     free(framed);
-    free(shown);
     free(text);
     free(s.ids);
     return status;

@@ -4,7 +4,8 @@
  *       | It was the best of
  *       | times
  *
- * A terminal must not be moved about by what a model makes up: control characters become '?'. */
+ * Logs are shown on terminals, which a text must not control: it becomes valid UTF-8, with symbols in place of control
+ * characters (data/utf8_stream.h). */
 #ifndef LS_TRAIN_SAMPLE_FRAME_H
 #define LS_TRAIN_SAMPLE_FRAME_H
 

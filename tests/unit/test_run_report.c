@@ -68,7 +68,7 @@ static void samples_are_set_apart(void **state) {
     expect_frame("caf\303\251\n\n", 7, "--- sample at step 100 ---\n  | caf\303\251");
     expect_frame("", 0, "--- sample at step 100 ---\n  | ");
     /* Nothing that moves a cursor, and no byte that ends the text. */
-    expect_frame("a\0b\x1b[2J\r\tc\x7f", 11, "--- sample at step 100 ---\n  | a?b?[2J?\tc?");
+    expect_frame("a\0b\x1b[2J\r\tc\x7f", 11, "--- sample at step 100 ---\n  | a␀b␛[2J␍\tc␡");
 }
 
 /* ---- matrix unit ------------------------------------------------------------------------------------------------- */
