@@ -99,14 +99,14 @@ expect_weights "$twelve"
 case_begin "fewer steps than were done"
 train --resume --out "$scratch/five" --steps 11
 expect_status 2
-expect_said 'the run has 12 steps already, and --steps is 11'
+expect_said '--steps 11: the run is at step 12 already, and --steps is the total'
 
 # ---- forks -------------------------------------------------------------------------------------------------------------
 
 case_begin "a fork with nothing changed but its length goes on with the same bits"
 train --fork "$(folder_of "$whole" 50)" "${experiment[@]:2}" --out "$scratch/no-fork"
 expect_status 2
-expect_said '50 steps already'
+expect_said 'is at step 50 already'
 train "${constant[@]}" --steps 7 --save-every 1 --out "$scratch/seven"
 train --fork "$scratch/seven" --steps 12 --out "$scratch/fork"
 expect_weights "$twelve"
@@ -158,7 +158,7 @@ damaged() { # what
     case_begin "newest checkpoint damaged: $1"
     train --resume --out "$part" --save-every 0
     expect_weights "$final"
-    expect_said 'step 20 was skipped: .*going on from step 19'
+    expect_said 'step 20 was skipped: .*continuing from step 19'
     [ -d "$(folder_of "$part" 20).aside" ] || fail "the damaged one was not put aside"
     expect_losses "$part" "$scratch/whole.losses"
 }

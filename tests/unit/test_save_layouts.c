@@ -315,7 +315,7 @@ static void a_fork_takes_all_over(void **state) {
         assert_string_equal(shared->at_end.weights, at_end.weights);
     }
     j.settings.steps = CUT;
-    expect_refused(&j, LS_ERR_INPUT, 0, "has 3 steps already");
+    expect_refused(&j, LS_ERR_INPUT, 0, "is at step 3 already");
 }
 
 static void export(const char *from, const char *to) {
@@ -369,7 +369,7 @@ static void mistakes_are_told_once(void **state) {
     expect_refused(&j, LS_ERR_INPUT, 0, "not the same experiment");
     j.settings.lr.peak = 0.01;
     j.settings.steps = CUT - 1;
-    expect_refused(&j, LS_ERR_INPUT, 0, "ask for more");
+    expect_refused(&j, LS_ERR_INPUT, 0, "--steps is the total");
     j.settings.steps = STEPS;
     char path[512];
     snprintf(path, sizeof path, "%s/%s", step_folder("wrong", CUT), LS_CHECKPOINT_OPTIMIZER);
