@@ -7,6 +7,7 @@
 
 static _Thread_local char last_message[LS_MESSAGE_MAX];
 static _Thread_local bool last_is_here;
+static _Thread_local int last_cause;
 
 const char *ls_status_message(void) { return last_message; }
 
@@ -45,6 +46,7 @@ ls_status ls_fail(ls_status status, const char *format, ...) {
     set_message(format, args, "");
     va_end(args);
     last_is_here = false;
+    last_cause = 0;
     return status;
 }
 
@@ -54,10 +56,12 @@ ls_status ls_fail_here(ls_status status, const char *format, ...) {
     set_message(format, args, "");
     va_end(args);
     last_is_here = true;
+    last_cause = 0;
     return status;
 }
 
 bool ls_fail_is_here(void) { return last_is_here; }
+int ls_fail_cause(void) { return last_cause; }
 
 static bool is_resource_limit(int error) {
     return error == ENOMEM || error == ENOSPC || error == EMFILE || error == ENFILE || error == EAGAIN ||
@@ -73,6 +77,7 @@ ls_status ls_fail_errno(ls_status status, const char *format, ...) {
     set_message(format, args, suffix);
     va_end(args);
     last_is_here = false;
+    last_cause = error;
     return is_resource_limit(error) ? LS_ERR_RESOURCE : status;
 }
 

@@ -19,6 +19,8 @@ ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__
 ls_status ls_fail_here(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether the last failure of this thread was such a one. */
 bool ls_fail_is_here(void);
+/* The errno of the last failure of this thread, where it was one of ls_fail_errno(); else 0. */
+int ls_fail_cause(void);
 /* Puts "prefix" in front of the recorded message; for naming the place where a lower layer failed. */
 ls_status ls_fail_at(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -49,7 +49,7 @@ static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_fil
     if (!path) return out_of_memory(checkpoint->folder);
     ls_status status = LS_OK;
     if (stat(path, &about) != 0)
-        status = ls_fail_errno(LS_ERR_INPUT, "%s is missing", path);
+        status = ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot look at %s", path);
     else if (!S_ISREG(about.st_mode))
         status = ls_fail(LS_ERR_INPUT, "%s is no regular file", path);
     else if ((uint64_t)about.st_size != file->bytes)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -28,12 +29,21 @@ static ls_status out_of_memory(const char *folder) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Whether the last failure says that something could not be read, and so nothing of whether it is sound. */
+static bool is_unreadable(void) {
+    int cause = ls_fail_cause();
+    return cause == EACCES || cause == EPERM || cause == EIO || cause == ESTALE;
+}
+
 static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     char *folder;
+    struct stat about;
     LS_TRY(ls_store_path(store, step, "", &folder));
     char *marker = ls_folder_join(folder, LS_CHECKPOINT_MARKER);
     ls_status status = marker ? LS_OK : out_of_memory(store->folder);
-    if (marker) *out = ls_file_exists(marker);
+    *out = marker && stat(marker, &about) == 0;
+    if (marker && !*out && errno != ENOENT && errno != ENOTDIR)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", marker);
     free(marker);
     free(folder);
     return status;
@@ -213,8 +223,8 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
     for (int i = count - 1; i >= 0; i--) {
         status = ls_store_verify(store, entries[i].step, progress, ctx);
         if (status == LS_OK) *step = entries[i].step;
-        /* Too little memory or too many open files say nothing about the checkpoint. */
-        if (status == LS_OK || status == LS_ERR_RESOURCE) goto out;
+        /* Too little memory, too many open files or no permission say nothing about the checkpoint. */
+        if (status == LS_OK || status == LS_ERR_RESOURCE || is_unreadable()) goto out;
         LS_TRY_OUT(add_line(store->folder, entries[i].step, skipped));
     }
     if (count == 0)

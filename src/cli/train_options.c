@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "checkpoint/store.h"
 #include "cli/cli.h"
+#include "cli/train_paths.h"
 #include "parallel/layout_options.h"
 #include "train/run_dir.h"
 
@@ -55,7 +56,7 @@ static ls_status take_over(const char *run, bool fork, ls_options *out) {
     LS_TRY(ls_options_read_file(out, LS_COMMAND_TRAIN));
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) ls_options_reset(out, own[i]);
     for (size_t i = 0; fork && i < sizeof of_model / sizeof *of_model; i++) ls_options_reset(out, of_model[i]);
-    return LS_OK;
+    return ls_train_paths_settle(run, out);
 }
 
 ls_status ls_train_options_inherit(const ls_options *given, ls_options *out) {
@@ -71,7 +72,7 @@ ls_status ls_train_options_inherit(const ls_options *given, ls_options *out) {
         if (source->origin != LS_ORIGIN_DEFAULT)
             LS_TRY(ls_options_set(out, (ls_option_id)i, source->text, source->origin, source->line));
     }
-    return LS_OK;
+    return ls_train_paths_keep_outputs_inside(out);
 }
 
 /* ---- what they mean ---------------------------------------------------------------------------------------------- */
@@ -85,11 +86,11 @@ ls_status ls_train_options_check(const ls_options *o) {
     if (!launched && strcmp(o->transport, "mpi") == 0)
         return ls_options_fail(o, LS_OPT_transport,
                                "start it with mpirun or srun (mpirun -n 4 lockstep train …), or leave --transport out");
-    if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to go on with: --out DIR");
+    if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to resume: --out DIR");
     if (o->preset && o->model)
         return ls_options_fail(o, LS_OPT_preset, "--model names a model too; leave one of them out");
     if (o->fork && (o->preset || o->model))
-        return ls_options_fail(o, LS_OPT_fork, "the model is that of the run: leave --model and --preset out");
+        return ls_options_fail(o, LS_OPT_fork, "a fork has the model of its parent: leave out --model and --preset");
     if (o->resume && o->fork) return ls_options_fail(o, LS_OPT_fork, "a run is resumed or forked, not both");
     return LS_OK;
 }

@@ -41,6 +41,10 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
         print_tokens(trainer);
     ls_settings_lr_text(set, lr);
     if (*lr) printf("lr        %s\n", lr);
+    if (trainer->lr_start > 0)
+        printf("schedule  %s, from the fork at step %lld to step %lld, with %lld steps of warm-up\n",
+               ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->steps,
+               (long long)set->lr.warmup_steps);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
     printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
            (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",

@@ -81,9 +81,9 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     LS_TRY((together ? ls_start_look : ls_start_open)(ls_train_model_name(o), &s->start));
     if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
         return ls_options_fail(o, LS_OPT_fork,
-                               "this is no run and no checkpoint; begin from other weights with --model");
+                               "this is neither a run nor a checkpoint; to start from other weights, use --model");
     if (!o->data && !o->dry_run && !ls_shape_sees_images(&s->start.shape))
-        return ls_fail(LS_ERR_INPUT, "train needs something to learn from: --data FILE");
+        return ls_fail(LS_ERR_INPUT, "train needs data: --data FILE");
     LS_TRY(ls_image_option_check(o, &s->start.shape));
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
@@ -173,8 +173,24 @@ ls_status ls_train_session_data(ls_train_session *s) {
                                LS_IDENTITY_FIXED);
 }
 
+/* Without --out the number that was free may be taken meanwhile: the folder is the first that can be made. */
+static ls_status open_next(ls_train_session *s) {
+    char stem[512];
+    snprintf(stem, sizeof stem, "runs/%s", s->start.shape.name);
+    LS_TRY(ls_run_dir_open_next(stem, &s->dir));
+    free(s->out);
+    s->out = strdup(ls_run_dir_path(s->dir));
+    return s->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+}
+
 ls_status ls_train_session_dir(ls_train_session *s) {
+    if (!s->opts->out) return open_next(s);
     return ls_run_dir_open(s->out, s->opts->resume ? LS_RUN_RESUME : LS_RUN_START, &s->dir);
+}
+
+void ls_train_session_abandon(ls_train_session *s) {
+    ls_run_dir_abandon(s->dir);
+    s->dir = NULL;
 }
 
 void ls_train_session_close(ls_train_session *s) {

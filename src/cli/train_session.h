@@ -47,6 +47,8 @@ ls_status ls_train_session_layout(ls_train_session *session);
 /* Tokenizer, data and the identity that follows. */
 ls_status ls_train_session_data(ls_train_session *session);
 ls_status ls_train_session_dir(ls_train_session *session);
+/* After a failure: a run that has done no step leaves nothing behind. */
+void ls_train_session_abandon(ls_train_session *session);
 void ls_train_session_close(ls_train_session *session);
 
 /* What each worker does; `session` is a ls_train_session (train_worker.c). */

@@ -1,4 +1,5 @@
 /* train_worker.c: what each worker of `lockstep train` does. The first one has the folder, and speaks. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ static ls_status carry(ls_train_session *s) {
 static ls_status open_run(ls_train_session *s, ls_world *world) {
     bool first = s->trainer->rank == 0;
     if (first && !s->dir) LS_TRY(ls_train_session_dir(s));
+    if (first && s->opts->resume) LS_TRY(ls_run_dir_check_checkpoints(s->dir));
     if (first && s->opts->resume) LS_TRY(open_store(s));
     LS_TRY(ls_save_check_shared(world, s->out));
     LS_TRY(begin(s));
@@ -144,6 +146,16 @@ static ls_status find_hint(ls_train_session *s, char hint[LS_UNIT_HINT_MAX]) {
 /* A stop by signal is an orderly end. */
 static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 
+/* The loop drops what cannot be printed; a full disk is told here, once the run is saved. A reader that has gone away
+ * is no error. A forked worker's stream is not the one that main() looks at. */
+static ls_status end_output(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return LS_OK;
+    if (errno == EPIPE) return LS_OK;
+    if (errno != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output; the run itself is saved");
+    return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output; the run itself is saved");
+}
+
 static ls_status run(ls_train_session *s) {
     const ls_options *o = s->opts;
     bool speaks = s->trainer->rank == 0 && !o->json;
@@ -174,7 +186,8 @@ static ls_status run(ls_train_session *s) {
     if (is_stop(status)) return ls_train_stopped(s, status);
     LS_TRY(status);
     if (speaks) ls_train_print_end(s, &loop.summary);
-    return ls_train_print_done(s->trainer, s->identity, s->out, o->json);
+    LS_TRY(ls_train_print_done(s->trainer, s->identity, s->out, o->json));
+    return s->trainer->rank == 0 ? end_output() : LS_OK;
 }
 
 /* NULL in *path: no trace. The first worker writes it. */
@@ -219,6 +232,8 @@ ls_status ls_train_worker(ls_world *world, void *session) {
     ls_tokens_fini(&s->prompt);
     ls_trainer_destroy(s->trainer);
     ls_store_close(s->store);
+    /* Here too: of forked workers the first one has made the folder, and the parent does not know. */
+    if (status != LS_OK && ls_world_rank(world) == 0) ls_train_session_abandon(s);
     ls_device_destroy(s->device);
     ls_identity_destroy(s->parent_identity);
     return status;

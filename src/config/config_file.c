@@ -29,6 +29,7 @@ ls_status ls_config_entry(ls_config_reader *reader, const char *key, const char 
     for (char *at = name; *at; at++) {
         if (*at == '_') *at = '-';
     }
+    if (strcmp(name, LS_CONFIG_STARTED_IN) == 0) return LS_OK; /* of the config.json of a run: no option */
     ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(reader->command, name) : LS_OPTION_COUNT;
     if (id == LS_OPTION_COUNT) {
         char answer[LS_FOREIGN_ANSWER_MAX];

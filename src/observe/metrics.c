@@ -1,4 +1,4 @@
-/* metrics.c: writing lines, and cutting them back.
+/* metrics.c: writing lines.
  *
  * A line is put together in one buffer. `used` beyond the buffer means that it did not fit; nothing is written past
  * the end, and ls_metrics_end() reports it. */
@@ -11,10 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/json.h"
 
 enum { NUMBER_MAX = 48 };
 
@@ -184,7 +181,8 @@ ls_status ls_metrics_open(const char *path, ls_metrics **out) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
         goto out;
     }
-    m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    /* The folder may be somebody else's: a link there must not lead to a file of the user's. */
+    m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (m->fd < 0) {
         status = ls_fail_errno(LS_ERR_INPUT, "cannot write the metrics to %s", path);
         goto out;
@@ -239,99 +237,4 @@ ls_status ls_metrics_end(ls_metrics *m) {
     if (m->used <= sizeof m->line) return write_line(m);
     return ls_fail(LS_ERR_INPUT, "a line of metrics has more than %d bytes; %s did not get it", LS_METRICS_LINE_MAX,
                    m->path);
-}
-
-/* ---- cutting back ------------------------------------------------------------------------------------------------ */
-
-typedef struct cutter {
-    FILE *file;
-    int64_t last_step;
-    off_t keep_bytes;   /* the file's future length, without a newline that is still to come */
-    off_t sound_bytes;  /* of all lines up to the first that is damaged */
-    bool lacks_newline; /* the last line that is kept */
-    ls_metrics_cut_report report;
-} cutter;
-
-typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_DAMAGED } line_kind;
-
-static line_kind judge_line(const char *line, size_t bytes, int64_t last_step) {
-    json_error_t error;
-    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
-    line_kind kind = LINE_KEPT;
-    if (!json_is_object(object)) {
-        kind = LINE_DAMAGED;
-    } else {
-        const json_t *step = json_object_get(object, "step");
-        if (json_is_integer(step) && json_integer_value(step) > last_step) kind = LINE_LATER;
-    }
-    json_decref(object);
-    return kind;
-}
-
-/* The next line into `line`, without its newline; false at the end of the file. A line longer than any that was written
- * comes in pieces, which are damaged. */
-static bool next_line(FILE *file, char line[LS_METRICS_LINE_MAX], size_t *bytes, bool *ended) {
-    *bytes = 0;
-    *ended = false;
-    for (int c; *bytes < LS_METRICS_LINE_MAX && (c = getc_unlocked(file)) != EOF;) {
-        *ended = c == '\n';
-        if (*ended) return true;
-        line[(*bytes)++] = (char)c;
-    }
-    return *bytes > 0;
-}
-
-static void scan(cutter *c, char line[LS_METRICS_LINE_MAX]) {
-    size_t bytes;
-    bool ended, cutting = false;
-    while (next_line(c->file, line, &bytes, &ended)) {
-        line_kind kind = judge_line(line, bytes, c->last_step);
-        if (kind == LINE_DAMAGED) break;
-        if (kind == LINE_LATER) cutting = true;
-        c->sound_bytes += (off_t)bytes + ended;
-        if (cutting) {
-            c->report.dropped++;
-            continue;
-        }
-        c->report.kept++;
-        c->keep_bytes = c->sound_bytes;
-        c->lacks_newline = !ended;
-    }
-}
-
-static ls_status scan_file(cutter *c, const char *path) {
-    struct stat about;
-    if (fstat(fileno(c->file), &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "the metrics %s are not a regular file", path);
-    char *line = malloc(LS_METRICS_LINE_MAX);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
-    scan(c, line);
-    free(line);
-    if (ferror(c->file)) return ls_fail_errno(LS_ERR_FAILED, "cannot read %s", path);
-    c->report.damaged_bytes = about.st_size - c->sound_bytes;
-    return LS_OK;
-}
-
-static ls_status shorten(const cutter *c, const char *path) {
-    int fd = fileno(c->file);
-    if (ftruncate(fd, c->keep_bytes) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot shorten %s", path);
-    if (!c->lacks_newline) return LS_OK;
-    if (pwrite(fd, "\n", 1, c->keep_bytes) == 1) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot end the last line of %s", path);
-}
-
-ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report) {
-    cutter c = {.last_step = last_step};
-    ls_status status = LS_OK;
-    if (report) *report = (ls_metrics_cut_report){0};
-    c.file = fopen(path, "r+e");
-    if (!c.file && errno == ENOENT) return LS_OK;
-    if (!c.file) return ls_fail_errno(LS_ERR_INPUT, "cannot open the metrics %s", path);
-    LS_TRY_OUT(scan_file(&c, path));
-    LS_TRY_OUT(shorten(&c, path));
-    if (report) *report = c.report;
-out:
-    /* The stream itself wrote nothing, so closing it cannot fail in a way that matters. */
-    (void)fclose(c.file);
-    return status;
 }

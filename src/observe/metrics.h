@@ -13,6 +13,7 @@
 #ifndef LS_OBSERVE_METRICS_H
 #define LS_OBSERVE_METRICS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,15 +48,28 @@ ls_status ls_metrics_end(ls_metrics *metrics);
  * checkpoint without its lines. */
 ls_status ls_metrics_sync(ls_metrics *metrics);
 
+/* ---- files of runs that go on (metrics_cut.c) ------------------------------------------------------------------- */
+
+typedef struct ls_metrics_about {
+    int64_t last_step;  /* the highest; 0: none */
+    int64_t saved_step; /* of the last line that tells of a checkpoint; −1: none does */
+} ls_metrics_about;
+
+/* What the lines that can be read tell. A file that is not there tells nothing. */
+ls_status ls_metrics_look(const char *path, ls_metrics_about *out);
+
 typedef struct ls_metrics_cut_report {
     int64_t kept;          /* lines */
     int64_t dropped;       /* lines of later steps */
-    int64_t damaged_bytes; /* from the first line that is no JSON object on, the torn last line among them */
+    int64_t damaged;       /* lines that were set aside, the torn last line among them */
+    int64_t damaged_bytes; /* of those */
+    char aside[PATH_MAX];  /* the file they were written to; "": there were none */
 } ls_metrics_cut_report;
 
-/* Brings the file back to where a checkpoint of `last_step` was made: it ends before the first line whose "step" is
- * greater, and before the first line that is damaged. A last line that only lacks its newline gets it. A file that is
- * not there is fine. `report` may be NULL. */
+/* Brings the file back to where a checkpoint of `last_step` was made: lines whose "step" is greater are dropped, with
+ * those without a step that follow them. A last line that only lacks its newline gets it. Lines that are no JSON
+ * objects, and lines of later steps that stand before earlier ones, cannot be right: they go, byte for byte, to a new
+ * file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. `report` may be NULL. */
 ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report);
 
 #endif

@@ -245,6 +245,7 @@ static ls_status add_object(ls_run *run, const json_t *line) {
     if (json_object_get(line, "loss")) return add_step(run, step, line);
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
+    if (json_object_get(line, "saved")) return LS_OK; /* a checkpoint was made */
     run->unknown_lines++;
     return LS_OK;
 }

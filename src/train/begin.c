@@ -10,7 +10,7 @@
 
 enum { CHANGES_MAX = 16 };
 
-static const char *const start_fields[] = {"start", "start-step", "start-samples"};
+static const char *const start_fields[] = {"start", "start-step", "start-samples", "lr-start-step"};
 
 static ls_status copy_path(const char *path, char out[PATH_MAX]) {
     if (snprintf(out, PATH_MAX, "%s", path) < PATH_MAX) return LS_OK;
@@ -112,7 +112,9 @@ static ls_status copy_start(ls_identity *to, const ls_identity *from) {
 }
 
 static void set_base(ls_trainer *trainer, const ls_identity *identity) {
-    int64_t step = 0, samples = 0;
+    int64_t step = 0, samples = 0, lr_start = 0;
+    ls_identity_get_i64(identity, "lr-start-step", &lr_start);
+    trainer->lr_start = lr_start;
     ls_identity_get_i64(identity, "start-step", &step);
     ls_identity_get_i64(identity, "start-samples", &samples);
     trainer->base_step = step;
@@ -144,15 +146,14 @@ typedef struct decision {
 
 static ls_status choose_step(const ls_store *store, int64_t *step) {
     ls_store_entry *entries = NULL;
-    int count, complete = 0;
+    int count;
     char *skipped = NULL;
     *step = -1;
     LS_TRY(ls_store_list(store, &entries, &count));
-    for (int i = 0; i < count; i++) complete += entries[i].is_complete;
     free(entries);
-    if (complete == 0) return LS_OK;
+    if (count == 0) return LS_OK;
     ls_status status = ls_store_newest_sound(store, NULL, NULL, step, &skipped);
-    if (status == LS_OK && skipped && *skipped) ls_log_warn("%s; going on from step %lld", skipped, (long long)*step);
+    if (status == LS_OK && skipped && *skipped) ls_log_warn("%s; continuing from step %lld", skipped, (long long)*step);
     free(skipped);
     return status;
 }
@@ -170,9 +171,17 @@ static ls_status decide(const ls_store *store, decision *d) {
 static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) {
     ls_identity *there = NULL;
     LS_TRY(ls_run_dir_read_identity(dir, &there));
-    ls_status status = ls_identity_check(identity, there, "the run", NULL);
+    int64_t forked_at;
+    ls_status status;
+    if (ls_identity_get_i64(there, "start-step", &forked_at))
+        status = ls_fail(LS_ERR_INPUT,
+                         "%.200s is a fork that was stopped before its first checkpoint: start it again with --fork, "
+                         "without --resume",
+                         ls_run_dir_path(dir));
+    else
+        status = ls_identity_check(identity, there, "the run", NULL);
     ls_identity_destroy(there);
-    if (status == LS_OK) ls_log_warn("%s has no checkpoint yet: it begins anew", ls_run_dir_path(dir));
+    if (status == LS_OK) ls_log_warn("%s has no checkpoint yet: it starts again at step 0", ls_run_dir_path(dir));
     return status;
 }
 
@@ -214,6 +223,22 @@ static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const
     return ls_identity_add_i64(identity, "start-samples", samples, LS_IDENTITY_FIXED);
 }
 
+/* The rest of a cosine that ended with the parent would be a rate of next to nothing. A constant rate goes on as it is,
+ * unless another warm-up is asked for; that of --lr-steps falls at steps of the run. */
+static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent) {
+    const ls_lr_schedule *lr = &trainer->settings.lr;
+    int64_t warmup = 0, left = trainer->settings.steps - trainer->step;
+    bool warms_up = ls_identity_get_i64(parent, "warmup", &warmup) && warmup != lr->warmup_steps;
+    if (!ls_lr_depends_on_total(lr->kind) && !(lr->kind == LS_LR_CONSTANT && warms_up)) return LS_OK;
+    if (trainer->rank == 0 && lr->warmup_steps >= left)
+        ls_log_warn(
+            "the warm-up of %lld steps is as long as the %lld steps from the fork to --steps %lld, or longer: the "
+            "learning rate only rises; give a shorter --warmup",
+            (long long)lr->warmup_steps, (long long)left, (long long)trainer->settings.steps);
+    trainer->lr_start = trainer->step;
+    return ls_identity_add_i64(identity, "lr-start-step", trainer->step, LS_IDENTITY_FIXED);
+}
+
 static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identity *identity, ls_identity **parent) {
     ls_checkpoint *checkpoint = NULL;
     ls_status status = LS_OK;
@@ -227,6 +252,7 @@ static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identit
     }
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));
     LS_TRY_OUT(fork_position(trainer, identity, *parent, samples));
+    LS_TRY_OUT(fork_schedule(trainer, identity, *parent));
 out:
     ls_checkpoint_close(checkpoint);
     return status;

@@ -4,6 +4,8 @@
  *   start           hash of the weights it began with; absent: made from the seed
  *   start-step      of a fork: steps that the parent had done
  *   start-samples   of a fork: the parent's position in the data; 0 where the data is another
+ *   lr-start-step   of a fork: the step from which warm-up and decay count; absent: from 0, as in forks of version 0.1,
+ *                   and where the schedule has no end (constant, step) and its warm-up is the parent's
  *
  * All workers make these calls together. Each has the identity and has opened the weights (ls_begin_model); store and
  * run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one

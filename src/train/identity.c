@@ -363,6 +363,8 @@ ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, c
     if (!*list) return LS_OK;
     if (more) snprintf(entry, sizeof entry, "; and %d more", more);
     return ls_fail(LS_ERR_INPUT,
-                   "not the same experiment: %s%s. Give the same values, or --fork for a new run that begins there",
+                   "not the same experiment: %s%s. This changes the result, so --resume requires the same values; "
+                   "--fork starts a new "
+                   "run from there",
                    list, more ? entry : "");
 }

@@ -1,9 +1,13 @@
 /* loop.c: what happens after each step. */
 #include "train/loop.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "comm/world.h"
 #include "numerics/elementary.h"
 #include "train/record.h"
 #include "train/sample_frame.h"
@@ -18,11 +22,33 @@ typedef struct run {
     ls_progress progress;
     double flops; /* of a step */
     int64_t saved_step;
-    bool speaks; /* the first worker; the others work along and are silent */
-    int stop;    /* signal upon which all workers stop */
+    bool speaks;      /* the first worker; the others work along and are silent */
+    int stop;         /* signal upon which all workers stop */
+    bool in_step;     /* what fails is a step */
+    bool in_save;     /* what fails is a checkpoint */
+    int64_t lost;     /* lines of metrics that could not be written, */
+    int64_t from, to; /* of steps from … to */
 } run;
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+
+/* A run is worth more than its metrics: a line that cannot be written is missed, and the run goes on. */
+static void wrote(run *r, ls_status status) {
+    if (status == LS_OK) return;
+    if (r->lost++ == 0) {
+        r->from = r->trainer->step;
+        ls_log_warn("%s; training goes on, without the metrics that cannot be written", ls_status_message());
+    }
+    r->to = r->trainer->step;
+}
+
+static void tell_lost(const run *r) {
+    if (r->lost > 0)
+        ls_log_warn("%" PRId64 " line%s of metrics of the steps %" PRId64 " to %" PRId64 " could not be written",
+                    r->lost, r->lost == 1 ? "" : "s", r->from, r->to);
+}
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
@@ -35,7 +61,7 @@ static ls_status evaluate(run *r) {
     ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
     ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
     if (right >= 0) ls_metrics_add_f64(r->loop->metrics, "val_accuracy", right);
-    LS_TRY(ls_metrics_end(r->loop->metrics));
+    wrote(r, ls_metrics_end(r->loop->metrics));
     ls_run_summary_add_evaluation(&r->loop->summary, r->trainer->step, loss);
     if (right >= 0)
         snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s",
@@ -86,27 +112,55 @@ out:
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
+/* That there was a checkpoint, for a run that goes on and finds none. */
+static void record_save(run *r) {
+    ls_metrics_begin(r->loop->metrics);
+    ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
+    ls_metrics_add_bool(r->loop->metrics, "saved", true);
+    wrote(r, ls_metrics_end(r->loop->metrics));
+}
+
 static ls_status save(run *r) {
     ls_loop *loop = r->loop;
     char note[NOTE_MAX];
     double start = ls_clock_seconds();
     if (!loop->saves || r->saved_step == r->trainer->step) return LS_OK;
-    if (r->speaks) LS_TRY(ls_metrics_sync(loop->metrics));
+    if (r->speaks) wrote(r, ls_metrics_sync(loop->metrics));
+    r->in_save = true;
     LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
+    r->in_save = false;
     r->saved_step = r->trainer->step;
     if (!r->speaks) return LS_OK;
+    record_save(r);
     snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)r->trainer->step,
              ls_clock_seconds() - start);
     return ls_progress_note(&r->progress, note);
+}
+
+/* Whether the state is that of the last step that was done, on all workers, and they can still save together. */
+static bool may_save(const run *r) {
+    const ls_trainer *t = r->trainer;
+    bool alone = !t->world || ls_world_size(t->world) == 1;
+    if (t->step == 0 || r->in_save || t->damaged) return false;
+    return r->in_step ? t->ended_whole : alone;
+}
+
+/* After a failure. Nothing older is removed for it: what went wrong may have begun before. */
+static ls_status save_last(run *r) {
+    bool finite = false;
+    LS_TRY(ls_trainer_is_finite(r->trainer, &finite));
+    if (!finite) return LS_OK;
+    if (r->loop->store) ls_store_set_keep(r->loop->store, 0);
+    return save(r);
 }
 
 static ls_status record(run *r, const ls_step_result *result, double seconds) {
     double tokens = (double)(r->settings->B * r->settings->T);
     double mfu = r->loop->peak_flops_s > 0 ? r->flops / seconds / r->loop->peak_flops_s : 0;
     ls_step_cost cost = {.seconds = seconds, .tokens = tokens, .mfu = mfu};
-    LS_TRY(ls_record_step(r->loop->metrics, r->trainer, result, &cost));
+    wrote(r, ls_record_step(r->loop->metrics, r->trainer, result, &cost));
     ls_run_summary_add_step(&r->loop->summary, seconds, tokens);
-    if (ls_record_has_numerics(r->trainer, result)) LS_TRY(ls_record_numerics(r->loop->metrics, r->trainer));
+    if (ls_record_has_numerics(r->trainer, result)) wrote(r, ls_record_numerics(r->loop->metrics, r->trainer));
     ls_progress_step line = {.is_images = r->trainer->images != NULL,
                              .step = r->trainer->step,
                              .steps = r->settings->steps,
@@ -123,7 +177,7 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     run *r = ctx;
     char note[2 * NOTE_MAX];
     if (!r->speaks) return LS_OK;
-    LS_TRY(ls_event_record(event, r->loop->metrics));
+    wrote(r, ls_event_record(event, r->loop->metrics));
     ls_event_text(event, note, sizeof note);
     return ls_progress_note(&r->progress, note);
 }
@@ -131,7 +185,9 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
 static ls_status step(run *r) {
     ls_step_result result;
     double start = ls_clock_seconds();
+    r->in_step = true;
     LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal(), &result));
+    r->in_step = false;
     r->stop = result.stop;
     return r->speaks ? record(r, &result, ls_clock_seconds() - start) : LS_OK;
 }
@@ -167,12 +223,15 @@ ls_status ls_loop_run(ls_loop *loop) {
     loop->summary.wall_s = ls_clock_seconds() - start;
     status = ls_stop_status_of(r.stop);
 out:
-    if (status != LS_OK && r.speaks && ferror(loop->out) == 0) {
+    if (status != LS_OK) {
         char message[LS_MESSAGE_MAX];
         snprintf(message, sizeof message, "%s", ls_status_message());
-        if (ls_progress_end(&r.progress) != LS_OK) clearerr(loop->out);
-        ls_fail(status, "%s", message);
+        if (r.stop == 0 && may_save(&r) && save_last(&r) != LS_OK)
+            ls_log_warn("the last step could not be saved: %s", ls_status_message());
+        if (r.speaks) (void)ls_progress_end(&r.progress);
+        if (strcmp(message, ls_status_message()) != 0) (void)ls_fail(status, "%s", message);
     }
+    tell_lost(&r);
     t->events = (ls_event_sink){.take = NULL};
     ls_stop_restore();
     return status;

@@ -9,19 +9,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "checkpoint/store.h"
+#include "train/run_lock.h"
 
-enum { IDENTITY_BYTES_MAX = 1 << 20, OWNER_MAX = 128, HOST_MAX = 64, SHOWN = 200 };
+enum { IDENTITY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20, NUMBER_MAX = 1000000, SHOWN = 200 };
 
 static const char not_utf8[] = "(not UTF-8)";
 
 struct ls_run_dir {
-    int lock_fd;
+    ls_run_lock lock;
+    ls_run_mode mode;
+    bool opened;       /* with the lock held and all checks passed: files with a run's names are this run's */
+    size_t first_made; /* bytes of the part of `path` that is the topmost folder made here; 0: all were there */
     char path[PATH_MAX];
     char checkpoints[PATH_MAX];
     char metrics[PATH_MAX];
@@ -57,12 +62,41 @@ bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
            ls_run_dir_holds_run(run);
 }
 
+/* Whether a step was recorded or saved here: then the folder holds something that cannot be made again at once. */
+static bool has_work(const char *path) {
+    char name[PATH_MAX];
+    struct stat about;
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    if (snprintf(name, sizeof name, "%s/metrics.jsonl", path) >= PATH_MAX) return true;
+    if (lstat(name, &about) == 0 && !(S_ISREG(about.st_mode) && about.st_size == 0)) return true;
+    if (ls_store_open(path, LS_STORE_READ, &store) != LS_OK) return true;
+    bool has = ls_store_list(store, &entries, &count) != LS_OK || count > 0;
+    free(entries);
+    ls_store_close(store);
+    return has;
+}
+
+/* What a start leaves that was killed before its first step, where --resume could not go on: without identity.json or
+ * config.json nothing says what the run is, and a fork begins at its first checkpoint. */
+static bool is_unstarted(const char *path) {
+    char started_in[PATH_MAX];
+    if (!ls_run_lock_is_ours(path)) return false;
+    /* A config.json alone may be a model's. */
+    if (!has(path, "identity.json") && has(path, "config.json") && !ls_run_dir_started_in(path, started_in))
+        return false;
+    if (!has(path, "identity.json") && has(path, "layout.json")) return false;
+    return (!has(path, "identity.json") || !has(path, "config.json") || has(path, "parent.json")) && !has_work(path);
+}
+
 static ls_status check_mode(const char *path, ls_run_mode mode) {
     bool holds = ls_run_dir_holds_run(path);
     if (mode == LS_RUN_RESUME)
         return holds ? LS_OK
                      : ls_fail(LS_ERR_INPUT, "there is no run in %.*s to resume; leave --resume out to start one there",
                                SHOWN, path);
+    if (is_unstarted(path)) return LS_OK;
     if (holds)
         return ls_fail(LS_ERR_INPUT, "%.*s holds a run already; continue it with --resume, or choose another --out",
                        SHOWN, path);
@@ -85,57 +119,45 @@ static ls_status check_folder(const char *path) {
     return LS_OK;
 }
 
-/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+/* ---- folders ------------------------------------------------------------------------------------------------------
+ */
 
-/* "process 123 on host", as its holder wrote it; it may be about to. */
-static void read_owner(int fd, char owner[OWNER_MAX]) {
-    ssize_t bytes = pread(fd, owner, OWNER_MAX - 1, 0);
-    owner[bytes > 0 ? bytes : 0] = '\0';
-    owner[strcspn(owner, "\n")] = '\0';
-    for (char *c = owner; *c; c++)
-        if ((unsigned char)*c < ' ') *c = '?';
-    if (!*owner) snprintf(owner, OWNER_MAX, "another process");
+/* Makes the folder and those above it, and remembers which of them were not there. */
+static ls_status make_folders(ls_run_dir *dir, const char *path) {
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    for (size_t n = 1; n <= length && length < sizeof part; n++) {
+        if (path[n] != '/' && path[n] != '\0') continue;
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        if (mkdir(part, 0777) == 0 && dir->first_made == 0) dir->first_made = n;
+    }
+    return ls_dir_make(path); /* says what is wrong where there is still no folder */
 }
 
-static ls_status write_owner(int fd, const char *path) {
-    char host[HOST_MAX] = "", owner[OWNER_MAX];
-    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "an unknown machine");
-    snprintf(owner, sizeof owner, "process %ld on %s\n", (long)getpid(), host);
-    size_t bytes = strlen(owner), done = 0;
-    if (ftruncate(fd, 0) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
-    while (done < bytes) {
-        ssize_t put = pwrite(fd, owner + done, bytes - done, (off_t)done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
-        done += (size_t)put;
+/* Those that hold nothing but each other; others may have put something there meanwhile. */
+static void remove_folders(const ls_run_dir *dir) {
+    char part[PATH_MAX];
+    snprintf(part, sizeof part, "%s", dir->path);
+    while (dir->first_made > 0 && strlen(part) >= dir->first_made && rmdir(part) == 0) {
+        char *slash = strrchr(part, '/');
+        if (!slash || slash == part) return;
+        *slash = '\0';
     }
-    return LS_OK;
 }
 
-static ls_status take_lock(ls_run_dir *dir) {
-    char path[PATH_MAX], owner[OWNER_MAX];
-    LS_TRY(join(path, dir->path, "lock"));
-    dir->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (dir->lock_fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, path);
-    int rc;
-    do rc = flock(dir->lock_fd, LOCK_EX | LOCK_NB);
-    while (rc != 0 && errno == EINTR);
-    if (rc == 0) return write_owner(dir->lock_fd, path);
-    if (errno == EWOULDBLOCK) {
-        read_owner(dir->lock_fd, owner);
-        return ls_fail(LS_ERR_INPUT, "%.*s is in use by %s; wait for it, stop it, or choose another --out", SHOWN,
-                       dir->path, owner);
-    }
-    if (errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS)
-        return ls_fail_errno(LS_ERR_FAILED, "cannot lock %.*s", SHOWN, path);
-    ls_log_warn("the file system of %.*s has no locks: take care that no other run uses it", SHOWN, dir->path);
-    return LS_OK;
+/* identity.json first: without it the rest is no run. */
+static void remove_files(const ls_run_dir *dir) {
+    static const char *const names[] = {"identity.json", "config.json", "parent.json", "layout.json", "metrics.jsonl"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir->path, names[i]) < PATH_MAX) (void)unlink(path);
+    (void)rmdir(dir->checkpoints);
 }
 
 /* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
 static ls_status clean_up(const char *path) {
     static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-",
-                                          "layout.json.tmp-", "trace.json.tmp-"};
+                                          "layout.json.tmp-", "trace.json.tmp-",    "metrics.jsonl.tmp-"};
     DIR *folder = opendir(path);
     if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
     ls_status status = LS_OK;
@@ -150,37 +172,108 @@ static ls_status clean_up(const char *path) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* The folder holds a run: its lock file is the run's, whatever became of its content. */
+static ls_status take_lock(ls_run_dir *dir) {
+    return ls_run_lock_take(dir->path, has(dir->path, "identity.json"), &dir->lock);
+}
+
+static ls_status create(const char *path, ls_run_mode mode, ls_run_dir **out) {
+    ls_run_dir *dir = *out = calloc(1, sizeof *dir);
+    if (!dir) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run directory");
+    dir->lock = LS_RUN_LOCK_NONE;
+    dir->mode = mode;
+    LS_TRY(join(dir->checkpoints, path, "checkpoints"));
+    LS_TRY(join(dir->metrics, path, "metrics.jsonl"));
+    snprintf(dir->path, sizeof dir->path, "%s", path);
+    return LS_OK;
+}
+
+/* Looks before the lock is taken, so that a refusal leaves a foreign folder untouched, and again with it: where a lock
+ * file of ours has appeared, another start is at work, and only what it leaves counts. */
+static ls_status enter(ls_run_dir *dir) {
+    const char *path = dir->path;
+    ls_status status = check_mode(path, dir->mode);
+    if (status != LS_OK && (dir->lock.fd >= 0 || !ls_run_lock_is_ours(path))) return status;
+    LS_TRY(make_folders(dir, path));
+    if (dir->lock.fd < 0) LS_TRY(take_lock(dir));
+    LS_TRY(check_mode(path, dir->mode));
+    LS_TRY(clean_up(path));
+    if (dir->mode == LS_RUN_START) remove_files(dir); /* of a start that was killed */
+    dir->opened = true;
+    return LS_OK;
+}
+
 ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out) {
     ls_status status;
+    ls_run_dir *dir = NULL;
     *out = NULL;
-    ls_run_dir *dir = calloc(1, sizeof *dir);
-    if (!dir) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run directory");
-    dir->lock_fd = -1;
-    LS_TRY_OUT(join(dir->checkpoints, path, "checkpoints"));
-    LS_TRY_OUT(join(dir->metrics, path, "metrics.jsonl"));
-    snprintf(dir->path, sizeof dir->path, "%s", path);
+    LS_TRY_OUT(create(path, mode, &dir));
     if (ls_file_exists(path)) LS_TRY_OUT(check_folder(path));
     /* That a run is at work here says more than that there is one. */
     if (ls_run_dir_holds_run(path) && has(path, "lock")) LS_TRY_OUT(take_lock(dir));
-    /* Before the lock, so that a refusal leaves a foreign folder untouched; and after it, since a run may have begun
-     * meanwhile. */
-    LS_TRY_OUT(check_mode(path, mode));
-    LS_TRY_OUT(ls_dir_make(path));
-    if (dir->lock_fd < 0) LS_TRY_OUT(take_lock(dir));
-    LS_TRY_OUT(check_mode(path, mode));
-    LS_TRY_OUT(clean_up(path));
+    LS_TRY_OUT(enter(dir));
     *out = dir;
-    dir = NULL;
+    return LS_OK;
 out:
-    ls_run_dir_close(dir);
+    ls_run_dir_abandon(dir);
     return status;
 }
 
-/* The lock file stays: whoever removed it could remove the lock of a process that just took it. */
+/* Whether the folder was made by this call. One above it may be removed meanwhile by a start that failed. */
+static ls_status claim(ls_run_dir *dir, bool *made) {
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%s", dir->path);
+    char *slash = strrchr(above, '/');
+    for (int tries = 0; tries < 100; tries++) {
+        *made = mkdir(dir->path, 0777) == 0;
+        if (*made || errno == EEXIST) break;
+        if (errno != ENOENT || !slash) return ls_fail_errno(LS_ERR_INPUT, "cannot make folder %s", dir->path);
+        *slash = '\0';
+        LS_TRY(make_folders(dir, above));
+        *slash = '/';
+    }
+    if (*made && dir->first_made == 0) dir->first_made = strlen(dir->path);
+    return LS_OK;
+}
+
+ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out) {
+    *out = NULL;
+    for (int n = 1; n < NUMBER_MAX; n++) {
+        char path[PATH_MAX];
+        ls_run_dir *dir = NULL;
+        bool made = false;
+        if (snprintf(path, sizeof path, "%s-%d", stem, n) >= PATH_MAX) break;
+        ls_status status = create(path, LS_RUN_START, &dir);
+        if (status == LS_OK) status = claim(dir, &made);
+        if (status == LS_OK && made) status = enter(dir);
+        if (status == LS_OK && made) {
+            *out = dir;
+            return LS_OK;
+        }
+        ls_run_dir_abandon(dir);
+        LS_TRY(status);
+    }
+    return ls_fail(LS_ERR_INPUT, "%.*s-N: no number is free; name a folder with --out", SHOWN, stem);
+}
+
+/* The lock file stays, for the next one to lock. */
 void ls_run_dir_close(ls_run_dir *dir) {
     if (!dir) return;
-    if (dir->lock_fd >= 0) (void)close(dir->lock_fd);
+    ls_run_lock_release(&dir->lock);
     free(dir);
+}
+
+/* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
+void ls_run_dir_abandon(ls_run_dir *dir) {
+    if (!dir) return;
+    char message[LS_MESSAGE_MAX]; /* of the failure that led here */
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    bool held = ls_run_lock_is_held(&dir->lock, dir->path);
+    if (held && dir->opened && dir->mode == LS_RUN_START && !has_work(dir->path)) remove_files(dir);
+    if (!ls_run_dir_holds_run(dir->path)) ls_run_lock_remove(&dir->lock, dir->path);
+    if (held || !dir->opened) remove_folders(dir);
+    if (strcmp(message, ls_status_message()) != 0) (void)ls_fail(LS_ERR_FAILED, "%s", message);
+    ls_run_dir_close(dir);
 }
 
 const char *ls_run_dir_path(const ls_run_dir *dir) { return dir->path; }
@@ -215,9 +308,22 @@ static bool is_about_starting(const char *option) {
     return false;
 }
 
+/* So that relative paths in the config mean the same from anywhere. */
+static bool add_started_in(json_t *object) {
+    char here[PATH_MAX];
+    if (!getcwd(here, sizeof here)) return true; /* it was removed: nothing to find there */
+    json_t *value = json_string(here);
+    if (!value) value = json_string(not_utf8);
+    return json_object_set_new(object, LS_CONFIG_STARTED_IN, value) == 0;
+}
+
 /* Values in the words of the user, or of the table: reading them gives the same value. */
 static json_t *config_json(const ls_options *options, ls_command command) {
     json_t *object = json_object();
+    if (object && !add_started_in(object)) {
+        json_decref(object);
+        object = NULL;
+    }
     for (ls_option_id id = 0; object && id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);
         const char *text = options->source[id].text ? options->source[id].text : info->value;
@@ -231,6 +337,19 @@ static json_t *config_json(const ls_options *options, ls_command command) {
     return object;
 }
 
+bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]) {
+    char path[PATH_MAX];
+    json_t *config = NULL;
+    struct stat about;
+    if (snprintf(path, sizeof path, "%s/config.json", run) >= PATH_MAX) return false;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    if (ls_json_load_file(path, CONFIG_BYTES_MAX, &config) != LS_OK) return false;
+    const char *text = json_string_value(json_object_get(config, LS_CONFIG_STARTED_IN));
+    bool found = text && snprintf(folder, PATH_MAX, "%s", text) < PATH_MAX;
+    json_decref(config);
+    return found;
+}
+
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     char path[PATH_MAX], *text;
     size_t bytes;
@@ -242,13 +361,45 @@ ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     return status;
 }
 
+static ls_status count_checkpoints(const ls_run_dir *dir, int *count) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    LS_TRY(ls_store_open(dir->path, LS_STORE_READ, &store));
+    ls_status status = ls_store_list(store, &entries, count);
+    free(entries);
+    ls_store_close(store);
+    return status;
+}
+
+/* `checkpoints` is made before the first line of metrics, and `latest` with the first checkpoint. */
+ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
+    int count = 0;
+    ls_metrics_about about;
+    LS_TRY(count_checkpoints(dir, &count));
+    if (count > 0) return LS_OK;
+    LS_TRY(ls_metrics_look(dir->metrics, &about));
+    if (about.last_step > 0 && !has(dir->path, "checkpoints"))
+        return ls_fail(LS_ERR_INPUT,
+                       "%.*s has recorded %" PRId64
+                       " steps but its folder checkpoints is missing: put it back, or start "
+                       "a new run in another --out",
+                       SHOWN, dir->path, about.last_step);
+    if (about.saved_step < 0 && !has(dir->checkpoints, "latest")) return LS_OK;
+    return ls_fail(
+        LS_ERR_INPUT,
+        "%.*s has saved checkpoints, but there is none in %.*s: put them back, or start a new run in another "
+        "--out",
+        SHOWN, dir->path, SHOWN, dir->checkpoints);
+}
+
 ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **out) {
     ls_metrics_cut_report report;
     *out = NULL;
     LS_TRY(ls_metrics_cut(dir->metrics, step, &report));
-    if (report.damaged_bytes > 0)
-        ls_log_warn("%.*s: the last %" PRId64 " bytes were damaged and are removed", SHOWN, dir->metrics,
-                    report.damaged_bytes);
+    if (report.damaged > 0)
+        ls_log_warn("%.*s: %" PRId64 " line%s could not be read and %s set aside in %s; the others are kept", SHOWN,
+                    dir->metrics, report.damaged, report.damaged == 1 ? "" : "s", report.damaged == 1 ? "was" : "were",
+                    report.aside);
     return ls_metrics_open(dir->metrics, out);
 }
 
@@ -287,17 +438,17 @@ static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent
     return write_json(dir, "parent.json", json);
 }
 
-/* identity.json last but one: from then on the folder holds a run. */
+/* identity.json last: from then on the folder holds a run, and all that --resume reads is there. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
     char *text;
     size_t bytes;
     if (parent) LS_TRY(write_parent(dir, parent, identity));
+    LS_TRY(write_json(dir, "config.json", config_json(options, command)));
     LS_TRY(ls_identity_to_text(identity, &text, &bytes));
     ls_status status = write_file(dir, "identity.json", text, bytes);
     free(text);
-    LS_TRY(status);
-    return write_json(dir, "config.json", config_json(options, command));
+    return status;
 }
 
 ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json) { return write_json(dir, "layout.json", json); }

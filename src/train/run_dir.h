@@ -11,7 +11,8 @@
  *
  * 1. One process at a time writes in DIR. The lock is flock(2)'s, so it ends with the process, however that ends, and a
  *    lock file that is left over is no obstacle. Processes forked later share it: it ends with the last of them.
- * 2. A run is never overwritten: it is continued, or another folder is used.
+ * 2. A run is never overwritten: it is continued, or another folder is used. A folder in which a start was killed
+ *    before anything could go on from it is started in again.
  * 3. All files but lock and metrics.jsonl are replaced whole or not at all.
  *
  * Belongs to one worker. Errors name the folder and what to do; a full disk is LS_ERR_RESOURCE. */
@@ -33,10 +34,16 @@ typedef enum ls_run_mode { LS_RUN_START, LS_RUN_RESUME } ls_run_mode;
 
 typedef struct ls_run_dir ls_run_dir;
 
-/* Takes the lock. On failure nothing but an empty new folder and a lock file is left behind. */
+/* Takes the lock. On failure the folder is as it was. */
 ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out);
+/* Starts a run in STEM-N with the first N of which there is no folder; one that this call made, so that of several
+ * processes each gets its own. */
+ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out);
 /* Gives the lock back; the metrics must be closed before. NULL is fine. */
 void ls_run_dir_close(ls_run_dir *dir);
+/* Closes it after a failure. Of a start that recorded no step and saved nothing, what was written is removed, and the
+ * folders that were made for it; a run that has something is left as it is. NULL is fine. */
+void ls_run_dir_abandon(ls_run_dir *dir);
 
 /* Whether `path` holds a run; asks nobody's leave and takes no lock. */
 bool ls_run_dir_holds_run(const char *path);
@@ -44,6 +51,10 @@ bool ls_run_dir_holds_run(const char *path);
 /* The run directory that the checkpoint in the folder `checkpoint` belongs to: RUN of RUN/checkpoints/step-…. False
  * when it lies elsewhere. */
 bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]);
+
+/* The folder in which the process was started that wrote config.json, whose relative paths begin there. False: not
+ * known, as of runs of version 0.1. */
+bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]);
 
 /* All borrowed until close. The path of the folder as given; of its checkpoints and metrics. */
 const char *ls_run_dir_path(const ls_run_dir *dir);
@@ -67,8 +78,12 @@ ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json);
 /* The identity that begin() left here. */
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
 
-/* Opens the metrics to append to, cut back to `step` steps done (0: a new run, or one that starts again); what was
- * damaged is told in the log. */
+/* LS_ERR_INPUT where the run had checkpoints and they are gone: to be asked before a run goes on, since one without
+ * checkpoints would begin anew, and before the store is opened for writing. */
+ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir);
+
+/* Opens the metrics to append to, cut back to `step` steps done (0: a new run, or one that starts again); lines
+ * that cannot be read are set aside, and the log says where. */
 ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **out);
 
 #endif

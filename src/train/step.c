@@ -71,6 +71,12 @@ float ls_trainer_backward_start(const ls_trainer *t) {
     return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
 }
 
+static double rate(const ls_trainer *t) {
+    ls_lr_schedule lr = t->settings.lr;
+    lr.total_steps -= t->lr_start;
+    return ls_lr_at(&lr, t->step - t->lr_start);
+}
+
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
@@ -83,7 +89,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
                                .norm = t->clip.norm,
-                               .lr = ls_lr_at(&s->lr, t->step),
+                               .lr = rate(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
                                .stop = sum.stop[0] > 0   ? SIGINT
@@ -112,6 +118,7 @@ static ls_status tell(ls_trainer *t, ls_train_event *event) {
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
     LS_TRY(ls_together(t->world, LS_OK));
+    t->ended_whole = true;
     ls_event_text(event, text, sizeof text);
     return ls_fail(LS_ERR_FAILED, "%s; the weights were left as they were; %s", text, advice);
 }
@@ -121,6 +128,7 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
 static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
     static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
     ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
+    t->damaged = true;
     snprintf(event.tensor, sizeof event.tensor, "%s", ls_model_param(t->model, f->param)->name);
     ls_event_block_of(event.tensor, event.block);
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
@@ -201,6 +209,7 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
+    t->ended_whole = true;
     if (place.order < 0)
         return ls_fail(
             LS_ERR_FAILED,
@@ -372,7 +381,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
         ls_outlier_remember(guard->outlier);
         return LS_OK;
     }
-    if (count == (size_t)guard->groups)
+    t->ended_whole = count == (size_t)guard->groups;
+    if (t->ended_whole)
         return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group stands out", (long long)(t->step + 1));
     LS_TRY(measure_pull(t, stop, count, result, &p));
     LS_TRY(tell_outliers(t, count, &p));
@@ -402,13 +412,14 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         }
         LS_TRY(pass_with_all(t, stop, result));
     }
+    t->ended_whole = true;
     return ls_fail(LS_ERR_FAILED, "step %lld: a group was computed wrongly in each of %d tries", (long long)t->step + 1,
                    TRIES);
 }
 
 /* ---- the halves of a step ---------------------------------------------------------------------------------------- */
 
-ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     ls_audit *a = &t->guard.audit;
     ls_fault_step = t->step;
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
@@ -422,6 +433,15 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     if (t->guard.outlier) LS_TRY(judge(t, stop, result));
     if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
     return LS_OK;
+}
+
+/* One worker alone has nobody whose step went on, whatever it was that failed. */
+ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    t->ended_whole = false;
+    ls_status status = gradients(t, stop, result);
+    bool alone = !t->world || ls_world_size(t->world) == 1;
+    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone);
+    return status;
 }
 
 static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {

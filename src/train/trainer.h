@@ -34,10 +34,13 @@ typedef struct ls_trainer {
     int64_t step;          /* done */
     int64_t base_step;     /* of a fork: where it began, */
     uint64_t base_samples; /* and the position in the data there */
+    int64_t lr_start;      /* step from which the schedule of the rate counts: of a fork where it began, else 0 */
     int64_t updates;       /* of the optimizer */
     double last_loss;      /* of the last step; NaN before the first */
     ls_adamw_powers powers;
-    ls_clip clip; /* of the last gradients */
+    bool damaged;     /* a check has found weights or moments that are not what was written */
+    bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
+    ls_clip clip;     /* of the last gradients */
     ls_loss_scale scale;
     ls_guard guard;
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
@@ -98,6 +101,9 @@ size_t ls_trainer_sums(const ls_trainer *trainer);
 /* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer), and of a model of
  * images the share of them that it tells right; otherwise −1. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
+
+/* Whether all weights and moments of all workers are finite: what must hold before they are saved after a failure. */
+ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
 /* The largest micro-batch that the layout has use for and the memory of this machine holds. */
 ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout);

@@ -158,7 +158,7 @@ damaged() { # what
     case_begin "newest checkpoint damaged: $1"
     train --resume --out "$part" --save-every 0
     expect_weights "$final"
-    expect_said 'step 20 was skipped: .*going on from step 19'
+    expect_said 'step 20 was skipped: .*continuing from step 19'
     [ -d "$(folder_of "$part" 20).aside" ] || fail "the damaged one was not put aside"
     expect_losses "$part" "$scratch/whole.losses"
 }

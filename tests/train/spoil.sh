@@ -25,6 +25,8 @@ expect_stopped() {
     expect_status 1
     [ "$(steps_done)" -eq 3 ] || fail "$(steps_done) steps, not 3"
 }
+# saved STEPS: the run has these checkpoints and no others.
+expect_saved() { [ "$(steps_of "$scratch/run" | tr '\n' ' ')" = "$1" ] || fail "it has the checkpoints $(steps_of "$scratch/run" | tr '\n' ' ')"; }
 
 steps=6
 case_begin "clean"
@@ -37,6 +39,18 @@ final=$(weights)
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --dp 2
 expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward",.*"index":7,"value":"nan","tensor":"output","block":"blocks.1"'
+# The step before it is sound: it is saved, and older ones stay for who wants to go back further.
+expect_saved 'step-000000003 '
+train --resume --out "$scratch/run"
+expect_weights "$final"
+spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --dp 2 --save-every 1 --keep 1
+expect_saved 'step-000000003 '
+spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --save-every 2 --keep 1 --dp 2
+expect_saved 'step-000000002 step-000000003 '
+# A weight that is no number is no state to go on from.
+spoiled 'rank=0 step=2 place=weight tensor=mlp.in.weight index=3 set=nan times=0' --save-every 2
+expect_status 1
+expect_saved 'step-000000002 '
 spoiled 'rank=2 step=3 place=backward block=3 index=5 set=inf times=0' --dp 2 --pp 2
 expect_stopped
 expect_event '"worker":2,"phase":"backward",.*"index":5,"value":"inf","tensor":"input gradient","block":"blocks.2"'
@@ -88,6 +102,7 @@ expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.mlp.norm.we
 spoiled 'rank=1 step=2 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"moment1","tensor":"blocks.0.mlp.in.weight"'
+expect_saved ''
 spoiled 'rank=1 step=2 place=weight tensor=attn.out.weight flip=0x80000001' --dp 2 --zero 3 --precision bf16 --check state
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.out.weight"'
@@ -112,6 +127,7 @@ expect_event '"event":"audit","group":2,"owner":1,"auditor":0,"wrong":1,"persist
 spoiled 'rank=2 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 4 --audit 1 --zero 2
 expect_stopped
 expect_event '"event":"audit".*"wrong":2,"persistent":true'
+expect_saved 'step-000000003 '
 spoiled 'rank=1 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1
 expect_event '"event":"audit".*"wrong":1,"persistent":true'
 spoiled 'rank=0 step=3 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1

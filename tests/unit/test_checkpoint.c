@@ -1,5 +1,6 @@
 /* test_checkpoint.c: saving, listing, verifying, replacing and removing the checkpoints of a run. */
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "test_checkpoint_store.h"
 
@@ -318,6 +319,46 @@ static void markers_that_lie_are_refused(void **state) {
     ls_store_close(store);
 }
 
+/* In a child that is not root, who may read everything. 2: it could not become anybody else. */
+static int find_as_nobody(const char *message) {
+    enum { NOBODY = 65534 };
+    ls_store *store = NULL;
+    int64_t step = 7;
+    char *skipped = NULL;
+    if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 2;
+    ls_status status = ls_store_open(in_folder(""), LS_STORE_READ, &store);
+    if (status == LS_OK) status = ls_store_newest_sound(store, NULL, NULL, &step, &skipped);
+    bool told = strstr(ls_status_message(), message) && strstr(ls_status_message(), "Permission denied");
+    return status == LS_ERR_INPUT && told && !(skipped && *skipped) ? 0 : 3;
+}
+
+static void check_unreadable(const char *name, mode_t mode, const char *message) {
+    char path[PATH_MAX];
+    int wait_status;
+    snprintf(path, sizeof path, "%s", in_folder(name));
+    assert_int_equal(chmod(path, 0), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) _exit(find_as_nobody(message));
+    assert_int_equal(waitpid(pid, &wait_status, 0), pid);
+    assert_true(WIFEXITED(wait_status));
+    if (WEXITSTATUS(wait_status) != 2) assert_int_equal(WEXITSTATUS(wait_status), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* A checkpoint that cannot be read is not damaged: going on from an older one would throw work away. */
+static void what_cannot_be_read_is_not_passed_over(void **state) {
+    (void)state;
+    ls_store *store = open_store(LS_STORE_WRITE);
+    for (int i = 1; i <= 2; i++) save_or_fail(store, i);
+    ls_store_close(store);
+    assert_int_equal(chmod(in_folder(""), 0755), 0);
+    check_unreadable("checkpoints/step-000000002/weights.safetensors", 0644, "weights.safetensors");
+    check_unreadable("checkpoints/step-000000002/complete.json", 0644, "complete.json");
+    check_unreadable("checkpoints/step-000000002", 0755, "step-000000002");
+    check_unreadable("checkpoints", 0755, "checkpoints");
+}
+
 static void the_newest_sound_one_is_found(void **state) {
     (void)state;
     ls_store *store = open_store(LS_STORE_WRITE);
@@ -389,6 +430,7 @@ int main(void) {
         TEST(a_damaged_marker_is_found),
         TEST(missing_and_changed_files_are_named),
         TEST(markers_that_lie_are_refused),
+        TEST(what_cannot_be_read_is_not_passed_over),
         TEST(the_newest_sound_one_is_found),
         TEST(unfit_folders_are_named),
     };

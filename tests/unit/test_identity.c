@@ -248,7 +248,8 @@ static void differences_are_told_in_words(void **state) {
     assert_int_equal(ls_identity_check(here, here, "the checkpoint", NULL), LS_OK);
     assert_int_equal(ls_identity_check(here, there, "the checkpoint", NULL), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "not the same experiment: lr is 0.001 here and 0.0006 in the checkpoint. "
-                                             "Give the same values, or --fork for a new run that begins there");
+                                             "This changes the result, so --resume requires the same values; --fork "
+                                             "starts a new run from there");
     const char *allowed[] = {"groups", "lr", NULL};
     assert_int_equal(ls_identity_check(here, there, "the checkpoint", allowed), LS_OK);
     ls_identity_destroy(there);
@@ -331,7 +332,7 @@ static void long_lists_are_cut(void **state) {
     assert_int_equal(ls_identity_check(here, there, "a checkpoint with a very long name indeed, too long", NULL),
                      LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "and 48 more"));
-    assert_non_null(strstr(ls_status_message(), "--fork for a new run that begins there"));
+    assert_non_null(strstr(ls_status_message(), "--fork starts a new run from there"));
     ls_identity_destroy(here);
     ls_identity_destroy(there);
 }

@@ -1,0 +1,234 @@
+/* metrics_cut.c: the metrics of a run that goes on, cut back to its checkpoint.
+ *
+ * The file is read once to find where the history of the checkpoint ends: behind the last line of its step or an
+ * earlier one. Up to there a line that is damaged, or of a later step, is out of place.
+ *
+ *     step 1 · step 2 · rubbish · step 3 · step 4 · step 5 · torn        last_step 3
+ *     └──── kept ────┘  aside     kept  │  dropped            aside
+ *                                       end of the history
+ *
+ * Without damage before the end the file is only shortened. Otherwise its sound lines are written to a new file, which
+ * then takes its name: a crash at any moment leaves the old file or the new. Damaged lines are on disk in their own
+ * file before anything else changes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "observe/metrics.h"
+
+enum { ASIDE_MAX = 10000, SHOWN = 200 };
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    char *text; /* LS_METRICS_LINE_MAX bytes */
+    size_t bytes;
+    bool ended; /* by a newline */
+    off_t at;   /* where it begins */
+} line;
+
+typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_LOOSE, LINE_DAMAGED } line_kind;
+
+/* LOOSE: an object without a step, which belongs to the line before it. */
+static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
+    json_error_t error;
+    json_t *object = json_loadb(l->text, l->bytes, JSON_REJECT_DUPLICATES, &error);
+    line_kind kind = LINE_DAMAGED;
+    if (json_is_object(object)) {
+        const json_t *member = json_object_get(object, "step");
+        int64_t step = json_is_integer(member) ? (int64_t)json_integer_value(member) : -1;
+        kind = step < 0 ? LINE_LOOSE : step > last_step ? LINE_LATER : LINE_KEPT;
+        if (about && step > about->last_step) about->last_step = step;
+        if (about && step >= 0 && json_object_get(object, "saved")) about->saved_step = step;
+    }
+    json_decref(object);
+    return kind;
+}
+
+/* The next line without its newline; false at the end of the file. A line longer than any that was written comes in
+ * pieces, which are damaged. */
+static bool next_line(FILE *file, line *l) {
+    l->at += (off_t)l->bytes + l->ended;
+    l->bytes = 0;
+    l->ended = false;
+    for (int c; l->bytes < LS_METRICS_LINE_MAX && (c = getc_unlocked(file)) != EOF;) {
+        l->ended = c == '\n';
+        if (l->ended) return true;
+        l->text[l->bytes++] = (char)c;
+    }
+    return l->bytes > 0;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+typedef struct cutter {
+    const char *path;
+    FILE *file;
+    line line;
+    int64_t last_step;
+    off_t end;          /* of the history, without a newline that is still to come */
+    bool lacks_newline; /* the last line of the history */
+    bool is_spoiled;    /* a line in the history is out of place */
+    FILE *sound, *aside;
+    char sound_path[PATH_MAX];
+    ls_metrics_cut_report report;
+} cutter;
+
+/* NULL in c->file: there is none. A link is not followed: the folder may be somebody else's. */
+static ls_status open_file(cutter *c, int mode) {
+    struct stat about;
+    int fd = open(c->path, mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return LS_OK;
+    if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open the metrics %s", c->path);
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        (void)close(fd);
+        return ls_fail(LS_ERR_INPUT, "the metrics %s are not a regular file", c->path);
+    }
+    c->file = fdopen(fd, mode == O_RDONLY ? "r" : "r+");
+    c->line.text = malloc(LS_METRICS_LINE_MAX);
+    if (!c->file) (void)close(fd);
+    return c->file && c->line.text ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", c->path);
+}
+
+static void close_files(cutter *c) {
+    FILE *const files[] = {c->file, c->sound, c->aside};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i]) (void)fclose(files[i]); /* what was written was forced to disk before */
+    if (c->sound_path[0]) (void)unlink(c->sound_path);
+    free(c->line.text);
+}
+
+/* ---- where the history ends -------------------------------------------------------------------------------------- */
+
+/* Calls for every line: `later` is what became of the line before. */
+static line_kind settle(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
+
+static ls_status scan(cutter *c, ls_metrics_about *about) {
+    int64_t later = 0, damaged = 0;
+    line_kind last = LINE_KEPT;
+    while (next_line(c->file, &c->line)) {
+        line_kind kind = settle(judge_line(&c->line, c->last_step, about), last);
+        later += kind == LINE_LATER;
+        damaged += kind == LINE_DAMAGED;
+        c->report.damaged += kind == LINE_DAMAGED;
+        if (kind != LINE_DAMAGED) last = kind;
+        if (kind != LINE_KEPT) continue;
+        /* Lines of later steps before this one are out of place as well. */
+        c->is_spoiled = c->is_spoiled || later + damaged > 0;
+        c->report.damaged += later;
+        later = damaged = 0;
+        c->report.kept++;
+        c->end = c->line.at + (off_t)c->line.bytes + c->line.ended;
+        c->lacks_newline = !c->line.ended;
+    }
+    c->report.dropped = later;
+    return ferror(c->file) ? ls_fail_errno(LS_ERR_FAILED, "cannot read %s", c->path) : LS_OK;
+}
+
+ls_status ls_metrics_look(const char *path, ls_metrics_about *out) {
+    cutter c = {.path = path, .last_step = INT64_MAX};
+    *out = (ls_metrics_about){.saved_step = -1};
+    ls_status status = open_file(&c, O_RDONLY);
+    if (status == LS_OK && c.file) status = scan(&c, out);
+    close_files(&c);
+    return status;
+}
+
+/* ---- setting aside ----------------------------------------------------------------------------------------------- */
+
+static ls_status open_aside(cutter *c) {
+    int fd = -1;
+    for (int n = 1; fd < 0 && n < ASIDE_MAX; n++) {
+        if (snprintf(c->report.aside, sizeof c->report.aside, "%s.damaged-%d", c->path, n) >= PATH_MAX) break;
+        fd = open(c->report.aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    c->aside = fd >= 0 ? fdopen(fd, "w") : NULL;
+    return c->aside ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
+}
+
+static ls_status open_sound(cutter *c) {
+    if (!c->is_spoiled) return LS_OK;
+    if (snprintf(c->sound_path, sizeof c->sound_path, "%s.tmp-%ld", c->path, (long)getpid()) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "the path %.*s… is too long", SHOWN, c->path);
+    int fd = open(c->sound_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    c->sound = fd >= 0 ? fdopen(fd, "w") : NULL;
+    return c->sound ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s again", SHOWN, c->path);
+}
+
+static void put_line(const line *l, bool with_newline, FILE *out) {
+    (void)fwrite(l->text, 1, l->bytes, out);
+    if (with_newline) (void)fputc('\n', out);
+}
+
+static ls_status force(const cutter *c, FILE *file) {
+    if (!file || (fflush(file) == 0 && !ferror(file) && (fsync(fileno(file)) == 0 || errno == EINVAL))) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
+}
+
+/* Once more through the file: each line to where it belongs. */
+static ls_status part_lines(cutter *c) {
+    line_kind last = LINE_KEPT;
+    rewind(c->file);
+    c->line = (line){.text = c->line.text};
+    while (next_line(c->file, &c->line)) {
+        bool in_history = c->line.at < c->end;
+        line_kind kind = settle(judge_line(&c->line, c->last_step, NULL), last);
+        if (kind != LINE_DAMAGED) last = kind;
+        if (kind == LINE_DAMAGED || (kind == LINE_LATER && in_history)) {
+            c->report.damaged_bytes += (off_t)c->line.bytes + c->line.ended;
+            put_line(&c->line, c->line.ended, c->aside);
+        } else if (kind == LINE_KEPT && c->sound) {
+            put_line(&c->line, true, c->sound);
+        }
+    }
+    if (ferror(c->file)) return ls_fail_errno(LS_ERR_FAILED, "cannot read %s", c->path);
+    LS_TRY(force(c, c->aside));
+    return force(c, c->sound);
+}
+
+static ls_status set_aside(cutter *c) {
+    LS_TRY(open_aside(c));
+    ls_status status = open_sound(c);
+    if (status == LS_OK) status = part_lines(c);
+    if (status != LS_OK) (void)unlink(c->report.aside);
+    return status;
+}
+
+/* ---- cutting ----------------------------------------------------------------------------------------------------- */
+
+static ls_status shorten(const cutter *c) {
+    int fd = fileno(c->file);
+    if (ftruncate(fd, c->end) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot shorten %s", c->path);
+    if (!c->lacks_newline) return LS_OK;
+    if (pwrite(fd, "\n", 1, c->end) == 1) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot end the last line of %s", c->path);
+}
+
+static ls_status replace(cutter *c) {
+    if (rename(c->sound_path, c->path) != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot put the new %.*s in place", SHOWN, c->path);
+    c->sound_path[0] = '\0';
+    return LS_OK;
+}
+
+ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report) {
+    cutter c = {.path = path, .last_step = last_step};
+    ls_status status = LS_OK;
+    if (report) *report = (ls_metrics_cut_report){0};
+    LS_TRY_OUT(open_file(&c, O_RDWR));
+    if (!c.file) goto out;
+    LS_TRY_OUT(scan(&c, NULL));
+    if (c.report.damaged > 0) LS_TRY_OUT(set_aside(&c));
+    LS_TRY_OUT(c.is_spoiled ? replace(&c) : shorten(&c));
+    if (report) *report = c.report;
+out:
+    close_files(&c);
+    return status;
+}
