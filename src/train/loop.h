@@ -4,7 +4,13 @@
  *
  * Writes to the stream it is given. A step's line comes after its metrics, a checkpoint after the lines of its steps,
  * so what a run directory says was done was done. Ends with LS_OK, or as ls_stop_status() says after a signal: then the
- * step was finished and saved. */
+ * step was finished and saved.
+ *
+ * 1. What cannot be printed or recorded does not end a run: progress is dropped; metrics are missed, with a warning at
+ *    once and one at the end that tells which steps.
+ * 2. After any other failure the last step that was done is saved first, where its state is sound: all workers left the
+ *    step alike and before its update, every weight and moment is finite, and no check found them changed. A checkpoint
+ *    that was made so removes no older one. */
 #ifndef LS_TRAIN_LOOP_H
 #define LS_TRAIN_LOOP_H
 
