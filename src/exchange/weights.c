@@ -123,7 +123,7 @@ static ls_status open_newest_sound(const char *dir, ls_weights **out) {
     ls_status status;
     LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
     LS_TRY_OUT(ls_store_newest_sound(store, NULL, NULL, &step, &skipped));
-    if (skipped && *skipped) ls_log_warn("%s: skipped a damaged checkpoint: %s", dir, skipped);
+    if (skipped && *skipped) ls_log_warn("%s: using an older checkpoint: %s", dir, skipped);
     LS_TRY_OUT(ls_store_folder(store, step, &folder));
     LS_TRY_OUT(open_with(ls_weights_from_checkpoint, folder, out));
 out:

@@ -104,7 +104,7 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
     printf '\001' | dd of="$newest/weights.safetensors" bs=1 seek="$damage" conv=notrunc status=none
     launched 2 --dp 2 --model "$parent"
     expect_weights "$after"
-    [ "$(grep -c 'passed over a damaged checkpoint' "$scratch/err")" -eq 1 ] || fail "it is not said once"
+    [ "$(grep -c 'using an older checkpoint' "$scratch/err")" -eq 1 ] || fail "it is not said once"
     case_begin "mpirun -n 2, from a damaged checkpoint"
     launched 2 --dp 2 --model "$newest"
     expect_status 2
