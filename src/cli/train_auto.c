@@ -26,8 +26,8 @@ static ls_status get_machine(const ls_train_session *s, ls_own_machine *machine,
     *measured = false;
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))
-        return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine was not measured yet: run lockstep probe, without "
-                                     "mpirun or srun, and start again");
+        return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine has not been measured yet; run lockstep probe "
+                                     "first, without mpirun or srun");
     return LS_OK;
 }
 

@@ -160,7 +160,7 @@ static void print_memory(const ls_dry_run *dry) {
 static void print_traffic(const ls_dry_run *dry) {
     char text[NUMBER_MAX];
     if (dry->workers == 1) return;
-    printf("\n%-8s %-15s %12s %17s %12s %17s\n", "a step", "kind", "calls", "bytes", "", "of one at most");
+    printf("\n%-8s %-15s %12s %17s %12s %17s\n", "per step", "kind", "calls", "bytes", "", "max per worker");
     for (int a = 0; a < LS_TRAFFIC_AXES; a++)
         for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
             const ls_traffic *all = &dry->traffic.of[a][k];
@@ -211,14 +211,14 @@ static void print_schedule(const ls_dry_run *dry) {
     for (int s = 0; s < layout->pp; s++) print_stage(dry, s);
 }
 
-/* "bf16; products by chain" and, where types are mixed, who is what. */
+/* "bf16; matrix unit chain" and, where types are mixed, who is what. */
 static void print_types(const ls_settings *s) {
     const ls_loss_scale_settings *scale = &s->loss_scale;
     ls_dry_types types = ls_dry_types_of(&s->policy);
     printf("types    %s", types.precision);
     if (s->policy.act == LS_BF16)
-        printf("; products by %s, %s", types.unit,
-               s->policy.unit == LS_UNIT_CHAIN ? "with the same bits on every CPU" : "with bits of its own");
+        printf("; matrix unit %s, %s", types.unit,
+               s->policy.unit == LS_UNIT_CHAIN ? "same bits on every CPU" : "bits of its own");
     if (s->policy.act == LS_F16 && scale->constant) printf("; loss scale 2^%d", scale->initial);
     if (s->policy.act == LS_F16 && !scale->constant)
         printf("; loss scale from 2^%d on, doubled after %lld good steps, halved by overflows, at least 2^%d",

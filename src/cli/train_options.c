@@ -87,10 +87,9 @@ ls_status ls_train_options_check(const ls_options *o) {
         return ls_options_fail(o, LS_OPT_transport,
                                "start it with mpirun or srun (mpirun -n 4 lockstep train …), or leave --transport out");
     if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to resume: --out DIR");
-    if (o->preset && o->model)
-        return ls_options_fail(o, LS_OPT_preset, "--model names a model too; leave one of them out");
+    if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (o->fork && (o->preset || o->model))
-        return ls_options_fail(o, LS_OPT_fork, "a fork has the model of its parent: leave out --model and --preset");
+        return ls_options_fail(o, LS_OPT_fork, "a fork keeps the model of its run; leave --model and --preset out");
     if (o->resume && o->fork) return ls_options_fail(o, LS_OPT_fork, "a run is resumed or forked, not both");
     return LS_OK;
 }

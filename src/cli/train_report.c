@@ -13,8 +13,8 @@ static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
-    printf("data      %.3f M tokens in an epoch of %llu sequences%s\n", (double)trainer->sampler.tokens / 1e6,
-           (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; none for evaluation");
+    printf("data      %.3f M tokens in %llu sequences an epoch%s\n", (double)trainer->sampler.tokens / 1e6,
+           (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; no validation data");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
 }
@@ -24,8 +24,9 @@ static void print_images(const ls_trainer *trainer) {
     const ls_images_about *about = ls_images_get_about(trainer->images);
     printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name,
            ls_model_learned_elems(trainer->model), trainer->model->nblocks, set->shape.V);
-    printf("data      %s: %llu images of %u × %u × %u, %llu to test\n", about->format, (unsigned long long)about->count,
-           about->height, about->width, about->channels, (unsigned long long)trainer->val_sampler.windows);
+    printf("data      %s: %llu training images of %u × %u × %u, %llu test images\n", about->format,
+           (unsigned long long)about->count, about->height, about->width, about->channels,
+           (unsigned long long)trainer->val_sampler.windows);
     printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
 }
 

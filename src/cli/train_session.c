@@ -34,7 +34,7 @@ static ls_status choose_out(ls_train_session *s) {
         s->out = strdup(path);
         return s->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
     }
-    return ls_fail(LS_ERR_INPUT, "runs/ is full of runs; name a folder with --out");
+    return ls_fail(LS_ERR_INPUT, "no free name left in runs/; choose a folder with --out");
 }
 
 ls_status ls_train_session_layout(ls_train_session *s) {
@@ -80,10 +80,9 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     bool together = s->launched && !o->dry_run;
     LS_TRY((together ? ls_start_look : ls_start_open)(ls_train_model_name(o), &s->start));
     if (o->fork && (!s->start.weights || ls_weights_kind_of(s->start.weights) != LS_WEIGHTS_CHECKPOINT))
-        return ls_options_fail(o, LS_OPT_fork,
-                               "this is neither a run nor a checkpoint; to start from other weights, use --model");
+        return ls_options_fail(o, LS_OPT_fork, "not a run or a checkpoint; to start from other weights use --model");
     if (!o->data && !o->dry_run && !ls_shape_sees_images(&s->start.shape))
-        return ls_fail(LS_ERR_INPUT, "train needs data: --data FILE");
+        return ls_fail(LS_ERR_INPUT, "train needs training data: --data FILE");
     LS_TRY(ls_image_option_check(o, &s->start.shape));
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
     if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
@@ -149,8 +148,8 @@ static ls_status open_images(ls_train_session *s) {
     LS_TRY(ls_image_option_open(o->val_data ? o->val_data : o->data, shape, larger, LS_IMAGES_TEST, 0, &s->val_images));
     uint64_t count = ls_images_get_about(s->images)->count;
     if (count < s->settings.B)
-        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images: use as many or fewer",
-                               (unsigned long long)count);
+        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images; use --global-batch %llu or less",
+                               (unsigned long long)count, (unsigned long long)count);
     LS_TRY(ls_identity_create(&s->identity));
     LS_TRY(ls_settings_identity(&s->settings, s->identity));
     LS_TRY(ls_images_hash(s->images, &hash));

@@ -195,7 +195,7 @@ static ls_status find_trace(const ls_train_session *s, char room[PATH_MAX], cons
     *path = s->opts->trace;
     if (!*path || strcmp(*path, "run") != 0) return LS_OK;
     if (snprintf(room, PATH_MAX, "%s/trace.json", s->out) >= PATH_MAX)
-        return ls_options_fail(s->opts, LS_OPT_trace, "the name of the run's folder is too long");
+        return ls_options_fail(s->opts, LS_OPT_trace, "the path of the run folder is too long");
     *path = room;
     return LS_OK;
 }

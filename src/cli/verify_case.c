@@ -167,8 +167,7 @@ ls_status ls_verify_case_open(const ls_options *o, const char *name, int64_t def
     const ls_shape *own = o->preset || o->model ? NULL : own_shape(name);
     *out = (ls_verify_case){0};
     if (own) out->start.shape = *own;
-    if (o->preset && o->model)
-        return ls_options_fail(o, LS_OPT_preset, "--model names a model too; leave one of them out");
+    if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (!own) LS_TRY_OUT(ls_start_open(name, &out->start));
     LS_TRY_OUT(resolve(o, own != NULL, default_steps, out));
     LS_TRY_OUT(open_data(o, own != NULL, out));

@@ -48,7 +48,7 @@ ls_status ls_stop_install(void) {
         if (sigaction(numbers[i], NULL, &before[i]) != 0 ||
             (!is_ignored(&before[i]) && sigaction(numbers[i], &action, NULL) != 0)) {
             put_back(i);
-            return ls_fail_errno(LS_ERR_FAILED, "cannot handle signal %d", numbers[i]);
+            return ls_fail_errno(LS_ERR_FAILED, "cannot install a handler for signal %d", numbers[i]);
         }
     }
     installed = true;

@@ -78,7 +78,7 @@ grep -q 'master weights' "$scratch/out" && fail "there are master weights in fp3
 case_begin "types of bf16"
 train --model "$even" --data "$text" --seq 16 --global-batch 8 --dp 2 --precision bf16 --reduce-dtype bf16 --dry-run
 expect_status 0
-for part in '^types +bf16; products by chain' '^numbers +type +why' '^weights in products +bf16' '^master weights +fp32' '^activations +bf16' \
+for part in '^types +bf16; matrix unit chain, same bits on every CPU' '^numbers +type +why' '^weights in products +bf16' '^master weights +fp32' '^activations +bf16' \
     '^residual stream +fp32' '^softmax, norms, loss +fp32' '^weight gradients +fp32' '^leaves on the wire +bf16' '^optimizer state +fp32' \
     '^memory of +arena +parameters +16-bit parameters'; do
     grep -Eq -- "$part" "$scratch/out" || fail "there is no line '$part'"
