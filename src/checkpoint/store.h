@@ -59,10 +59,12 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out);
 ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                ls_safetensors_read_fn read, void *ctx);
 /* The same in two halves, for a file that several processes write: the others join its writer, and end theirs before
- * this one is ended here. Ends the writer, on failure too. */
+ * this one is ended here. `all` is the sum of what all writers were given, this one too. Ends the writer, on failure
+ * too. */
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out);
-ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer);
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
+                               const ls_byte_sum *all);
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes);
 /* The folder to write into by other means; each file is then added by name. */
 const char *ls_store_save_folder(const ls_store_save *save);

@@ -42,6 +42,15 @@ ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_
     return status;
 }
 
+ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]) {
+    json_t *state = NULL;
+    LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
+    const char *text = json_string_value(json_object_get(state, "weights_xxh128"));
+    snprintf(hash, LS_SAVED_HASH_MAX, "%s", text ? text : "");
+    json_decref(state);
+    return LS_OK;
+}
+
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out) {
     json_t *state = NULL;
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
