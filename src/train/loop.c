@@ -118,6 +118,7 @@ static ls_status record(run *r, const ls_step_result *result, double seconds) {
                              .lr = result->lr,
                              .seconds = seconds,
                              .tokens = tokens,
+                             .audited = result->audited,
                              .mfu = mfu};
     return ls_progress_step_done(&r->progress, &line);
 }

@@ -31,6 +31,7 @@ typedef enum field_id {
     FIELD_TIME,
     FIELD_SPEED,
     FIELD_MFU,
+    FIELD_AUDIT,
     FIELD_ETA,
     FIELDS
 } field_id;
@@ -38,7 +39,7 @@ typedef enum field_id {
 /* The higher, the sooner left out; 0: never. */
 static const int field_rank[FIELDS] = {
     [FIELD_STEP] = 0, [FIELD_LOSS] = 0,  [FIELD_HEX] = 7, [FIELD_NORM] = 5, [FIELD_LR] = 4,
-    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6, [FIELD_ETA] = 1,
+    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6, [FIELD_ETA] = 1, [FIELD_AUDIT] = 6,
 };
 
 typedef struct fields {
@@ -96,6 +97,7 @@ static void fill(fields *f, const ls_progress_step *s, double eta_s) {
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
     if (s->seconds > 0) format_speed(s->tokens / s->seconds, s->is_images ? "img" : "tok", f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
+    if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
     if (eta_s < 0) return;
     format_time(eta_s, eta);
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);

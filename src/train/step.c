@@ -383,27 +383,34 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
 
+/* Until every audit of the step has passed on one and the same gradient. */
 static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
-    enum { TRIES = 3 };
+    enum { TRIES = 3 }; /* for each worker that may err once */
     ls_audit *a = &t->guard.audit;
-    for (int i = 0; i < TRIES; i++) {
+    int next = 0, tries = TRIES * ls_layout_workers(&t->layout);
+    for (int i = 0; i < tries; i++) {
         ls_audit_step step = {.step = (uint64_t)t->step, .start = ls_trainer_backward_start(t)};
         ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         step.pool = t->world ? t->world->pool : NULL;
-        LS_TRY(ls_audit_run(a, t->stage, &step, &outcome, &event));
+        LS_TRY(ls_audit_run(a, t->stage, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)
-            return end_run(t, &event, "take that worker's machine out and go on with --resume");
-        if (outcome == LS_AUDIT_PASSED) {
+            return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
+        if (outcome == LS_AUDIT_PASSED && next == a->groups) {
             a->counted++;
+            result->audited = a->total;
             return LS_OK;
         }
+        if (outcome == LS_AUDIT_PASSED) continue;
         LS_TRY(pass_with_all(t, stop, result));
+        next = 0;
     }
-    return ls_fail(LS_ERR_FAILED, "step %lld: a group was computed wrongly in each of %d tries", (long long)t->step + 1,
-                   TRIES);
+    return ls_fail(LS_ERR_FAILED,
+                   "step %lld: audits found a group that was computed wrongly %d times in a row; check the memory and "
+                   "processors of the workers named above",
+                   (long long)t->step + 1, tries);
 }
 
 /* ---- the halves of a step ---------------------------------------------------------------------------------------- */
@@ -419,7 +426,9 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
     if (a->is_due) LS_TRY(audit(t, stop, result));
     a->is_due = false;
+    int audited = result->audited;
     if (t->guard.outlier) LS_TRY(judge(t, stop, result));
+    result->audited = audited;
     if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
     return LS_OK;
 }

@@ -56,6 +56,7 @@ typedef struct ls_step_result {
     int scale;    /* exponent of the loss scale */
     int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
     int dropped;  /* groups that were left out: those of guard.absent */
+    int audited;  /* groups that were computed twice and compared */
 } ls_step_result;
 
 /* Where a trainer runs. */
