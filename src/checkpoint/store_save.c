@@ -2,8 +2,8 @@
  *
  *     begin    step-N.partial/ is made
  *     put      its files are written, each forced to disk
- *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest ──
- * prune
+ *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest,
+ *              best ── prune
  *
  * A crash before the second rename leaves the old checkpoint of this step or none; after it, the new one. */
 #include <errno.h>
@@ -176,7 +176,7 @@ static ls_status prune(const ls_store *store, int64_t step) {
     for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
     for (int i = 0; i < count && complete > store->keep; i++) {
         if (!entries[i].is_complete || entries[i].step >= step) continue;
-        LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        if (entries[i].step != store->best) LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
         complete--;
     }
 out:
@@ -219,6 +219,7 @@ ls_status ls_store_commit(ls_store_save *save) {
     end_save(save);
     status = ls_folder_sync(store->folder);
     if (status == LS_OK) status = ls_store_fix_latest(store);
+    if (status == LS_OK) status = ls_store_fix_best(store);
     if (status == LS_OK) status = prune(store, step);
     if (status == LS_OK) status = remove_rest(store, step);
     if (status != LS_OK) return ls_fail_at(status, "the checkpoint of step %" PRId64 " was saved, but: ", step);

@@ -102,6 +102,9 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
     const char *loss = json_string_value(json_object_get(state, "loss_hex"));
     if (loss) t->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
     if (status == LS_OK) status = load_numbers(t, state, ls_checkpoint_path(checkpoint), is_fork);
+    /* A fork may have other validation data, and counts its evaluations anew. */
+    if (status == LS_OK && !is_fork && ls_validation_from_json(&t->validation, state) != LS_OK)
+        status = ls_fail_at(LS_ERR_INPUT, "%s/%s: ", ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
     json_decref(state);
     if (status == LS_OK && (t->step < 0 || t->updates < 0 || t->updates > t->step))
         status =

@@ -151,7 +151,7 @@ static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char 
                               (json_int_t)t->step, "updates", (json_int_t)t->updates, "samples",
                               (json_int_t)ls_trainer_samples(t), "loss_hex", loss, "weights_xxh128", hash, "tokenizer",
                               tokenizer, "shape", ls_shape_to_json(&t->settings.shape), "identity", fields);
-    bool whole = state && put_numbers(state, t);
+    bool whole = state && put_numbers(state, t) && ls_validation_to_json(&t->validation, state);
     char *text = whole ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the state of the run");

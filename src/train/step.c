@@ -24,13 +24,18 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal */
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with wishes */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
 _Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
-enum { TOTALS = sizeof(totals) / sizeof(int64_t) };
+enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
+
+/* Counts of workers stay far below 2^WISH_SHIFT. */
+static int64_t give_stop(bool is_asked, bool wishes) { return (int64_t)is_asked + ((int64_t)wishes << WISH_SHIFT); }
+static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
+static bool take_wish(int64_t stop) { return stop >> WISH_SHIFT > 0; }
 
 size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
 
@@ -74,7 +79,10 @@ float ls_trainer_backward_start(const ls_trainer *t) {
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
-    totals sum = {.loss = *loss, .stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
+    int signal = stop & SIGNAL_MASK;
+    totals sum = {.loss = *loss,
+                  .stop = {give_stop(signal == SIGINT, stop & LS_WISH_SAVE),
+                           give_stop(signal != 0 && signal != SIGINT, stop & LS_WISH_SAVE_BEST)}};
     ls_exact_sum squares = {0}, measured = {0};
     LS_TRY(ls_stage_square_norm(t->stage, &squares, watches(t) ? &measured : NULL));
     LS_TRY(end_watch(t, &measured));
@@ -86,9 +94,11 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .lr = ls_lr_at(&s->lr, t->step),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .stop = sum.stop[0] > 0   ? SIGINT
-                                       : sum.stop[1] > 0 ? SIGTERM
-                                                         : 0};
+                               .wishes = (take_wish(sum.stop[0]) ? LS_WISH_SAVE : 0) |
+                                         (take_wish(sum.stop[1]) ? LS_WISH_SAVE_BEST : 0),
+                               .stop = take_asked(sum.stop[0])   ? SIGINT
+                                       : take_asked(sum.stop[1]) ? SIGTERM
+                                                                 : 0};
     return LS_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "train/event.h"
 #include "train/guard.h"
 #include "train/settings.h"
+#include "train/validation.h"
 #include "train/worker_time.h"
 
 typedef struct ls_trainer {
@@ -36,6 +37,7 @@ typedef struct ls_trainer {
     uint64_t base_samples; /* and the position in the data there */
     int64_t updates;       /* of the optimizer */
     double last_loss;      /* of the last step; NaN before the first */
+    ls_validation validation;
     ls_adamw_powers powers;
     ls_clip clip; /* of the last gradients */
     ls_loss_scale scale;
@@ -57,7 +59,12 @@ typedef struct ls_step_result {
     int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
     int dropped;  /* groups that were left out: those of guard.absent */
     int audited;  /* groups that were computed twice and compared */
+    int wishes;   /* LS_WISH_* that a worker had */
 } ls_step_result;
+
+/* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
+ * decisions by one worker's clock. */
+enum { LS_WISH_SAVE = 1 << 8, LS_WISH_SAVE_BEST = 1 << 9 };
 
 /* Where a trainer runs. */
 typedef struct ls_trainer_place {
@@ -86,7 +93,7 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
  * stop. The weights are then as they were. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
-/* One step. `stop` is a signal that this worker has got, or 0. */
+/* One step. `stop` is a signal that this worker has got, or 0, and its wishes. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
  * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the

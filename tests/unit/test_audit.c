@@ -51,7 +51,7 @@ static void every_group_gets_its_share(void **state) {
         for (int zero = 0; zero <= 2; zero += 2)
             for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
                 int groups, times[16] = {0}, sum = 0;
-                const int64_t steps = 30000;
+                const int64_t steps = 6000;
                 ls_layout layout = layout_of(c, zero, &groups);
                 ls_settings settings = {.groups = groups, .audit = shares[s]};
                 ls_audit audit;

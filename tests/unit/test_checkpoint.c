@@ -188,6 +188,48 @@ static void old_checkpoints_go(void **state) {
     ls_store_close(store);
 }
 
+static void check_best(const char *expected) {
+    char *text = NULL;
+    size_t bytes;
+    if (!expected) {
+        assert_false(ls_file_exists(in_folder("checkpoints/best")));
+        return;
+    }
+    assert_int_equal(ls_file_read(in_folder("checkpoints/best"), 64, &text, &bytes), LS_OK);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void the_best_one_stays(void **state) {
+    (void)state;
+    ls_store *store = open_store(LS_STORE_WRITE);
+    ls_store_set_keep(store, 2);
+    save_or_fail(store, 1);
+    check_best(NULL);
+    ls_store_set_best(store, 2);
+    for (int step = 2; step <= 6; step++) save_or_fail(store, step);
+    check_list(store, "2 5 6");
+    check_best("step-000000002\n");
+    ls_store_close(store);
+    /* It is known again, and goes once another one is the best; what a crash in its writing left goes, too. */
+    assert_int_equal(ls_file_write_atomic(in_folder("checkpoints/best.tmp-1-0"), "step", 4), LS_OK);
+    store = open_store(LS_STORE_WRITE);
+    assert_false(ls_file_exists(in_folder("checkpoints/best.tmp-1-0")));
+    ls_store_set_keep(store, 2);
+    save_or_fail(store, 7);
+    check_list(store, "2 6 7");
+    ls_store_set_best(store, 8);
+    save_or_fail(store, 8);
+    check_list(store, "7 8");
+    check_best("step-000000008\n");
+    /* One that is not there is not named. */
+    ls_store_set_best(store, 3);
+    save_or_fail(store, 9);
+    check_best(NULL);
+    check_list(store, "8 9");
+    ls_store_close(store);
+}
+
 static void a_step_is_replaced(void **state) {
     (void)state;
     ls_store *store = open_store(LS_STORE_WRITE);
@@ -383,6 +425,7 @@ int main(void) {
         TEST(a_save_is_seen_only_when_it_is_done),
         TEST(a_file_of_others_is_added),
         TEST(old_checkpoints_go),
+        TEST(the_best_one_stays),
         TEST(a_step_is_replaced),
         TEST(what_a_crash_left_is_put_right),
         TEST(any_damaged_byte_is_found),
