@@ -2,14 +2,14 @@
  *
  * A hash like XXH3 needs the bytes in order, so one of a file whose parts are in several processes could only be taken
  * by reading the file back: damage on the way to the disk would be signed. This sum does not mind the order: with w(i)
- * the file's 32-bit little-endian words (the last filled up with zeros) it is, twice, with two sets of odd factors, a of
- * 32 bits and b of 64,
+ * the file's 32-bit little-endian words (the last filled up with zeros) it is, twice, with two sets of odd factors, a
+ * of 32 bits and b of 64,
  *
  *     Σ w(i) · a(i mod 256) · b(i / 256)  mod 2^64
  *
  * Each process adds what it writes, at its place; the sums of all processes are added. Damage within one word is always
- * found, for odd factors have inverses; any other is missed with a probability of about 2^-62 or less. Like XXH3 here, it is
- * no protection against an attacker. The text form is 32 hexadecimal digits, the first sum first.
+ * found, for odd factors have inverses; any other is missed with a probability of about 2^-62 or less. Like XXH3 here,
+ * it is no protection against an attacker. The text form is 32 hexadecimal digits, the first sum first.
  *
  * Also counts the bytes, so that it shows when some were written by nobody. */
 #ifndef LS_CHECKPOINT_BYTE_SUM_H

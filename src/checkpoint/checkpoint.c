@@ -34,9 +34,9 @@ static ls_status read_marker(ls_checkpoint *checkpoint) {
     if (stat(checkpoint->folder, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot open checkpoint %s", checkpoint->folder);
     else if (!S_ISDIR(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: it is no folder", checkpoint->folder);
+        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: not a folder", checkpoint->folder);
     else if (stat(path, &about) != 0 && errno == ENOENT)
-        status = ls_fail(LS_ERR_INPUT, "%s has no %s: it is no checkpoint, or it was not saved to the end",
+        status = ls_fail(LS_ERR_INPUT, "%s has no %s: not a checkpoint, or one whose save did not finish",
                          checkpoint->folder, LS_CHECKPOINT_MARKER);
     else
         status = ls_marker_read(path, &checkpoint->marker);
@@ -52,9 +52,9 @@ static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_fil
     if (stat(path, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, "%s is missing", path);
     else if (!S_ISREG(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "%s is no regular file", path);
+        status = ls_fail(LS_ERR_INPUT, "%s is not a regular file", path);
     else if ((uint64_t)about.st_size != file->bytes)
-        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes, and had %" PRIu64 " when it was saved", path,
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes; %" PRIu64 " were saved", path,
                          (long long)about.st_size, file->bytes);
     free(path);
     return status;

@@ -28,7 +28,7 @@ const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name) 
 ls_status ls_marker_check_name(const ls_marker *marker, const char *name) {
     if (!ls_folder_is_plain_name(name) || strcmp(name, LS_CHECKPOINT_MARKER) == 0)
         return ls_fail(LS_ERR_INPUT, "'%.100s' cannot be the name of a file in a checkpoint", name);
-    if (ls_marker_find(marker, name)) return ls_fail(LS_ERR_INPUT, "file '%.100s' is in the checkpoint twice", name);
+    if (ls_marker_find(marker, name)) return ls_fail(LS_ERR_INPUT, "file '%.100s' is listed twice", name);
     return LS_OK;
 }
 
@@ -97,7 +97,7 @@ static ls_status read_checksum(const json_t *entry, const char *member, ls_hash1
     const char *text;
     LS_TRY(ls_json_get_text(entry, member, &text));
     if (parse_hash(text, out)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "'%.40s' is no checksum of 32 hexadecimal digits", text);
+    return ls_fail(LS_ERR_INPUT, "'%.40s' is not a checksum of 32 hexadecimal digits", text);
 }
 
 /* A file without a sum has a hash: those of older versions, and those that one process wrote. */
@@ -124,7 +124,7 @@ static ls_status read_root(const json_t *root, ls_marker *marker) {
         return ls_fail(LS_ERR_INPUT, "the checkpoint has format %" PRId64 "; this lockstep reads format %d", format,
                        FORMAT);
     LS_TRY(ls_json_get_i64(root, "step", &marker->step));
-    if (marker->step < 0) return ls_fail(LS_ERR_INPUT, "the step is %" PRId64, marker->step);
+    if (marker->step < 0) return ls_fail(LS_ERR_INPUT, "the step is %" PRId64 ", below zero", marker->step);
     LS_TRY(ls_json_get_array(root, "files", &files));
     for (size_t i = 0; i < json_array_size(files); i++) LS_TRY(read_file_entry(json_array_get(files, i), marker));
     return LS_OK;

@@ -74,7 +74,7 @@ static ls_status open_temporary(ls_safetensors_writer *writer, const char *path)
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         writer->has_temporary = writer->fd >= 0;
         if (writer->has_temporary) return LS_OK;
-        if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot make a temporary file for %s", path);
+        if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot create a temporary file for %s", path);
     }
     return ls_fail(LS_ERR_RESOURCE, "cannot find a name for a temporary file beside %s", path);
 }
@@ -112,7 +112,7 @@ static ls_status force_to_disk(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fsync(writer->fd);
     while (rc != 0 && errno == EINTR);
-    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", writer->temporary);
+    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", writer->temporary);
 }
 
 /* In the order of the file, or not at all. */
@@ -165,9 +165,11 @@ static ls_status check_joined(const ls_safetensors_writer *writer) {
     if (!header)
         status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", writer->temporary);
     else if (fstat(fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", writer->temporary);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", writer->temporary);
     else if ((size_t)about.st_size != file_bytes(writer) || !has_header(writer, fd, header))
-        status = ls_fail(LS_ERR_INPUT, "%s was made for other tensors; all processes must declare the same",
+        status = ls_fail(LS_ERR_INPUT,
+                         "%s has the header of other tensors: the workers do not declare the same ones, or it was "
+                         "damaged as it was written",
                          writer->temporary);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     (void)close(fd);

@@ -75,8 +75,8 @@ ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int te
 const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer);
 
 /* Forces the file to disk and gives it its name; fails when bytes are missing (unless is_shared). A writer that joined
- * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole file,
- * of one that was not written in order by reading it, and may be NULL; for a writer that joined it must be. */
+ * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole
+ * file, of one that was not written in order by reading it, and may be NULL; for a writer that joined it must be. */
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
 /* NULL does nothing. */
 void ls_safetensors_abort(ls_safetensors_writer *writer);

@@ -49,7 +49,8 @@ static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
 
 /* A crash inside ls_file_write_atomic() leaves its temporary file. */
 static bool is_temporary(const char *name) {
-    return strncmp(name, "latest.tmp-", strlen("latest.tmp-")) == 0 || strncmp(name, "best.tmp-", strlen("best.tmp-")) == 0;
+    return strncmp(name, "latest.tmp-", strlen("latest.tmp-")) == 0 ||
+           strncmp(name, "best.tmp-", strlen("best.tmp-")) == 0;
 }
 
 static ls_status clean_temporaries(const ls_store *store) {

@@ -46,7 +46,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     ls_status status;
     LS_TRY_OUT(ls_store_path(store, step, LS_STORE_PARTIAL, &save->folder));
     LS_TRY_OUT(ls_folder_remove(save->folder));
-    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot make folder %s", save->folder);
+    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot create folder %s", save->folder);
 out:
     if (status == LS_OK) {
         store->is_saving = true;
@@ -124,7 +124,7 @@ static ls_status force_to_disk(const char *path) {
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
     do rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
-    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", path);
+    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
     (void)close(fd); /* nothing was written through it */
     return status;
 }

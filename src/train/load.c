@@ -13,7 +13,7 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
     ls_status status = LS_OK;
     if (ls_json_get_object(state, "identity", &fields) != LS_OK)
-        status = ls_fail(LS_ERR_INPUT, "%s/%s: this is no checkpoint of a run; begin from its weights with --model",
+        status = ls_fail(LS_ERR_INPUT, "%s/%s: not a checkpoint of a run; use --model to start from its weights",
                          ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
     if (status == LS_OK) status = ls_identity_from_json(ls_checkpoint_path(checkpoint), fields, out);
     json_decref(state);
@@ -108,7 +108,7 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
     json_decref(state);
     if (status == LS_OK && (t->step < 0 || t->updates < 0 || t->updates > t->step))
         status =
-            ls_fail(LS_ERR_INPUT, "%s/%s: step %lld and updates %lld do not fit together",
+            ls_fail(LS_ERR_INPUT, "%s/%s: step %lld and updates %lld contradict each other",
                     ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE, (long long)t->step, (long long)t->updates);
     return status;
 }
@@ -136,7 +136,7 @@ ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint) {
 static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
-        return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; begin from its weights with --model",
+        return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use --model to start from its weights",
                        ls_checkpoint_path(checkpoint));
     LS_TRY(ls_load_weights(t->stage, checkpoint));
     if (moments > 0) LS_TRY(load_file(t->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));

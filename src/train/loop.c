@@ -15,7 +15,7 @@ typedef struct run {
     ls_trainer *trainer;
     const ls_settings *settings;
     ls_progress progress;
-    double flops; /* of a step */
+    double flops;       /* of a step */
     int64_t saved_step; /* last; −1: none */
     double saved_s;     /* when, or when the run began; by the clock of this worker */
     bool speaks;        /* the first worker; the others work along and are silent */
@@ -23,9 +23,9 @@ typedef struct run {
     int wishes;         /* of the first worker's clock, known to all */
 } run;
 
-/* An evaluation that is better than those saved is saved as well where a tenth of --save-every has passed since the
- * last save: a model that gets better at every evaluation is not saved at every one. A run with --early-stop is meant to
- * end behind its best evaluation, and saves each of them. */
+/* An evaluation that is better than those saved is saved as well where a tenth of --save-every, of at least one step,
+ * has passed since the last save: a model that gets better at every evaluation is not saved at every one. A run with
+ * --early-stop is meant to end behind its best evaluation, and saves each of them. */
 enum { BEST_SHARE = 10 };
 
 static bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -165,7 +165,8 @@ static bool save_is_due(const run *r) {
     if (is_due(done, s->save_every) || r->wishes & LS_WISH_SAVE) return true;
     if (!ls_validation_is_best_at(&r->trainer->validation, done)) return false;
     if (s->early_stop > 0) return s->save_every > 0 || s->save_every_s > 0;
-    return s->save_every > 0 ? since >= (s->save_every + BEST_SHARE - 1) / BEST_SHARE : r->wishes & LS_WISH_SAVE_BEST;
+    if (r->wishes & LS_WISH_SAVE_BEST) return true;
+    return s->save_every >= BEST_SHARE && since >= s->save_every / BEST_SHARE;
 }
 
 static bool is_over(const run *r) { return ls_validation_is_over(&r->trainer->validation, r->settings->early_stop); }
@@ -186,9 +187,10 @@ static ls_status tell_early_stop(run *r) {
     char note[NOTE_MAX], best[NOTE_MAX / 2] = "";
     if (v->best_step >= 0)
         snprintf(best, sizeof best, " than %.4f at step %lld", v->best_loss, (long long)v->best_step);
-    snprintf(note, sizeof note,
-             "step %lld | stopped early: %lld evaluations in a row without a lower validation loss%s (--early-stop %lld)",
-             (long long)r->trainer->step, (long long)v->stale, best, (long long)r->settings->early_stop);
+    snprintf(
+        note, sizeof note,
+        "step %lld | stopped early: %lld evaluations in a row without a lower validation loss%s (--early-stop %lld)",
+        (long long)r->trainer->step, (long long)v->stale, best, (long long)r->settings->early_stop);
     return ls_progress_note(&r->progress, note);
 }
 

@@ -39,7 +39,7 @@ typedef enum field_id {
 /* The higher, the sooner left out; 0: never. */
 static const int field_rank[FIELDS] = {
     [FIELD_STEP] = 0, [FIELD_LOSS] = 0,  [FIELD_HEX] = 7, [FIELD_NORM] = 5, [FIELD_LR] = 4,
-    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6, [FIELD_ETA] = 1, [FIELD_AUDIT] = 6,
+    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6, [FIELD_ETA] = 1,  [FIELD_AUDIT] = 6,
 };
 
 typedef struct fields {

@@ -231,9 +231,10 @@ static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     if (!is_steps && length > 0 && !strchr("0123456789.", text[length - 1]))
         is_time = ls_value_parse_time(text, &s->save_every_s) == LS_OK;
     if (!is_steps && (!is_time || !(s->save_every_s > 0 && s->save_every_s <= longest_s)))
-        return ls_options_fail(o, LS_OPT_save_every,
-                               "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; 0 "
-                               "saves only at the end");
+        return ls_options_fail(
+            o, LS_OPT_save_every,
+            "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; 0 "
+            "saves only at the end");
     if (s->early_stop > 0 && s->eval_every == 0)
         return ls_options_fail(o, LS_OPT_early_stop, "needs evaluations: add --eval-every N, the steps between them");
     return LS_OK;

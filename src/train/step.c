@@ -123,7 +123,7 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
     char text[512];
     LS_TRY(ls_together(t->world, LS_OK));
     ls_event_text(event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED, "%s; the weights were left as they were; %s", text, advice);
+    return ls_fail(LS_ERR_FAILED, "%s; the weights were not changed; %s", text, advice);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     char text[512];
     ls_event_text(&event, text, sizeof text);
     return ls_fail(LS_ERR_FAILED,
-                   "%s; nothing of this step is saved; go on with --resume, without the machine of that "
+                   "%s; this step was not saved; continue with --resume, and without the machine of that "
                    "worker if it happens again",
                    text);
 }
@@ -193,9 +193,9 @@ static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
 
 static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
     return end_run(t, event,
-                   is_scaled(t) ? "go on from an earlier checkpoint with a lower --lr or a longer --warmup, or with "
+                   is_scaled(t) ? "--fork an earlier checkpoint with a lower --lr or a longer --warmup, or with "
                                   "--precision bf16, which has the range of fp32"
-                                : "go on from an earlier checkpoint with a lower --lr or a longer --warmup");
+                                : "--fork an earlier checkpoint with a lower --lr or a longer --warmup");
 }
 
 /* Once more, looking. A fault that does not come back leaves a sound step, or one whose scaled gradient overflows. */
@@ -212,11 +212,10 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
     if (place.order < 0)
-        return ls_fail(
-            LS_ERR_FAILED,
-            "step %lld: the gradient is too long for its norm to be a number (loss %g); the weights were left as "
-            "they were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
-            (long long)event.step, result->loss);
+        return ls_fail(LS_ERR_FAILED,
+                       "step %lld: the norm of the gradient overflows (loss %g); the weights were not changed; "
+                       "--fork an earlier checkpoint with a lower --lr or a longer --warmup",
+                       (long long)event.step, result->loss);
     return end_broken(t, &event);
 }
 
@@ -364,7 +363,7 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
         event.recurs = p->recurs;
         LS_TRY(tell(t, &event));
         if (s->on_outlier == LS_OUTLIER_STOP && p->recurs)
-            return end_run(t, &event, "look at these samples, or go on with --on-outlier skip-group");
+            return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
     }
     return LS_OK;
 }
@@ -383,7 +382,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
         return LS_OK;
     }
     if (count == (size_t)guard->groups)
-        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group stands out", (long long)(t->step + 1));
+        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",
+                       (long long)(t->step + 1));
     LS_TRY(measure_pull(t, stop, count, result, &p));
     LS_TRY(tell_outliers(t, count, &p));
     if (s->on_outlier == LS_OUTLIER_WARN || !p.recurs) return pass_with_all(t, stop, result);

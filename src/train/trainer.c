@@ -211,10 +211,11 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
     if (settings->early_stop > 0 && !t->has_val) {
-        status = ls_fail(LS_ERR_INPUT,
-                         "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
-                         "enough data to hold back",
-                         (long long)settings->early_stop);
+        status = ls_fail(
+            LS_ERR_INPUT,
+            "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
+            "enough data to hold back",
+            (long long)settings->early_stop);
         goto out;
     }
     LS_TRY_OUT(make_stage(t));

@@ -11,12 +11,8 @@ enum { LOSS_TEXT_MAX = 64 };
 
 ls_validation ls_validation_start(void) {
     const double none = (double)NAN;
-    return (ls_validation){.best_loss = none,
-                           .best_step = -1,
-                           .saved_loss = none,
-                           .saved_step = -1,
-                           .last_loss = none,
-                           .last_step = -1};
+    return (ls_validation){
+        .best_loss = none, .best_step = -1, .saved_loss = none, .saved_step = -1, .last_loss = none, .last_step = -1};
 }
 
 /* Whether `loss` is lower than `than`, where there is one. */

@@ -8,8 +8,8 @@
  * leaves the first N that come along alone. What is done: flip=BITS (exclusive or), set=NUMBER, add=NUMBER (relative:
  * x·(1 + add)). times=N: so often in the whole run (1; 0: always). The first time is told to the file LS_SPOIL_LOG.
  *
- * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by whichever
- * worker writes it: what is in memory stays as it is.
+ * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by
+ * whichever worker writes it: what is in memory stays as it is.
  *
  * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
 #include <limits.h>

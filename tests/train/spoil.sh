@@ -57,7 +57,7 @@ for where in 'forward block=2 index=7' 'forward block=0 index=3'; do
     expect_stopped
     expect_event "\"event\":\"non-finite\",\"recurs\":true,\"worker\":1,\"phase\":\"forward\",.*\"index\":${where##*=},\"value\":\"nan\",\"tensor\":\"output\""
     ! grep -q '"event":"overflow"\|"event":"floor"' "$scratch/run/metrics.jsonl" || fail "it was taken for an overflow"
-    expect_said 'step 4: nan first in the forward of .*--precision bf16'
+    expect_said 'step 4: first nan in the forward pass: .*--precision bf16'
 done
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=inf' --dp 2 --precision fp16
 expect_weights "$half"

@@ -52,8 +52,7 @@ static void pieces_sum_as_the_whole(void **state) {
         srand(seed);
         for (size_t at = 0; at < BYTES; at += 1 + (size_t)rand() % most) cut[cuts++] = at;
         cut[cuts] = BYTES;
-        for (size_t i = cuts; i-- > 0;)
-            ls_byte_sum_add(&part[rand() % 3], cut[i], data + cut[i], cut[i + 1] - cut[i]);
+        for (size_t i = cuts; i-- > 0;) ls_byte_sum_add(&part[rand() % 3], cut[i], data + cut[i], cut[i + 1] - cut[i]);
         int64_t words[LS_BYTE_SUM_WORDS], total[LS_BYTE_SUM_WORDS] = {0};
         for (int p = 0; p < 3; p++) {
             ls_byte_sum_give(&part[p], words);
@@ -130,8 +129,8 @@ static void a_file_sums_as_its_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_value_is_known),      cmocka_unit_test(pieces_sum_as_the_whole),
-        cmocka_unit_test(every_flipped_bit_shows), cmocka_unit_test(other_damage_shows),
+        cmocka_unit_test(the_value_is_known),       cmocka_unit_test(pieces_sum_as_the_whole),
+        cmocka_unit_test(every_flipped_bit_shows),  cmocka_unit_test(other_damage_shows),
         cmocka_unit_test(a_file_sums_as_its_bytes),
     };
     fill();

@@ -345,8 +345,8 @@ static void markers_that_lie_are_refused(void **state) {
         {FILES("{\"name\":\"..\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "'..' cannot be"},
         {FILES("{\"name\":\"complete.json\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "cannot be the name"},
         {FILES("{\"name\":\"a\",\"bytes\":-1,\"xxh3_128\":\"" ZEROS "\"}"), "-1 bytes"},
-        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0\"}"), "no checksum"},
-        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0000000000000000000000000000000G\"}"), "no checksum"},
+        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0\"}"), "not a checksum"},
+        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0000000000000000000000000000000G\"}"), "not a checksum"},
         {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "a is missing"},
     };
     ls_store *store = open_store(LS_STORE_WRITE);

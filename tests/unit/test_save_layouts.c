@@ -494,10 +494,13 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_layout_reads_what_any_wrote), cmocka_unit_test(a_fork_takes_all_over),
-        cmocka_unit_test(workers_read_their_rows),         cmocka_unit_test(mistakes_are_told_once),
+        cmocka_unit_test(any_layout_reads_what_any_wrote),
+        cmocka_unit_test(a_fork_takes_all_over),
+        cmocka_unit_test(workers_read_their_rows),
+        cmocka_unit_test(mistakes_are_told_once),
         cmocka_unit_test(weights_that_nobody_had_are_not_used),
-        cmocka_unit_test(a_full_disk_leaves_nothing),      cmocka_unit_test(nothing_saved_begins_anew),
+        cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(nothing_saved_begins_anew),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
