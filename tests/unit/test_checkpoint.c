@@ -319,7 +319,7 @@ static void missing_and_changed_files_are_named(void **state) {
     assert_int_equal(unlink(in_folder("checkpoints/step-000000001/optimizer.safetensors")), 0);
     check_damage(store, 1, "optimizer.safetensors is missing");
     assert_int_equal(truncate(in_folder("checkpoints/step-000000002/weights.safetensors"), 1000), 0);
-    check_damage(store, 2, "weights.safetensors is damaged: it has 1000 bytes, and had");
+    check_damage(store, 2, "weights.safetensors is damaged: it has 1000 bytes; ");
     assert_int_equal(unlink(in_folder("checkpoints/step-000000003/complete.json")), 0);
     check_damage(store, 3, "has no complete.json");
     assert_int_equal(rename(in_folder("checkpoints/step-000000004"), in_folder("checkpoints/step-000000005")), 0);

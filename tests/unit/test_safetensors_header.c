@@ -62,7 +62,7 @@ static const struct {
     {"{\"a\":" T("U8", "[1]", "[0]") "}", 1, "data_offsets holds 1 numbers"},
     {"{\"a\":" T("U8", "[1]", "[0,1,1]") "}", 1, "data_offsets holds 3 numbers"},
     {"{\"a\":" T("U8", "[1]", "[-1,0]") "}", 1, "data_offsets holds -1"},
-    {"{\"a\":" T("U8", "[1]", "[0,true]") "}", 1, "data_offsets holds something"},
+    {"{\"a\":" T("U8", "[1]", "[0,true]") "}", 1, "data_offsets holds a value that is not a whole number"},
     {"{\"a\":" T("U8", "[1]", "[2,1]") "}", 2, "end (1) before they begin (2)"},
     {"{\"a\":" T("U8", "[9]", "[0,9]") "}", 8, "end at 9, and the file has 8 bytes of data"},
     {"{\"a\":" T("U8", "[1]", "[9223372036854775806,9223372036854775807]") "}", 8, "the file has 8 bytes of data"},
@@ -126,7 +126,7 @@ static void length_of_the_header_is_checked(void **state) {
     check_length(0, 0, "it has 0 bytes");
     check_length(0, 7, "it has 7 bytes");
     check_length(2, 8, "truncated: its header takes 2 bytes, and only 0 are there");
-    check_length(2, 9, "and 1 are there");
+    check_length(2, 9, "and only 1 are there");
     check_length(2, 10, NULL);
     check_length(30, 38, NULL);
     check_length(100000000, 38, "truncated: its header takes 100000000 bytes, and only 30 are there");
