@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "checkpoint/byte_sum.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/marker.h"
 
@@ -33,9 +34,9 @@ static ls_status read_marker(ls_checkpoint *checkpoint) {
     if (stat(checkpoint->folder, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot open checkpoint %s", checkpoint->folder);
     else if (!S_ISDIR(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: it is no folder", checkpoint->folder);
+        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: not a folder", checkpoint->folder);
     else if (stat(path, &about) != 0 && errno == ENOENT)
-        status = ls_fail(LS_ERR_INPUT, "%s has no %s: it is no checkpoint, or it was not saved to the end",
+        status = ls_fail(LS_ERR_INPUT, "%s has no %s: not a checkpoint, or one whose save did not finish",
                          checkpoint->folder, LS_CHECKPOINT_MARKER);
     else
         status = ls_marker_read(path, &checkpoint->marker);
@@ -51,9 +52,9 @@ static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_fil
     if (stat(path, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot look at %s", path);
     else if (!S_ISREG(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "%s is no regular file", path);
+        status = ls_fail(LS_ERR_INPUT, "%s is not a regular file", path);
     else if ((uint64_t)about.st_size != file->bytes)
-        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes, and had %" PRIu64 " when it was saved", path,
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes; %" PRIu64 " were saved", path,
                          (long long)about.st_size, file->bytes);
     free(path);
     return status;
@@ -95,20 +96,35 @@ static void piece_done(void *ctx, size_t bytes) {
     if (state->call) state->call(state->ctx, state->done_bytes, state->total_bytes);
 }
 
+static ls_status compare(const char *path, ls_hash128 is, ls_hash128 was) {
+    char is_text[LS_HASH_TEXT_BYTES], was_text[LS_HASH_TEXT_BYTES];
+    if (ls_hash_equal(is, was)) return LS_OK;
+    ls_hash_text(is, is_text);
+    ls_hash_text(was, was_text);
+    return ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, not the recorded %s", path, is_text, was_text);
+}
+
+static ls_status verify_path(const char *path, const ls_marker_file *file, struct progress_state *state) {
+    if (file->has_hash) {
+        ls_hash128 hash;
+        uint64_t bytes;
+        LS_TRY(ls_hash_file(path, piece_done, state, &hash, &bytes));
+        LS_TRY(compare(path, hash, file->hash));
+    }
+    if (!file->has_sum) return LS_OK;
+    ls_byte_sum sum;
+    LS_TRY(ls_byte_sum_file(path, file->has_hash ? NULL : piece_done, state, &sum));
+    if (sum.bytes != file->bytes) /* it was shortened, or grew, after its size was looked at */
+        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, sum.bytes,
+                       file->bytes);
+    return compare(path, ls_byte_sum_value(&sum), file->sum);
+}
+
 static ls_status verify_file(const ls_checkpoint *checkpoint, const ls_marker_file *file,
                              struct progress_state *state) {
-    ls_hash128 hash;
-    uint64_t bytes;
     char *path = ls_folder_join(checkpoint->folder, file->name);
     if (!path) return out_of_memory(checkpoint->folder);
-    ls_status status = ls_hash_file(path, piece_done, state, &hash, &bytes);
-    if (status == LS_OK && (bytes != file->bytes || !ls_hash_equal(hash, file->hash))) {
-        char is[LS_HASH_TEXT_BYTES], was[LS_HASH_TEXT_BYTES];
-        ls_hash_text(hash, is);
-        ls_hash_text(file->hash, was);
-        status =
-            ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, and was %s when it was saved", path, is, was);
-    }
+    ls_status status = verify_path(path, file, state);
     free(path);
     return status;
 }

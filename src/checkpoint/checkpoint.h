@@ -1,6 +1,9 @@
-/* checkpoint.h: one checkpoint: a folder whose files are listed, with size and XXH3-128, in its complete.json.
+/* checkpoint.h: one checkpoint: a folder whose files are listed, with size and checksum, in its complete.json.
  *
  *     {"format": 1, "step": 100, "files": [{"name": "weights.safetensors", "bytes": 1234, "xxh3_128": "…"}, …]}
+ *
+ * Files of tensors that the workers of a run wrote have "sum128" (byte_sum.h) in the place of "xxh3_128"; older
+ * versions wrote the latter. Both are taken of the bytes in memory before they are written.
  *
  * complete.json is written last, so a folder that has one was saved to the end. What the files mean is the caller's. */
 #ifndef LS_CHECKPOINT_CHECKPOINT_H

@@ -32,18 +32,18 @@ bool ls_folder_is_plain_name(const char *name) {
 /* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
 ls_status ls_folder_sync(const char *folder) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
     do rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
     ls_status status = LS_OK;
-    if (rc != 0 && errno != EINVAL) status = ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
+    if (rc != 0 && errno != EINVAL) status = ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
     (void)close(fd); /* nothing was written */
     return status;
 }
 
 ls_status ls_folder_sync_parent(const char *path) {
     char *folder = ls_folder_beside(path, ".");
-    if (!folder) return ls_fail(LS_ERR_RESOURCE, "out of memory to force the folder of %s to disk", path);
+    if (!folder) return ls_fail(LS_ERR_RESOURCE, "out of memory to sync the folder of %s to disk", path);
     ls_status status = ls_folder_sync(folder);
     free(folder);
     return status;

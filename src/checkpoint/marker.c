@@ -12,6 +12,9 @@
 
 enum { FORMAT = 1, MARKER_BYTES_MAX = 1 << 20 };
 
+#define HASH_MEMBER "xxh3_128"
+#define SUM_MEMBER "sum128"
+
 static ls_status out_of_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the files of a checkpoint");
 }
@@ -25,16 +28,17 @@ const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name) 
 ls_status ls_marker_check_name(const ls_marker *marker, const char *name) {
     if (!ls_folder_is_plain_name(name) || strcmp(name, LS_CHECKPOINT_MARKER) == 0)
         return ls_fail(LS_ERR_INPUT, "'%.100s' cannot be the name of a file in a checkpoint", name);
-    if (ls_marker_find(marker, name)) return ls_fail(LS_ERR_INPUT, "file '%.100s' is in the checkpoint twice", name);
+    if (ls_marker_find(marker, name)) return ls_fail(LS_ERR_INPUT, "file '%.100s' is listed twice", name);
     return LS_OK;
 }
 
-ls_status ls_marker_add(ls_marker *marker, const char *name, uint64_t bytes, ls_hash128 hash) {
+ls_status ls_marker_add(ls_marker *marker, const char *name, const ls_marker_file *about) {
     ls_marker_file *files = realloc(marker->files, ((size_t)marker->count + 1) * sizeof *files);
     if (!files) return out_of_memory();
     marker->files = files;
     ls_marker_file *file = &files[marker->count];
-    *file = (ls_marker_file){.name = strdup(name), .bytes = bytes, .hash = hash};
+    *file = *about;
+    file->name = strdup(name);
     if (!file->name) return out_of_memory();
     marker->count++;
     return LS_OK;
@@ -48,17 +52,22 @@ void ls_marker_fini(ls_marker *marker) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+static bool put_checksum(json_t *entry, const char *member, ls_hash128 value) {
+    char text[LS_HASH_TEXT_BYTES];
+    ls_hash_text(value, text);
+    return json_object_set_new(entry, member, json_string(text)) == 0;
+}
+
 ls_status ls_marker_write(const ls_marker *marker, const char *path) {
     json_t *files = json_array();
     char *text = NULL;
     bool is_made = files;
     for (int i = 0; i < marker->count && is_made; i++) {
         const ls_marker_file *file = &marker->files[i];
-        char hash[LS_HASH_TEXT_BYTES];
-        ls_hash_text(file->hash, hash);
-        json_t *entry =
-            json_pack("{s:s, s:I, s:s}", "name", file->name, "bytes", (json_int_t)file->bytes, "xxh3_128", hash);
-        is_made = json_array_append_new(files, entry) == 0;
+        json_t *entry = json_pack("{s:s, s:I}", "name", file->name, "bytes", (json_int_t)file->bytes);
+        is_made = (!file->has_hash || put_checksum(entry, HASH_MEMBER, file->hash)) &&
+                  (!file->has_sum || put_checksum(entry, SUM_MEMBER, file->sum));
+        is_made = json_array_append_new(files, entry) == 0 && is_made;
     }
     json_t *root =
         json_pack("{s:i, s:I, s:O}", "format", (int)FORMAT, "step", (json_int_t)marker->step, "files", files);
@@ -84,17 +93,27 @@ static bool parse_hash(const char *text, ls_hash128 *out) {
     return true;
 }
 
+static ls_status read_checksum(const json_t *entry, const char *member, ls_hash128 *out) {
+    const char *text;
+    LS_TRY(ls_json_get_text(entry, member, &text));
+    if (parse_hash(text, out)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "'%.40s' is not a checksum of 32 hexadecimal digits", text);
+}
+
+/* A file without a sum has a hash: those of older versions, and those that one process wrote. */
 static ls_status read_file_entry(const json_t *entry, ls_marker *marker) {
-    const char *name, *text;
+    const char *name;
     int64_t bytes = 0;
-    ls_hash128 hash;
+    ls_marker_file file = {.has_sum = json_object_get(entry, SUM_MEMBER) != NULL};
+    file.has_hash = !file.has_sum || json_object_get(entry, HASH_MEMBER);
     LS_TRY(ls_json_get_text(entry, "name", &name));
     LS_TRY(ls_json_get_i64(entry, "bytes", &bytes));
-    LS_TRY(ls_json_get_text(entry, "xxh3_128", &text));
+    if (file.has_hash) LS_TRY(read_checksum(entry, HASH_MEMBER, &file.hash));
+    if (file.has_sum) LS_TRY(read_checksum(entry, SUM_MEMBER, &file.sum));
     LS_TRY(ls_marker_check_name(marker, name));
-    if (bytes < 0) return ls_fail(LS_ERR_INPUT, "file '%.100s' is said to have %" PRId64 " bytes", name, bytes);
-    if (!parse_hash(text, &hash)) return ls_fail(LS_ERR_INPUT, "'%.40s' is no checksum of 32 hexadecimal digits", text);
-    return ls_marker_add(marker, name, (uint64_t)bytes, hash);
+    if (bytes < 0) return ls_fail(LS_ERR_INPUT, "file '%.100s' is listed with %" PRId64 " bytes", name, bytes);
+    file.bytes = (uint64_t)bytes;
+    return ls_marker_add(marker, name, &file);
 }
 
 static ls_status read_root(const json_t *root, ls_marker *marker) {
@@ -105,7 +124,7 @@ static ls_status read_root(const json_t *root, ls_marker *marker) {
         return ls_fail(LS_ERR_INPUT, "the checkpoint has format %" PRId64 "; this lockstep reads format %d", format,
                        FORMAT);
     LS_TRY(ls_json_get_i64(root, "step", &marker->step));
-    if (marker->step < 0) return ls_fail(LS_ERR_INPUT, "the step is %" PRId64, marker->step);
+    if (marker->step < 0) return ls_fail(LS_ERR_INPUT, "the step is %" PRId64 ", below zero", marker->step);
     LS_TRY(ls_json_get_array(root, "files", &files));
     for (size_t i = 0; i < json_array_size(files); i++) LS_TRY(read_file_entry(json_array_get(files, i), marker));
     return LS_OK;

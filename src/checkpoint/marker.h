@@ -2,6 +2,7 @@
 #ifndef LS_CHECKPOINT_MARKER_H
 #define LS_CHECKPOINT_MARKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +12,9 @@
 typedef struct ls_marker_file {
     char *name;
     uint64_t bytes;
-    ls_hash128 hash;
+    bool has_hash, has_sum; /* one at least */
+    ls_hash128 hash;        /* XXH3-128 */
+    ls_hash128 sum;         /* byte_sum.h */
 } ls_marker_file;
 
 /* Zeroed: no file. */
@@ -24,8 +27,8 @@ typedef struct ls_marker {
 /* Whether a file of this name may be added: LS_ERR_INPUT for one that is there, that leaves the folder, or that is the
  * marker's own. */
 ls_status ls_marker_check_name(const ls_marker *marker, const char *name);
-/* The name was checked. */
-ls_status ls_marker_add(ls_marker *marker, const char *name, uint64_t bytes, ls_hash128 hash);
+/* The name was checked. `file` has all but the name. */
+ls_status ls_marker_add(ls_marker *marker, const char *name, const ls_marker_file *file);
 /* NULL when there is none. */
 const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name);
 

@@ -34,8 +34,8 @@ static ls_status map_file(ls_safetensors *file) {
     /* Opening a pipe would wait for its other end. */
     file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", file->path);
-    if (fstat(file->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", file->path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "cannot read %s: it is no regular file", file->path);
+    if (fstat(file->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot stat %s", file->path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "cannot read %s: not a regular file", file->path);
     if (about.st_size == 0) return ls_fail(LS_ERR_INPUT, "%s is empty", file->path);
     void *map = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file->fd, 0);
     if (map == MAP_FAILED) return ls_fail_errno(LS_ERR_INPUT, "cannot map %s into memory", file->path);
@@ -176,7 +176,8 @@ const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char 
 
 static ls_status check_readable(const ls_safetensor *tensor) {
     if (tensor->is_readable) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is %s, which cannot be read; convert it to F32, BF16 or F16",
+    return ls_fail(LS_ERR_INPUT,
+                   "%s: tensor '%.100s' is %s, which lockstep cannot read; convert it to F32, BF16 or F16",
                    tensor->file->path, tensor->name, tensor->type);
 }
 
@@ -203,8 +204,8 @@ ls_status ls_safetensor_read(const ls_safetensor *tensor, size_t byte_offset, vo
     const ls_safetensors *file = tensor->file;
     LS_TRY(check_readable(tensor));
     if (byte_offset > tensor->bytes || bytes > tensor->bytes - byte_offset)
-        return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' has %zu bytes; %zu from byte %zu on were asked for",
-                       file->path, tensor->name, tensor->bytes, bytes, byte_offset);
+        return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' has %zu bytes; cannot read %zu from byte %zu on", file->path,
+                       tensor->name, tensor->bytes, bytes, byte_offset);
     size_t offset = file->data_at + tensor->begin + byte_offset;
     if (file->fd >= 0) return read_at(file, offset, host, bytes);
     if (bytes > 0) memcpy(host, file->file + offset, bytes);

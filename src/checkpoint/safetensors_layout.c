@@ -18,7 +18,7 @@ static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of m
 
 static ls_status tensor_bytes(const ls_safetensors_decl *decl, size_t *bytes) {
     if ((unsigned)decl->dtype >= LS_DTYPE_COUNT)
-        return ls_fail(LS_ERR_INPUT, "tensor '%.100s': %d is no element type", decl->name, (int)decl->dtype);
+        return ls_fail(LS_ERR_INPUT, "tensor '%.100s': %d is not an element type", decl->name, (int)decl->dtype);
     *bytes = ls_dtype_bytes(decl->dtype);
     for (int i = 0; i < decl->dims; i++) {
         if (decl->shape[i] < 0)

@@ -39,20 +39,20 @@ const ls_safetensors_type *ls_safetensors_type_of(ls_dtype dtype) {
 static ls_status load_header(ls_safetensors *file) {
     if (file->file_bytes < LENGTH_BYTES)
         return ls_fail(LS_ERR_INPUT,
-                       "%s is no safetensors file: it has %zu bytes, and the length of the header takes 8", file->path,
-                       file->file_bytes);
+                       "%s is not a safetensors file: it has %zu bytes, and the length of the header alone takes 8",
+                       file->path, file->file_bytes);
     uint64_t bytes = 0;
     for (int i = LENGTH_BYTES - 1; i >= 0; i--) bytes = bytes << 8 | file->file[i];
     if (bytes > LS_SAFETENSORS_HEADER_MAX)
         return ls_fail(LS_ERR_INPUT,
-                       "%s is no safetensors file: its header would take %" PRIu64 " bytes; at most %u are allowed",
+                       "%s is not a safetensors file: its header would take %" PRIu64 " bytes; at most %u are allowed",
                        file->path, bytes, LS_SAFETENSORS_HEADER_MAX);
     if (bytes > file->file_bytes - LENGTH_BYTES)
-        return ls_fail(LS_ERR_INPUT, "%s is cut short: its header takes %" PRIu64 " bytes, and %zu are there",
+        return ls_fail(LS_ERR_INPUT, "%s is truncated: its header takes %" PRIu64 " bytes, and only %zu are there",
                        file->path, bytes, file->file_bytes - LENGTH_BYTES);
     const char *text = (const char *)file->file + LENGTH_BYTES;
     if (bytes == 0 || text[0] != '{')
-        return ls_fail(LS_ERR_INPUT, "%s is no safetensors file: its header does not begin with '{'", file->path);
+        return ls_fail(LS_ERR_INPUT, "%s is not a safetensors file: its header does not begin with '{'", file->path);
     LS_TRY(ls_memory_check((size_t)bytes * JSON_MEMORY_FACTOR));
     ls_status status = ls_json_load_text("", text, (size_t)bytes, &file->header);
     if (status != LS_OK) return ls_fail_at(status, "header of %s", file->path);
@@ -76,12 +76,12 @@ static ls_status read_metadata(ls_safetensors *file) {
     const char *key;
     if (!metadata) return LS_OK;
     if (!json_is_object(metadata))
-        return ls_fail(LS_ERR_INPUT, "%s: __metadata__ must be an object of texts", file->path);
+        return ls_fail(LS_ERR_INPUT, "%s: __metadata__ must be an object of strings", file->path);
     file->metadata = calloc(json_object_size(metadata) + 1, sizeof *file->metadata);
     if (!file->metadata) return ls_fail(LS_ERR_RESOURCE, "out of memory to read the metadata of %s", file->path);
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
-            return ls_fail(LS_ERR_INPUT, "%s: the metadata '%.100s' is no text", file->path, key);
+            return ls_fail(LS_ERR_INPUT, "%s: the metadata '%.100s' is not a string", file->path, key);
         struct ls_safetensors_pair pair = {.key = key, .value = json_string_value(value)};
         file->metadata[file->metadata_count++] = pair;
     }
@@ -92,7 +92,7 @@ static ls_status read_metadata(ls_safetensors *file) {
 
 static ls_status whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
     const json_t *value = json_array_get(array, index);
-    if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds something that is no whole number", field);
+    if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds a value that is not a whole number", field);
     *out = json_integer_value(value);
     if (*out < 0) return ls_fail(LS_ERR_INPUT, "%s holds %" PRId64 "; it must not be negative", field, *out);
     return LS_OK;
@@ -118,7 +118,7 @@ static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, u
     if (__builtin_mul_overflow(tensor->elems, (uint64_t)type_bits, &bits))
         return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 bits of %s", tensor->type);
     if (bits % 8 != 0)
-        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " elements of %s are no whole number of bytes", tensor->elems,
+        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " elements of %s are not a whole number of bytes", tensor->elems,
                        tensor->type);
     *bytes = bits / 8;
     return LS_OK;
@@ -135,13 +135,14 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
     if (begin > end)
         return ls_fail(LS_ERR_INPUT, "data_offsets end (%" PRId64 ") before they begin (%" PRId64 ")", end, begin);
     if ((uint64_t)end > data_bytes)
-        return ls_fail(LS_ERR_INPUT, "its bytes end at %" PRId64 ", and the data have %zu: the file is cut short", end,
+        return ls_fail(LS_ERR_INPUT,
+                       "its bytes end at %" PRId64 ", and the file has %zu bytes of data: it is truncated", end,
                        data_bytes);
     if ((uint64_t)(end - begin) != bytes) {
         char shape[LS_SHAPE_TEXT_BYTES];
         ls_safetensors_shape_text(out->dims, out->shape, shape);
-        return ls_fail(LS_ERR_INPUT, "%s %s takes %" PRIu64 " bytes, and data_offsets give it %" PRId64, out->type,
-                       shape, bytes, end - begin);
+        return ls_fail(LS_ERR_INPUT, "%s %s takes %" PRIu64 " bytes, but data_offsets span %" PRId64, out->type, shape,
+                       bytes, end - begin);
     }
     out->begin = (size_t)begin;
     out->bytes = (size_t)(end - begin);
@@ -150,7 +151,7 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
 
 static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *shape, ls_safetensor *out) {
     uint64_t bytes = 0;
-    if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is no object");
+    if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is not a JSON object");
     LS_TRY(ls_json_get_text(entry, "dtype", &out->type));
     const ls_safetensors_type *type = ls_safetensors_type_find(out->type);
     if (!type) return ls_fail(LS_ERR_INPUT, "the format has no type '%.40s'", out->type);

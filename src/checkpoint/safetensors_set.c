@@ -58,13 +58,13 @@ static ls_status open_shard(ls_safetensors_set *set, const char *index, const ch
     }
     if (!ls_folder_is_plain_name(name))
         return ls_fail(LS_ERR_INPUT,
-                       "%s: tensor '%.100s' is said to be in '%.100s'; it must be a file beside the index", index,
+                       "%s: tensor '%.100s' is listed in '%.100s'; it must be a file in the folder of the index", index,
                        tensor, name);
     char *path = ls_folder_beside(index, name);
     if (!path) return out_of_memory(index);
     ls_status status = ls_safetensors_open(path, out);
     if (status != LS_OK)
-        status = ls_fail_at(status, "%s wants tensor '%.100s' from %.100s: ", index, tensor, name);
+        status = ls_fail_at(status, "%s lists tensor '%.100s' in %.100s: ", index, tensor, name);
     else {
         set->file_names[set->file_count] = name;
         set->files[set->file_count++] = *out;
@@ -79,11 +79,12 @@ static ls_status read_map(ls_safetensors_set *set, const char *index, json_t *ma
     json_object_foreach(map, name, value) {
         ls_safetensors *file;
         const char *file_name = json_string_value(value);
-        if (!file_name) return ls_fail(LS_ERR_INPUT, "%s: the file of tensor '%.100s' is no text", index, name);
+        if (!file_name)
+            return ls_fail(LS_ERR_INPUT, "%s: the file name of tensor '%.100s' is not a string", index, name);
         LS_TRY(open_shard(set, index, file_name, name, &file));
         const ls_safetensor *tensor = ls_safetensors_find(file, name);
         if (!tensor)
-            return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is said to be in %.100s and is not there", index, name,
+            return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is listed in %.100s, which does not have it", index, name,
                            file_name);
         set->tensors[set->count++] = tensor;
     }

@@ -2,8 +2,8 @@
  *
  * 1. `path` changes only by the rename at the end, of a file that is complete and on disk.
  * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
- * 3. Hashes run along with the writes as long as these come in order; the hash of a file that was written in another
- *    order is taken by reading it.
+ * 3. Sum and hashes are of the bytes in memory and run along with the writes: damage on the way to the disk is not
+ *    signed. The sum (byte_sum.h) takes them in any order, hashes only as long as they come in order.
  * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
  *    page back as a whole, over what another machine has written beside it. So files are open for writing alone, and
  *    what was read of them leaves the cache. */
@@ -20,6 +20,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "checkpoint/byte_sum.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/safetensors_layout.h"
 
@@ -33,6 +34,7 @@ struct ls_safetensors_writer {
     bool has_temporary; /* this writer made it and removes it unless it gets its name */
     bool is_shared;
     size_t *written; /* bytes, for each tensor */
+    ls_byte_sum sum; /* of what this writer has written */
     struct tensor_hash {
         bool is_known;
         ls_hash128 hash;
@@ -72,7 +74,7 @@ static ls_status open_temporary(ls_safetensors_writer *writer, const char *path)
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         writer->has_temporary = writer->fd >= 0;
         if (writer->has_temporary) return LS_OK;
-        if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot make a temporary file for %s", path);
+        if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot create a temporary file for %s", path);
     }
     return ls_fail(LS_ERR_RESOURCE, "cannot find a name for a temporary file beside %s", path);
 }
@@ -110,7 +112,7 @@ static ls_status force_to_disk(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fsync(writer->fd);
     while (rc != 0 && errno == EINTR);
-    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", writer->temporary);
+    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", writer->temporary);
 }
 
 /* In the order of the file, or not at all. */
@@ -128,8 +130,9 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
     LS_TRY_OUT(new_writer(plan, &writer));
     LS_TRY_OUT(open_temporary(writer, path));
     LS_TRY_OUT(reserve(writer));
-    LS_TRY_OUT(write_fully(writer, writer->layout.header, writer->layout.begin[0], 0));
+    ls_byte_sum_add(&writer->sum, 0, writer->layout.header, writer->layout.begin[0]);
     hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
+    LS_TRY_OUT(write_fully(writer, writer->layout.header, writer->layout.begin[0], 0));
     /* Other machines see the header only when it is on disk. */
     if (writer->is_shared) LS_TRY_OUT(force_to_disk(writer));
 out:
@@ -162,9 +165,11 @@ static ls_status check_joined(const ls_safetensors_writer *writer) {
     if (!header)
         status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", writer->temporary);
     else if (fstat(fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", writer->temporary);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", writer->temporary);
     else if ((size_t)about.st_size != file_bytes(writer) || !has_header(writer, fd, header))
-        status = ls_fail(LS_ERR_INPUT, "%s was made for other tensors; all processes must declare the same",
+        status = ls_fail(LS_ERR_INPUT,
+                         "%s has the header of other tensors: the workers do not declare the same ones, or it was "
+                         "damaged as it was written",
                          writer->temporary);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     (void)close(fd);
@@ -229,9 +234,10 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
                        "tensor '%.100s' has %zu bytes in elements of %zu; %zu from element %zu on do not fit",
                        layout->names[tensor], room, elem_bytes, bytes, elem_offset);
     if (bytes == 0) return LS_OK;
-    LS_TRY(write_fully(writer, data, bytes, layout->begin[tensor] + offset));
+    ls_byte_sum_add(&writer->sum, layout->begin[tensor] + offset, data, bytes);
     hash_tensor_bytes(writer, tensor, data, bytes, offset);
     hash_file_bytes(writer, data, bytes, layout->begin[tensor] + offset);
+    LS_TRY(write_fully(writer, data, bytes, layout->begin[tensor] + offset));
     writer->written[tensor] += bytes;
     return LS_OK;
 }
@@ -266,6 +272,8 @@ static ls_status close_file(ls_safetensors_writer *writer) {
     writer->fd = -1;
     return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot close %s", writer->temporary);
 }
+
+const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer) { return &writer->sum; }
 
 /* Of the temporary file, so that a failure still leaves `path` alone. */
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {

@@ -21,6 +21,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "checkpoint/byte_sum.h"
 
 typedef struct ls_safetensors_writer ls_safetensors_writer;
 
@@ -69,9 +70,13 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
  * that was not. */
 ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int tensor, ls_hash128 *out);
 
+/* The sum of the bytes that this writer was given, the header with those of the one that created the file. The sums of
+ * all writers of a file, taken before they finish, add up to that of the file. */
+const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer);
+
 /* Forces the file to disk and gives it its name; fails when bytes are missing (unless is_shared). A writer that joined
- * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole file
- * and may be NULL; for a writer that joined it must be. */
+ * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole
+ * file, of one that was not written in order by reading it, and may be NULL; for a writer that joined it must be. */
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
 /* NULL does nothing. */
 void ls_safetensors_abort(ls_safetensors_writer *writer);

@@ -83,8 +83,9 @@ static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor)
     const ls_stage_tensors *t = w->t;
     LS_TRY(ls_safetensors_need(w->file, t->names[i], t->decls[i].dims, t->shapes[i], tensor));
     if ((*tensor)->is_readable && (*tensor)->dtype == LS_F32) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s: %s is not in fp32; save the checkpoint anew", ls_safetensors_path(w->file),
-                   t->names[i]);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s: %s is not fp32; checkpoints hold fp32 tensors: this file was changed after it was saved",
+                   ls_safetensors_path(w->file), t->names[i]);
 }
 
 static ls_status move_tensor(work *w, int i) {

@@ -5,7 +5,8 @@
  *     step-N.partial                        removed
  *     step-N.replaced, and step-N complete  the new one took the name: the old one is removed
  *     step-N.replaced alone                 it did not: the old one gets its name back
- *     latest one behind                     put right */
+ *     latest one behind                     put right
+ *     best one behind                       put right by the next save */
 #include "checkpoint/store.h"
 
 #include <dirent.h>
@@ -59,13 +60,17 @@ static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
 }
 
 /* A crash inside ls_file_write_atomic() leaves its temporary file. */
-static ls_status clean_latest(const ls_store *store) {
-    const char prefix[] = "latest.tmp-";
+static bool is_temporary(const char *name) {
+    return strncmp(name, "latest.tmp-", strlen("latest.tmp-")) == 0 ||
+           strncmp(name, "best.tmp-", strlen("best.tmp-")) == 0;
+}
+
+static ls_status clean_temporaries(const ls_store *store) {
     DIR *dir = opendir(store->folder);
     if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder);
     ls_status status = LS_OK;
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;)
-        if (strncmp(entry->d_name, prefix, sizeof prefix - 1) == 0 && unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+        if (is_temporary(entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) != 0)
             status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s in %s", entry->d_name, store->folder);
     (void)closedir(dir);
     return status;
@@ -83,7 +88,7 @@ static ls_status prepare_for_writing(const ls_store *store) {
     LS_TRY_OUT(ls_folder_sync_parent(store->folder));
     LS_TRY_OUT(ls_store_names(store, &names, &count));
     for (int i = 0; i < count; i++) LS_TRY_OUT(clean_one(store, &names[i]));
-    LS_TRY_OUT(clean_latest(store));
+    LS_TRY_OUT(clean_temporaries(store));
     LS_TRY_OUT(ls_store_fix_latest(store));
     status = ls_folder_sync(store->folder);
 out:
@@ -96,9 +101,11 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
     ls_store *store = calloc(1, sizeof *store);
     if (!store) return out_of_memory(dir);
     store->mode = mode;
+    store->best = -1;
     store->folder = ls_folder_join(dir, "checkpoints");
     ls_status status = store->folder ? LS_OK : out_of_memory(dir);
     if (status == LS_OK && mode == LS_STORE_WRITE) status = prepare_for_writing(store);
+    if (status == LS_OK) store->best = ls_store_read_best(store);
     if (status == LS_OK)
         *out = store;
     else
@@ -140,6 +147,7 @@ out:
     free(path);
     return status;
 }
+void ls_store_set_best(ls_store *store, int64_t step) { store->best = step < 0 ? -1 : step; }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 

@@ -4,12 +4,14 @@
  *     DIR/checkpoints/step-000000200.partial/   being saved, or left by a crash
  *     DIR/checkpoints/step-000000300.aside/     newer than the one that the run went on from
  *     DIR/checkpoints/latest                    the name of the newest complete one
+ *     DIR/checkpoints/best                      the name of the best one, where the caller has told which it is
  *
  * 1. A folder gets its final name only when all its files and its marker are on disk, so at any moment, also after
  *    kill -9 or loss of power, every checkpoint that was complete still is. A step that was being replaced then has its
  *    name again, old or new, when the store is next opened for writing.
- * 2. An old checkpoint goes only after a newer one is complete, and never the one saved last.
- * 3. `latest` names a complete checkpoint; after a crash it may be one behind until the store is opened for writing.
+ * 2. An old checkpoint goes only after a newer one is complete, and never the one saved last nor the best one.
+ * 3. `latest` and `best` name complete checkpoints; after a crash they may be one behind until the store is opened for
+ *    writing, and until the next save.
  *
  * One process at a time has a store open for writing: the lock of the run directory sees to that. Any number may read.
  * One thread at a time uses a store. */
@@ -34,11 +36,13 @@ typedef struct ls_store_entry {
 ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
 /* NULL does nothing. */
 void ls_store_close(ls_store *store);
-/* How many complete checkpoints to keep after each save; 0, as at the start: all. */
+/* How many of the newest complete checkpoints to keep after each save; 0, as at the start: all. */
 void ls_store_set_keep(ls_store *store, int keep);
 /* The file `name` of `folder`, where it is there, goes into every checkpoint saved from now on, but for those that get
  * one of this name anyway. It is read now. */
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name);
+/* Which step is the best one, from the next save on: `best` names it, and it is kept whatever its age. −1: none. */
+void ls_store_set_best(ls_store *store, int64_t step);
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
@@ -62,10 +66,12 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out);
 ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                ls_safetensors_read_fn read, void *ctx);
 /* The same in two halves, for a file that several processes write: the others join its writer, and end theirs before
- * this one is ended here. Ends the writer, on failure too. */
+ * this one is ended here. `all` is the sum of what all writers were given, this one too. Ends the writer, on failure
+ * too. */
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out);
-ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer);
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
+                               const ls_byte_sum *all);
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes);
 /* The folder to write into by other means; each file is then added by name. */
 const char *ls_store_save_folder(const ls_store_save *save);

@@ -1,4 +1,4 @@
-/* store_folder.c: names in the folder of a store, and `latest`. */
+/* store_folder.c: names in the folder of a store, and `latest` and `best`, which name one of them. */
 #include "checkpoint/store_folder.h"
 
 #include <dirent.h>
@@ -92,20 +92,21 @@ out:
     return status;
 }
 
-/* ---- latest ------------------------------------------------------------------------------------------------------ */
+/* ---- latest and best --------------------------------------------------------------------------------------------- */
 
-static ls_status find_newest(const ls_store *store, int64_t *step) {
+/* Of those up to `most`; −1: none. */
+static ls_status find_newest(const ls_store *store, int64_t most, int64_t *step) {
     ls_store_entry *entries;
     int count;
     *step = -1;
     LS_TRY(ls_store_list(store, &entries, &count));
     for (int i = 0; i < count; i++)
-        if (entries[i].is_complete) *step = entries[i].step;
+        if (entries[i].is_complete && entries[i].step <= most) *step = entries[i].step;
     free(entries);
     return LS_OK;
 }
 
-static ls_status write_latest(const char *path, const char *text) {
+static ls_status write_text(const char *path, const char *text) {
     char *old = NULL;
     size_t bytes = 0;
     bool is_same = ls_file_read(path, LATEST_BYTES_MAX, &old, &bytes) == LS_OK && strcmp(old, text) == 0;
@@ -113,18 +114,40 @@ static ls_status write_latest(const char *path, const char *text) {
     return is_same ? LS_OK : ls_file_write_atomic(path, text, strlen(text));
 }
 
-ls_status ls_store_fix_latest(const ls_store *store) {
+/* −1: no step. */
+static ls_status write_name(const ls_store *store, const char *name, int64_t step) {
     char text[64];
-    int64_t step;
-    LS_TRY(find_newest(store, &step));
-    char *path = ls_folder_join(store->folder, "latest");
+    char *path = ls_folder_join(store->folder, name);
     if (!path) return out_of_memory(store);
     ls_status status = LS_OK;
     snprintf(text, sizeof text, "step-%0*" PRId64 "\n", STEP_DIGITS, step);
     if (step >= 0)
-        status = write_latest(path, text);
+        status = write_text(path, text);
     else if (unlink(path) != 0 && errno != ENOENT)
         status = ls_fail_errno(LS_ERR_FAILED, "cannot remove %s, which names no checkpoint", path);
     free(path);
     return status;
+}
+
+ls_status ls_store_fix_latest(const ls_store *store) {
+    int64_t step;
+    LS_TRY(find_newest(store, INT64_MAX, &step));
+    return write_name(store, "latest", step);
+}
+
+ls_status ls_store_fix_best(const ls_store *store) {
+    int64_t step;
+    LS_TRY(find_newest(store, store->best, &step));
+    return write_name(store, "best", step == store->best ? step : -1);
+}
+
+int64_t ls_store_read_best(const ls_store *store) {
+    char *path = ls_folder_join(store->folder, "best"), *text = NULL;
+    size_t bytes = 0;
+    ls_store_name name = {.step = -1};
+    bool is_named = path && ls_file_exists(path) && ls_file_read(path, LATEST_BYTES_MAX, &text, &bytes) == LS_OK &&
+                    parse_name(text, &name);
+    free(text);
+    free(path);
+    return is_named ? name.step : -1;
 }

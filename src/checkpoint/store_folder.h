@@ -18,6 +18,7 @@ struct ls_store {
     char *folder; /* DIR/checkpoints */
     ls_store_mode mode;
     int keep;
+    int64_t best; /* −1: none */
     bool is_saving;
     ls_store_file *carried;
     int carried_count;
@@ -40,5 +41,9 @@ ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffi
 
 /* Makes `latest` name the newest complete checkpoint. */
 ls_status ls_store_fix_latest(const ls_store *store);
+/* Makes `best` name the best one, where it is complete; otherwise removes it. */
+ls_status ls_store_fix_best(const ls_store *store);
+/* What `best` names; −1: nothing. */
+int64_t ls_store_read_best(const ls_store *store);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     begin    step-N.partial/ is made
  *     put      its files are written, each forced to disk
- *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest ──
- * prune
+ *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest,
+ *              best ── prune
  *
  * A crash before the second rename leaves the old checkpoint of this step or none; after it, the new one. */
 #include <errno.h>
@@ -46,7 +46,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     ls_status status;
     LS_TRY_OUT(ls_store_path(store, step, LS_STORE_PARTIAL, &save->folder));
     LS_TRY_OUT(ls_folder_remove(save->folder));
-    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot make folder %s", save->folder);
+    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot create folder %s", save->folder);
 out:
     if (status == LS_OK) {
         store->is_saving = true;
@@ -68,6 +68,10 @@ static ls_status new_file(const ls_store_save *save, const char *name, char **pa
     return *path ? LS_OK : out_of_memory(save->store);
 }
 
+static ls_status add_hashed(ls_store_save *save, const char *name, uint64_t bytes, ls_hash128 hash) {
+    return ls_marker_add(&save->marker, name, &(ls_marker_file){.bytes = bytes, .has_hash = true, .hash = hash});
+}
+
 ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                ls_safetensors_read_fn read, void *ctx) {
     ls_hash128 hash;
@@ -76,7 +80,7 @@ ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_s
     LS_TRY(new_file(save, name, &path));
     ls_status status = ls_safetensors_plan_bytes(plan, &bytes);
     if (status == LS_OK) status = ls_safetensors_save(path, plan, read, ctx, &hash);
-    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, hash);
+    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
     free(path);
     return status;
 }
@@ -91,18 +95,26 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return status;
 }
 
-ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer) {
-    ls_hash128 hash;
-    size_t bytes = ls_safetensors_writer_bytes(writer);
-    LS_TRY(ls_safetensors_finish(writer, &hash));
-    return ls_marker_add(&save->marker, name, bytes, hash);
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
+                               const ls_byte_sum *all) {
+    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer)};
+    if (all->bytes != file.bytes) {
+        ls_safetensors_abort(writer);
+        return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64, save->folder,
+                       name, all->bytes, file.bytes);
+    }
+    file.has_sum = true; /* the same whoever wrote the file, so that complete.json knows no layout either */
+    file.sum = ls_byte_sum_value(all);
+    LS_TRY(ls_safetensors_finish(writer, NULL));
+    return ls_marker_add(&save->marker, name, &file);
 }
 
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes) {
     char *path;
     LS_TRY(new_file(save, name, &path));
+    ls_hash128 hash = ls_hash_bytes(data, bytes);
     ls_status status = ls_file_write_atomic(path, data, bytes);
-    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, ls_hash_bytes(data, bytes));
+    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
     free(path);
     return status;
 }
@@ -112,7 +124,7 @@ static ls_status force_to_disk(const char *path) {
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
     do rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
-    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", path);
+    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
     (void)close(fd); /* nothing was written through it */
     return status;
 }
@@ -125,7 +137,7 @@ ls_status ls_store_add_file(ls_store_save *save, const char *name) {
     LS_TRY(new_file(save, name, &path));
     ls_status status = force_to_disk(path);
     if (status == LS_OK) status = ls_hash_file(path, NULL, NULL, &hash, &bytes);
-    if (status == LS_OK) status = ls_marker_add(&save->marker, name, bytes, hash);
+    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
     free(path);
     return status;
 }
@@ -164,7 +176,7 @@ static ls_status prune(const ls_store *store, int64_t step) {
     for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
     for (int i = 0; i < count && complete > store->keep; i++) {
         if (!entries[i].is_complete || entries[i].step >= step) continue;
-        LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        if (entries[i].step != store->best) LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
         complete--;
     }
 out:
@@ -217,6 +229,7 @@ ls_status ls_store_commit(ls_store_save *save) {
     end_save(save);
     status = ls_folder_sync(store->folder);
     if (status == LS_OK) status = ls_store_fix_latest(store);
+    if (status == LS_OK) status = ls_store_fix_best(store);
     if (status == LS_OK) status = prune(store, step);
     if (status == LS_OK) status = remove_rest(store, step);
     if (status != LS_OK) return ls_fail_at(status, "the checkpoint of step %" PRId64 " was saved, but: ", step);

@@ -35,8 +35,8 @@ void ls_train_print_end(const ls_train_session *s, const ls_run_summary *summary
     char line[LS_RUN_SUMMARY_LINE_MAX];
     ls_run_summary_time_text(summary, line);
     printf("time      %s\n", line);
-    ls_run_summary_best_text(summary, line);
-    if (*line) printf("best      %s\n", line);
+    const ls_validation *v = &s->trainer->validation;
+    if (v->best_step >= 0) printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
     printf("saved     %s/checkpoints/step-%09lld\n", s->out, (long long)s->trainer->step);
     print_next(s, summary->is_images);
 }

@@ -15,17 +15,27 @@
 
 static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit"); }
 
-/* One step in as many as gives the share; several groups of a row where one a step is not enough. */
+/* As seldom as the row with the most groups allows, and then as many groups of each row as its share makes up in the
+ * meantime: rounded up, so that no row is audited less than was asked for. */
+static void divide(ls_audit *audit, double share, const ls_layout *layout) {
+    const double rounding = 1e-9; /* 3 · (1/3) is one group, not two */
+    int most = 1;
+    for (int d = 0; d < layout->dp; d++)
+        if (layout->share[d] > most) most = layout->share[d];
+    double each = share * most;
+    audit->every = each < 1 ? (int)floor(1 / each + rounding) : 1;
+    for (int d = 0; d < layout->dp; d++) {
+        int groups = (int)ceil(audit->every * share * layout->share[d] - rounding);
+        audit->by_row[d] = groups < 1 ? 1 : groups > layout->share[d] ? layout->share[d] : groups;
+        audit->total += audit->by_row[d];
+        if (audit->by_row[d] > audit->groups) audit->groups = audit->by_row[d];
+    }
+}
+
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *layout, const ls_model *model) {
     *audit = (ls_audit){0};
     if (!(s->audit > 0)) return LS_OK;
-    double each = s->audit * s->groups / layout->dp; /* groups of a row that a step should audit */
-    audit->groups = each > 1 ? (int)ceil(each) : 1;
-    audit->every = each < 1 ? (int)floor(1 / each) : 1;
-    int fewest = s->groups;
-    for (int d = 0; d < layout->dp; d++)
-        if (layout->share[d] < fewest) fewest = layout->share[d];
-    if (audit->groups > fewest) audit->groups = fewest;
+    divide(audit, s->audit, layout);
     size_t hashes = (size_t)audit->groups * ls_audit_hashes(model);
     audit->owned = calloc(hashes, sizeof *audit->owned);
     audit->made = calloc(hashes, sizeof *audit->made);
@@ -52,7 +62,8 @@ void ls_audit_close(ls_audit *audit) {
 }
 
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i) {
-    int at = (int)((audit->counted * audit->groups + i) % layout->share[row]);
+    if (i >= audit->by_row[row]) return -1;
+    int at = (int)((audit->counted * audit->by_row[row] + i) % layout->share[row]);
     return layout->zero < 2 ? ls_layout_first_group(layout, row) + at : ls_layout_group(layout, row, at);
 }
 
@@ -62,6 +73,8 @@ void ls_audit_begin(ls_audit *audit, ls_stage *stage) {
     for (int i = 0; i < audit->groups; i++) audit->group[i] = ls_audit_group(audit, &setup->layout, setup->place.dp, i);
     size_t sites = (size_t)audit->groups * ls_result_sites(ls_stage_model(stage));
     memset(audit->owned_sites, 0, sites * sizeof *audit->owned_sites);
+    size_t hashes = (size_t)audit->groups * ls_audit_hashes(ls_stage_model(stage));
+    memset(audit->owned, 0, hashes * sizeof *audit->owned); /* of audits that this row has no group for */
     audit->results = (ls_result_sums){audit->groups, audit->group, audit->owned_sites};
     ls_stage_sum_results(stage, &audit->results);
 }
@@ -314,17 +327,17 @@ static ls_status compute_summed(ls_audit *audit, ls_stage *stage, const ls_audit
     return status;
 }
 
-ls_status ls_audit_run(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, ls_audit_result *result,
+ls_status ls_audit_run(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, int *next, ls_audit_result *result,
                        ls_train_event *event) {
     const ls_layout *layout = &ls_stage_setup_of(stage)->layout;
     *result = LS_AUDIT_PASSED;
-    for (int i = 0; i < audit->groups && *result == LS_AUDIT_PASSED; i++) {
+    for (; *next < audit->groups; ++*next) {
         int groups[LS_WORKERS_MAX];
         dispute d;
         bool found = false;
-        for (int r = 0; r < layout->dp; r++) groups[r] = ls_audit_group(audit, layout, (r + 1) % layout->dp, i);
-        LS_TRY(compute_summed(audit, stage, step, groups, i));
-        LS_TRY(find_dispute(audit, stage, i, &d, &found));
+        for (int r = 0; r < layout->dp; r++) groups[r] = ls_audit_group(audit, layout, (r + 1) % layout->dp, *next);
+        LS_TRY(compute_summed(audit, stage, step, groups, *next));
+        LS_TRY(find_dispute(audit, stage, *next, &d, &found));
         if (found) return settle(audit, stage, step, &d, result, event);
     }
     return LS_OK;

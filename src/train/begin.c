@@ -103,11 +103,28 @@ static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
                    at > 0 ? 2 * at : SOME_STEPS);
 }
 
+/* ---- weights as they were saved ---------------------------------------------------------------------------------- */
+
+/* Checksums of files tell that they are what was written; this, that what was written is what the workers had. Before
+ * weights are rounded to another precision. LS_ERR_INPUT on all workers alike; hashes of other --slices say nothing. */
+static ls_status check_weights(ls_trainer *trainer, const char *folder, const char *saved) {
+    char hash[LS_SAVED_HASH_MAX];
+    if (!saved[0]) return LS_OK;
+    LS_TRY(ls_stage_hash(trainer->stage, hash));
+    if (strcmp(hash, saved) == 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s is damaged: the hash of its weights is %s, not %s as recorded in %s", folder, hash,
+                   saved, LS_CHECKPOINT_STATE);
+}
+
 /* ---- resume ------------------------------------------------------------------------------------------------------ */
 
+/* Fields that are there already came from another checkpoint of the same run. */
 static ls_status copy_start(ls_identity *to, const ls_identity *from) {
-    for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++)
-        LS_TRY(ls_identity_copy(to, from, start_fields[i]));
+    for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++) {
+        int64_t number;
+        bool has = ls_identity_get_text(to, start_fields[i]) || ls_identity_get_i64(to, start_fields[i], &number);
+        if (!has) LS_TRY(ls_identity_copy(to, from, start_fields[i]));
+    }
     return LS_OK;
 }
 
@@ -121,7 +138,8 @@ static void set_base(ls_trainer *trainer, const ls_identity *identity) {
     trainer->base_samples = (uint64_t)samples;
 }
 
-static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *identity) {
+static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *identity,
+                          char weights[LS_SAVED_HASH_MAX]) {
     ls_checkpoint *checkpoint = NULL;
     ls_identity *saved = NULL;
     ls_status status = LS_OK;
@@ -130,6 +148,7 @@ static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *
     LS_TRY_OUT(copy_start(identity, saved));
     LS_TRY_OUT(ls_identity_check(identity, saved, "the checkpoint", NULL));
     set_base(trainer, identity);
+    LS_TRY_OUT(ls_saved_weights(checkpoint, weights));
     LS_TRY_OUT(ls_load(trainer, checkpoint));
     if (trainer->step > trainer->settings.steps) status = steps_are_done(trainer, "the run");
 out:
@@ -191,16 +210,39 @@ static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weig
     return ls_together(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
 }
 
+/* Goes aside, as checkpoints with damaged files do, so that the next older one is the newest. Without an older one the
+ * failure stays. */
+static ls_status pass_over(ls_store *store, int64_t step) {
+    char message[LS_MESSAGE_MAX];
+    ls_store_entry *entries = NULL;
+    int count;
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    LS_TRY(ls_store_list(store, &entries, &count));
+    bool has_older = count > 0 && entries[0].step < step;
+    free(entries);
+    if (!has_older) return ls_fail(LS_ERR_INPUT, "%s", message);
+    ls_log_warn("step %lld was skipped: %s", (long long)step, message);
+    return ls_store_rewind(store, step - 1);
+}
+
 ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
                           ls_identity *identity, bool *anew) {
     ls_world *world = trainer->world;
-    decision d = {.step = -1};
-    LS_TRY(ls_together(world, trainer->rank == 0 ? decide(store, &d) : LS_OK));
-    LS_TRY(ls_together_tell(world, &d, sizeof d));
-    *anew = d.step < 0;
-    if (*anew) return resume_anew(trainer, dir, weights, identity);
-    /* All workers find the same things wrong. Newer checkpoints go aside when none has found any. */
-    LS_TRY(ls_together(world, load_own(trainer, d.folder, identity)));
+    decision d;
+    for (bool is_sound = false; !is_sound;) {
+        char hash[LS_SAVED_HASH_MAX];
+        d = (decision){.step = -1};
+        LS_TRY(ls_together(world, trainer->rank == 0 ? decide(store, &d) : LS_OK));
+        LS_TRY(ls_together_tell(world, &d, sizeof d));
+        *anew = d.step < 0;
+        if (*anew) return resume_anew(trainer, dir, weights, identity);
+        /* All workers find the same things wrong. Newer checkpoints go aside when none has found any. */
+        LS_TRY(ls_together(world, load_own(trainer, d.folder, identity, hash)));
+        ls_status status = check_weights(trainer, d.folder, hash);
+        is_sound = status == LS_OK;
+        if (!is_sound && status != LS_ERR_INPUT) return status;
+        if (!is_sound) LS_TRY(ls_together(world, trainer->rank == 0 ? pass_over(store, d.step) : LS_OK));
+    }
     LS_TRY(ls_stage_settle(trainer->stage));
     return ls_together(world, trainer->rank == 0 ? ls_store_rewind(store, d.step) : LS_OK);
 }
@@ -239,7 +281,8 @@ static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const
     return ls_identity_add_i64(identity, "lr-start-step", trainer->step, LS_IDENTITY_FIXED);
 }
 
-static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identity *identity, ls_identity **parent) {
+static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identity *identity, ls_identity **parent,
+                             char weights[LS_SAVED_HASH_MAX]) {
     ls_checkpoint *checkpoint = NULL;
     ls_status status = LS_OK;
     int64_t samples = 0;
@@ -250,6 +293,11 @@ static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identit
         status = steps_are_done(trainer, folder);
         goto out;
     }
+    int64_t here = 0, there = 0;
+    LS_TRY_OUT(ls_saved_weights(checkpoint, weights));
+    ls_identity_get_i64(identity, "slices", &here);
+    ls_identity_get_i64(*parent, "slices", &there);
+    if (here != there) weights[0] = '\0';
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));
     LS_TRY_OUT(fork_position(trainer, identity, *parent, samples));
     LS_TRY_OUT(fork_schedule(trainer, identity, *parent));
@@ -259,9 +307,11 @@ out:
 }
 
 ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent) {
-    char hash[33];
+    char hash[33], saved[LS_SAVED_HASH_MAX] = "";
     *parent = NULL;
-    LS_TRY(ls_together(trainer->world, load_parent(trainer, ls_weights_path(weights), identity, parent)));
+    const char *folder = ls_weights_path(weights);
+    LS_TRY(ls_together(trainer->world, load_parent(trainer, folder, identity, parent, saved)));
+    LS_TRY(check_weights(trainer, folder, saved));
     LS_TRY(ls_stage_settle(trainer->stage));
     LS_TRY(ls_stage_hash(trainer->stage, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);

@@ -95,27 +95,25 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
     if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
     if (!e->recurs)
         snprintf(text, bytes,
-                 "a number that is not finite came up%s and did not come back when the step was repeated: a "
-                 "passing fault of the hardware; the repeated step counts",
+                 "a value that is not finite appeared%s, but not when the step was repeated: a transient "
+                 "hardware fault; the repeated step counts",
                  who);
     else
-        snprintf(text, bytes, "%s first in the %s of %s, %s, element %lld, micro-batch %d, worker %d", e->value,
+        snprintf(text, bytes, "first %s in the %s pass: %s, %s, element %lld, micro-batch %d, worker %d", e->value,
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);
 }
 
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     if (!e->recurs) {
         snprintf(text, bytes,
-                 "the gradient of group %d (worker %d) had norm %.3g where %.3g is usual, but not when it was computed "
-                 "again: "
-                 "a passing fault of the hardware; the repeated step counts",
+                 "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "
+                 "a transient hardware fault; the repeated step counts",
                  e->group, e->worker, e->norm, e->median);
         return;
     }
     snprintf(text, bytes,
-             "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g where %.3g is usual, its loss "
-             "is %.3g "
-             "where %.3g is usual; it turned the sum by %.1f degrees and made it %.2f times as long; %s",
+             "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g (usual: %.3g) and loss %.3g "
+             "(usual: %.3g); it turned the summed gradient by %.1f degrees and made it %.2f times as long; %s",
              e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
              e->median, e->group_loss, e->peers_loss, e->angle_deg,
              e->length_without > 0 ? e->length_with / e->length_without : 0,
@@ -125,7 +123,8 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
 }
 
 static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
-    size_t used = (size_t)snprintf(text, bytes, "workers that hold the same %s disagree; alone: worker", e->tensor);
+    size_t used =
+        (size_t)snprintf(text, bytes, "the copies of %s on several workers differ; suspect: worker", e->tensor);
     for (int i = 0; i < e->nworkers && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : " ", e->workers[i]);
 }
@@ -137,8 +136,8 @@ void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
     bytes -= (size_t)used;
     switch (e->kind) {
     case LS_EVENT_OVERFLOW:
-        snprintf(text, bytes, "%s overflowed at loss scale 2^%d: skipped; the scale is 2^%d now", e->tensor, e->scale,
-                 e->next_scale);
+        snprintf(text, bytes, "%s overflowed at loss scale 2^%d: update skipped; the loss scale is 2^%d now", e->tensor,
+                 e->scale, e->next_scale);
         break;
     case LS_EVENT_FLOOR:
         snprintf(text, bytes, "%s of %s overflowed at loss scale 2^%d, the lowest allowed", e->tensor, e->block,
@@ -148,22 +147,21 @@ void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
     case LS_EVENT_OUTLIER: say_outlier(e, text, bytes); break;
     case LS_EVENT_REPLICA: say_replica(e, text, bytes); break;
     case LS_EVENT_STATE:
-        snprintf(text, bytes, "the %s of %s on worker %d is not what it was after the last update", e->what, e->tensor,
-                 e->worker);
+        snprintf(text, bytes, "the %s of %s on worker %d changed after the last update: memory corruption", e->what,
+                 e->tensor, e->worker);
         break;
     case LS_EVENT_AUDIT:
         if (e->worker < 0)
             snprintf(text, bytes,
-                     "group %d came out differently when worker %d computed what worker %d had: one of them is wrong, "
-                     "and a third "
-                     "computation agrees with neither",
-                     e->group, e->auditor, e->owner);
+                     "audit: worker %d recomputed group %d of worker %d with another result; a third computation "
+                     "agrees with neither",
+                     e->auditor, e->group, e->owner);
         else
-            snprintf(
-                text, bytes,
-                "group %d came out differently when worker %d computed what worker %d had: worker %d was wrong, %s",
-                e->group, e->auditor, e->owner, e->worker,
-                e->persistent ? "and is when asked again" : "but not when asked again");
+            snprintf(text, bytes,
+                     "audit: worker %d recomputed group %d of worker %d with another result; worker %d was wrong, %s",
+                     e->auditor, e->group, e->owner, e->worker,
+                     e->persistent ? "and wrong again when it repeated the work"
+                                   : "but right when it repeated the work");
         break;
     }
 }

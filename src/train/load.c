@@ -13,9 +13,8 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
     ls_status status = LS_OK;
     if (ls_json_get_object(state, "identity", &fields) != LS_OK)
-        status =
-            ls_fail(LS_ERR_INPUT, "%s/%s: this is not a checkpoint of a training run; use its weights with --model",
-                    ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
+        status = ls_fail(LS_ERR_INPUT, "%s/%s: not a checkpoint of a run; use --model to start from its weights",
+                         ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
     if (status == LS_OK) status = ls_identity_from_json(ls_checkpoint_path(checkpoint), fields, out);
     json_decref(state);
     return status;
@@ -41,6 +40,15 @@ ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_
     ls_identity_destroy(identity);
     json_decref(state);
     return status;
+}
+
+ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]) {
+    json_t *state = NULL;
+    LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
+    const char *text = json_string_value(json_object_get(state, "weights_xxh128"));
+    snprintf(hash, LS_SAVED_HASH_MAX, "%s", text ? text : "");
+    json_decref(state);
+    return LS_OK;
 }
 
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out) {
@@ -94,10 +102,13 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
     const char *loss = json_string_value(json_object_get(state, "loss_hex"));
     if (loss) t->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
     if (status == LS_OK) status = load_numbers(t, state, ls_checkpoint_path(checkpoint), is_fork);
+    /* A fork may have other validation data, and counts its evaluations anew. */
+    if (status == LS_OK && !is_fork && ls_validation_from_json(&t->validation, state) != LS_OK)
+        status = ls_fail_at(LS_ERR_INPUT, "%s/%s: ", ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
     json_decref(state);
     if (status == LS_OK && (t->step < 0 || t->updates < 0 || t->updates > t->step))
         status =
-            ls_fail(LS_ERR_INPUT, "%s/%s: step %lld and updates %lld do not fit together",
+            ls_fail(LS_ERR_INPUT, "%s/%s: step %lld and updates %lld contradict each other",
                     ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE, (long long)t->step, (long long)t->updates);
     return status;
 }
@@ -125,7 +136,7 @@ ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint) {
 static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
-        return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use its weights with --model",
+        return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use --model to start from its weights",
                        ls_checkpoint_path(checkpoint));
     LS_TRY(ls_load_weights(t->stage, checkpoint));
     if (moments > 0) LS_TRY(load_file(t->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));

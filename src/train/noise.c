@@ -60,7 +60,7 @@ ls_status ls_noise_restore(ls_noise *noise, const int64_t words[LS_NOISE_WORDS])
     bool is_average = read.count > 0 && isfinite(read.trace) && isfinite(read.grad_sq) && read.weight > 0 &&
                       read.weight < 1.001; /* rounding may carry it past 1 */
     if (!is_start && !is_average)
-        return ls_fail(LS_ERR_INPUT, "the saved noise scale, of %" PRId64 " measurements, is damaged", read.count);
+        return ls_fail(LS_ERR_INPUT, "the saved noise scale (%" PRId64 " measurements) is damaged", read.count);
     *noise = read;
     return LS_OK;
 }

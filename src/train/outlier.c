@@ -85,9 +85,10 @@ void ls_outlier_remember(ls_outlier *o) {
 ls_status ls_outlier_create(size_t groups, double threshold, ls_outlier **out) {
     *out = NULL;
     if (groups < 1 || groups > LS_OUTLIER_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "%zu gradient groups; there may be 1 to %d", groups, LS_OUTLIER_GROUPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "%zu gradient groups; outliers are found among 1 to %d", groups,
+                       LS_OUTLIER_GROUPS_MAX);
     if (!(threshold >= 1 && threshold <= 1000))
-        return ls_fail(LS_ERR_INPUT, "the threshold of outliers is %g; it must lie between 1 and 1000", threshold);
+        return ls_fail(LS_ERR_INPUT, "the outlier threshold is %g; it must be between 1 and 1000", threshold);
     ls_outlier *o = calloc(1, sizeof *o);
     if (!o) return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of %zu gradient groups", groups);
     ls_status status = ls_track_open(&o->norms, groups, threshold, LS_OUTLIER_SPREAD_MIN, log_max);

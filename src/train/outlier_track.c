@@ -141,7 +141,7 @@ void ls_track_keep(ls_track *t, const bool *left_out) {
 ls_status ls_track_open(ls_track *t, size_t groups, double threshold, double least, double range) {
     *t = (ls_track){.groups = groups, .threshold = threshold, .least = least, .range = range};
     t->values = calloc(2 * groups, sizeof *t->values);
-    if (!t->values) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of %zu gradient groups", groups);
+    if (!t->values) return ls_fail(LS_ERR_RESOURCE, "out of memory for the statistics of %zu gradient groups", groups);
     t->sorted = t->values + groups;
     return LS_OK;
 }

@@ -33,14 +33,15 @@ typedef enum field_id {
     FIELD_TIME,
     FIELD_SPEED,
     FIELD_MFU,
+    FIELD_AUDIT,
     FIELD_ETA,
     FIELDS
 } field_id;
 
 /* The higher, the sooner left out; 0: never. */
 static const int field_rank[FIELDS] = {
-    [FIELD_STEP] = 0, [FIELD_LOSS] = 0,  [FIELD_NORM] = 5, [FIELD_LR] = 4,
-    [FIELD_TIME] = 3, [FIELD_SPEED] = 2, [FIELD_MFU] = 6,  [FIELD_ETA] = 1,
+    [FIELD_STEP] = 0,  [FIELD_LOSS] = 0, [FIELD_NORM] = 5, [FIELD_LR] = 4,    [FIELD_TIME] = 3,
+    [FIELD_SPEED] = 2, [FIELD_MFU] = 6,  [FIELD_ETA] = 1,  [FIELD_AUDIT] = 6,
 };
 
 typedef struct fields {
@@ -98,6 +99,7 @@ static void fill(fields *f, const ls_progress_step *s, double eta_s) {
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
     if (s->seconds > 0) ls_progress_speed_text(s->tokens / s->seconds, s->is_images, f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
+    if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
     if (eta_s < 0) return;
     ls_progress_time_text(eta_s, eta);
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);

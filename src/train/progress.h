@@ -26,6 +26,7 @@ typedef struct ls_progress_step {
     double tokens;  /* of the step */
     double mfu;     /* share of the peak, 0 … 1; 0: not known, left out */
     bool is_images; /* `tokens` counts images */
+    int audited;    /* gradient groups that were computed twice; 0: none, left out */
 } ls_progress_step;
 
 enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TEXT_MAX = 64 };

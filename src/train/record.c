@@ -21,6 +21,7 @@ ls_status ls_record_step(ls_metrics *m, const ls_trainer *t, const ls_step_resul
     }
     if (t->settings.policy.act == LS_F16) ls_metrics_add_i64(m, "scale", result->scale);
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
+    if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
     return ls_metrics_end(m);
 }

@@ -1,7 +1,10 @@
 /* save.c: a checkpoint, written by all workers.
  *
- *     worker 0        begin ── create file ─┬─ write ──────────── end file, hash ── … ── tokenizer, state, commit
+ *     worker 0        begin ── create file ─┬─ write ──────────── end file ── … ── tokenizer, state, commit
  *     the others                            └─ join, write, end ─┘
+ *
+ * Each worker sums the bytes that it is about to write, as they are in memory; the sum of all workers is the checksum
+ * of the file. Nothing is read back: what is damaged on its way to the disk shows when it is loaded.
  *
  * After each of these steps all agree that nobody has failed. Else worker 0 takes the folder away and all leave
  * together. */
@@ -30,21 +33,32 @@ static ls_status create_file(ls_store_save *save, const char *name, const ls_saf
     return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", temporary);
 }
 
-/* Every worker's part of the middle. */
+/* Every worker's part of the middle; `sum` is that of its bytes. */
 static ls_status write_part(const ls_stage_tensors *tensors, const ls_safetensors_plan *plan, const char *path,
-                            bool is_first, ls_safetensors_writer **writer) {
+                            bool is_first, ls_safetensors_writer **writer, ls_byte_sum *sum) {
     if (!is_first) LS_TRY(ls_safetensors_join(path, plan, writer));
     LS_TRY(ls_stage_tensors_write(tensors, *writer));
+    *sum = *ls_safetensors_byte_sum(*writer);
     if (is_first) return LS_OK;
     ls_status status = ls_safetensors_finish(*writer, NULL);
     *writer = NULL;
     return status;
 }
 
+/* From each worker's sum to that of all. */
+static ls_status add_sums(ls_stage *stage, ls_byte_sum *sum) {
+    int64_t words[LS_BYTE_SUM_WORDS];
+    ls_byte_sum_give(sum, words);
+    LS_TRY(ls_stage_sum(stage, words, LS_BYTE_SUM_WORDS));
+    ls_byte_sum_take(sum, words);
+    return LS_OK;
+}
+
 /* `save` is NULL on all workers but the first; `prepared` tells whether the plan could be made. */
 static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *name, const ls_stage_tensors *tensors,
                           ls_safetensors_plan plan, ls_status prepared) {
     ls_safetensors_writer *writer = NULL;
+    ls_byte_sum sum = {.bytes = 0};
     char path[PATH_MAX] = "";
     plan.tensors = tensors->decls;
     plan.count = tensors->count;
@@ -53,9 +67,10 @@ static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *
     if (status == LS_OK && save) status = create_file(save, name, &plan, path, &writer);
     LS_TRY_OUT(ls_together(t->world, status));
     LS_TRY_OUT(ls_together_tell(t->world, path, sizeof path));
-    LS_TRY_OUT(ls_together(t->world, write_part(tensors, &plan, path, save != NULL, &writer)));
+    LS_TRY_OUT(ls_together(t->world, write_part(tensors, &plan, path, save != NULL, &writer, &sum)));
+    LS_TRY_OUT(add_sums(t->stage, &sum));
     if (save) {
-        status = ls_store_end_tensors(save, name, writer);
+        status = ls_store_end_tensors(save, name, writer, &sum);
         writer = NULL;
     }
     status = ls_together(t->world, status);
@@ -136,7 +151,7 @@ static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char 
                               (json_int_t)t->step, "updates", (json_int_t)t->updates, "samples",
                               (json_int_t)ls_trainer_samples(t), "loss_hex", loss, "weights_xxh128", hash, "tokenizer",
                               tokenizer, "shape", ls_shape_to_json(&t->settings.shape), "identity", fields);
-    bool whole = state && put_numbers(state, t);
+    bool whole = state && put_numbers(state, t) && ls_validation_to_json(&t->validation, state);
     char *text = whole ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the state of the run");

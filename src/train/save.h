@@ -4,7 +4,7 @@
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
  *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
- *                             hash
+ *                             hash, evaluations so far (validation.h)
  *
  * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
  * holds the whole model. */
@@ -32,6 +32,9 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
 enum { LS_SAVED_WORD_MAX = 16 };
 ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
                              char unit[LS_SAVED_WORD_MAX]);
+/* The hash of its weights as they were in memory, "" where it records none. */
+enum { LS_SAVED_HASH_MAX = 33 };
+ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether

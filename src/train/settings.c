@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "config/value.h"
 #include "model/model.h"
 #include "train/settings_lr.h"
 
@@ -218,6 +219,27 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
     return LS_OK;
 }
 
+/* Digits alone are steps; with a unit behind them it is a time. */
+static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
+    const double longest_s = 366 * 86400.0;
+    const int64_t most = INT64_C(281474976710655);
+    const char *text = o->save_every;
+    size_t length = strlen(text);
+    bool is_steps = strspn(text, "0123456789") == length, is_time = false;
+    if (is_steps && (ls_value_parse_int(text, &s->save_every) != LS_OK || s->save_every > most))
+        return ls_options_fail(o, LS_OPT_save_every, "must be at most %lld steps", (long long)most);
+    if (!is_steps && length > 0 && !strchr("0123456789.", text[length - 1]))
+        is_time = ls_value_parse_time(text, &s->save_every_s) == LS_OK;
+    if (!is_steps && (!is_time || !(s->save_every_s > 0 && s->save_every_s <= longest_s)))
+        return ls_options_fail(
+            o, LS_OPT_save_every,
+            "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; 0 "
+            "saves only at the end");
+    if (s->early_stop > 0 && s->eval_every == 0)
+        return ls_options_fail(o, LS_OPT_early_stop, "needs evaluations: add --eval-every N, the steps between them");
+    return LS_OK;
+}
+
 ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
     *out = (ls_settings){.shape = *shape,
                          .steps = o->steps,
@@ -229,8 +251,9 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
                          .eval_batches = o->eval_batches,
                          .sample_every = o->sample_every,
                          .sample_tokens = (int)o->max_tokens,
-                         .save_every = o->save_every,
+                         .early_stop = o->early_stop,
                          .keep = (int)o->keep};
+    LS_TRY(resolve_saving(o, out));
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
     LS_TRY(resolve_policy(o, out));

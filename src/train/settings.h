@@ -37,7 +37,10 @@ typedef struct ls_settings {
     int64_t lr_base_batch; /* 0: nothing is scaled */
     /* layout and what is done beside */
     size_t micro; /* 0: as memory allows */
-    int64_t eval_every, eval_batches, sample_every, save_every, numerics;
+    int64_t eval_every, eval_batches, sample_every, numerics;
+    int64_t save_every;  /* steps; 0: none of them */
+    double save_every_s; /* of time; 0: none */
+    int64_t early_stop;  /* evaluations; 0: never */
     bool checks_replicas, checks_state;
     double audit; /* share of the groups */
     int sample_tokens;

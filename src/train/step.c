@@ -24,13 +24,18 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal */
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with wishes */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
 _Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
-enum { TOTALS = sizeof(totals) / sizeof(int64_t) };
+enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
+
+/* Counts of workers stay far below 2^WISH_SHIFT. */
+static int64_t give_stop(bool is_asked, bool wishes) { return (int64_t)is_asked + ((int64_t)wishes << WISH_SHIFT); }
+static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
+static bool take_wish(int64_t stop) { return stop >> WISH_SHIFT > 0; }
 
 size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
 
@@ -80,7 +85,10 @@ static double rate(const ls_trainer *t) {
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
-    totals sum = {.loss = *loss, .stop = {stop == SIGINT, stop != 0 && stop != SIGINT}};
+    int signal = stop & SIGNAL_MASK;
+    totals sum = {.loss = *loss,
+                  .stop = {give_stop(signal == SIGINT, stop & LS_WISH_SAVE),
+                           give_stop(signal != 0 && signal != SIGINT, stop & LS_WISH_SAVE_BEST)}};
     ls_exact_sum squares = {0}, measured = {0};
     LS_TRY(ls_stage_square_norm(t->stage, &squares, watches(t) ? &measured : NULL));
     LS_TRY(end_watch(t, &measured));
@@ -92,9 +100,11 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .lr = rate(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .stop = sum.stop[0] > 0   ? SIGINT
-                                       : sum.stop[1] > 0 ? SIGTERM
-                                                         : 0};
+                               .wishes = (take_wish(sum.stop[0]) ? LS_WISH_SAVE : 0) |
+                                         (take_wish(sum.stop[1]) ? LS_WISH_SAVE_BEST : 0),
+                               .stop = take_asked(sum.stop[0])   ? SIGINT
+                                       : take_asked(sum.stop[1]) ? SIGTERM
+                                                                 : 0};
     return LS_OK;
 }
 
@@ -120,7 +130,7 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
     LS_TRY(ls_together(t->world, LS_OK));
     t->ended_whole = true;
     ls_event_text(event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED, "%s; the weights were left as they were; %s", text, advice);
+    return ls_fail(LS_ERR_FAILED, "%s; the weights were not changed; %s", text, advice);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -138,7 +148,7 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     char text[512];
     ls_event_text(&event, text, sizeof text);
     return ls_fail(LS_ERR_FAILED,
-                   "%s; nothing of this step is saved; go on with --resume, without the machine of that "
+                   "%s; this step was not saved; continue with --resume, and without the machine of that "
                    "worker if it happens again",
                    text);
 }
@@ -191,9 +201,9 @@ static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
 
 static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
     return end_run(t, event,
-                   is_scaled(t) ? "go on from an earlier checkpoint with a lower --lr or a longer --warmup, or with "
+                   is_scaled(t) ? "--fork an earlier checkpoint with a lower --lr or a longer --warmup, or with "
                                   "--precision bf16, which has the range of fp32"
-                                : "go on from an earlier checkpoint with a lower --lr or a longer --warmup");
+                                : "--fork an earlier checkpoint with a lower --lr or a longer --warmup");
 }
 
 /* Once more, looking. A fault that does not come back leaves a sound step, or one whose scaled gradient overflows. */
@@ -211,11 +221,10 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     if (!event.recurs) return LS_OK;
     t->ended_whole = true;
     if (place.order < 0)
-        return ls_fail(
-            LS_ERR_FAILED,
-            "step %lld: the gradient is too long for its norm to be a number (loss %g); the weights were left as "
-            "they were; go on from an earlier checkpoint with a lower --lr or a longer --warmup",
-            (long long)event.step, result->loss);
+        return ls_fail(LS_ERR_FAILED,
+                       "step %lld: the norm of the gradient overflows (loss %g); the weights were not changed; "
+                       "--fork an earlier checkpoint with a lower --lr or a longer --warmup",
+                       (long long)event.step, result->loss);
     return end_broken(t, &event);
 }
 
@@ -363,7 +372,7 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
         event.recurs = p->recurs;
         LS_TRY(tell(t, &event));
         if (s->on_outlier == LS_OUTLIER_STOP && p->recurs)
-            return end_run(t, &event, "look at these samples, or go on with --on-outlier skip-group");
+            return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
     }
     return LS_OK;
 }
@@ -383,7 +392,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     }
     t->ended_whole = count == (size_t)guard->groups;
     if (t->ended_whole)
-        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group stands out", (long long)(t->step + 1));
+        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",
+                       (long long)(t->step + 1));
     LS_TRY(measure_pull(t, stop, count, result, &p));
     LS_TRY(tell_outliers(t, count, &p));
     if (s->on_outlier == LS_OUTLIER_WARN || !p.recurs) return pass_with_all(t, stop, result);
@@ -393,28 +403,35 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
 
+/* Until every audit of the step has passed on one and the same gradient. */
 static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
-    enum { TRIES = 3 };
+    enum { TRIES = 3 }; /* for each worker that may err once */
     ls_audit *a = &t->guard.audit;
-    for (int i = 0; i < TRIES; i++) {
+    int next = 0, tries = TRIES * ls_layout_workers(&t->layout);
+    for (int i = 0; i < tries; i++) {
         ls_audit_step step = {.step = (uint64_t)t->step, .start = ls_trainer_backward_start(t)};
         ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         step.pool = t->world ? t->world->pool : NULL;
-        LS_TRY(ls_audit_run(a, t->stage, &step, &outcome, &event));
+        LS_TRY(ls_audit_run(a, t->stage, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)
-            return end_run(t, &event, "take that worker's machine out and go on with --resume");
-        if (outcome == LS_AUDIT_PASSED) {
+            return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
+        if (outcome == LS_AUDIT_PASSED && next == a->groups) {
             a->counted++;
+            result->audited = a->total;
             return LS_OK;
         }
+        if (outcome == LS_AUDIT_PASSED) continue;
         LS_TRY(pass_with_all(t, stop, result));
+        next = 0;
     }
     t->ended_whole = true;
-    return ls_fail(LS_ERR_FAILED, "step %lld: a group was computed wrongly in each of %d tries", (long long)t->step + 1,
-                   TRIES);
+    return ls_fail(LS_ERR_FAILED,
+                   "step %lld: audits found a group that was computed wrongly %d times in a row; check the memory and "
+                   "processors of the workers named above",
+                   (long long)t->step + 1, tries);
 }
 
 /* ---- the halves of a step ---------------------------------------------------------------------------------------- */
@@ -430,7 +447,9 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
     if (a->is_due) LS_TRY(audit(t, stop, result));
     a->is_due = false;
+    int audited = result->audited;
     if (t->guard.outlier) LS_TRY(judge(t, stop, result));
+    result->audited = audited;
     if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
     return LS_OK;
 }

@@ -1,8 +1,7 @@
-/* summary.c: sums over the steps of a run, and the two lines made of them. */
+/* summary.c: sums over the steps of a run, and the line made of them. */
 #include "train/summary.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "train/progress.h"
@@ -11,13 +10,6 @@ void ls_run_summary_add_step(ls_run_summary *s, double seconds, double samples) 
     s->steps++;
     s->step_s += seconds;
     s->samples += samples;
-}
-
-void ls_run_summary_add_evaluation(ls_run_summary *s, int64_t step, double loss) {
-    if (!isfinite(loss) || (s->has_best && loss >= s->best_loss)) return;
-    s->has_best = true;
-    s->best_loss = loss;
-    s->best_step = step;
 }
 
 /* "1m36s", and tenths of a second below a minute. */
@@ -38,14 +30,4 @@ void ls_run_summary_time_text(const ls_run_summary *s, char line[LS_RUN_SUMMARY_
     else
         snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, %s of it in %" PRId64 " step%s%s%s", wall, steps, s->steps,
                  s->steps == 1 ? "" : "s", *speed ? ": " : "", speed);
-}
-
-void ls_run_summary_best_text(const ls_run_summary *s, char line[LS_RUN_SUMMARY_LINE_MAX]) {
-    line[0] = '\0';
-    if (!s->has_best) return;
-    int used =
-        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "validation loss %.4f at step %" PRId64, s->best_loss, s->best_step);
-    if (s->first_step > 0)
-        snprintf(line + used, (size_t)(LS_RUN_SUMMARY_LINE_MAX - used), " (of those after step %" PRId64 ")",
-                 s->first_step);
 }

@@ -207,8 +207,17 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->val_images = data->val_images;
     t->augment = data->augment;
     t->last_loss = (double)NAN;
+    t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
+    if (settings->early_stop > 0 && !t->has_val) {
+        status = ls_fail(
+            LS_ERR_INPUT,
+            "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
+            "enough data to hold back",
+            (long long)settings->early_stop);
+        goto out;
+    }
     LS_TRY_OUT(make_stage(t));
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));

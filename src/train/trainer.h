@@ -14,6 +14,7 @@
 #include "train/event.h"
 #include "train/guard.h"
 #include "train/settings.h"
+#include "train/validation.h"
 #include "train/worker_time.h"
 
 typedef struct ls_trainer {
@@ -37,6 +38,7 @@ typedef struct ls_trainer {
     int64_t lr_start;      /* step from which the schedule of the rate counts: of a fork where it began, else 0 */
     int64_t updates;       /* of the optimizer */
     double last_loss;      /* of the last step; NaN before the first */
+    ls_validation validation;
     ls_adamw_powers powers;
     bool damaged;     /* a check has found weights or moments that are not what was written */
     bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
@@ -59,7 +61,13 @@ typedef struct ls_step_result {
     int scale;    /* exponent of the loss scale */
     int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
     int dropped;  /* groups that were left out: those of guard.absent */
+    int audited;  /* groups that were computed twice and compared */
+    int wishes;   /* LS_WISH_* that a worker had */
 } ls_step_result;
+
+/* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
+ * decisions by one worker's clock. */
+enum { LS_WISH_SAVE = 1 << 8, LS_WISH_SAVE_BEST = 1 << 9 };
 
 /* Where a trainer runs. */
 typedef struct ls_trainer_place {
@@ -88,7 +96,7 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
  * stop. The weights are then as they were. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
-/* One step. `stop` is a signal that this worker has got, or 0. */
+/* One step. `stop` is a signal that this worker has got, or 0, and its wishes. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
  * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the

@@ -8,12 +8,18 @@
  * leaves the first N that come along alone. What is done: flip=BITS (exclusive or), set=NUMBER, add=NUMBER (relative:
  * x·(1 + add)). times=N: so often in the whole run (1; 0: always). The first time is told to the file LS_SPOIL_LOG.
  *
+ * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by
+ * whichever worker writes it: what is in memory stays as it is.
+ *
  * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 
@@ -135,6 +141,33 @@ static void read_word(const char *word) {
         if (spoil.place < 0) fail(word);
     } else
         fail(word);
+}
+
+/* ---- writes ------------------------------------------------------------------------------------------------------ */
+
+static bool is_meant(int fd, const char *wish, size_t length) {
+    char name[64], path[PATH_MAX];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t used = readlink(name, path, sizeof path - 1);
+    if (used < 0) return false;
+    path[used] = '\0';
+    return memmem(path, (size_t)used, wish, length) != NULL;
+}
+
+/* In the place of the C library's: those of the program's own objects come here. */
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset) {
+    const char *wish = getenv("LS_SPOIL_WRITE"), *colon = wish ? strrchr(wish, ':') : NULL;
+    char *copy = NULL;
+    if (colon && is_meant(fd, wish, (size_t)(colon - wish))) {
+        off_t at = strtoll(colon + 1, NULL, 10) - offset;
+        if (at >= 0 && (size_t)at < bytes && (copy = malloc(bytes)) != NULL) {
+            memcpy(copy, data, bytes);
+            copy[at] ^= 0x10;
+        }
+    }
+    ssize_t put = syscall(SYS_pwrite64, fd, copy ? copy : data, bytes, offset);
+    free(copy);
+    return put;
 }
 
 /* Before main: the program itself knows nothing of it. */

@@ -71,7 +71,7 @@ for where in 'forward block=2 index=7' 'forward block=0 index=3'; do
     expect_stopped
     expect_event "\"event\":\"non-finite\",\"recurs\":true,\"worker\":1,\"phase\":\"forward\",.*\"index\":${where##*=},\"value\":\"nan\",\"tensor\":\"output\""
     ! grep -q '"event":"overflow"\|"event":"floor"' "$scratch/run/metrics.jsonl" || fail "it was taken for an overflow"
-    expect_said 'step 4: nan first in the forward of .*--precision bf16'
+    expect_said 'step 4: first nan in the forward pass: .*--precision bf16'
 done
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=inf' --dp 2 --precision fp16
 expect_weights "$half"
@@ -144,6 +144,41 @@ expect_event '"event":"audit".*"wrong":6,"persistent":false'
 spoiled 'rank=1 step=3 place=backward block=2 index=5 set=nan' --dp 2 --audit 1
 expect_weights "$final"
 expect_event '"event":"non-finite","recurs":false,"worker":1'
+# Uneven shares: a fault in any group is found, and the line of a step says how many groups were audited. Group g of the row of
+# worker `rank` is the one after `skip` others.
+uneven() { # group, rank, skip, flags…
+    local group=$1 rank=$2 skip=$3
+    shift 3
+    spoiled "rank=$rank step=1 place=leaf tensor=blocks.1.mlp.in.weight skip=$skip flip=0x1" "$@" --audit 1
+    expect_weights "$two"
+    expect_event "\"event\":\"audit\",\"group\":$group,\"owner\":$rank,.*\"wrong\":$rank,\"persistent\":false"
+    [ "$(grep -c '"audited":8' "$scratch/run/metrics.jsonl")" -eq 2 ] || fail "8 groups were not audited in each step"
+    grep -q ' | 8 audited | ' "$scratch/out" || fail "the lines of steps do not say it"
+}
+steps=2
+case_begin "clean, two steps"
+train "${experiment[@]}" --steps $steps --out "$scratch/two"
+expect_status 0
+two=$(weights)
+planted=(0:0:0 6:0:6 7:1:0)
+[ "$TIER" = short ] || planted=(0:0:0 1:0:1 2:0:2 3:0:3 4:0:4 5:0:5 6:0:6 7:1:0)
+for at in "${planted[@]}"; do
+    IFS=: read -r group rank skip <<<"$at"
+    uneven "$group" "$rank" "$skip" --shares 7,1 --dp 2
+done
+planted=(1:0:1 4:1:2 7:2:2)
+[ "$TIER" = short ] || planted=(0:0:0 1:0:1 2:1:0 3:1:1 4:1:2 5:2:0 6:2:1 7:2:2)
+for at in "${planted[@]}"; do
+    IFS=: read -r group rank skip <<<"$at"
+    uneven "$group" "$rank" "$skip" --dp 3
+done
+# Worker 0 errs in its last group, then in its first audit: that audit passes in the end, and those after it are still made.
+spoiled 'rank=0 step=1 place=leaf tensor=blocks.1.mlp.in.weight skip=3 times=2 flip=0x1' --dp 2 --audit 1
+expect_weights "$two"
+expect_event '"event":"audit","group":4,"owner":1,"auditor":0,"wrong":0,"persistent":false'
+expect_event '"event":"audit","group":3,"owner":0,"auditor":1,"wrong":0,"persistent":false'
+steps=6
+
 spoiled 'rank=9 step=3 place=leaf add=1' --dp 2 --tp 2 --pp 2 --audit 0.25 --check state
 expect_weights "$final"
 expect_no_event

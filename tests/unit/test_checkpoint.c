@@ -189,6 +189,48 @@ static void old_checkpoints_go(void **state) {
     ls_store_close(store);
 }
 
+static void check_best(const char *expected) {
+    char *text = NULL;
+    size_t bytes;
+    if (!expected) {
+        assert_false(ls_file_exists(in_folder("checkpoints/best")));
+        return;
+    }
+    assert_int_equal(ls_file_read(in_folder("checkpoints/best"), 64, &text, &bytes), LS_OK);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void the_best_one_stays(void **state) {
+    (void)state;
+    ls_store *store = open_store(LS_STORE_WRITE);
+    ls_store_set_keep(store, 2);
+    save_or_fail(store, 1);
+    check_best(NULL);
+    ls_store_set_best(store, 2);
+    for (int step = 2; step <= 6; step++) save_or_fail(store, step);
+    check_list(store, "2 5 6");
+    check_best("step-000000002\n");
+    ls_store_close(store);
+    /* It is known again, and goes once another one is the best; what a crash in its writing left goes, too. */
+    assert_int_equal(ls_file_write_atomic(in_folder("checkpoints/best.tmp-1-0"), "step", 4), LS_OK);
+    store = open_store(LS_STORE_WRITE);
+    assert_false(ls_file_exists(in_folder("checkpoints/best.tmp-1-0")));
+    ls_store_set_keep(store, 2);
+    save_or_fail(store, 7);
+    check_list(store, "2 6 7");
+    ls_store_set_best(store, 8);
+    save_or_fail(store, 8);
+    check_list(store, "7 8");
+    check_best("step-000000008\n");
+    /* One that is not there is not named. */
+    ls_store_set_best(store, 3);
+    save_or_fail(store, 9);
+    check_best(NULL);
+    check_list(store, "8 9");
+    ls_store_close(store);
+}
+
 static void a_step_is_replaced(void **state) {
     (void)state;
     ls_store *store = open_store(LS_STORE_WRITE);
@@ -278,7 +320,7 @@ static void missing_and_changed_files_are_named(void **state) {
     assert_int_equal(unlink(in_folder("checkpoints/step-000000001/optimizer.safetensors")), 0);
     check_damage(store, 1, "optimizer.safetensors is missing");
     assert_int_equal(truncate(in_folder("checkpoints/step-000000002/weights.safetensors"), 1000), 0);
-    check_damage(store, 2, "weights.safetensors is damaged: it has 1000 bytes, and had");
+    check_damage(store, 2, "weights.safetensors is damaged: it has 1000 bytes; ");
     assert_int_equal(unlink(in_folder("checkpoints/step-000000003/complete.json")), 0);
     check_damage(store, 3, "has no complete.json");
     assert_int_equal(rename(in_folder("checkpoints/step-000000004"), in_folder("checkpoints/step-000000005")), 0);
@@ -304,8 +346,8 @@ static void markers_that_lie_are_refused(void **state) {
         {FILES("{\"name\":\"..\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "'..' cannot be"},
         {FILES("{\"name\":\"complete.json\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "cannot be the name"},
         {FILES("{\"name\":\"a\",\"bytes\":-1,\"xxh3_128\":\"" ZEROS "\"}"), "-1 bytes"},
-        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0\"}"), "no checksum"},
-        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0000000000000000000000000000000G\"}"), "no checksum"},
+        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0\"}"), "not a checksum"},
+        {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"0000000000000000000000000000000G\"}"), "not a checksum"},
         {FILES("{\"name\":\"a\",\"bytes\":1,\"xxh3_128\":\"" ZEROS "\"}"), "a is missing"},
     };
     ls_store *store = open_store(LS_STORE_WRITE);
@@ -424,6 +466,7 @@ int main(void) {
         TEST(a_save_is_seen_only_when_it_is_done),
         TEST(a_file_of_others_is_added),
         TEST(old_checkpoints_go),
+        TEST(the_best_one_stays),
         TEST(a_step_is_replaced),
         TEST(what_a_crash_left_is_put_right),
         TEST(any_damaged_byte_is_found),

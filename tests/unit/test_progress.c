@@ -1,6 +1,7 @@
 /* test_progress.c: the line a person sees, on a terminal (a pseudo-terminal here) and elsewhere, and how they stop a
  * run. */
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -82,7 +83,7 @@ static void wild_numbers_are_harmless(void **state) {
     char line[LS_PROGRESS_LINE_MAX];
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
         double x = wild[i];
-        ls_progress_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x, i % 2 == 1};
+        ls_progress_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x, i % 2 == 1, INT_MAX};
         for (int columns = 0; columns < 300; columns++) {
             size_t bytes = ls_progress_format(&s, x, columns, line);
             assert_int_equal(bytes, strlen(line));

@@ -33,26 +33,6 @@ static void summary_tells_time_and_speed(void **state) {
     assert_string_equal(line, "1m36s, 1m30s of it in 45 steps: 200.3k img/s");
 }
 
-static void summary_finds_the_best_evaluation(void **state) {
-    (void)state;
-    static const struct {
-        int64_t step;
-        double loss;
-    } evaluations[] = {{10, (double)NAN}, {20, 3.5}, {30, 2.25}, {40, 2.25}, {50, 2.5}, {60, (double)NAN}};
-    char line[LS_RUN_SUMMARY_LINE_MAX];
-    ls_run_summary s = {.first_step = 0};
-    ls_run_summary_best_text(&s, line);
-    assert_string_equal(line, "");
-    for (size_t i = 0; i < sizeof evaluations / sizeof *evaluations; i++)
-        ls_run_summary_add_evaluation(&s, evaluations[i].step, evaluations[i].loss);
-    ls_run_summary_best_text(&s, line);
-    assert_string_equal(line, "validation loss 2.2500 at step 30");
-    /* What came before a --resume is not known here. */
-    s.first_step = 15;
-    ls_run_summary_best_text(&s, line);
-    assert_string_equal(line, "validation loss 2.2500 at step 30 (of those after step 15)");
-}
-
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 static void expect_frame(const char *text, size_t bytes, const char *expected) {
@@ -108,7 +88,8 @@ static void hints_are_for_bf16_by_chain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(summary_tells_time_and_speed), cmocka_unit_test(summary_finds_the_best_evaluation),
+        cmocka_unit_test(summary_tells_time_and_speed),
+       
         cmocka_unit_test(samples_are_set_apart),        cmocka_unit_test(faster_units_of_all_workers_are_named),
         cmocka_unit_test(hints_are_for_bf16_by_chain),
     };

@@ -268,7 +268,7 @@ static void bad_plans_are_refused(void **state) {
     decls[1] = (ls_safetensors_decl){.name = "\xff", .dtype = LS_U8};
     refuse_plan(decls, 2, "not UTF-8");
     decls[1] = (ls_safetensors_decl){.name = "b", .dtype = LS_DTYPE_COUNT};
-    refuse_plan(decls, 2, "no element type");
+    refuse_plan(decls, 2, "not an element type");
     decls[1] = (ls_safetensors_decl){.name = "b", .dtype = LS_U8, .dims = 1, .shape = SHAPE(-1)};
     refuse_plan(decls, 2, "dimension 0 is -1");
     decls[1] = (ls_safetensors_decl){.name = "b", .dtype = LS_F32, .dims = 1, .shape = &large};

@@ -40,8 +40,8 @@ static const struct {
     {"{\"a\":" T("U8", "[1]", "[0,1]") ",\"a\":" T("U8", "[1]", "[1,2]") "}", 2, "duplicate object key"},
     {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "duplicate object key"},
     {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "duplicate object key"},
-    {"{\"a\":[]}", 0, "tensor 'a': its entry is no object"},
-    {"{\"a\":null}", 0, "its entry is no object"},
+    {"{\"a\":[]}", 0, "tensor 'a': its entry is not a JSON object"},
+    {"{\"a\":null}", 0, "its entry is not a JSON object"},
     {"{\"a\":{}}", 0, "\"dtype\" is missing"},
     {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "\"shape\" is missing"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "\"data_offsets\" is missing"},
@@ -50,23 +50,23 @@ static const struct {
     {"{\"a\":" T("f32", "[1]", "[0,4]") "}", 4, "no type 'f32'"},
     {"{\"a\":" T("U8", "1", "[0,1]") "}", 1, "\"shape\" is a whole number"},
     {"{\"a\":" T("U8", "[-1]", "[0,1]") "}", 1, "shape holds -1"},
-    {"{\"a\":" T("U8", "[1.0]", "[0,1]") "}", 1, "shape holds something that is no whole number"},
-    {"{\"a\":" T("U8", "[\"1\"]", "[0,1]") "}", 1, "shape holds something that is no whole number"},
-    {"{\"a\":" T("U8", "[[1]]", "[0,1]") "}", 1, "shape holds something that is no whole number"},
+    {"{\"a\":" T("U8", "[1.0]", "[0,1]") "}", 1, "shape holds a value that is not a whole number"},
+    {"{\"a\":" T("U8", "[\"1\"]", "[0,1]") "}", 1, "shape holds a value that is not a whole number"},
+    {"{\"a\":" T("U8", "[[1]]", "[0,1]") "}", 1, "shape holds a value that is not a whole number"},
     {"{\"a\":" T("U8", "[9223372036854775808]", "[0,0]") "}", 0, "too big integer"},
     {"{\"a\":" T("U8", "[4294967296,2147483648]", "[0,0]") "}", 0, "more than 2^63 elements"},
     {"{\"a\":" T("U8", "[4294967296,4294967296]", "[0,0]") "}", 0, "more than 2^63 elements"},
     {"{\"a\":" T("U8", "[4294967296,4294967296,0]", "[0,0]") "}", 0, "more than 2^63 elements"},
     {"{\"a\":" T("F32", "[2305843009213693952]", "[0,0]") "}", 0, "more than 2^63 bits of F32"},
-    {"{\"a\":" T("F4", "[3]", "[0,1]") "}", 1, "no whole number of bytes"},
+    {"{\"a\":" T("F4", "[3]", "[0,1]") "}", 1, "not a whole number of bytes"},
     {"{\"a\":" T("U8", "[1]", "[0]") "}", 1, "data_offsets holds 1 numbers"},
     {"{\"a\":" T("U8", "[1]", "[0,1,1]") "}", 1, "data_offsets holds 3 numbers"},
     {"{\"a\":" T("U8", "[1]", "[-1,0]") "}", 1, "data_offsets holds -1"},
-    {"{\"a\":" T("U8", "[1]", "[0,true]") "}", 1, "data_offsets holds something"},
+    {"{\"a\":" T("U8", "[1]", "[0,true]") "}", 1, "data_offsets holds a value that is not a whole number"},
     {"{\"a\":" T("U8", "[1]", "[2,1]") "}", 2, "end (1) before they begin (2)"},
-    {"{\"a\":" T("U8", "[9]", "[0,9]") "}", 8, "end at 9, and the data have 8"},
-    {"{\"a\":" T("U8", "[1]", "[9223372036854775806,9223372036854775807]") "}", 8, "the data have 8"},
-    {"{\"a\":" T("F32", "[2,3]", "[0,23]") "}", 23, "F32 [2, 3] takes 24 bytes, and data_offsets give it 23"},
+    {"{\"a\":" T("U8", "[9]", "[0,9]") "}", 8, "end at 9, and the file has 8 bytes of data"},
+    {"{\"a\":" T("U8", "[1]", "[9223372036854775806,9223372036854775807]") "}", 8, "the file has 8 bytes of data"},
+    {"{\"a\":" T("F32", "[2,3]", "[0,23]") "}", 23, "F32 [2, 3] takes 24 bytes, but data_offsets span 23"},
     {"{\"a\":" T("BF16", "[]", "[0,4]") "}", 4, "BF16 [] takes 2 bytes"},
     {"{\"a\":" T("U8", "[0]", "[0,1]") "}", 1, "U8 [0] takes 0 bytes"},
     {"{\"a\":" T("U8", "[4]", "[0,4]") ",\"b\":" T("U8", "[4]", "[3,7]") "}", 7, "tensors 'a' and 'b' overlap"},
@@ -77,8 +77,8 @@ static const struct {
     {"{\"a\":" T("U8", "[4]", "[0,4]") "}", 6, "the last 2 bytes belong to no tensor"},
     {"{}", 1, "the last 1 bytes belong to no tensor"},
     {"{\"__metadata__\":1}", 0, "__metadata__ must be an object"},
-    {"{\"__metadata__\":{\"k\":1}}", 0, "the metadata 'k' is no text"},
-    {"{\"__metadata__\":{\"k\":{}}}", 0, "the metadata 'k' is no text"},
+    {"{\"__metadata__\":{\"k\":1}}", 0, "the metadata 'k' is not a string"},
+    {"{\"__metadata__\":{\"k\":{}}}", 0, "the metadata 'k' is not a string"},
     {"{\"a\xff\":" T("U8", "[1]", "[0,1]") "}", 1, "unable to decode byte"},
     {"{\"\xc0\x80\":" T("U8", "[1]", "[0,1]") "}", 1, "unable to decode byte"},
     {"{\"a\\u0000\":" T("U8", "[1]", "[0,1]") "}", 1, "NUL"},
@@ -125,11 +125,11 @@ static void length_of_the_header_is_checked(void **state) {
     (void)state;
     check_length(0, 0, "it has 0 bytes");
     check_length(0, 7, "it has 7 bytes");
-    check_length(2, 8, "cut short: its header takes 2 bytes, and 0 are there");
-    check_length(2, 9, "and 1 are there");
+    check_length(2, 8, "truncated: its header takes 2 bytes, and only 0 are there");
+    check_length(2, 9, "and only 1 are there");
     check_length(2, 10, NULL);
     check_length(30, 38, NULL);
-    check_length(100000000, 38, "cut short: its header takes 100000000 bytes, and 30 are there");
+    check_length(100000000, 38, "truncated: its header takes 100000000 bytes, and only 30 are there");
     check_length(100000001, 38, "at most 100000000 are allowed");
     check_length(UINT64_MAX, 38, "would take 18446744073709551615 bytes");
     check_length(UINT64_MAX - 7, 38, "at most 100000000 are allowed");
@@ -175,7 +175,7 @@ static void deep_and_long_headers_end_well(void **state) {
     memcpy(header + DEEP - 5, "\":7} ", 5);
     file = make_file(header, DEEP, 0, &bytes);
     assert_int_equal(ls_safetensors_parse("long", file, bytes, &out), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "its entry is no object"));
+    assert_non_null(strstr(ls_status_message(), "its entry is not a JSON object"));
     free(file);
     free(header);
 }

@@ -82,18 +82,18 @@ static void indexes_that_lie_are_refused(void **state) {
         {"[]", "\"weight_map\" was looked for"},
         {"{}", "\"weight_map\" is missing"},
         {"{\"weight_map\":[]}", "\"weight_map\" is an array"},
-        {"{\"weight_map\":{\"a\":1}}", "the file of tensor 'a' is no text"},
+        {"{\"weight_map\":{\"a\":1}}", "the file name of tensor 'a' is not a string"},
         {"{\"weight_map\":{\"a\":\"one.safetensors\",\"a\":\"one.safetensors\"}}", "duplicate object key"},
         {"{\"weight_map\":{\"q\":\"one.safetensors\"}}",
-         "tensor 'q' is said to be in one.safetensors and is not there"},
-        {"{\"weight_map\":{\"a\":\"two.safetensors\"}}", "wants tensor 'a' from two.safetensors: cannot open"},
-        {"{\"weight_map\":{\"a\":\"broken.safetensors\"}}", "wants tensor 'a' from broken.safetensors: "},
-        {"{\"weight_map\":{\"a\":\"\"}}", "must be a file beside the index"},
-        {"{\"weight_map\":{\"a\":\".\"}}", "must be a file beside the index"},
-        {"{\"weight_map\":{\"a\":\"..\"}}", "must be a file beside the index"},
-        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "must be a file beside the index"},
-        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "must be a file beside the index"},
-        {"{\"weight_map\":{\"a\":\"./one.safetensors\"}}", "must be a file beside the index"},
+         "tensor 'q' is listed in one.safetensors, which does not have it"},
+        {"{\"weight_map\":{\"a\":\"two.safetensors\"}}", "lists tensor 'a' in two.safetensors: cannot open"},
+        {"{\"weight_map\":{\"a\":\"broken.safetensors\"}}", "lists tensor 'a' in broken.safetensors: "},
+        {"{\"weight_map\":{\"a\":\"\"}}", "must be a file in the folder of the index"},
+        {"{\"weight_map\":{\"a\":\".\"}}", "must be a file in the folder of the index"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "must be a file in the folder of the index"},
+        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "must be a file in the folder of the index"},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "must be a file in the folder of the index"},
+        {"{\"weight_map\":{\"a\":\"./one.safetensors\"}}", "must be a file in the folder of the index"},
     };
     write_file("one.safetensors", "ab");
     assert_int_equal(ls_file_write_atomic(in_folder("broken.safetensors"), "no", 2), LS_OK);
@@ -131,13 +131,13 @@ static void unfit_files_are_named(void **state) {
     assert_null(file);
     assert_non_null(strstr(ls_status_message(), "/none: No such file or directory"));
     assert_int_equal(ls_safetensors_open(folder, &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "no regular file"));
+    assert_non_null(strstr(ls_status_message(), "not a regular file"));
     assert_int_equal(ls_file_write_atomic(in_folder("a"), "", 0), LS_OK);
     assert_int_equal(ls_safetensors_open(in_folder("a"), &file), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "is empty"));
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     assert_int_equal(ls_safetensors_open(in_folder("pipe"), &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "no regular file"));
+    assert_non_null(strstr(ls_status_message(), "not a regular file"));
 }
 
 int main(void) {

@@ -214,8 +214,8 @@ static void states_that_do_not_fit_are_refused(void **state) {
     refuse_state(&f, "h", "[3]", "step");
     refuse_state(&f, "h", "{\"step\": 3", "near end of file");
     refuse_state(&f, "h", "{\"step\": \"3\", \"updates\": 3}", "step");
-    refuse_state(&f, "h", "{\"step\": -1, \"updates\": -1}", "do not fit together");
-    refuse_state(&f, "h", "{\"step\": 3, \"updates\": 4}", "do not fit together");
+    refuse_state(&f, "h", "{\"step\": -1, \"updates\": -1}", "contradict each other");
+    refuse_state(&f, "h", "{\"step\": 3, \"updates\": 4}", "contradict each other");
     refuse_state(&f, "h", "{\"step\": 3, \"updates\": 3}", "samples");
     refuse_state(&f, "h", "{\"step\": 3, \"updates\": 3, \"samples\": -5}", "below zero");
     fixture_close(&f);
@@ -228,7 +228,7 @@ static void moments_that_are_not_there_are_told(void **state) {
     f.settings.optimizer = adamw;
     ls_trainer *trainer = open_trainer(&f, 5);
     ls_checkpoint *checkpoint = open_saved("i");
-    assert_refused(ls_load(trainer, checkpoint), "has no optimizer state; begin from its weights with --model");
+    assert_refused(ls_load(trainer, checkpoint), "has no optimizer state; use --model to start from its weights");
     ls_checkpoint_close(checkpoint);
     ls_trainer_destroy(trainer);
     fixture_close(&f);

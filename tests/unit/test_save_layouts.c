@@ -382,6 +382,54 @@ static void mistakes_are_told_once(void **state) {
     expect_refused(&j, LS_ERR_INPUT, 0, "cannot open");
 }
 
+/* Files that are what was written, but of weights that the workers never had: state.json tells another hash. */
+static void put_lie(const char *dir, int64_t step) {
+    ls_store *store = NULL;
+    ls_store_save *save = NULL;
+    char command[1024], path[512], *text;
+    size_t bytes;
+    assert_int_equal(ls_store_open(in_folder(dir), LS_STORE_WRITE, &store), LS_OK);
+    assert_int_equal(ls_store_begin(store, step, &save), LS_OK);
+    snprintf(command, sizeof command, "cp %s/*.safetensors %s", step_folder(dir, CUT), ls_store_save_folder(save));
+    assert_int_equal(system(command), 0);
+    assert_int_equal(ls_store_add_file(save, LS_CHECKPOINT_WEIGHTS), LS_OK);
+    assert_int_equal(ls_store_add_file(save, LS_CHECKPOINT_OPTIMIZER), LS_OK);
+    snprintf(path, sizeof path, "%s/%s", step_folder(dir, CUT), LS_CHECKPOINT_STATE);
+    assert_int_equal(ls_file_read(path, 1 << 20, &text, &bytes), LS_OK);
+    char *hash = strstr(text, at_cut.weights);
+    assert_non_null(hash);
+    *hash = *hash == '0' ? '1' : '0';
+    assert_int_equal(ls_store_put_bytes(save, LS_CHECKPOINT_STATE, text, bytes), LS_OK);
+    assert_int_equal(ls_store_commit(save), LS_OK);
+    ls_store_close(store);
+    free(text);
+}
+
+static void weights_that_nobody_had_are_not_used(void **state) {
+    (void)state;
+    ls_shape shape = tiny_llama();
+    for (int i = 0; i < 2; i++) {
+        char name[32], identity[64], aside[600];
+        snprintf(name, sizeof name, "lie-%d", i);
+        snprintf(identity, sizeof identity, "%s/identity.json", name);
+        job j = begin_with(&shape, name);
+        (void)put_text(identity, "{}");
+        put_lie(name, CUT + 1);
+        j.play = PLAY_RESUME;
+        j.layout = i == 0 ? one : (layout_case){2, 2, 1, 3};
+        expect_ok(&j);
+        assert_int_equal(shared->step, CUT);
+        assert_string_equal(shared->at_begin.weights, at_cut.weights);
+        assert_string_equal(shared->at_begin.moments, at_cut.moments);
+        snprintf(aside, sizeof aside, "%s.aside", step_folder(name, CUT + 1));
+        assert_true(ls_file_exists(aside));
+        /* Without an older one, and for a fork, there is nothing to go on from; it stays where it is. */
+        put_lie(name, CUT);
+        expect_refused(&j, LS_ERR_INPUT, 0, "as recorded in state.json");
+        assert_true(ls_file_exists(step_folder(name, CUT)));
+    }
+}
+
 /* A run that was stopped before its first checkpoint. */
 static void nothing_saved_begins_anew(void **state) {
     (void)state;
@@ -446,9 +494,13 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_layout_reads_what_any_wrote), cmocka_unit_test(a_fork_takes_all_over),
-        cmocka_unit_test(workers_read_their_rows),         cmocka_unit_test(mistakes_are_told_once),
-        cmocka_unit_test(a_full_disk_leaves_nothing),      cmocka_unit_test(nothing_saved_begins_anew),
+        cmocka_unit_test(any_layout_reads_what_any_wrote),
+        cmocka_unit_test(a_fork_takes_all_over),
+        cmocka_unit_test(workers_read_their_rows),
+        cmocka_unit_test(mistakes_are_told_once),
+        cmocka_unit_test(weights_that_nobody_had_are_not_used),
+        cmocka_unit_test(a_full_disk_leaves_nothing),
+        cmocka_unit_test(nothing_saved_begins_anew),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

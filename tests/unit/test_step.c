@@ -185,7 +185,7 @@ static void all_workers_stop_and_name_the_place(void **state) {
         p.seen = seen_open();
         assert_int_equal(play_run(&p), LS_ERR_FAILED);
         const char *said = ls_status_message();
-        if (!strstr(said, "step 1: nan first in the forward of blocks.1, output, element 4, micro-batch 0"))
+        if (!strstr(said, "step 1: first nan in the forward pass: blocks.1, output, element 4, micro-batch 0"))
             fail_msg("%s", said);
         if (!strstr(said, "--lr")) fail_msg("%s", said);
         for (int r = 0; r < play_workers(&p); r++) {
