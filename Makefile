@@ -55,11 +55,10 @@ MPI_PKG := $(MPI)
 $(if $(call have,$(MPI)),,$(error pkg-config knows no MPI called $(MPI)))
 endif
 ifneq ($(MPI_PKG),)
-LIBS += $(MPI_PKG)
-DEFS += -DLS_HAVE_MPI
+MPI_CFLAGS := -DLS_HAVE_MPI $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags $(MPI_PKG)))
 endif
 LIB_CFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags $(LIBS)))
-LIB_LDLIBS := $(shell $(PKG) --libs $(LIBS)) -lm
+LIB_LDLIBS := $(shell $(PKG) --libs $(LIBS) $(MPI_PKG)) -lm
 endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
@@ -108,17 +107,25 @@ ifeq ($(BUILD),build)
 lockstep: all
 endif
 
-# Objects are rebuilt when the compiler, the flags or the libraries found have changed.
-FLAGS_NOW := $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(LIB_LDLIBS)
+# Objects are rebuilt when the compiler, the flags or the libraries found have changed; for an MPI only those that ask for it, since
+# `make test` finds one after `make demo` has built everything without.
+FLAGS_NOW := $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL)
+MPI_FLAGS_NOW := $(MPI_CFLAGS) $(LIB_LDLIBS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
+$(BUILD)/flags-mpi: FORCE
+	@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
+ifndef BARE
+MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
+$(MPI_OBJ): $(BUILD)/flags-mpi
+endif
 .PHONY: FORCE
 FORCE:
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
@@ -254,10 +261,10 @@ bench-comm:
 	@$(MAKE) bench-comm-run
 
 # The peer is a plain MPI program; it is built for benchmarks only.
-$(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags
+$(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags-mpi
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(LIB_CFLAGS) $< $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(MPI_CFLAGS) $< $(LIB_LDLIBS) -o $@
 
 # OpenBLAS is what matrix products are compared with; the product itself uses no BLAS.
 bench-gemm:
@@ -379,7 +386,7 @@ install: all
 	install -m 644 include/lockstep.h $(DESTDIR)$(PREFIX)/include/lockstep.h
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/liblockstep.a
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(shell sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)|' \
-	    -e 's|@REQUIRES@|$(LIBS)|' -e 's|@SANITIZE@|$(if $(SANITIZE),-fsanitize=$(SANITIZE))|' tools/lockstep.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+	    -e 's|@REQUIRES@|$(LIBS) $(MPI_PKG)|' -e 's|@SANITIZE@|$(if $(SANITIZE),-fsanitize=$(SANITIZE))|' tools/lockstep.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(DESTDIR)$(PREFIX)/include/lockstep.h $(DESTDIR)$(PREFIX)/lib/liblockstep.a \
