@@ -148,8 +148,8 @@ refused "--bn sync has no ghost groups" train --model "$small" --global-batch 24
 refused "computes a gradient group again alone" train --model "$small" --global-batch 24 --bn sync --dp 2 --audit 0.1
 refused "would stay in the statistics" train --model "$small" --global-batch 24 --bn sync --on-outlier skip-group
 refused "lenet has no batch norm" train --model lenet --bn sync
-refused "--dp 4: a batch of 2 sequences is too small for so many rows" train --model lenet --global-batch 2 --dp 4
-refused "--workers 4 gives dp 4: a batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
+refused "--dp 4 exceeds the batch of 2 sequences" train --model lenet --global-batch 2 --dp 4
+refused "--workers 4: dp 4 exceeds the batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
 refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
