@@ -238,8 +238,8 @@ static void test_what_a_model_may_be(void **state) {
     assert_int_equal(ls_weights_resolve(at("mine.json"), &shape, &weights), LS_OK);
     assert_true(weights == NULL && shape.L == 9);
     assert_int_equal(ls_weights_resolve("gpt2-124n", &shape, &weights), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "no file or folder 'gpt2-124n', and no preset is called 'gpt2-124n'; did "
-                                             "you mean gpt2-124m?");
+    assert_string_equal(ls_status_message(),
+                        "no file or folder 'gpt2-124n', and no preset is called 'gpt2-124n'; did you mean gpt2-124m?");
     assert_int_equal(ls_weights_resolve(at("nothing"), &shape, &weights), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "cannot open"));
     assert_int_equal(ls_dir_make(at("empty")), LS_OK);
