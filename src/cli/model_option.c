@@ -37,7 +37,7 @@ ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_token
     ls_tokenizer_close(*out);
     *out = NULL;
     return ls_fail(LS_ERR_INPUT,
-                   "the tokenizer %s has %u tokens, but the vocabulary of %s is %zu: they do not belong together", name,
+                   "tokenizer %s has %u tokens, but the vocabulary of %s has %zu: they do not belong together", name,
                    vocab, start->shape.name, start->shape.V);
 }
 
@@ -47,7 +47,6 @@ ls_status ls_cli_cache_dir(char *path, size_t room) {
                  : home && *home ? snprintf(path, room, "%s/.cache/lockstep", home)
                                  : snprintf(path, room, ".lockstep-cache");
     if (length < 0 || (size_t)length >= room)
-        return ls_fail(LS_ERR_INPUT,
-                       "the folder for tokenized text has too long a name; set XDG_CACHE_HOME to another");
+        return ls_fail(LS_ERR_INPUT, "the path of the token cache is too long; set XDG_CACHE_HOME to another folder");
     return LS_OK;
 }

@@ -12,8 +12,8 @@
 
 static ls_status check_options(const ls_options *o) {
     if (ls_cli_place_get().size > 1)
-        return ls_fail(LS_ERR_INPUT, "this command is one worker on all cores: start it without mpirun or srun");
-    if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command has no timeline: leave it out");
+        return ls_fail(LS_ERR_INPUT, "this command runs as one worker on all cores: start it without mpirun or srun");
+    if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command writes no trace: omit it");
     if (!o->model)
         return ls_fail(LS_ERR_INPUT, "name a model with weights: --model RUN, CHECKPOINT or Hugging Face folder");
     return LS_OK;
@@ -50,7 +50,8 @@ static ls_status check_known(const char *precision) {
     static const char *const known[] = {"fp32", "bf16", "fp16"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(precision, known[i]) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the run was made in %s, which this version does not know: choose with --precision",
+    return ls_fail(LS_ERR_INPUT,
+                   "the run was trained in %s, which this version does not support: choose with --precision",
                    precision);
 }
 
@@ -60,8 +61,8 @@ static ls_status usable_unit(const recorded *r, const char **out) {
     *out = r->unit;
     LS_TRY(ls_unit_parse(r->unit, &unit));
     if (ls_unit_is_here(unit)) return LS_OK;
-    ls_log_warn("the run was made with the matrix unit %s, which this CPU has not: chain multiplies in its place, so "
-                "results may differ in their last digits",
+    ls_log_warn("the run was trained with matrix unit %s, which this CPU does not have: using chain instead, results "
+                "may differ in the last digits",
                 r->unit);
     *out = ls_unit_name(LS_UNIT_CHAIN);
     return LS_OK;
@@ -88,9 +89,9 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     LS_TRY(check_options(o));
     LS_TRY(ls_start_open(o->model, &out->start));
     if (!out->start.weights) {
-        status = ls_options_fail(o, LS_OPT_model,
-                                 "this is a shape without weights; name a run, a checkpoint or a "
-                                 "Hugging Face folder");
+        status =
+            ls_options_fail(o, LS_OPT_model,
+                            "this is a model shape without weights; name a run, a checkpoint or a Hugging Face folder");
         goto out;
     }
     LS_TRY_OUT(choose_T(o, T, out));

@@ -186,7 +186,7 @@ ls_status ls_metrics_open(const char *path, ls_metrics **out) {
     }
     m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (m->fd < 0) {
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot write the metrics to %s", path);
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write metrics to %s", path);
         goto out;
     }
     *out = m;
@@ -200,7 +200,7 @@ out:
 ls_status ls_metrics_close(ls_metrics *m) {
     if (!m) return LS_OK;
     ls_status status = LS_OK;
-    if (close(m->fd) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot close the metrics %s", m->path);
+    if (close(m->fd) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot close metrics file %s", m->path);
     free(m->path);
     free(m);
     return status;
@@ -213,7 +213,7 @@ ls_status ls_metrics_sync(ls_metrics *m) {
     while (rc != 0 && errno == EINTR);
     /* EINVAL: a pipe or a device, which has no disk below it. */
     if (rc == 0 || errno == EINVAL) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot force the metrics %s to disk", m->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot sync metrics file %s to disk", m->path);
 }
 
 /* After a part of a line, the file ends where the line began. Where even that fails, the next cut repairs it. */
@@ -226,10 +226,10 @@ static ls_status write_line(const ls_metrics *m) {
         done += (size_t)put_bytes;
     }
     if (done == m->used) return LS_OK;
-    ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write the metrics to %s", m->path);
+    ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write metrics to %s", m->path);
     off_t end = done > 0 ? lseek(m->fd, 0, SEEK_END) : -1;
     if (end >= (off_t)done && ftruncate(m->fd, end - (off_t)done) != 0)
-        return ls_fail_at(status, "half a line is left behind: ");
+        return ls_fail_at(status, "an incomplete line remains: ");
     return status;
 }
 
@@ -237,7 +237,7 @@ ls_status ls_metrics_end(ls_metrics *m) {
     if (!m) return LS_OK;
     put_text(m, "}\n");
     if (m->used <= sizeof m->line) return write_line(m);
-    return ls_fail(LS_ERR_INPUT, "a line of metrics has more than %d bytes; %s did not get it", LS_METRICS_LINE_MAX,
+    return ls_fail(LS_ERR_INPUT, "a metrics line exceeds %d bytes; it was not written to %s", LS_METRICS_LINE_MAX,
                    m->path);
 }
 
@@ -301,8 +301,8 @@ static void scan(cutter *c, char line[LS_METRICS_LINE_MAX]) {
 
 static ls_status scan_file(cutter *c, const char *path) {
     struct stat about;
-    if (fstat(fileno(c->file), &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "the metrics %s are not a regular file", path);
+    if (fstat(fileno(c->file), &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %s is not a regular file", path);
     char *line = malloc(LS_METRICS_LINE_MAX);
     if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
     scan(c, line);
@@ -314,10 +314,10 @@ static ls_status scan_file(cutter *c, const char *path) {
 
 static ls_status shorten(const cutter *c, const char *path) {
     int fd = fileno(c->file);
-    if (ftruncate(fd, c->keep_bytes) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot shorten %s", path);
+    if (ftruncate(fd, c->keep_bytes) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot truncate %s", path);
     if (!c->lacks_newline) return LS_OK;
     if (pwrite(fd, "\n", 1, c->keep_bytes) == 1) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot end the last line of %s", path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot terminate the last line of %s", path);
 }
 
 ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report) {
@@ -326,7 +326,7 @@ ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_rep
     if (report) *report = (ls_metrics_cut_report){0};
     c.file = fopen(path, "r+e");
     if (!c.file && errno == ENOENT) return LS_OK;
-    if (!c.file) return ls_fail_errno(LS_ERR_INPUT, "cannot open the metrics %s", path);
+    if (!c.file) return ls_fail_errno(LS_ERR_INPUT, "cannot open metrics file %s", path);
     LS_TRY_OUT(scan_file(&c, path));
     LS_TRY_OUT(shorten(&c, path));
     if (report) *report = c.report;

@@ -153,7 +153,7 @@ refused "--workers 4: dp 4 exceeds the batch of 2 sequences" train --model lenet
 refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
-refused "lenet is a model of images: plan is for language models" plan --model lenet --cluster h100-sxm
+refused "lenet is an image model: plan supports language models only" plan --model lenet --cluster h100-sxm
 refused "lenet is a model of images: --auto-layout" train --model lenet --auto-layout
 refused "lenet is a model of images: generate" generate --model "$scratch/lenet" --prompt a
 refused "lenet is a model of images: export" export --model "$scratch/lenet" --out "$scratch/exported"

@@ -117,7 +117,7 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
         mpirun --oversubscribe -n 2 "$LOCKSTEP" $command --model "$parent" >"$scratch/out" 2>"$scratch/err" </dev/null
         status=$?
         expect_status 2
-        expect_said 'error: this command is one worker on all cores: start it without mpirun or srun$'
+        expect_said 'error: this command runs as one worker on all cores: start it without mpirun or srun$'
     done
 else
     echo "no mpirun of Open MPI: launchers were left out"

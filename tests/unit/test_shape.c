@@ -135,7 +135,7 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
     WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to llama only");
-    WITH(arch = LS_ARCH_COUNT, "no architecture number 5");
+    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 5");
     bad = good;
     bad.V = INT32_MAX;
     bad.C = bad.hidden = (size_t)1 << 24;
@@ -209,7 +209,7 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}",
                 "arch is 'bert'; it must be gpt2, llama, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
-    refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape needs it");
+    refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape with width needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but the preset");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"widht\":64}", "unknown name 'widht'; did you mean width?");
@@ -280,7 +280,7 @@ static void test_bad_yaml_is_refused(void **state) {
     refuse_text("a.yaml", "- tiny\n", "must be lines of names and values");
     refuse_text("a.yaml", "tiny\n", "must be lines of names and values");
     refuse_text("a.yaml", "preset: tiny\nlayers: 1\nlayers: 2\n", "a.yaml:3: layers is given twice");
-    refuse_text("a.yaml", "preset: tiny\n---\npreset: tiny\n", "a.yaml:2: has a second document");
+    refuse_text("a.yaml", "preset: tiny\n---\npreset: tiny\n", "a.yaml:2: contains a second document");
     refuse_text("a.yaml", "preset: \"tiny\n", "is not YAML");
     refuse_text("a.yaml", "preset: tiny\nlayers:\n", "layers has no value");
     refuse_text("a.yaml", "preset: tiny\nlayers: two\n", "\"layers\" is a string");

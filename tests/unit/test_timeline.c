@@ -287,7 +287,7 @@ static void test_the_middle_step_or_the_one_asked_for(void **state) {
     drop(&trace, &line);
     assert_int_equal(ls_trace_parse("t.json", text, used, &trace), LS_OK);
     assert_int_equal(ls_timeline_make(&trace, "t.json", 16, &line), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "t.json does not hold step 16 whole; its steps go from 11 to 15");
+    assert_string_equal(ls_status_message(), "t.json does not contain all of step 16; complete steps are 11 to 15");
     ls_trace_free(&trace);
 }
 
@@ -355,8 +355,8 @@ static void test_wrong_events_are_named(void **state) {
     refuse_event(BEGIN, "a pair has no end");
     refuse_event(BEGIN "," BEGIN, "between the two of a pair");
     refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":6,\"id\":\"2\"}", "ends no pair");
-    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":4,\"id\":\"1\"}", "ends before its beginning");
-    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":1,\"ts\":6,\"id\":\"1\"}", "ends before its beginning");
+    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":4,\"id\":\"1\"}", "ends before it begins");
+    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":1,\"ts\":6,\"id\":\"1\"}", "ends before it begins");
     refuse_event("{\"ph\":\"M\",\"name\":\"dropped_events\",\"pid\":0,\"args\":{\"dropped\":-1}}", "lost a number");
 }
 
@@ -476,7 +476,7 @@ static void test_the_drawing(void **state) {
     assert_int_equal(occurrences(svg, "busy 60.6 %, bubble 34.4 %"), 1);
     assert_non_null(strstr(svg, "<title>backward, micro-batch 1, chunk 0: 0.200 ms</title>"));
     assert_int_equal(occurrences(svg, "optimizer"), 1); /* in the legend */
-    assert_int_equal(occurrences(svg, "reductions under way"), 1);
+    assert_int_equal(occurrences(svg, "reductions in flight"), 1);
     assert_int_equal(occurrences(svg, "new weights"), 0);
     assert_int_equal(occurrences(svg, "<text"), occurrences(svg, "</text>"));
     assert_int_equal(strcmp(svg + bytes - 7, "</svg>\n"), 0);
