@@ -130,11 +130,11 @@ static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
     else if (c->run->dp > 1)
         ls_finding_action(
             f,
-            "check what else runs on the machine of worker %d (clock frequency, other jobs, --pin); if it stays slow, "
+            "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
             "--shares auto gives its replica fewer gradient groups without changing the result",
             f->worker);
     else
-        ls_finding_action(f, "check what else runs on the machine of worker %d (clock frequency, other jobs, --pin)",
+        ls_finding_action(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)",
                           f->worker);
 }
 

@@ -68,7 +68,7 @@ case_begin "every pair of choices"
 "$LOCKSTEP" verify --quick --model "$mlp" "${some[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null
 status=$?
 expect_status 0
-grep -q ': every loss, gradient and weight has the bits of one worker' "$scratch/out" || fail "no summary that all are equal"
+grep -q ': every loss, gradient and weight is bit-identical to one worker' "$scratch/out" || fail "no summary that all are equal"
 
 # ---- learning ----------------------------------------------------------------------------------------------------------
 

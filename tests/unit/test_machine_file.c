@@ -125,7 +125,7 @@ static void test_what_is_wrong_is_named(void **state) {
         {"{\"chip\": \"H100\", \"chips\": 28}", "28 chips in nodes of 8 are 3.5 nodes; use 24 or 32 chips"},
         {"{\"chip\": \"H100\", \"chips\": 8.5}", "chips"},
         {"{\"chip\": {\"like\": \"H100\", \"memory_bytes\": -1}}", "chip: \"memory_bytes\" is -1"},
-        {"{\"chip\": {\"like\": \"H100\", \"share_bf16\": 1.5}}", "\"share_bf16\" is 1.5; it must be from 0 to 1"},
+        {"{\"chip\": {\"like\": \"H100\", \"share_bf16\": 1.5}}", "\"share_bf16\" is 1.5; it must be between 0 and 1"},
         {"{\"chip\": {\"like\": \"H100\", \"reserved_bytes\": 1e12}}", "is not less than \"memory_bytes\""},
         {"{\"chip\": {\"memory_bytes\": 1e10}, \"inside\": \"shm\", \"between\": \"hdr\"}",
          "\"memory_bandwidth_bytes_per_second\" is missing"},
