@@ -122,7 +122,7 @@ static void test_what_is_wrong_is_named(void **state) {
         {"{\"chip\": \"Z80\"}", "there is no chip \"Z80\""},
         {"{\"chip\": \"H100\", \"chip_per_node\": 4}", "did you mean \"chips_per_node\"?"},
         {"{\"chip\": \"H100\", \"chips\": 0}", "\"chips\" is 0; it must be from 1"},
-        {"{\"chip\": \"H100\", \"chips\": 28}", "28 chips in nodes of 8 are 3.5 nodes; use 24 or 32 chips"},
+        {"{\"chip\": \"H100\", \"chips\": 28}", "28 chips in nodes of 8 make 3.5 nodes; use 24 or 32 chips"},
         {"{\"chip\": \"H100\", \"chips\": 8.5}", "chips"},
         {"{\"chip\": {\"like\": \"H100\", \"memory_bytes\": -1}}", "chip: \"memory_bytes\" is -1"},
         {"{\"chip\": {\"like\": \"H100\", \"share_bf16\": 1.5}}", "\"share_bf16\" is 1.5; it must be between 0 and 1"},

@@ -211,7 +211,7 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
     refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape with width needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but the preset");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but preset");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"widht\":64}", "unknown name 'widht'; did you mean width?");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"q\":64}", "unknown name 'q'; docs/models.md lists");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":64,\"width\":65}", "duplicate");
