@@ -22,7 +22,7 @@ static const char *const headings[] = {
     "The pipeline, without and with micro-batches",
     "Precision: what it saves, what stays in fp32",
     "Where the time of a step goes",
-    "How it scales",
+    "Scaling",
     "What limits scaling",
     "What to try first",
     "How far to trust this",
@@ -343,8 +343,8 @@ static void test_other_answers(void **state) {
     (void)state;
     memo *m = begin("gpt2-124m", "H100", 1, "ndr");
     write_memo(m);
-    has(m->md, "The model fits in one GPU");
-    has(m->md, "One GPU alone.");
+    has(m->md, "The model fits on one GPU");
+    has(m->md, "A single GPU.");
     end(m);
     m = begin("llama-8b", "H100", 16, "ndr");
     m->wish.zero = 3;

@@ -107,10 +107,10 @@ static void test_errors_name_file_line_and_column(void **state) {
     refused("zero_stage,", "zero,", "t.csv has no column \"zero_stage\"");
     refused(",GPT-1.7B,24,", ",GPT-1.7B,2x4,", "t.csv, line 2: layers is \"2x4\"; it must be a whole number");
     refused(",GPT-1.7B,24,", ",GPT-1.7B,,", "t.csv, line 2: layers is \"\"");
-    refused(",GPT-1.7B,24,2304,", ",GPT-1.7B,24,0,", "line 2: hidden is \"0\"; that cannot be");
+    refused(",GPT-1.7B,24,2304,", ",GPT-1.7B,24,0,", "line 2: hidden is \"0\"; it is out of range");
     refused(",1536,8,24,8,8,", ",1536,8,-24,8,8,", "line 4: dp is \"-24\"");
     refused(",2304,24,24,", ",2304,25,24,", "line 2: heads is \"25\"; it does not divide hidden");
-    refused("A100-80GB-SXM,32,", "A800,32,", "t.csv, line 2: there is no chip \"A800\"");
+    refused("A100-80GB-SXM,32,", "A800,32,", "t.csv, line 2: unknown chip \"A800\"");
     refused("A100-80GB-SXM,32,", "A800,32,", "H100-80GB-SXM");
     refused("full,0,fp16,hw", "some,0,fp16,hw", "line 2: recompute is \"some\"; it must be none, selective or full");
     refused("fp16,hw", "int4,hw", "line 2: precision is \"int4\"");

@@ -343,8 +343,8 @@ static void test_wrong_events_are_named(void **state) {
     refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1}", "field \"dur\" is missing");
     refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":\"x\"}", "field \"dur\" is a string");
 #define FORWARD "{\"ph\":\"X\",\"cat\":\"stage\",\"name\":\"forward\",\"pid\":0,\"ts\":1,\"dur\":1"
-    refuse_event(FORWARD "}", "no object");
-    refuse_event(FORWARD ",\"args\":[]}", "no object");
+    refuse_event(FORWARD "}", "not an object");
+    refuse_event(FORWARD ",\"args\":[]}", "not an object");
     refuse_event(FORWARD ",\"args\":{\"micro\":0}}", "field \"n\" is missing");
     refuse_event(FORWARD ",\"args\":{\"n\":0}}", "field \"micro\" is missing");
     refuse_event(FORWARD ",\"args\":{\"n\":-1,\"micro\":0}}", "an impossible chunk number");
