@@ -132,7 +132,7 @@ static void test_what_is_wrong_is_named(void **state) {
         {"{\"chip\": {\"memory_bytes\": 1e10, \"memory_bandwidth_bytes_per_second\": 1e12}, \"inside\": \"shm\","
          " \"between\": \"hdr\"}",
          "no peak rate is given"},
-        {"{\"chip\": {\"memory_bytes\": 1e10}}", "needs \"inside\" and \"between\""},
+        {"{\"chip\": {\"memory_bytes\": 1e10}}", "needs its links, \"inside\" and \"between\""},
         {"{\"chip\": \"H100\", \"inside\": \"wire\"}", "inside: unknown link \"wire\""},
         {"{\"chip\": \"H100\", \"between\": {\"share\": 0.5}}", "between: \"bandwidth_bytes_per_second\" is missing"},
         {"{\"chip\": \"H100\", \"measured\": 3}", "measured: must be an object"},

@@ -121,7 +121,7 @@ static void test_errors_name_file_line_and_column(void **state) {
     refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,nan", "line 2: value is \"nan\"");
     refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,inf", "line 2: value is \"inf\"");
     refused("m2,", "\"m2,", "t.csv, line 12: unterminated quote");
-    refused("n1,", "\"n1\"x,", "text behind a quote that ended");
+    refused("n1,", "\"n1\"x,", "text after a closing quote");
     refused("8xHDR200\nn2", "8xHDR200,1\nn2", "line 2: more than 26 fields");
 }
 
