@@ -187,7 +187,7 @@ static void isa_from_environment(void) {
     unsigned mask = available_mask();
     /* Nobody can take a status here, and the choice changes no result, so a bad value is only worth a warning. */
     if (spec && *spec != '\0' && parse_isa(spec, &mask) != LS_OK)
-        ls_log_warn("LS_ISA is ignored: %s", ls_status_message());
+        ls_log_warn("ignoring LS_ISA: %s", ls_status_message());
     atomic_store(&isa_mask, mask);
 }
 

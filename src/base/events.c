@@ -79,7 +79,7 @@ void ls_events_record(ls_span span, ls_event_end end) {
 
 ls_status ls_events_enable(size_t events_per_thread) {
     if (events_per_thread < 1 || events_per_thread > SIZE_MAX / sizeof(event))
-        return ls_fail(LS_ERR_INPUT, "a trace of %zu events a thread; use at least 1", events_per_thread);
+        return ls_fail(LS_ERR_INPUT, "a trace of %zu events per thread; use at least 1", events_per_thread);
     atomic_store(&ls_events_on, false);
     pthread_mutex_lock(&registry_lock);
     atomic_store(&ring_capacity, events_per_thread);
@@ -183,7 +183,7 @@ ls_status ls_events_json(int worker, char **text, size_t *bytes) {
     *text = NULL;
     *bytes = 0;
     FILE *out = open_memstream(text, bytes);
-    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot make the text of a trace");
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot format the trace");
     fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"worker %d\"}}", worker,
             worker);
     ls_status status = LS_OK;
@@ -192,7 +192,7 @@ ls_status ls_events_json(int worker, char **text, size_t *bytes) {
     pthread_mutex_unlock(&registry_lock);
     bool complete = !ferror(out);
     if ((fclose(out) != 0 || !complete) && status == LS_OK)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the text of a trace");
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to format the trace");
     if (status != LS_OK) {
         free(*text);
         *text = NULL;

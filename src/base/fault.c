@@ -23,7 +23,7 @@ ls_status ls_fault_read(int rank) {
     const char *number = sound ? end + 1 : text;
     long percent = strtol(number, &end, 10);
     if (!sound || end == number || *end || percent < 0 || percent > PERCENT_MAX)
-        return ls_fail(LS_ERR_INPUT, "LS_FAULT_SLOW=%.80s: must be RANK:PERCENT, at most %d, such as 1:300", text,
+        return ls_fail(LS_ERR_INPUT, "LS_FAULT_SLOW=%.80s: must be RANK:PERCENT, at most %d, e.g. 1:300", text,
                        PERCENT_MAX);
     if (slowed == rank) ls_fault_slow = (double)percent / 100;
     return LS_OK;

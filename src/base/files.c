@@ -51,7 +51,7 @@ static ls_status read_all(int fd, const char *path, size_t hint, size_t max_byte
         if (used < room) break;
         if (used > max_bytes) {
             free(text);
-            return ls_fail(LS_ERR_INPUT, "%s is larger than the %zu bytes allowed for it", path, max_bytes);
+            return ls_fail(LS_ERR_INPUT, "%s is larger than the limit of %zu bytes", path, max_bytes);
         }
         size_t grow = room < READ_CHUNK_BYTES ? READ_CHUNK_BYTES : room;
         room = max_bytes - room < grow ? max_bytes + 1 : room + grow;
@@ -136,10 +136,10 @@ static ls_status sync_parent(const char *path) {
     char folder[PATH_MAX];
     folder_of(path, folder);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
     ls_status status = LS_OK;
     if (fsync_retry(fd) != 0 && errno != EINVAL)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
     (void)close(fd);
     return status;
 }
@@ -153,7 +153,7 @@ static ls_status open_temporary(const char *path, char *name, size_t room, int *
         if (*fd >= 0) return LS_OK;
         if (errno != EEXIST) break;
     }
-    return ls_fail_errno(LS_ERR_FAILED, "cannot make a temporary file for %s", path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot create a temporary file for %s", path);
 }
 
 /* As root, a rename onto /dev/null would replace the device for everybody. */
@@ -163,7 +163,7 @@ static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
     if (!*is_there) return LS_OK;
     *mode = about.st_mode & 07777;
     if (S_ISREG(about.st_mode)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "cannot write %s: it is a %s; name a file", path,
+    return ls_fail(LS_ERR_INPUT, "cannot write %s: it is a %s, not a regular file", path,
                    S_ISDIR(about.st_mode) ? "folder" : "device, pipe or socket");
 }
 
@@ -192,7 +192,7 @@ ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes)
         goto out;
     }
     if (fsync_retry(fd) != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot force %s to disk", path);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
         goto out;
     }
     int rc = close(fd);
@@ -202,7 +202,7 @@ ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes)
         goto out;
     }
     if (rename(temporary, path) != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot put the new %s in place", path);
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the temporary file to %s", path);
         goto out;
     }
     made = false;
@@ -226,17 +226,17 @@ static ls_status make_one(const char *path) {
     int error = errno;
     if (stat(path, &about) == 0) {
         if (S_ISDIR(about.st_mode)) return LS_OK;
-        return ls_fail(LS_ERR_INPUT, "cannot make folder %s: a file of that name is in the way", path);
+        return ls_fail(LS_ERR_INPUT, "cannot create folder %s: a file of that name exists", path);
     }
     errno = error;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot make folder %s", path);
+    return ls_fail_errno(LS_ERR_INPUT, "cannot create folder %s", path);
 }
 
 ls_status ls_dir_make(const char *path) {
     char part[PATH_MAX];
-    if (*path == '\0') return ls_fail(LS_ERR_INPUT, "cannot make a folder without a name");
+    if (*path == '\0') return ls_fail(LS_ERR_INPUT, "cannot create a folder: the name is empty");
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
-        return ls_fail(LS_ERR_INPUT, "cannot make folder %.64s…: the name is too long", path);
+        return ls_fail(LS_ERR_INPUT, "cannot create folder %.64s…: the name is too long", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         LS_TRY(make_one(part));

@@ -37,12 +37,12 @@ static const char *type_text(const json_t *value) {
     case JSON_FALSE: return "true or false";
     case JSON_NULL: return "null";
     }
-    return "something unknown";
+    return "an unknown type";
 }
 
 static ls_status find(const json_t *object, const char *key, json_t **value) {
     if (!json_is_object(object))
-        return ls_fail(LS_ERR_INPUT, "field \"%s\" was looked for in a value that is no object", key);
+        return ls_fail(LS_ERR_INPUT, "field \"%s\" was requested from a value that is not an object", key);
     *value = json_object_get(object, key);
     return *value ? LS_OK : ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", key);
 }

@@ -21,6 +21,6 @@ ls_status ls_memory_check(size_t bytes) {
     if (bytes < look_first_bytes) return LS_OK;
     size_t available = available_bytes();
     if (bytes <= available) return LS_OK;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for, %zu MiB available", bytes >> 20,
+    return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB requested, %zu MiB available", bytes >> 20,
                    available >> 20);
 }

@@ -171,7 +171,7 @@ void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx) {
         for (size_t task = 0; task < tasks; task++) fn(ctx, task, 0);
         return;
     }
-    assert(atomic_load_explicit(&pool->gate, memory_order_relaxed) == 0 && "ls_pool_run inside ls_pool_run");
+    assert(atomic_load_explicit(&pool->gate, memory_order_relaxed) == 0 && "ls_pool_run called inside ls_pool_run");
     pool->fn = fn;
     pool->ctx = ctx;
     pool->tasks = tasks;
@@ -189,7 +189,7 @@ int ls_pool_threads(const ls_pool *pool) { return pool ? pool->threads : 1; }
 
 static ls_status pin_failed(int thread, int cpu, int error) {
     errno = error;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU of this process's affinity mask",
+    return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU in this process's affinity mask",
                          thread, cpu);
 }
 
@@ -249,7 +249,7 @@ static ls_status start_threads(ls_pool *pool, const int *cpus) {
 ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     *out = NULL;
     if (threads < 1 || threads > LS_POOL_THREADS_MAX)
-        return ls_fail(LS_ERR_INPUT, "%d threads; a pool has 1 to %d", threads, LS_POOL_THREADS_MAX);
+        return ls_fail(LS_ERR_INPUT, "%d threads; a pool must have 1 to %d", threads, LS_POOL_THREADS_MAX);
     ls_pool *pool = aligned_alloc(LINE_BYTES, sizeof *pool);
     if (!pool) return ls_fail(LS_ERR_RESOURCE, "out of memory for a thread pool");
     *pool = (ls_pool){.threads = threads};

@@ -196,7 +196,7 @@ static ls_status product_check(const product *p) {
         }
         double last = g->c_dtype == LS_F32 ? 0 : 0x1p-8 * fabs(sum);
         if (fabs(got - sum) <= (double)g->k * 0x1p-24 * size + last) continue;
-        return ls_fail(LS_ERR_FAILED, "product %s %zux%zux%zu is wrong: element %zu,%zu is %.9g, not %.9g",
+        return ls_fail(LS_ERR_FAILED, "matmul %s %zux%zux%zu is wrong: element %zu,%zu is %.9g, not %.9g",
                        ls_kbench_form_name(g->form), g->m, g->n, g->k, i, j, got, sum);
     }
     return LS_OK;

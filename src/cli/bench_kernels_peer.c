@@ -71,7 +71,7 @@ ls_status ls_kbench_peer_run(const char *path, const cpu_set_t *cpus, ls_kbench_
     ls_status status = LS_OK;
     reading r = {.rows = rows, .first = first, .end = end, .round = round};
     command *c = calloc(1, sizeof *c);
-    if (c == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for the command line of %s", path);
+    if (c == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for the command line of %s", path);
     LS_TRY_OUT(command_make(c, path, rows, first, end));
     ls_bench_program program = {
         .argv = c->argv,

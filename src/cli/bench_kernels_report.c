@@ -43,17 +43,15 @@ static figures figures_of(const ls_kbench_machine *machine, const ls_kbench_row 
 /* ---- table ---- */
 
 void ls_kbench_print_header(const ls_kbench_machine *machine) {
-    printf("lockstep %s bench kernels: %s, %d cores, %s, products %s, threads %s, median of %d round%s%s\n", LS_VERSION,
+    printf("lockstep %s bench kernels: %s, %d cores, %s, matmuls %s, threads %s, median of %d round%s%s\n", LS_VERSION,
            machine->cpu, machine->cores, machine->isa, machine->gemm, machine->pinned ? "pinned" : "not pinned",
            machine->rounds, machine->rounds == 1 ? "" : "s", machine->quick ? ", quick" : "");
-    printf("gemm/FORM/MxNxK: C has M rows and N columns, sums have K terms; NN, NT and TN say what is transposed.\n"
-           "of peak: the rate / that of multiply-adds in registers on the same threads.\n"
-           "of plain: the rate / that of the same product in fp32 with one slice.\n"
-           "of gemm: the rate / that of a product as large as the layer beside it; operations that a causal mask hides "
-           "do not count.\n"
-           "of loop: the rate / that of a plain loop over as many streams; GB/s: what must be read and written once, "
-           "10^9 bytes.\n"
-           "scaling: the rate / that of one thread, over the same of multiply-adds in registers on the same CPUs.\n");
+    printf("gemm/FORM/MxNxK: C has M rows and N columns, sums have K terms; NN, NT and TN say which operand is "
+           "transposed.\nof peak: rate / peak rate of multiply-adds in registers on the same threads.\nof plain: rate "
+           "/ rate of the same matmul in fp32 with one slice.\nof gemm: rate / rate of a matmul as large as the "
+           "adjacent layer; operations hidden by a causal mask do not count.\nof loop: rate / rate of a plain loop "
+           "over as many streams; GB/s: bytes that must be read and written once, 10^9 bytes.\nscaling: rate / rate of "
+           "one thread, relative to the same for multiply-adds in registers on the same CPUs.\n");
     if (machine->peer != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");
     fflush(stdout);
 }
@@ -79,7 +77,7 @@ void ls_kbench_print_rows(const ls_kbench_machine *machine, int count_index, con
     if (peak > 0)
         printf("%.1f GFLOP/s", 1e-9 * peak);
     else
-        printf("not known");
+        printf("unknown");
     if (peer_column) printf(", peer %s", machine->peer_library);
     printf("\n%-45s %12s %9s %-7s %8s %15s", "kernel", "time us", "rate", "", "ns/elem", "share");
     if (peer_column) printf(" %12s %7s", "peer us", "ratio");
@@ -194,7 +192,7 @@ ls_status ls_kbench_print_json(const ls_kbench_machine *machine, const ls_kbench
     for (int i = 0; i < rows->count; i++) failed |= json_array_append_new(list, row_json(machine, &rows->row[i]));
     failed |= put(all, "rows", list);
     if (failed)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
     else if (json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0 || putchar('\n') == EOF)
         status = ls_fail_errno(LS_ERR_RESOURCE, "cannot write the results to standard output");
     json_decref(all);

@@ -143,7 +143,7 @@ static ls_status side_open(ls_kbench_data *d) {
 ls_status ls_kbench_memory_open(bool quick, ls_kbench_memory **out) {
     ls_status status = LS_OK;
     ls_kbench_memory *memory = calloc(1, sizeof *memory);
-    if (memory == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes", sizeof *memory);
+    if (memory == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes", sizeof *memory);
     LS_TRY_OUT(streams_open(memory, quick));
     LS_TRY_OUT(side_open(&memory->data));
     *out = memory;

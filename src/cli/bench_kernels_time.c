@@ -38,7 +38,7 @@ ls_status ls_kbench_families_read(const char *list, bool has[LS_KBENCH_FAMILY_CO
         int f = find_family(name, chars);
         if (f == LS_KBENCH_FAMILY_COUNT)
             return ls_fail(LS_ERR_INPUT,
-                           "'%.*s' is no family of kernels; choose from gemm, attention, norm, act, rope, embed, loss, "
+                           "'%.*s' is not a kernel family; choose from gemm, attention, norm, act, rope, embed, loss, "
                            "optim, convert, math and add",
                            (int)(chars > 80 ? 80 : chars), name);
         has[f] = true;
@@ -75,7 +75,7 @@ ls_status ls_kbench_alloc(size_t bytes, void **out) {
     *out = NULL;
     if (posix_memalign(out, 64, bytes > 0 ? bytes : 64) != 0) {
         *out = NULL;
-        return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes to measure on; try --quick", bytes);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu bytes needed for the measurement; try --quick", bytes);
     }
     return LS_OK;
 }

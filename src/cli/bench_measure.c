@@ -176,7 +176,7 @@ static ls_status measure_copy(const vector *v, board *b) {
     ls_status status = LS_OK;
     char *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     if (from == NULL || to == NULL) {
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for two blocks of %zu bytes to copy", COPY_BYTES);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for two blocks of %zu bytes to copy", COPY_BYTES);
         goto out;
     }
     memset(from, 1, COPY_BYTES);
@@ -202,7 +202,7 @@ static ls_status buffer_alloc(ls_world *world, bool is_private, size_t bytes, fl
     if (!is_private) {
         LS_TRY(ls_world_alloc(world, bytes, &memory));
     } else if (posix_memalign(&memory, 64, bytes) != 0) {
-        return ls_fail(LS_ERR_RESOURCE, "no memory for a buffer of %zu bytes; try a smaller --max-size", bytes);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a buffer of %zu bytes; try a smaller --max-size", bytes);
     }
     *out = memory;
     return LS_OK;
@@ -232,7 +232,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     vector v = {.comm = ls_world_comm(world), .rank = ls_world_rank(world), .size = ls_world_size(world)};
     ls_status status = LS_OK;
     if (v.size != j->plan->workers)
-        return ls_fail(LS_ERR_FAILED, "the world has %d workers, not the %d asked for", v.size, j->plan->workers);
+        return ls_fail(LS_ERR_FAILED, "%d workers were started instead of the %d requested", v.size, j->plan->workers);
     if (v.rank == 0) {
         snprintf(j->board->transport, sizeof j->board->transport, "%s", ls_world_transport(world));
         j->board->threads = ls_world_threads(world);

@@ -42,7 +42,7 @@ ls_status ls_bench_plan_ops(ls_bench_plan *plan, const char *list) {
         ls_bench_op op = ls_bench_op_find(name, chars);
         if (op == LS_BENCH_OP_COUNT)
             return ls_fail(LS_ERR_INPUT,
-                           "'%.*s' is no operation; choose from allreduce, reducescatter, allgather and sendrecv",
+                           "'%.*s' is not a collective; choose from allreduce, reducescatter, allgather and sendrecv",
                            (int)chars, name);
         plan->has_op[op] = true;
         name += chars;
@@ -59,7 +59,7 @@ ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_
     ls_bench_size_text(min_bytes, min);
     ls_bench_size_text(max_bytes, max);
     return ls_fail(LS_ERR_INPUT,
-                   "no size to measure from --min-size %s to --max-size %s; the sizes are 4KiB, 16KiB, 64KiB, 256KiB, "
+                   "no size between --min-size %s and --max-size %s; available sizes are 4KiB, 16KiB, 64KiB, 256KiB, "
                    "1MiB, 4MiB, 16MiB, 64MiB, 128MiB and 256MiB",
                    min, max);
 }

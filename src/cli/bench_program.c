@@ -52,7 +52,7 @@ static void first_words(int fd, char reason[REASON_MAX]) {
     char text[4096];
     ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
     text[bytes > 0 ? bytes : 0] = '\0';
-    snprintf(reason, REASON_MAX, "it said nothing");
+    snprintf(reason, REASON_MAX, "it printed nothing");
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         while (*line != '\0' && !isalnum((unsigned char)*line)) line++;
@@ -69,8 +69,8 @@ static ls_status judge(const ls_bench_program *p, int wait_status, int err_fd) {
         return ls_fail(LS_ERR_FAILED, "%s is not on the PATH; %s", p->argv[0], p->missing);
     first_words(err_fd, reason);
     if (WIFSIGNALED(wait_status))
-        return ls_fail(LS_ERR_FAILED, "%s was ended by signal %d: %s", p->called, WTERMSIG(wait_status), reason);
-    return ls_fail(LS_ERR_FAILED, "%s ended with exit status %d: %s", p->called, WEXITSTATUS(wait_status), reason);
+        return ls_fail(LS_ERR_FAILED, "%s was killed by signal %d: %s", p->called, WTERMSIG(wait_status), reason);
+    return ls_fail(LS_ERR_FAILED, "%s exited with status %d: %s", p->called, WEXITSTATUS(wait_status), reason);
 }
 
 static ls_status run(const ls_bench_program *p, int out_fd, int err_fd) {
@@ -84,7 +84,7 @@ static ls_status run(const ls_bench_program *p, int out_fd, int err_fd) {
         kill(pid, SIGKILL);
         waitpid(pid, &wait_status, 0);
     }
-    return ls_fail(LS_ERR_DEADLINE, "%s ran for more than %.0f seconds and was ended%s%s", p->called, DEADLINE_S,
+    return ls_fail(LS_ERR_DEADLINE, "%s ran for more than %.0f seconds and was killed%s%s", p->called, DEADLINE_S,
                    p->advice != NULL ? "; " : "", p->advice != NULL ? p->advice : "");
 }
 
@@ -112,7 +112,7 @@ static ls_status read_lines(const ls_bench_program *p, int fd) {
     }
     while (getline(&line, &line_bytes, file) > 0) {
         if (read_line(p, line)) continue;
-        status = ls_fail(LS_ERR_FAILED, "%s printed '%.*s', not a line \"%s\" of what was asked", p->called,
+        status = ls_fail(LS_ERR_FAILED, "%s printed '%.*s' instead of a line \"%s\"", p->called,
                          (int)strcspn(line, "\n"), line, p->line_form);
         goto out;
     }
@@ -126,7 +126,7 @@ ls_status ls_bench_program_run(const ls_bench_program *program) {
     ls_status status = LS_OK;
     int out_fd = memfd_create("peer-out", MFD_CLOEXEC), err_fd = memfd_create("peer-err", MFD_CLOEXEC);
     if (out_fd < 0 || err_fd < 0) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot make a file for the output of %s", program->called);
+        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot create a file for the output of %s", program->called);
         goto out;
     }
     LS_TRY_OUT(run(program, out_fd, err_fd));

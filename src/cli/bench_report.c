@@ -30,10 +30,10 @@ void ls_bench_print_header(const ls_bench_machine *machine) {
     printf("lockstep %s bench comm: %s, %d cores, fp32, %s buffers, workers %s, median of %d round%s\n", LS_VERSION,
            machine->cpu, machine->cores, buffers_name(machine), machine->pinned ? "pinned" : "not pinned",
            machine->rounds, machine->rounds == 1 ? "" : "s");
-    printf(
-        "size: bytes of the whole vector. time: the slowest worker's, for one operation (send/receive: one way).\n"
-        "GB/s: size / time, 10^9 bytes. traffic: bytes the operation reads and writes in memory, all workers.\n"
-        "of copy: traffic per second / that of all workers copying 64 MiB blocks; above 100 %%: served by caches.\n");
+    printf("size: bytes of the whole vector. time: of the slowest worker, for one operation (send/receive: one "
+           "way).\nGB/s: size / time, 10^9 bytes. traffic: bytes that the operation reads and writes in memory, all "
+           "workers.\nof copy: traffic per second / that of all workers copying 64 MiB blocks; above 100 %%: served by "
+           "caches.\n");
     if (machine->peer != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");
     fflush(stdout);
 }
@@ -55,7 +55,7 @@ static void print_row(const ls_bench_case *one, ls_bench_op op, int s) {
 
 void ls_bench_print_case(const ls_bench_machine *machine, const ls_bench_case *one) {
     int threads = one->own.threads;
-    printf("\n%d worker%s, transport %s, %d thread%s each, copy bandwidth %.2f GB/s in all", one->plan.workers,
+    printf("\n%d worker%s, transport %s, %d thread%s each, total copy bandwidth %.2f GB/s", one->plan.workers,
            one->plan.workers == 1 ? "" : "s", one->own.transport, threads, threads == 1 ? "" : "s",
            one->own.copy_bytes_per_s * 1e-9);
     if (one->has_peer) printf(", peer %s", machine->peer_library);
@@ -158,5 +158,5 @@ ls_status ls_bench_print_json(const ls_bench_machine *machine, const ls_bench_ca
     failed |= put(all, "rows", rows_json(cases, count));
     if (!failed) return ls_cli_print_json_lines(all);
     json_decref(all);
-    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
 }

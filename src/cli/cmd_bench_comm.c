@@ -45,14 +45,14 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
         return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
     }
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
-        return ls_options_fail(opts, LS_OPT_peer, "there is no such program, or it may not be run");
+        return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
     b->place = ls_cli_place_get();
     if (b->place.size > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: it can measure at most %d", b->place.size,
-                       LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: the maximum is %d", b->place.size, LS_WORKERS_MAX);
     if (opts->peer != NULL && b->place.size > 0)
-        return ls_options_fail(opts, LS_OPT_peer,
-                               "a peer is started by mpirun, so it cannot be measured under mpirun or srun");
+        return ls_options_fail(
+            opts, LS_OPT_peer,
+            "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
     LS_TRY(ls_cli_workers_options(opts, &b->workers));
     b->plan.private_buffers = opts->buffers[0] == 'p';
     b->peer_works = opts->peer != NULL;
@@ -63,7 +63,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
         .private_buffers = b->plan.private_buffers,
         .pinned = opts->pin,
         .peer = opts->peer,
-        .peer_library = "of unknown name",
+        .peer_library = "unknown CPU",
     };
     return LS_OK;
 }
@@ -76,12 +76,12 @@ static ls_status plan_fit_memory(ls_bench_plan *plan) {
     int count = plan->size_count;
     while (count > 0 && plan->size_bytes[count - 1] > share_bytes) count--;
     if (count == 0)
-        return ls_fail(LS_ERR_RESOURCE, "%d workers have no memory for vectors of %zu bytes; try a smaller --min-size",
+        return ls_fail(LS_ERR_RESOURCE,
+                       "%d workers do not have enough memory for vectors of %zu bytes; try a smaller --min-size",
                        plan->workers, plan->size_bytes[0]);
     if (count < plan->size_count)
-        ls_log_warn(
-            "%d workers: sizes above %zu bytes are left out, as their buffers need more than half of the memory",
-            plan->workers, plan->size_bytes[count - 1]);
+        ls_log_warn("%d workers: skipping sizes above %zu bytes, whose buffers need more than half of the memory",
+                    plan->workers, plan->size_bytes[count - 1]);
     plan->size_count = count;
     return LS_OK;
 }
@@ -93,7 +93,7 @@ static void run_peer(bench *b, const ls_bench_plan *plan, int round) {
     if (ls_bench_peer_run(b->opts->peer, b->machine.cores, plan, &b->peer[round], b->machine.peer_library) == LS_OK)
         return;
     progress(0, 0, 0, NULL);
-    ls_log_warn("no comparison with the peer: %s", ls_status_message());
+    ls_log_warn("cannot compare with the peer: %s", ls_status_message());
     b->peer_works = false;
 }
 
@@ -128,7 +128,7 @@ static ls_status run_cases(bench *b) {
 ls_status ls_cmd_bench_comm(const ls_options *opts) {
     ls_status status = LS_OK;
     bench *b = calloc(1, sizeof *b);
-    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes of results", sizeof *b);
+    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
     LS_TRY_OUT(bench_setup(b, opts));
     if (!opts->json && b->place.rank == 0) ls_bench_print_header(&b->machine);
     LS_TRY_OUT(run_cases(b));

@@ -47,12 +47,12 @@ static ls_status check_options(bench *b) {
         return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
     }
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
-        return ls_options_fail(opts, LS_OPT_peer, "there is no such program, or it may not be run");
+        return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
     if (opts->peer != NULL && !b->has_family[LS_KBENCH_GEMM])
-        return ls_options_fail(opts, LS_OPT_peer, "the peer measures gemm, which --only %s leaves out", opts->only);
+        return ls_options_fail(opts, LS_OPT_peer, "the peer measures gemm, which --only %s excludes", opts->only);
     if (opts->workers > 1)
         return ls_options_fail(opts, LS_OPT_workers, "bench kernels runs in one process; use --threads");
-    if (opts->trace != NULL) return ls_options_fail(opts, LS_OPT_trace, "bench kernels has no timeline: leave it out");
+    if (opts->trace != NULL) return ls_options_fail(opts, LS_OPT_trace, "bench kernels writes no trace: omit it");
     if (ls_cli_place_get().size > 1)
         return ls_fail(LS_ERR_INPUT, "bench kernels runs in one process: start it without mpirun or srun");
     return LS_OK;
@@ -72,7 +72,7 @@ static ls_status setup(bench *b, const ls_options *opts) {
     b->opts = opts;
     LS_TRY(check_options(b));
     if (sched_getaffinity(0, sizeof b->all_cpus, &b->all_cpus) != 0)
-        return ls_fail_errno(LS_ERR_FAILED, "cannot tell which CPUs this process may use");
+        return ls_fail_errno(LS_ERR_FAILED, "cannot determine which CPUs this process may use");
     bool one_round = opts->quick && opts->source[LS_OPT_rounds].origin == LS_ORIGIN_DEFAULT;
     b->machine = (ls_kbench_machine){
         .cpu = ls_cpu_detect()->model,
@@ -82,7 +82,7 @@ static ls_status setup(bench *b, const ls_options *opts) {
         .rounds = one_round ? 1 : (int)opts->rounds,
         .quick = opts->quick,
         .peer = opts->peer,
-        .peer_library = "of unknown name",
+        .peer_library = "unknown CPU",
     };
     b->peer_works = opts->peer != NULL;
     b->env = (ls_kbench_env){
@@ -129,7 +129,7 @@ static void run_peer(bench *b, int first, int end) {
         LS_OK)
         return;
     progress(b, NULL);
-    ls_log_warn("no comparison with the peer: %s", ls_status_message());
+    ls_log_warn("cannot compare with the peer: %s", ls_status_message());
     b->peer_works = false;
 }
 
@@ -156,7 +156,7 @@ static ls_status run_count(bench *b, int count_index) {
         LS_TRY_OUT(run_round(b, count_index, first));
     for (int i = first; i < b->rows.count; i++) b->rows.row[i].has_peer = b->peer_works && b->rows.row[i].for_peer;
     if (sched_setaffinity(0, sizeof b->all_cpus, &b->all_cpus) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot go back to all CPUs");
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot reset the CPU affinity");
 out:
     progress(b, NULL);
     ls_pool_destroy(b->env.pool);
@@ -167,7 +167,7 @@ out:
 ls_status ls_cmd_bench_kernels(const ls_options *opts) {
     ls_status status = LS_OK;
     bench *b = calloc(1, sizeof *b);
-    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu bytes of results", sizeof *b);
+    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
     ls_fpenv_set();
     LS_TRY_OUT(setup(b, opts));
     LS_TRY_OUT(open_memory(b));

@@ -66,7 +66,7 @@ typedef struct demo_case {
 
 static ls_status floats_alloc(size_t count, float **out) {
     *out = calloc(count, sizeof **out);
-    return *out != NULL ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for %zu numbers", count);
+    return *out != NULL ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %zu numbers", count);
 }
 
 /* from −1 to 1 */
@@ -182,7 +182,7 @@ static ls_status compare_members(ls_comm *comm, const report *mine) {
     size_t n = (size_t)ls_comm_size(comm), *bytes = malloc(n * sizeof *bytes);
     report *all = malloc(n * sizeof *all);
     if (bytes == NULL || all == NULL) {
-        status = ls_fail(LS_ERR_RESOURCE, "no memory for %zu results", n);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu results", n);
         goto out;
     }
     for (size_t r = 0; r < n; r++) bytes[r] = sizeof *mine;
@@ -190,7 +190,8 @@ static ls_status compare_members(ls_comm *comm, const report *mine) {
     for (size_t r = 1; r < n && status == LS_OK; r++)
         if (!ls_hash_equal(all[r].gradient, all[0].gradient) || !ls_hash_equal(all[r].weights, all[0].weights))
             status =
-                ls_fail(LS_ERR_FAILED, "of %zu workers, %zu got other bits than 0: the ordered sum is broken", n, r);
+                ls_fail(LS_ERR_FAILED,
+                        "of %zu workers, %zu got different bits from worker 0: the ordered all-reduce is broken", n, r);
 out:
     free(bytes);
     free(all);
@@ -315,15 +316,16 @@ static ls_status cases_run(const ls_options *opts, const problem *p, report *r, 
 static ls_status cases_compare(const demo_case *cases, int count) {
     for (int c = 1; c < count; c++)
         if (strcmp(cases[c].gradient, cases[0].gradient) != 0 || strcmp(cases[c].weights, cases[0].weights) != 0)
-            return ls_fail(LS_ERR_FAILED, "%d workers did not give the bits of %d: the ordered sum is broken",
+            return ls_fail(LS_ERR_FAILED,
+                           "the result on %d workers differs from the result on %d: the ordered all-reduce is broken",
                            cases[c].workers, cases[0].workers);
     return LS_OK;
 }
 
 static void print_table(const demo_case *cases, int count) {
-    printf(
-        "A gradient of %d elements, summed from %d groups over different numbers of workers; %d steps of descent.\n\n",
-        ELEMS, GROUPS, STEPS);
+    printf("A gradient of %d elements, summed from %d groups on different numbers of workers; %d steps of gradient "
+           "descent.\n\n",
+           ELEMS, GROUPS, STEPS);
     printf("%-7s  %-32s  %-32s  %7s  %s\n", "", "ordered all-reduce", "", "", "ring all-reduce: change from 1 worker");
     printf("%-7s  %-32s  %-32s  %7s  %16s  %12s\n", "workers", "hash of the gradient", "hash of the weights", "time",
            "elements", "largest");
@@ -336,9 +338,11 @@ static void print_table(const demo_case *cases, int count) {
 static void print_verdict(const demo_case *cases, int count) {
     int most = 0;
     for (int c = 0; c < count; c++) most = cases[c].ring_differs > most ? cases[c].ring_differs : most;
-    printf("\nThe ordered sum gave the same bits on every number of workers, and so did training with it.\n");
+    printf("\nThe ordered all-reduce gave bit-identical results on every number of workers, and so did training with "
+           "it.\n");
     if (most > 0)
-        printf("A ring adds in an order that depends on the number of workers: it changed up to %d of %d elements.\n",
+        printf("A ring all-reduce adds in an order that depends on the number of workers: it changed up to %d of %d "
+               "elements.\n",
                most, ELEMS);
 }
 
@@ -354,7 +358,7 @@ static ls_status print_json(const demo_case *cases, int count, bool equal) {
     if (all == NULL || json_array_size(json_object_get(all, "rows")) == (size_t)count)
         return ls_cli_print_json_lines(all);
     json_decref(all);
-    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
 }
 
 static int cases_choose(const ls_options *opts, demo_case *cases) {

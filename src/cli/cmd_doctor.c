@@ -23,12 +23,12 @@ static ls_status diagnose(const ls_options *options, const ls_run *run) {
 ls_status ls_cmd_doctor(const ls_options *options) {
     bool numerics = strcmp(options->show, "numerics") == 0;
     ls_run run;
-    if (options->times && options->run)
-        return ls_fail(LS_ERR_INPUT, "doctor looks at a run or at --times FILE, not at both");
+    if (options->times && options->run) return ls_fail(LS_ERR_INPUT, "doctor takes a run or --times FILE, not both");
     if (options->times) return ls_doctor_times(options);
     if (!options->run) return ls_fail(LS_ERR_INPUT, "doctor needs a run: lockstep doctor RUN, or --times FILE");
     if (options->step > 0 && !numerics)
-        return ls_options_fail(options, LS_OPT_step, "a verdict is about a whole run: use --show numerics");
+        return ls_options_fail(options, LS_OPT_step,
+                               "the verdict covers the whole run: add --show numerics to see one step");
     LS_TRY(ls_run_open(options->run, &run));
     ls_status status =
         numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json) : diagnose(options, &run);

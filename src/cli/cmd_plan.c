@@ -4,6 +4,6 @@
 
 ls_status ls_cmd_plan(const ls_options *options) {
     if (options->validate) return ls_plan_validate_command(options);
-    if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate goes with --validate FILE");
+    if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
     return ls_plan_search_command(options);
 }

@@ -48,8 +48,8 @@ static void print_links(const ls_own_machine *m) {
 static void print_text(const ls_own_machine *m, const char *path, double seconds) {
     printf("machine  %s, %d core%s, %s kernels, %.1f GiB\n", m->cpu, m->cores, m->cores == 1 ? "" : "s", m->isa,
            m->memory_bytes / (1024.0 * 1024 * 1024));
-    printf("rates of each worker, all at the same time; of a large product, a head of 64 with 1024 tokens, large "
-           "arrays\n");
+    printf("rates per worker, all workers at the same time: large matmuls, attention heads of 64 over 1024 tokens, "
+           "large arrays\n");
     print_rates(m);
     print_links(m);
     printf("\nmeasured in %.1f s; written to %s\n", seconds, path);

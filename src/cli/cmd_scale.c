@@ -21,7 +21,7 @@ ls_status ls_cmd_scale(const ls_options *opts) {
     ls_scale_plan plan;
     LS_TRY(ls_scale_plan_make(opts, &plan));
     ls_scale_found *found = calloc((size_t)plan.models, sizeof *found);
-    ls_status status = found ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for what is measured");
+    ls_status status = found ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
     if (status == LS_OK) status = work(&plan, found);
     free(found);
     ls_scale_plan_free(&plan);

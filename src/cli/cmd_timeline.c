@@ -24,7 +24,7 @@ typedef struct timeline {
 
 static ls_status join(char path[PATH_MAX], const char *folder, int length, const char *name) {
     if (snprintf(path, PATH_MAX, "%.*s%s", length, folder, name) >= PATH_MAX)
-        return ls_fail(LS_ERR_INPUT, "%.*s… is too long for a path", SHOWN, folder);
+        return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
     return LS_OK;
 }
 
@@ -51,10 +51,11 @@ static ls_status find_in_run(timeline *t, const char *run) {
     if (ls_file_exists(t->trace_path)) return LS_OK;
     LS_TRY(trace_of_config(run, named));
     if (!named[0])
-        return ls_fail(LS_ERR_INPUT, "%.*s has no trace.json; trace a run with lockstep train --trace run", SHOWN, run);
+        return ls_fail(LS_ERR_INPUT, "%.*s has no trace.json; record one with lockstep train --trace run", SHOWN, run);
     if (!ls_file_exists(named))
-        return ls_fail(LS_ERR_INPUT, "the trace of %.*s went to %.*s, and that is not there; name the file itself",
-                       SHOWN, run, SHOWN, named);
+        return ls_fail(LS_ERR_INPUT,
+                       "the trace of %.*s was written to %.*s, which does not exist; give the trace file itself", SHOWN,
+                       run, SHOWN, named);
     memcpy(t->trace_path, named, sizeof named);
     return LS_OK;
 }
@@ -80,7 +81,7 @@ static ls_status find_files(timeline *t) {
         LS_TRY(find_beside(t, run));
     if (t->opts->out) LS_TRY(join(t->svg_path, t->opts->out, (int)strlen(t->opts->out), ""));
     if (strcmp(t->svg_path, t->trace_path) == 0)
-        return ls_options_fail(t->opts, LS_OPT_out, "that is the trace; choose another name");
+        return ls_options_fail(t->opts, LS_OPT_out, "this is the trace itself; choose another name");
     return ls_file_can_write(t->svg_path);
 }
 
@@ -120,7 +121,7 @@ static ls_status draw(const timeline *t) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw");
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw the timeline");
     ls_timeline_svg(&t->line, t->title, out);
     bool complete = !ferror(out);
     ls_status status = LS_OK;

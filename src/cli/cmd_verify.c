@@ -66,7 +66,7 @@ static ls_status read_part(session *s) {
         sound = ls_value_parse_int(number, &part) == LS_OK && ls_value_parse_int(slash + 1, &parts) == LS_OK;
     }
     if (!sound || part < 1 || parts < part || parts > 1000000)
-        return ls_options_fail(s->opts, LS_OPT_part, "must be a part and their number, such as 2/12");
+        return ls_options_fail(s->opts, LS_OPT_part, "must be a part and the number of parts, e.g. 2/12");
     s->part = (int)part;
     s->parts = (int)parts;
     return LS_OK;
@@ -76,13 +76,13 @@ static ls_status read_part(session *s) {
 static ls_status read_tier(session *s) {
     const ls_options *o = s->opts;
     bool tier_said = o->quick || o->all;
-    if (o->quick && o->all) return ls_options_fail(o, LS_OPT_all, "--quick is less: leave one of them out");
+    if (o->quick && o->all) return ls_options_fail(o, LS_OPT_all, "--quick and --all exclude each other: omit one");
     s->tier = o->quick ? LS_VERIFY_QUICK : o->all ? LS_VERIFY_ALL : LS_VERIFY_USUAL;
     s->matrix = true;
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         if (o->source[id].origin == LS_ORIGIN_DEFAULT || !(ls_layout_is_option(id) || id == LS_OPT_layout)) continue;
         if (tier_said && is_said(o, id))
-            return ls_options_fail(o, id, "--quick and --all choose layouts themselves: leave this out, or them");
+            return ls_options_fail(o, id, "--quick and --all choose the layouts: omit this option, or --quick/--all");
         if (!tier_said) s->matrix = false;
     }
     return LS_OK;
@@ -92,10 +92,10 @@ static ls_status read_options(session *s) {
     const ls_options *o = s->opts;
     const char *fault = getenv("LS_FAULT_BITS");
     LS_TRY(read_tier(s));
-    if (o->svg) return ls_options_fail(o, LS_OPT_svg, "it is for --order: add that, or leave this out");
+    if (o->svg) return ls_options_fail(o, LS_OPT_svg, "requires --order: add --order, or omit this option");
     LS_TRY(read_part(s));
     if (o->resume && is_said(o, LS_OPT_resume) && !is_said(o, LS_OPT_out))
-        return ls_options_fail(o, LS_OPT_resume, "name the folder of the rows: --out DIR");
+        return ls_options_fail(o, LS_OPT_resume, "name the folder with the results: --out DIR");
     if (fault) {
         if (ls_verify_fault_parse(fault, &s->fault) != LS_OK) return ls_fail_at(LS_ERR_INPUT, "LS_FAULT_BITS=");
         s->has_fault = &s->fault;
@@ -229,7 +229,7 @@ static ls_status make_matrix(comparison *c) {
                                .seed = (uint64_t)s->opts->seed};
     LS_TRY(ls_verify_matrix_make(&c->one.task, s->tier, &limits, &c->matrix, &c->matrix_rows));
     if (c->matrix_rows > 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s has no layout of %d workers: start another number of them",
+    return ls_fail(LS_ERR_INPUT, "no layout of %s uses %d workers: start a different number",
                    c->one.settings.shape.name, launched);
 }
 

@@ -12,7 +12,7 @@
 /* `wanted` 0: the newest. */
 static ls_status choose_step(const char *name, const ls_run *run, int64_t wanted, int64_t *step) {
     if (run->numerics_count == 0)
-        return ls_fail(LS_ERR_INPUT, "%s has no numerics: train with --numerics 10 to record them", name);
+        return ls_fail(LS_ERR_INPUT, "%s has no numerics records: train with --numerics 10", name);
     int64_t first = run->numerics[0].step, last = run->numerics[run->numerics_count - 1].step, nearest = first;
     for (size_t i = 0; i < run->numerics_count; i++) {
         int64_t s = run->numerics[i].step;
@@ -21,7 +21,7 @@ static ls_status choose_step(const char *name, const ls_run *run, int64_t wanted
     *step = wanted > 0 ? nearest : last;
     if (wanted == 0 || nearest == wanted) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "step %lld of %s has no numerics; steps %lld to %lld were recorded, the nearest is %lld",
+                   "step %lld of %s has no numerics record; steps %lld to %lld are recorded, the nearest is %lld",
                    (long long)wanted, name, (long long)first, (long long)last, (long long)nearest);
 }
 
@@ -82,10 +82,10 @@ static void print_head(const char *name, const ls_run *run, int64_t step) {
 static void print_noise(const ls_run *run, int64_t step) {
     const ls_run_noise *noise = find_noise(run, step);
     if (!noise || !(noise->scale_tokens > 0)) {
-        printf("\ngradient noise scale: not known in this step\n");
+        printf("\ngradient noise scale: unknown for this step\n");
         return;
     }
-    printf("\ngradient noise scale: %.4g tokens, %.4g sequences; larger batches gain little beyond that\n",
+    printf("\ngradient noise scale: %.4g tokens, %.4g sequences; larger batches have diminishing returns\n",
            noise->scale_tokens, noise->scale_sequences);
 }
 

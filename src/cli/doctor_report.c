@@ -43,7 +43,7 @@ static void print_run(const char *name, const ls_run *run, const ls_diagnosis *d
     const char *precision = ls_run_option_get(run, "precision");
     printf("%s: ", name);
     if (d->steps == 0) {
-        printf("no step");
+        printf("no steps");
     } else {
         printf("steps %lld to %lld", (long long)d->first_step, (long long)d->last_step);
         if (d->planned_steps > d->last_step) printf(" of %lld", (long long)d->planned_steps);
@@ -66,11 +66,9 @@ static void print_place(const ls_finding *f) {
 
 static void print_verdict(const ls_diagnosis *d) {
     switch (d->verdict) {
-    case LS_VERDICT_CLEAN:
-        printf("verdict: no cause found: nothing that went wrong is in the %zu steps that were recorded\n", d->steps);
-        return;
+    case LS_VERDICT_CLEAN: printf("verdict: no problem found in %zu steps\n", d->steps); return;
     case LS_VERDICT_NOT_ENOUGH:
-        printf("verdict: not enough was recorded%s%s\n", d->cause_count > 0 ? " to say why: " : "",
+        printf("verdict: not enough recorded data%s%s\n", d->cause_count > 0 ? " to find the cause: " : "",
                d->cause_count > 0 ? d->finding[0].title : "");
         break;
     case LS_VERDICT_CAUSE: print_text("verdict: ", d->finding[0].title); break;
@@ -82,7 +80,7 @@ static void print_verdict(const ls_diagnosis *d) {
 }
 
 static void print_followed(const ls_diagnosis *d) {
-    if (d->followed_count > 0) printf("\nwhat followed\n");
+    if (d->followed_count > 0) printf("\nconsequences\n");
     for (int i = 0; i < d->followed_count; i++) {
         char step[32];
         snprintf(step, sizeof step, "  step %-8lld ", (long long)d->followed[i].step);
@@ -109,9 +107,9 @@ static void print_workers(const ls_usage *u) {
         print_cell(2, w->relative, "");
         printf(" %5zu steps\n", w->slowest);
     }
-    printf("  worker %d computes longest", u->slowest);
-    if (isfinite(u->waited_ms)) printf("; the others waited %.1f s in these steps, all together", u->waited_ms / 1e3);
-    if (isfinite(u->busy)) printf("; all are busy %.1f %% of the time", 100 * u->busy);
+    printf("  worker %d is the slowest", u->slowest);
+    if (isfinite(u->waited_ms)) printf("; the others waited %.1f s in total for it", u->waited_ms / 1e3);
+    if (isfinite(u->busy)) printf("; on average workers are busy %.1f %% of the time", 100 * u->busy);
     printf("\n");
 }
 
@@ -119,7 +117,7 @@ static void print_actions(const ls_diagnosis *d) {
     bool any = false;
     for (int i = 0; i < d->cause_count; i++) {
         if (!d->finding[i].action[0]) continue;
-        if (!any) printf("\nchange first\n");
+        if (!any) printf("\nwhat to change\n");
         print_text(i == 0 ? "  " : "  then: ", d->finding[i].action);
         any = true;
     }
@@ -128,13 +126,13 @@ static void print_actions(const ls_diagnosis *d) {
 static void print_notes(const ls_run *run, const ls_diagnosis *d) {
     bool any = false;
     for (int i = d->cause_count; i < d->finding_count; i++) {
-        if (!any) printf("\nalso seen\n");
+        if (!any) printf("\nalso observed\n");
         print_text("  - ", d->finding[i].title);
         any = true;
     }
     if (run->noise.step == LS_RUN_NONE || !(run->noise.scale_sequences > 0)) return;
-    if (!any) printf("\nalso seen\n");
-    printf("  - gradient noise scale at step %lld: %.3g sequences; larger batches gain little beyond that\n",
+    if (!any) printf("\nalso observed\n");
+    printf("  - gradient noise scale at step %lld: %.3g sequences; larger batches have diminishing returns\n",
            (long long)run->noise.step, run->noise.scale_sequences);
 }
 
@@ -226,7 +224,7 @@ ls_status ls_doctor_print_json(const char *name, const ls_run *run, const ls_dia
                              usage_json(&d->usage), "missing", list_json(d, d->missing_count, missing_item));
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "cannot make the JSON of a diagnosis");
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "cannot format the diagnosis as JSON");
     printf("%s\n", text);
     free(text);
     return LS_OK;

@@ -13,7 +13,7 @@ static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     bool is_file;
     if (strchr(options->cluster, ','))
         return ls_options_fail(options, LS_OPT_cluster,
-                               "doctor predicts for one cluster; times of two are not modelled");
+                               "--times works with one cluster; times across two clusters are not modelled");
     *out = (ls_cluster){.sites = 1};
     LS_TRY(ls_cluster_option_site(options, options->cluster, &out->site[0], &is_file, &measured));
     json_decref(measured);
@@ -45,7 +45,7 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
         return LS_OK;
     }
     if (!options->model || !options->cluster)
-        return ls_fail(LS_ERR_INPUT, "--model and --cluster go together: predictions need both");
+        return ls_fail(LS_ERR_INPUT, "--model and --cluster must be given together: predictions need both");
     ls_times_model *model = calloc(1, sizeof *model);
     if (!model) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
     ls_status status = read_model(options, model, c->model, sizeof c->model);

@@ -38,36 +38,37 @@ static void sync_advice(const ls_times_case *c, double share, char *text, size_t
     if (term == LS_TERM_PREDICTED && c->answer.explanation[0].coefficient[term] < 1.1) term = LS_TERM_RING;
     switch (term) {
     case LS_TERM_NODES:
-        snprintf(text, room,
-                 "the link between nodes: twice its bandwidth, gradients of half the bytes, or twice the global batch "
-                 "saves about %.0f %% of the time for the same work; keep tensor parallelism inside a node",
-                 gain);
+        snprintf(
+            text, room,
+            "the link between nodes: doubling its bandwidth, halving the bytes of gradients, or doubling the global "
+            "batch saves about %.0f %% of the time for the same work; keep tensor parallelism inside a node",
+            gain);
         break;
     case LS_TERM_LATENCY:
         snprintf(text, room,
-                 "the number of participants: half as many replicas (tensor or pipeline parallelism inside a node "
-                 "instead), fewer and larger buckets, or a tree instead of a ring saves about %.0f %% of the time",
+                 "the number of replicas: half as many (with tensor or pipeline parallelism inside a node instead), "
+                 "fewer and larger buckets, or a tree instead of a ring all-reduce saves about %.0f %% of the time",
                  gain);
         break;
     case LS_TERM_TP:
         snprintf(text, room,
-                 "tensor parallelism: half as many ways, or links twice as fast, saves up to %.0f %% of the time; its "
-                 "row must not leave the node",
+                 "tensor parallelism: half the degree, or links twice as fast, saves up to %.0f %% of the time; keep "
+                 "each tensor-parallel group inside a node",
                  gain);
         break;
     case LS_TERM_PREDICTED:
-        snprintf(
-            text, room,
-            "synchronisation takes %.2f times what the planner predicts for these links: look for reductions that do "
-            "not overlap, a slow adapter or a busy network; as predicted, %.0f %% of the time would be saved",
-            c->answer.explanation[0].coefficient[LS_TERM_PREDICTED],
-            100 * share * (1 - 1 / c->answer.explanation[0].coefficient[LS_TERM_PREDICTED]));
+        snprintf(text, room,
+                 "synchronisation takes %.2f times as long as the planner predicts for these links: look for "
+                 "reductions that do not overlap with compute, a slow network adapter or a busy network; the predicted "
+                 "time would save %.0f %%",
+                 c->answer.explanation[0].coefficient[LS_TERM_PREDICTED],
+                 100 * share * (1 - 1 / c->answer.explanation[0].coefficient[LS_TERM_PREDICTED]));
         break;
     default:
         snprintf(text, room,
-                 "how often gradients are exchanged: twice the global batch (accumulated in micro-batches) saves about "
-                 "%.0f %% of the time for the same work; so do gradients of half the bytes, or reducing them during "
-                 "the backward pass",
+                 "the frequency of gradient reductions: doubling the global batch (accumulated in micro-batches) saves "
+                 "about %.0f %% of the time for the same work; so does halving the bytes of gradients, or overlapping "
+                 "the reduction with the backward pass",
                  gain);
     }
 }
@@ -91,7 +92,7 @@ void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room) {
     const ls_times_explanation *best = &c->answer.explanation[0];
     double share = best->share[c->answer.worst];
     if (loss_of(best->share) < NOTHING) {
-        snprintf(text, room, "nothing about scaling: %.0f %% of the time is computing; make the computing faster",
+        snprintf(text, room, "nothing about scaling: %.0f %% of the time is compute; speed up the compute",
                  100 * best->share[LS_LOSS_NONE]);
         return;
     }
@@ -101,19 +102,19 @@ void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room) {
     case LS_LOSS_IMBALANCE:
         if (has_term(c, LS_TERM_STRAGGLER))
             snprintf(text, room,
-                     "the slowest worker, for which the others wait: trace a run (train --trace run) and ask lockstep "
-                     "doctor RUN who it is; up to %.0f %% of the time",
+                     "the slowest worker, which the others wait for: record a trace (lockstep train --trace run) and "
+                     "run lockstep doctor RUN to find it; saves up to %.0f %% of the time",
                      100 * share);
         else
             snprintf(text, room,
-                     "the global batch: a multiple of dp × micro_batch leaves no worker with less than the others; it "
-                     "saves %.0f %% of the time",
+                     "the global batch: with a multiple of dp × micro_batch all workers have the same load; saves %.0f "
+                     "%% of the time",
                      100 * share);
         break;
     default:
         snprintf(text, room,
-                 "what all wait for at any size (input, logging, checkpoints, the host, the optimizer where it is not "
-                 "divided): trace a run and look at what lies between steps; up to %.0f %% of the time",
+                 "work that does not scale (input, logging, checkpoints, host code, an optimizer that is not sharded): "
+                 "record a trace and look between the steps; saves up to %.0f %% of the time",
                  100 * share);
     }
 }
@@ -125,7 +126,7 @@ static void print_head(const char *path, const ls_times_case *c) {
     int rows = t->count;
     for (int i = 0; i < t->count; i++) rows -= t->row[i].implied;
     printf("%s: %d rows of %s", path, rows, t->column);
-    if (!t->has_batch) printf(", taken as the same work at every size");
+    if (!t->has_batch) printf(", assuming the same work at every size");
     if (c->model[0]) printf("; %s", c->model);
     printf("\n\n");
 }
@@ -156,7 +157,7 @@ static void print_table(const ls_times_case *c) {
                 printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
         }
         printf("%s%s%s\n", t->labels == 2 ? "  " : "", t->labels == 2 ? t->label[row->label] : "",
-               row->implied ? "  (what a speed-up is over)" : "");
+               row->implied ? "  (relative to the first row)" : "");
     }
 }
 
@@ -165,39 +166,38 @@ static void print_verdict(const ls_times_case *c) {
     const double *share = a->explanation[0].share;
     double loss = loss_of(share);
     if (loss < NOTHING && a->low[LS_LOSS_NONE] > 1 - 2 * NOTHING) {
-        printf("verdict: it scales: at %d GPUs %.0f %% of the time is computing\n", largest(c)->chips,
+        printf("verdict: scales well: at %d GPUs %.0f %% of the time is compute\n", largest(c)->chips,
                100 * share[LS_LOSS_NONE]);
     } else if (a->decided) {
-        printf(
-            "verdict: at %d GPUs %.0f %% of the time is lost, most of it to %s: %.0f %% of the time (%.0f to %.0f)\n",
-            largest(c)->chips, 100 * loss,
-            a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst), 100 * share[a->worst],
-            100 * a->low[a->worst], 100 * a->high[a->worst]);
+        printf("verdict: at %d GPUs %.0f %% of the time is lost, most of it to %s: %.0f %% of the time (%.0f to %.0f "
+               "%%)\n",
+               largest(c)->chips, 100 * loss,
+               a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst), 100 * share[a->worst],
+               100 * a->low[a->worst], 100 * a->high[a->worst]);
     } else {
-        printf(
-            "verdict: at %d GPUs %.0f to %.0f %% of the time is lost; these times allow more than one reason, of which "
-            "%s is the likeliest\n",
-            largest(c)->chips, 100 - 100 * a->high[LS_LOSS_NONE], 100 - 100 * a->low[LS_LOSS_NONE],
-            a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst));
+        printf("verdict: at %d GPUs %.0f to %.0f %% of the time is lost; these times have more than one explanation, "
+               "the likeliest is %s\n",
+               largest(c)->chips, 100 - 100 * a->high[LS_LOSS_NONE], 100 - 100 * a->low[LS_LOSS_NONE],
+               a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst));
     }
     if (a->misfit > 3)
-        printf("  the terms do not meet these times well (%.1f %% off): a part is unexplained\n",
+        printf("  the model does not fit these times well (%.1f %% error): some of the time is unexplained\n",
                100 * a->explanation[0].error);
 }
 
 static void print_shares(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
-    printf("\nshares of the time at %d GPUs\n  %-18s %8s   %s\n", largest(c)->chips, "", "best", "range");
+    printf("\nbreakdown of the time at %d GPUs\n  %-18s %8s   %s\n", largest(c)->chips, "", "best", "range");
     for (int k = 0; k < LS_LOSSES; k++) {
         if (k == LS_LOSS_UNEXPLAINED) {
-            printf("  %-18s %6.1f %%   ± %.1f %% of the time is scatter%s\n", ls_loss_name((ls_loss)k),
+            printf("  %-18s %6.1f %%   ± %.1f %% of the time is noise%s\n", ls_loss_name((ls_loss)k),
                    clean(100 * a->explanation[0].share[k]), 100 * a->scatter, a->scatter_assumed ? ", as assumed" : "");
             continue;
         }
         printf("  %-18s %6.1f %%   %.0f to %.0f %%%s\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
                100 * a->low[k], 100 * a->high[k],
                k == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted && a->high[k] > 0
-                   ? ", instead of the others: the layout is not known"
+                   ? ", instead of the others: the layout is unknown"
                    : "");
     }
 }
@@ -210,7 +210,7 @@ static void print_elsewhere(const ls_times_case *c, double time, int chips) {
 
 static void print_explanations(const ls_times_case *c) {
     int shown = c->answer.count < 6 ? c->answer.count : 6;
-    printf("\nexplanations that these times allow%s\n", c->answer.count > shown ? " (the six best)" : "");
+    printf("\npossible explanations%s\n", c->answer.count > shown ? " (the six best)" : "");
     for (int i = 0; i < shown; i++) {
         const ls_times_explanation *e = &c->answer.explanation[i];
         const char *between = "";
@@ -231,39 +231,39 @@ static void print_unknown(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     const double *share = a->explanation[0].share;
     double constant = share[LS_LOSS_SYNC] + share[LS_LOSS_SERIAL], low = 0, high = 0;
-    printf("\nnot known\n");
+    printf("\nunknown\n");
     if (!c->times.has_layout && constant > NOTHING && share[LS_LOSS_NONE] > 0)
-        printf("  - the layout: with a pipeline, a bubble looks the same; (pp − 1) / micro-batches would be %.2f at %d "
-               "GPUs."
-               " Columns dp, tp, pp, micro_batch and global_batch tell it apart\n",
+        printf("  - the layout: a pipeline bubble would look the same; (pp − 1) / micro-batches would be %.2f at %d "
+               "GPUs. Add columns dp, tp, pp, micro_batch and global_batch to tell them apart\n",
                constant / share[LS_LOSS_NONE], largest(c)->chips);
     if (!c->times.has_batch)
-        printf("  - the batch: if each GPU kept its own, add global_batch; the times then are not of the same work\n");
-    if (c->node_assumed) printf("  - the nodes: 8 GPUs in one are assumed; --gpus-per-node says otherwise\n");
+        printf("  - the batch: if the batch per GPU was constant, add column global_batch; the rows are then not the "
+               "same work\n");
+    if (c->node_assumed) printf("  - the nodes: 8 GPUs per node are assumed; set --gpus-per-node\n");
     for (int i = 0; i < a->count; i++) {
         double time = a->explanation[i].twice;
         if (i == 0 || time < low) low = time;
         if (i == 0 || time > high) high = time;
     }
     if (!a->decided && low > 0 && high > 1.05 * low)
-        printf("  - which explanation holds: a measurement at %d GPUs decides; they expect %.2f to %.2f times the "
-               "speed of "
-               "%d\n",
+        printf("  - which explanation is right: a measurement at %d GPUs would tell; they predict %.2f to %.2f times "
+               "the speed of %d\n",
                2 * largest(c)->chips, largest(c)->time / high, largest(c)->time / low, largest(c)->chips);
 }
 
 static void print_predicted(const ls_times_case *c) {
     const ls_times_explanation *best = &c->answer.explanation[0];
     if (!c->basis.predicted) return;
-    printf("\nbeside the prediction\n  - computing takes %.2f times as long\n", best->coefficient[LS_TERM_COMPUTE]);
+    printf("\ncompared with the prediction\n  - compute takes %.2f times as long\n",
+           best->coefficient[LS_TERM_COMPUTE]);
     if (best->coefficient[LS_TERM_PREDICTED] > 0)
         printf("  - synchronisation takes %.2f times as long\n", best->coefficient[LS_TERM_PREDICTED]);
     if (best->coefficient[LS_TERM_SERIAL] > 0)
-        printf("  - %.4g s of a step are in no prediction\n", best->coefficient[LS_TERM_SERIAL]);
+        printf("  - %.4g s of a step are not predicted at all\n", best->coefficient[LS_TERM_SERIAL]);
 }
 
 static const char *move_name(int term) {
-    return term < 0 ? "nothing but the layout" : ls_times_term_name((ls_times_term)term);
+    return term < 0 ? "only the layout" : ls_times_term_name((ls_times_term)term);
 }
 
 static void print_comparison(const ls_times_case *c) {
@@ -272,13 +272,14 @@ static void print_comparison(const ls_times_case *c) {
     if (c->times.labels != 2) return;
     printf("from %s to %s", c->times.label[0], c->times.label[1]);
     if (m->slowdown > 0) printf(": %.2f times as long, mean of equal rows", m->slowdown);
-    printf("\n  %s: %s", m->decided ? "what moved" : "what moved, as far as these times tell", move_name(first->term));
+    printf("\n  %s: %s", m->decided ? "what changed" : "what changed, as far as these times show",
+           move_name(first->term));
     if (first->term >= 0) {
         printf(", by %+.4g %s of %.4g at %d GPUs", first->change, c->times.unit, c->times.row[m->largest].time,
                c->times.row[m->largest].chips);
-        if (first->before > 0) printf(" (%.2f times what it was)", first->after / first->before);
+        if (first->before > 0) printf(" (%.2f times its previous value)", first->after / first->before);
     }
-    printf("\n  if only that moved, the times are met within %.1f %%", 100 * first->error);
+    printf("\n  if only that changed, the times are matched within %.1f %%", 100 * first->error);
     for (int i = 1; i < m->count && i < 4; i++)
         printf("%s %s: %.1f %%", i == 1 ? "; if it were" : ",", move_name(m->move[i].term), 100 * m->move[i].error);
     printf("\n\n");
@@ -295,6 +296,6 @@ void ls_doctor_times_print(const char *path, const ls_times_case *c) {
     print_explanations(c);
     print_predicted(c);
     ls_doctor_times_advice(c, advice, sizeof advice);
-    printf("\nchange first\n  %s\n", advice);
+    printf("\nwhat to change\n  %s\n", advice);
     if (!c->basis.predicted) print_unknown(c);
 }

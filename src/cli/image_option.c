@@ -8,7 +8,7 @@
 
 static ls_status bad_augment(const ls_options *o) {
     return ls_options_fail(o, LS_OPT_augment,
-                           "it must be none, or a list of flip, shift=PIXELS and crop, such as flip,shift=4");
+                           "must be none, or a list of flip, shift=PIXELS and crop, e.g. flip,shift=4");
 }
 
 /* "shift=4"; false: something else. */
@@ -26,11 +26,12 @@ static bool read_shift(const char *word, size_t length, uint32_t *pixels) {
 /* Drawings are as large as the model sees them, and a crop is a square. */
 static ls_status check_crop(const ls_options *o, const ls_shape *shape) {
     if (shape->image.height != shape->image.width)
-        return ls_options_fail(o, LS_OPT_augment, "crop takes squares, but %s sees %zu × %zu pixels", shape->name,
-                               shape->image.height, shape->image.width);
+        return ls_options_fail(o, LS_OPT_augment, "crop needs a square input, but the input of %s is %zu × %zu pixels",
+                               shape->name, shape->image.height, shape->image.width);
     if (o->data == NULL || strcmp(o->data, "drawings") == 0)
-        return ls_options_fail(o, LS_OPT_augment,
-                               "drawings have the size that the model sees, so there is nothing to crop: use shift=2");
+        return ls_options_fail(
+            o, LS_OPT_augment,
+            "drawings already have the input size of the model, so there is nothing to crop: use shift=2");
     return LS_OK;
 }
 
@@ -62,12 +63,12 @@ static ls_status check_about(const ls_shape *shape, bool larger, const char *sou
     bool holds = about->height >= image->height && about->width >= image->width;
     bool suits = about->channels == image->channels && about->classes <= shape->V;
     if (suits && (same || (larger && holds))) return LS_OK;
-    return ls_fail(
-        LS_ERR_INPUT,
-        "%s has images of %u × %u pixels, %u channels and %u classes; %s sees %zu × %zu, %zu and %zu: give a "
-        "shape file with these numbers as --model%s",
-        source, about->height, about->width, about->channels, about->classes, shape->name, image->height, image->width,
-        image->channels, shape->V, suits && holds ? ", or take parts of them with --augment crop" : "");
+    return ls_fail(LS_ERR_INPUT,
+                   "%s has images of %u × %u pixels, %u channels and %u classes; the input of %s is %zu × %zu pixels, "
+                   "%zu channels and %zu classes: use a shape file with matching numbers as --model%s",
+                   source, about->height, about->width, about->channels, about->classes, shape->name, image->height,
+                   image->width, image->channels, shape->V,
+                   suits && holds ? ", or crop the images with --augment crop" : "");
 }
 
 ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool larger, ls_images_part part,
@@ -93,14 +94,14 @@ ls_status ls_image_option_check(const ls_options *o, const ls_shape *shape) {
     bool images = ls_shape_sees_images(shape);
     for (size_t i = 0; images && i < sizeof of_text / sizeof *of_text; i++)
         if (o->source[of_text[i]].origin == LS_ORIGIN_FLAG)
-            return ls_options_fail(o, of_text[i], "%s is a model of images, which have no text: leave it out",
+            return ls_options_fail(o, of_text[i], "%s is an image model and takes no text: omit this option",
                                    shape->name);
     if (!images && o->source[LS_OPT_augment].origin == LS_ORIGIN_FLAG)
-        return ls_options_fail(o, LS_OPT_augment, "%s is no model of images: leave it out", shape->name);
+        return ls_options_fail(o, LS_OPT_augment, "%s is not an image model: omit this option", shape->name);
     return LS_OK;
 }
 
 ls_status ls_image_option_refuse(const ls_shape *shape, const char *what) {
     if (!ls_shape_sees_images(shape)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s is a model of images: %s is for language models", shape->name, what);
+    return ls_fail(LS_ERR_INPUT, "%s is an image model: %s supports language models only", shape->name, what);
 }

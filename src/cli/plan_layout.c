@@ -58,7 +58,7 @@ ls_status ls_plan_layout_write(const char *path, const ls_plan_layout *layout) {
     json_t *json = ls_plan_layout_to_json(layout);
     char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
     json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "no memory for a layout");
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
     ls_status status = ls_file_write_atomic(path, text, strlen(text));
     free(text);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");

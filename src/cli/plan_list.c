@@ -26,7 +26,7 @@ static void print_links(void) {
 }
 
 static void print_stacks(void) {
-    printf("%-24s %s\n", "program", "what it does");
+    printf("%-24s %s\n", "program", "description");
     for (int i = 0; ls_stack_row(i); i++) printf("%-24s %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what);
 }
 
@@ -36,10 +36,10 @@ bool ls_plan_list_print(const ls_options *o) {
     bool links = is_list(o->node_link) || is_list(o->network) || is_list(o->link);
     if (is_list(o->cluster)) {
         print_chips();
-        printf("\nanother one is described in a file: docs/planner.md\n");
+        printf("\nto describe another one in a file, see docs/planner.md\n");
     } else if (links) {
         print_links();
-        printf("\nseveral of one: 4x100gbe; one that the node shares: 400gbe/node\n");
+        printf("\nseveral in parallel: 4x100gbe; one shared by the node: 400gbe/node\n");
     } else if (is_list(o->stack)) {
         print_stacks();
     } else {

@@ -103,15 +103,15 @@ static void print_kinds(const char *title, const char *unit, int count, const ch
     printf("  %-20s %10.4g\n", "sum", whole / scale);
 }
 
-static const char *time_name(int k) { return ls_time_kind_name((ls_time_kind)k); }
-static const char *memory_name(int k) { return ls_memory_kind_name((ls_memory_kind)k); }
+static const char *time_name(int k) { return ls_time_kind_label((ls_time_kind)k); }
+static const char *memory_name(int k) { return ls_memory_kind_label((ls_memory_kind)k); }
 
 static void print_misfit(const own_answer *a) {
     const ls_own_choice *c = &a->found.lacks;
     char text[TEXT_MAX];
     if (a->found.missing == 0) return;
     ls_layout_text(&c->layout, text, sizeof text);
-    printf("\n%d do not fit; the nearest, %s, lacks %.1f MiB on its heaviest worker\n", a->found.missing, text,
+    printf("\n%d do not fit; the closest, %s, lacks %.1f MiB on its most loaded worker\n", a->found.missing, text,
            (c->prediction.memory_bytes - c->prediction.capacity_bytes) / MIB);
 }
 
@@ -131,7 +131,7 @@ static void print_text(const own_answer *a) {
     const ls_settings *s = &a->settings;
     char text[TEXT_MAX];
     printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
-    printf("machine  %s, %d cores, as lockstep probe measured it\n", a->machine.cpu, a->machine.cores);
+    printf("machine  %s, %d cores, as measured by lockstep probe\n", a->machine.cpu, a->machine.cores);
     printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
            s->slices);
     printf("layouts  %d tried, %d fit\n", a->found.tried, a->found.tried - a->found.missing);
@@ -139,8 +139,8 @@ static void print_text(const own_answer *a) {
         const ls_prediction *p = &a->found.fits[0].prediction;
         ls_layout_text(&a->found.fits[0].layout, text, sizeof text);
         printf("\nbest     %s\n         a step takes %.4g s: %.0f tokens/s\n", text, p->seconds, rate_of(a, p));
-        print_kinds("step by kind", "s", LS_TIME_KINDS, time_name, p->time, p->seconds, 1);
-        print_kinds("memory of a worker", "MiB", LS_MEMORY_KINDS, memory_name, p->memory, p->memory_bytes, MIB);
+        print_kinds("time of a step", "s", LS_TIME_KINDS, time_name, p->time, p->seconds, 1);
+        print_kinds("memory per worker", "MiB", LS_MEMORY_KINDS, memory_name, p->memory, p->memory_bytes, MIB);
         print_others(a);
     }
     print_misfit(a);
@@ -184,7 +184,7 @@ static ls_status answer(own_answer *a, const ls_plan_question *q) {
 
 ls_status ls_plan_own_command(const ls_options *options, const ls_plan_question *question) {
     own_answer *a = calloc(1, sizeof *a);
-    if (!a) return ls_fail(LS_ERR_RESOURCE, "no memory for a plan");
+    if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
     a->opts = options;
     ls_status status = answer(a, question);
     free(a);

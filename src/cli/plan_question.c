@@ -33,7 +33,7 @@ static ls_status read_site(const ls_options *o, const char *name, ls_plan_questi
     q->measured = measured;
     long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_wish(&q->wish);
     if (chips > LS_CHIPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "dp × tp × pp are %lld chips; there can be %d", chips, LS_CHIPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "dp × tp × pp is %lld chips; the limit is %d", chips, LS_CHIPS_MAX);
     out->chips = chips > 0 ? (int)chips : out->node;
     return LS_OK;
 }
@@ -45,9 +45,9 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
         char name[NAME_MAX_BYTES];
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof name)
-            return ls_options_fail(o, LS_OPT_cluster, "has an empty or a too long name");
+            return ls_options_fail(o, LS_OPT_cluster, "has an empty name, or one that is too long");
         if (cluster->sites == LS_SITES_MAX)
-            return ls_options_fail(o, LS_OPT_cluster, "there can be %d clusters at most", LS_SITES_MAX);
+            return ls_options_fail(o, LS_OPT_cluster, "at most %d clusters are supported", LS_SITES_MAX);
         memcpy(name, at, length);
         name[length] = '\0';
         at = at[length] ? at + length + 1 : NULL;
@@ -56,9 +56,9 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
     }
     snprintf(cluster->name, sizeof cluster->name, "%s", cluster->site[0].chip.name);
     if (cluster->sites > 1 && !o->link)
-        return ls_options_fail(o, LS_OPT_cluster, "two clusters need --link: what is between them, such as 10gbe");
+        return ls_options_fail(o, LS_OPT_cluster, "two clusters require --link, the link between them, e.g. 10gbe");
     if (cluster->sites < 2 && o->link)
-        return ls_options_fail(o, LS_OPT_link, "is for two clusters; the link between nodes is --network");
+        return ls_options_fail(o, LS_OPT_link, "applies to two clusters only; the link between nodes is --network");
     if (o->link) LS_TRY(ls_cluster_option_link(o, LS_OPT_link, o->link, 1, &cluster->across));
     return ls_cluster_check(cluster);
 }
@@ -112,7 +112,7 @@ static ls_status read_tokens(const ls_options *o, double *out) {
             if (*out >= 1 && *out <= 1e18) return LS_OK;
         }
     }
-    return ls_options_fail(o, LS_OPT_tokens, "must be a number of tokens, such as 300B or 1.5T");
+    return ls_options_fail(o, LS_OPT_tokens, "must be a number of tokens, e.g. 300B or 1.5T");
 }
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
     if (q->wish.type != LS_PLAN_FP8) return LS_OK;
     for (int i = 0; i < q->task.cluster.sites; i++)
         if (q->task.cluster.site[i].chip.peak_flops[LS_PLAN_FP8] <= 0)
-            return ls_options_fail(o, LS_OPT_precision, "%s has no fp8: use bf16 or fp16",
+            return ls_options_fail(o, LS_OPT_precision, "%s does not support fp8: use bf16 or fp16",
                                    q->task.cluster.site[i].chip.name);
     return LS_OK;
 }
@@ -170,7 +170,7 @@ static ls_status read_all(const ls_options *o, ls_plan_question *q) {
     LS_TRY(read_stack(o, &q->task));
     LS_TRY(read_tokens(o, &q->tokens));
     q->price = o->price;
-    if (q->price > 0 && !(q->tokens > 0)) return ls_options_fail(o, LS_OPT_price, "gives a cost with --tokens N alone");
+    if (q->price > 0 && !(q->tokens > 0)) return ls_options_fail(o, LS_OPT_price, "needs --tokens N to compute a cost");
     read_memory(q);
     return LS_OK;
 }
@@ -180,7 +180,7 @@ ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out) {
     if (!o->cluster)
         return ls_fail(LS_ERR_INPUT, "plan needs --cluster: a chip such as H100 (--cluster list shows all), or a file");
     if (!o->model)
-        return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or config.json");
+        return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or a config.json");
     ls_status status = read_all(o, out);
     if (status != LS_OK) ls_plan_question_end(out);
     return status;

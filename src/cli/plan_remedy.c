@@ -83,7 +83,7 @@ static ls_status larger_chip(const ls_plan_question *q, ls_plan_found *found, ls
 ls_status ls_plan_remedy_find(const ls_plan_question *question, ls_plan_remedy *out) {
     ls_plan_found *found = malloc(sizeof *found);
     memset(out, 0, sizeof *out);
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "no memory for a search");
+    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     ls_status status = other_knobs(question, found, out);
     if (status == LS_OK) status = more_chips(question, found, out);
     if (status == LS_OK) status = larger_chip(question, found, out);

@@ -56,7 +56,8 @@ static void print_question(const ls_plan_answer *a) {
     printf("%s fit", grouped((double)a->found.fit, number));
     double used = a->question->wish.memory_bytes, all = cluster->site[0].chip.memory_bytes;
     if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < all) all = cluster->site[1].chip.memory_bytes;
-    if (used > 0) printf(" in %.1f GiB (%.1f less %.0f %% left free)", used / GIB, all / GIB, 100 * (1 - used / all));
+    if (used > 0)
+        printf(" in %.1f GiB (%.1f GiB minus %.0f %% headroom)", used / GIB, all / GIB, 100 * (1 - used / all));
     printf("\n");
 }
 
@@ -68,34 +69,34 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     if (!(q->tokens > 0)) return;
     double days = q->tokens / rate / 86400, hours = days * 24 * chips;
     printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, grouped(hours, number));
-    if (q->price > 0) printf(", %s at %.4g an hour", grouped(hours * q->price, number), q->price);
+    if (q->price > 0) printf(", %s at %.4g per hour", grouped(hours * q->price, number), q->price);
     printf("\n");
 }
 
 static void print_times(const ls_prediction *p) {
-    printf("\n%-22s %10s %8s\n", "step by kind", "s", "");
+    printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
     for (int k = 0; k < LS_TIME_KINDS; k++) {
         double share = p->time[k] / p->seconds;
         if (p->time[k] <= 0) continue;
-        printf("  %-20s %10.4g %6.1f %%  ", ls_time_kind_name((ls_time_kind)k), p->time[k], 100 * share);
+        printf("  %-20s %10.4g %6.1f %%  ", ls_time_kind_label((ls_time_kind)k), p->time[k], 100 * share);
         print_bar(share);
     }
     printf("  %-20s %10.4g\n", "sum", p->seconds);
     if (p->link_dp > 0)
-        printf("  of %.4g s of gradients and weights on the links between replicas, %.4g are hidden behind computing\n",
-               p->link_dp, p->hidden_dp);
+        printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
+               p->hidden_dp);
 }
 
 static void print_memory(const ls_prediction *p, int stages) {
-    printf("\n%-22s %10s %8s\n", "memory of a chip", "GiB", "");
+    printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
     for (int k = 0; k < LS_MEMORY_KINDS; k++) {
         double share = p->memory[k] / p->capacity_bytes;
         if (p->memory[k] <= 0) continue;
-        printf("  %-20s %10.4g %6.1f %%  ", ls_memory_kind_name((ls_memory_kind)k), p->memory[k] / GIB, 100 * share);
+        printf("  %-20s %10.4g %6.1f %%  ", ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB, 100 * share);
         print_bar(share);
     }
     printf("  %-20s %10.4g of %.4g GiB", "sum", p->memory_bytes / GIB, p->capacity_bytes / GIB);
-    if (stages > 1) printf(", on stage %d, which needs most", p->heaviest_stage);
+    if (stages > 1) printf(", on stage %d, the most loaded", p->heaviest_stage);
     printf("\n");
 }
 
@@ -107,17 +108,17 @@ static void print_best(const ls_plan_answer *a) {
     double rate = ls_plan_tokens_per_second(task, p);
     ls_plan_layout_text(&a->best->layout, text);
     printf("\nbest     %s\n", text);
-    printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s a chip, MFU %.1f %%\n", p->micros,
+    printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
            p->micros > 1 ? "es" : "", p->seconds, grouped(rate, number), grouped(rate / chips, each),
            100 * ls_plan_mfu(task, a->best));
     print_cost(a, rate, chips);
     if (task->cluster.sites > 1) {
-        const char *how = a->best->layout.stages_across ? "the stages are divided between the sites"
+        const char *how = a->best->layout.stages_across ? "the pipeline stages are divided between the sites"
                                                         : "the replicas are divided between the sites";
-        printf("cut      %s: %.4g GB cross the link each way, which costs %.4g s of the step\n", how,
-               a->across_bytes / 1e9, a->across_seconds);
+        printf("cut      %s: %.4g GB cross the link each way and cost %.4g s of the step\n", how, a->across_bytes / 1e9,
+               a->across_seconds);
         if (a->not_cut.prediction.seconds > 0)
-            printf("         cut the other way (%s), this layout takes %.4g s\n",
+            printf("         with the other cut (%s), this layout takes %.4g s\n",
                    a->best->layout.stages_across ? "replicas" : "stages", a->not_cut.prediction.seconds);
     }
     print_times(p);
@@ -138,7 +139,7 @@ static void print_row(const ls_plan_choice *c) {
 static void print_runners(const ls_plan_answer *a) {
     const ls_prediction *best = &a->best->prediction;
     if (a->found.fitting < 2) return;
-    printf("\n%-42s %10s %8s  %s\n", "runners-up", "s", "GiB", "against the best");
+    printf("\n%-42s %10s %8s  %s\n", "runners-up", "s", "GiB", "compared with the best");
     for (int i = 1; i < a->found.fitting && i <= RUNNERS; i++) {
         const ls_plan_choice *c = &a->found.fits[i];
         double memory = (c->prediction.memory_bytes - best->memory_bytes) / GIB;
@@ -161,31 +162,31 @@ static void print_misfits(const ls_plan_answer *a) {
         if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
         printf("\n");
     }
-    if (a->found.missing > 0 && shown == 0) printf("\nnone of those that do not fit would be faster\n");
+    if (a->found.missing > 0 && shown == 0) printf("\nno layout that does not fit would be faster\n");
 }
 
 static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
     char text[LS_PLAN_TEXT_MAX];
-    printf("\nnothing fits. What would:\n");
+    printf("\nnothing fits. These would:\n");
     if (r->is_freed) {
         ls_plan_layout_short(&r->freed.layout, text);
-        printf("  other knobs: %s: %.1f GiB, %.4g s a step\n", text, r->freed.prediction.memory_bytes / GIB,
+        printf("  other options: %s: %.1f GiB, %.4g s per step\n", text, r->freed.prediction.memory_bytes / GIB,
                r->freed.prediction.seconds);
     }
     if (r->chips > 0) {
         ls_plan_layout_short(&r->with.layout, text);
-        printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s a step\n", r->chips,
+        printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
                a->question->task.cluster.sites > 1 ? " at each site" : "", text, r->with.prediction.memory_bytes / GIB,
                r->with.prediction.seconds);
     }
     if (r->chip.name[0]) {
         ls_plan_layout_short(&r->other.layout, text);
-        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s a step\n", r->chip.name, text,
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, text,
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
     }
     if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
-        printf("  nothing that was tried: free some of the knobs that are given\n");
+        printf("  nothing that was tried: omit some of the given options\n");
 }
 
 void ls_plan_report(const ls_plan_answer *a) {

@@ -9,7 +9,7 @@
 enum { CHANGES = 3, LOSSES = 4 };
 
 static void print_ladder(const ls_plan_answer *a) {
-    printf("\nhow it comes to fit in %.1f GiB\n", a->best->prediction.capacity_bytes / GIB);
+    printf("\nmemory needed, technique by technique (%.1f GiB available)\n", a->best->prediction.capacity_bytes / GIB);
     for (int i = 0; i < a->rungs; i++)
         printf("  %10.1f GiB  %s%s\n", a->rung[i].bytes / GIB, i > 0 ? "+ " : "", a->rung[i].what);
 }
@@ -19,7 +19,7 @@ static void print_losses(const ls_plan_answer *a) {
     double step = a->best->prediction.seconds;
     bool shown[LS_TIME_KINDS] = {false};
     printf("\nwhy it is not faster\n");
-    printf("  %5.1f %% of the step would do at the rate of large products\n", 100 * a->losses.useful / step);
+    printf("  %5.1f %% of the step would remain at the rate of large matmuls\n", 100 * a->losses.useful / step);
     for (int n = 0; n < LOSSES; n++) {
         int at = -1;
         for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -27,21 +27,22 @@ static void print_losses(const ls_plan_answer *a) {
         if (a->losses.lost[at] < .001 * step) break;
         shown[at] = true;
         const char *what = at == LS_TIME_PRODUCTS    ? ": shapes that do not fill the chip, uneven stages"
-                           : at == LS_TIME_ATTENTION ? ": slower than products"
+                           : at == LS_TIME_ATTENTION ? ": slower than matmuls"
                                                      : "";
-        printf("  %5.1f %% lost to %s%s\n", 100 * a->losses.lost[at] / step, ls_time_kind_name((ls_time_kind)at), what);
+        printf("  %5.1f %% lost to %s%s\n", 100 * a->losses.lost[at] / step, ls_time_kind_label((ls_time_kind)at),
+               what);
     }
-    printf("  the largest beside products and attention: %s\n", ls_time_kind_name(a->losses.worst));
+    printf("  largest loss apart from matmuls and attention: %s\n", ls_time_kind_label(a->losses.worst));
 }
 
 static void print_changes(const ls_plan_answer *a) {
     int shown = 0;
     for (int i = 0; i < a->changes && shown < CHANGES; i++) {
         if (a->change[i].gain < .0005) break;
-        if (shown++ == 0) printf("\nfirst changes\n");
+        if (shown++ == 0) printf("\nchanges that would help most\n");
         printf("  %5.1f %% less time  %s\n", 100 * a->change[i].gain, a->change[i].what);
     }
-    if (shown == 0) printf("\nno single change gains anything\n");
+    if (shown == 0) printf("\nno single change would help\n");
 }
 
 static const ls_plan_point *point_of(const ls_plan_point *list, int count, int chips) {

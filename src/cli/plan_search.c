@@ -93,7 +93,7 @@ ls_status ls_plan_search_command(const ls_options *options) {
         return own;
     }
     ls_plan_answer *a = calloc(1, sizeof *a);
-    ls_status status = a ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for a plan");
+    ls_status status = a ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
     if (a) {
         a->question = &question;
         status = answer(options, a);

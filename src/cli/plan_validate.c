@@ -78,7 +78,7 @@ static void print_lines(const ls_validation *v) {
 
 static void print_regrets(const ls_validation *v) {
     if (v->regrets == 0) return;
-    printf("\nregret: the measured time of the layout predicted to be fastest, above the best measured\n");
+    printf("\nregret: measured time of the layout predicted to be fastest, relative to the best measured\n");
     printf("%-34s %8s %8s  %s\n", "task", "layouts", "regret", "chosen; best");
     for (size_t i = 0; i < v->regrets; i++) {
         const ls_validate_regret *g = &v->regret[i];
@@ -93,12 +93,12 @@ static void print_regrets(const ls_validation *v) {
 }
 
 static void print_clusters(const ls_validation *v) {
-    printf("\nOne number for each cluster (a source and a chip). The baseline's: a share of the peak that all its rows "
-           "reach, the mean over %s.\n",
+    printf("\nOne efficiency per cluster (a source and a chip). Baseline: a constant MFU for all its rows, the mean "
+           "over %s.\n",
            v->calibrated ? "the fitted rows" : "all its rows");
     if (v->calibrated)
-        printf("Calibration: a factor on time from the first quarter of its rows (4 at least, half at most), which are "
-               "left out above; few rows, or rows that contradict each other, move it little.\n");
+        printf("Calibration: a time factor from the first quarter of its rows (at least 4, at most half), which are "
+               "left out above; few or contradictory rows change it little.\n");
     printf("%-66s %-24s %6s %6s %8s %10s\n", "source", "chip", "rows", "fitted", "factor", "baseline");
     for (size_t i = 0; i < v->clusters; i++) {
         const ls_validate_cluster *c = &v->cluster[i];

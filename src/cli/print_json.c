@@ -10,7 +10,7 @@
 static ls_status print(json_t *value, size_t flags) {
     char *text = value ? json_dumps(value, flags) : NULL;
     json_decref(value);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of the results");
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
     puts(text);
     free(text);
     return LS_OK;

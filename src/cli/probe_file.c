@@ -19,7 +19,7 @@ ls_status ls_probe_file_path(char path[PATH_MAX]) {
         if (*at == '/') *at = '-';
     LS_TRY(ls_dir_make(cache));
     if (snprintf(path, PATH_MAX, "%s/probe-%s.json", cache, host) >= PATH_MAX)
-        return ls_fail(LS_ERR_INPUT, "the name of the cache folder is too long: %s", cache);
+        return ls_fail(LS_ERR_INPUT, "the path of the cache folder is too long: %s", cache);
     return LS_OK;
 }
 
@@ -37,8 +37,9 @@ ls_status ls_probe_file_read(const char *path, ls_own_machine *machine) {
     ls_cluster cluster;
     json_t *measured = NULL;
     LS_TRY(ls_machine_file_read(path, &cluster, &measured));
-    ls_status status = measured ? ls_own_machine_from_json(path, measured, machine)
-                                : ls_fail(LS_ERR_INPUT, "%s: nothing was measured for it; lockstep probe does", path);
+    ls_status status =
+        measured ? ls_own_machine_from_json(path, measured, machine)
+                 : ls_fail(LS_ERR_INPUT, "%s: this machine has not been measured; run lockstep probe first", path);
     json_decref(measured);
     return status;
 }

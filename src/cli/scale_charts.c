@@ -60,7 +60,7 @@ void ls_scale_parts_chart(ls_memo_doc *doc, const ls_scale_found *f) {
         put_rect(doc, NAMES + i * 130, y + 6, BAR, legend[i][0]);
         put_text(doc, NAMES + i * 130 + 20, y + 17, "n", legend[i][1]);
     }
-    ls_memo_end_chart(doc, WIDTH, (int)y + 28, "What a step is spent on, by number of workers and batch.");
+    ls_memo_end_chart(doc, WIDTH, (int)y + 28, "Time of a step by kind, for each number of workers and batch.");
 }
 
 /* ---- speed-up -----------------------------------------------------------------------------------------------------
@@ -158,7 +158,6 @@ void ls_scale_speed_chart(ls_memo_doc *doc, const ls_scale_found *f) {
         put_line(doc, &p, f, f->point[i].batch, true);
     }
     ls_memo_end_chart(doc, WIDTH, TOP + HEIGHT + 40,
-                      "Dots are measured, dashes predicted for workers with cores of their own, upright lines how far "
-                      "off that may be; "
-                      "dots in a row are ideal.");
+                      "Dots are measured, dashes predicted for workers with cores of their own, vertical lines the "
+                      "error of the prediction; the dotted line is ideal.");
 }

@@ -122,12 +122,12 @@ static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point 
         messages += f->fit.latency_s * p->messages[k];
         bytes += f->fit.byte_s * p->bytes[k];
     }
-    if (p->crowding > 1) return "there are more threads than cores, so that workers take turns";
+    if (p->crowding > 1) return "more threads than cores, so workers take turns";
     if (extra > sync && extra > p->idle)
-        return "computing itself does not divide: what a step needs whatever its batch, and memory that cores share";
+        return "compute itself does not scale: work that does not depend on the batch, and shared memory bandwidth";
     if (p->idle > sync) return "workers wait for the slowest of them";
-    return bytes > messages ? "moving the bytes of gradients and weights takes the time"
-                            : "the number of messages takes the time";
+    return bytes > messages ? "most of the loss is moving the bytes of gradients and weights"
+                            : "most of the loss is the latency of messages";
 }
 
 void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *f, char text[LS_SCALE_SENTENCE_MAX]) {
@@ -136,8 +136,8 @@ void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *f, char 
     if (f->images)
         say(text, "images of %zu x %zu x %zu", f->image.channels, f->image.height, f->image.width);
     else
-        say(text, "%zu tokens a sequence", f->seq);
-    say(text, ", %d thread%s a worker, %d core%s, zero %d; %lld steps%s at each size", plan->threads,
+        say(text, "%zu tokens per sequence", f->seq);
+    say(text, ", %d thread%s per worker, %d core%s, zero %d; %lld steps%s at each size", plan->threads,
         plan->threads == 1 ? "" : "s", plan->cores, plan->cores == 1 ? "" : "s", f->zero, (long long)plan->steps,
         plan->steps_given ? "" : " or more");
 }
@@ -145,7 +145,7 @@ void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *f, char 
 static void say_why(const ls_scale_plan *plan, ls_scale_found *f) {
     const ls_scaling_point *p = typical(plan, f);
     if (!p) {
-        say(f->why, "Only one worker was measured: there is nothing to compare.");
+        say(f->why, "Only one worker count was measured: there is nothing to compare.");
         return;
     }
     double speedup = ls_scale_speedup(f, p), sync = ls_scaling_sync_of(p), hidden = ls_scaling_hidden_of(p);
@@ -156,11 +156,11 @@ static void say_why(const ls_scale_plan *plan, ls_scale_found *f) {
         "With batch %zu, %d workers are %.2f times as fast as one: each computes %s and waits %s for "
         "synchronisation",
         p->batch, p->workers, speedup, ls_memo_seconds(p->compute).text, ls_memo_seconds(sync).text);
-    if (hidden > 0) say(f->why, " (%s more are hidden)", ls_memo_seconds(hidden).text);
+    if (hidden > 0) say(f->why, " (%s more overlap with compute)", ls_memo_seconds(hidden).text);
     say(f->why, ", a ratio of %.3g; ", ls_scale_ratio(p));
-    say(f->why, "%s%s; ", speedup < .9 * p->workers ? "" : "what is lost: ", largest_loss(f, p));
+    say(f->why, "%s%s; ", speedup < .9 * p->workers ? "" : "the loss: ", largest_loss(f, p));
     if (!x || x->batch == 0)
-        say(f->why, "no batch is predicted at which they would beat one worker.");
+        say(f->why, "they are not predicted to beat one worker with any batch.");
     else if (x->batch <= (size_t)p->workers)
         say(f->why, "they beat one worker with any batch.");
     else
@@ -177,14 +177,13 @@ static void warn_of_doubt(ls_scale_found *f) {
     }
     if (most > .05)
         say(f->why,
-            " Do not believe it: other programs had the cores for up to %.0f %% of a step; measure again when the "
-            "machine is quiet.",
+            " These times are not reliable: other programs used the cores for up to %.0f %% of a step; measure again "
+            "when the machine is idle.",
             100 * most);
     else if (f->fit.error > .2)
         say(f->why,
-            " Take this with care: the fit misses the measured steps by %.0f %%, as on a machine that does other "
-            "things; measure "
-            "again when it is quiet, or with more --steps.",
+            " Treat this with care: the fit differs from the measured steps by %.0f %%, as on a busy machine; measure "
+            "again when it is idle, or with more --steps.",
             100 * f->fit.error);
 }
 
@@ -192,23 +191,24 @@ static void say_limit(const ls_scale_plan *plan, ls_scale_found *f) {
     double noise = f->noise.sequences;
     size_t first = plan->batch[0];
     if (!f->noise.valid) {
-        say(f->limit, "The gradient noise scale could not be told from these few steps.");
+        say(f->limit, "The gradient noise scale could not be estimated from so few steps.");
         return;
     }
     say(f->limit,
-        "The gradient noise scale at the beginning of training is about %.3g %ss: a batch far above it brings little "
-        "more per step than one of its size, so ",
+        "The gradient noise scale at the beginning of training is about %.3g %ss: batches far above it have "
+        "diminishing returns, so ",
         noise, ls_scale_sample(f));
     if (noise >= 2 * (double)first)
-        say(f->limit, "with %zu %ss each about %.0f workers are worth having.", first, ls_scale_sample(f),
+        say(f->limit, "with %zu %ss per worker about %.0f workers are useful.", first, ls_scale_sample(f),
             noise / (double)first);
     else
-        say(f->limit, "more workers with %zu %ss each bring little, however fast the machine.", first,
+        say(f->limit, "more workers with %zu %ss each help little, however fast the machine.", first,
             ls_scale_sample(f));
     if (f->made_up && f->images)
-        say(f->limit, " (Of the built-in drawings: --data measures that of other images.)");
+        say(f->limit, " (Measured on the built-in drawings: use --data for other images.)");
     else if (f->made_up)
-        say(f->limit, " (Of made-up tokens, which teach nothing: use --data for a figure that means something.)");
+        say(f->limit,
+            " (Measured on synthetic tokens, which are not representative: use --data for a meaningful value.)");
 }
 
 void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *f) {

@@ -52,13 +52,13 @@ static void put_kinds(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scal
 
 static void put_next(ls_memo_doc *doc, const ls_scale_found *f) {
     if (f->nexts == 0 || !f->fitted) return;
-    ls_memo_add(
-        doc, LS_MEMO_TEXT,
-        "Predicted for workers with cores of their own, from %.3g ms of computing for each %s, %.3g µs a message and "
-        "%.3g ns a byte; steps that were measured are met within %.1f %%.",
-        1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s, 100 * f->fit.error);
+    ls_memo_add(doc, LS_MEMO_TEXT,
+                "Predicted for workers with cores of their own, from %.3g ms of compute per %s, %.3g µs per message "
+                "and %.3g ns per byte; the fit matches the measured steps within %.1f %%.",
+                1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s,
+                100 * f->fit.error);
     ls_memo_begin(doc, LS_MEMO_TABLE, "rrrrrrr");
-    ls_memo_put(doc, "workers\tbatch\tstep\tbetween\tspeed-up\teff.\tweak\n");
+    ls_memo_put(doc, "workers\tbatch\tstep\trange\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
         ls_memo_put(doc, "%d\t%zu\t%s\t%s and %s\t", p->workers, p->batch, ls_memo_seconds(p->seconds).text,
@@ -74,7 +74,7 @@ static void put_crossovers(ls_memo_doc *doc, const ls_scale_plan *plan, const ls
     for (int i = 0; i < f->crossovers; i++) {
         const ls_scale_crossover *x = &f->crossover[i];
         if (x->batch == 0)
-            ls_memo_add(doc, LS_MEMO_ITEM, "%d workers beat one with no batch.", x->workers);
+            ls_memo_add(doc, LS_MEMO_ITEM, "%d workers do not beat one with any batch.", x->workers);
         else if (x->batch <= (size_t)x->workers)
             ls_memo_add(doc, LS_MEMO_ITEM, "%d workers beat one with any batch.", x->workers);
         else
@@ -107,27 +107,23 @@ static void put_page(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale
     for (int m = 0; m < count; m++)
         for (int i = 0; i < found[m].points; i++) crowded = crowded || found[m].point[i].crowding > 1;
     ls_memo_add(doc, LS_MEMO_TITLE, "Do more workers help?");
-    ls_memo_add(doc, LS_MEMO_LEAD, "Measured on %d core%s, %d thread%s a worker, over %s%s.", plan->cores,
+    ls_memo_add(doc, LS_MEMO_LEAD, "Measured on %d core%s, %d thread%s per worker, over %s%s.", plan->cores,
                 plan->cores == 1 ? "" : "s", plan->threads, plan->threads == 1 ? "" : "s",
                 plan->opts->slow_link ? "a link of " : "shared memory",
                 plan->opts->slow_link ? plan->opts->slow_link : "");
     for (int m = 0; m < count; m++) put_model(doc, plan, &found[m]);
-    ls_memo_add(doc, LS_MEMO_HEADING, "How to read it");
+    ls_memo_add(doc, LS_MEMO_HEADING, "How to read this");
     ls_memo_add(
         doc, LS_MEMO_TEXT,
-        "All times are means over the workers, of the faster half of the steps. Sync is waited for after all "
-        "workers had "
-        "come to a collective, hidden passed while they computed, idle is waiting for the slowest, overhead is "
-        "what is left "
-        "of a step. Ratio is computing over synchronising, hidden or not. Speed-up compares with one worker and the "
-        "same batch, eff. is speed-up over workers, weak compares with one worker and the same "
-        "sequences for "
-        "each.");
+        "All times are means over the workers, of the faster half of the steps. Sync is exposed communication: time "
+        "spent waiting after all workers had reached a collective. Hidden communication overlapped with compute. Idle "
+        "is waiting for the slowest worker. Overhead is the rest of a step. Ratio is compute over synchronisation, "
+        "hidden or not. Speed-up compares with one worker and the same batch, eff. is speed-up divided by workers, "
+        "weak compares with one worker and the same number of sequences per worker.");
     if (crowded)
-        ls_memo_add(
-            doc, LS_MEMO_TEXT,
-            "* More threads than cores: they take turns, so that these rows tell about this machine, not about more "
-            "workers with cores of their own.");
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    "* More threads than cores: they take turns, so these rows describe this machine, not more workers "
+                    "with cores of their own.");
 }
 
 ls_status ls_scale_write_page(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *dir) {

@@ -19,7 +19,7 @@ static ls_status read_list(const ls_options *o, ls_option_id id, const char *tex
         int64_t value;
         snprintf(piece, sizeof piece, "%.*s", (int)(length < PIECE_MAX ? length : PIECE_MAX - 1), at);
         if (length == 0 || length >= PIECE_MAX || ls_value_parse_int(piece, &value) != LS_OK)
-            return ls_options_fail(o, id, "must be whole numbers separated by commas, such as 1,2,4");
+            return ls_options_fail(o, id, "must be whole numbers separated by commas, e.g. 1,2,4");
         if (value < min || value > max)
             return ls_options_fail(o, id, "%lld must be between %lld and %lld", (long long)value, (long long)min,
                                    (long long)max);
@@ -58,7 +58,7 @@ static ls_status read_batches(ls_scale_plan *p) {
                          LS_SCALE_BATCHES_MAX, list, &count));
         if (list[0] < most)
             return ls_options_fail(p->opts, LS_OPT_global_batch_list,
-                                   "%lld sequences cannot be divided among %d workers: at least %d are needed",
+                                   "%lld sequences cannot be divided among %d workers: use at least %d",
                                    (long long)list[0], most, most);
     } else {
         list[count++] = most > 4 ? 2 * most : 8; /* batch norm needs two images for each worker */
@@ -90,7 +90,7 @@ static ls_status make(ls_scale_plan *p) {
     ls_workers_options workers;
     ls_scaling_point points[LS_SCALING_POINTS_MAX];
     if (ls_cli_place_get().size > 0)
-        return ls_fail(LS_ERR_INPUT, "scale starts workers of its own: run it without mpirun or srun");
+        return ls_fail(LS_ERR_INPUT, "scale starts its own workers: run it without mpirun or srun");
     LS_TRY(ls_cli_workers_options(o, &workers));
     p->link_latency_s = workers.link_latency_s;
     p->link_bytes_per_s = workers.link_bytes_per_s;
@@ -99,14 +99,14 @@ static ls_status make(ls_scale_plan *p) {
     ls_option_origin steps = o->source[LS_OPT_steps].origin;
     p->steps_given = steps == LS_ORIGIN_ENV || steps == LS_ORIGIN_FLAG;
     if (p->steps_given && (o->steps < LS_SCALE_WARMUP + 2 || o->steps > 100000))
-        return ls_options_fail(o, LS_OPT_steps, "must be between %d and 100000: the first %d do not count",
+        return ls_options_fail(o, LS_OPT_steps, "must be between %d and 100000: the first %d steps are warm-up",
                                LS_SCALE_WARMUP + 2, LS_SCALE_WARMUP);
     p->steps = p->steps_given ? o->steps - LS_SCALE_WARMUP : DEFAULT_STEPS;
     LS_TRY(read_workers(p));
     LS_TRY(read_batches(p));
     LS_TRY(read_models(p));
     if (ls_scale_plan_sizes(p, points) <= LS_SCALING_POINTS_MAX) return LS_OK;
-    return ls_options_fail(o, LS_OPT_global_batch_list, "these are more than %d sizes for each model",
+    return ls_options_fail(o, LS_OPT_global_batch_list, "more than %d sizes per model; use fewer workers or batches",
                            LS_SCALING_POINTS_MAX);
 }
 

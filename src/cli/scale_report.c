@@ -48,15 +48,15 @@ static void print_kinds(const ls_scale_found *f) {
 
 static void print_fit(const ls_scale_found *f) {
     const ls_scaling_fit *t = &f->fit;
-    printf("\nfit: computing %.4g ms for each %s", 1e3 * t->sequence_s, ls_scale_sample(f));
-    if (t->contended_s > 0) printf(" (%.4g more among many workers)", 1e3 * t->contended_s);
+    printf("\nfit: compute %.4g ms per %s", 1e3 * t->sequence_s, ls_scale_sample(f));
+    if (t->contended_s > 0) printf(" (%.4g more with many workers)", 1e3 * t->contended_s);
     if (t->shared_s > 0) printf(" + %.4g ms / workers", 1e3 * t->shared_s);
     if (t->fixed_s > 0) printf(" + %.4g ms", 1e3 * t->fixed_s);
     if (t->has_sync) {
-        printf("; a message %.4g us", 1e6 * t->latency_s);
+        printf("; latency %.4g us per message", 1e6 * t->latency_s);
         if (t->byte_s > 0) printf(", %.*f MB/s", t->byte_s < 1e-8 ? 0 : 2, 1e-6 / t->byte_s);
-        if (t->hides > 0) printf("; reduce-scatters pass behind %.0f %% of computing", 100 * t->hides);
-        printf("; idle %.1f %% of computing", 100 * t->idle);
+        if (t->hides > 0) printf("; reduce-scatters overlap with %.0f %% of compute", 100 * t->hides);
+        printf("; idle %.1f %% of compute", 100 * t->idle);
     }
     printf("; error of a step %.1f %%\n", 100 * t->error);
 }
@@ -65,7 +65,7 @@ static void print_next(const ls_scale_found *f) {
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
         if (i == 0) printf("\npredicted, for workers with cores of their own:\n");
-        printf("%7d workers, batch %6zu: %.4g ms a step (%.4g to %.4g)", p->workers, p->batch, 1e3 * p->seconds,
+        printf("%7d workers, batch %6zu: %.4g ms per step (%.4g to %.4g)", p->workers, p->batch, 1e3 * p->seconds,
                1e3 * p->low, 1e3 * p->high);
         double speedup = ls_scale_speedup(f, p), weak = ls_scale_weak(f, p);
         if (speedup > 0) printf(", speed-up %.2f, efficiency %.2f", speedup, speedup / p->workers);
@@ -92,11 +92,11 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
             printf("; with batch %zu from %.4g Mbit/s on (%s)", plan->batch[plan->batches - 1], 8e-6 * x->rate,
                    ls_scale_range(8e-6 * x->rate_low, 8e-6 * x->rate_high).text);
         if (plan->link_bytes_per_s > 0 && x->rate == 0)
-            printf("; with batch %zu at no bandwidth, with this latency", plan->batch[plan->batches - 1]);
+            printf("; with batch %zu at no bandwidth, given this latency", plan->batch[plan->batches - 1]);
         printf("\n");
     }
     if (f->best_workers > 0)
-        printf("batch %zu is fastest on %d worker%s, of all sizes that were measured or predicted\n",
+        printf("batch %zu is fastest on %d worker%s, of all sizes measured or predicted\n",
                plan->batch[plan->batches - 1], f->best_workers, f->best_workers == 1 ? "" : "s");
 }
 
@@ -109,8 +109,8 @@ void ls_scale_print(const ls_scale_plan *plan, const ls_scale_found *f) {
     if (plan->opts->slow_link) printf("link between workers: %s\n", plan->opts->slow_link);
     print_points(f);
     if (crowded)
-        printf("* more threads than cores: they take turns, so that these rows tell about this machine, not about more "
-               "workers with cores of their own\n");
+        printf("* more threads than cores: they take turns, so these rows describe this machine, not more workers with "
+               "cores of their own\n");
     print_kinds(f);
     if (!f->fitted) return;
     print_fit(f);

@@ -45,8 +45,8 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
     if (o.groups == 0) o.groups = has_norm ? groups_with_norm(p, batch, workers) : groups_of(p, batch);
     if (o.groups == 0)
         return ls_options_fail(p->opts, LS_OPT_global_batch_list,
-                               "%s has batch norm, which needs equal groups of two images at least, one for each "
-                               "worker: %zu images do not give %d workers that; use a multiple of %d",
+                               "%s has batch norm, which needs equal groups of at least two images, one per worker: "
+                               "%zu images cannot be divided like that among %d workers; use a multiple of %d",
                                model, batch, workers, 2 * workers);
     if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
     return ls_verify_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
@@ -233,10 +233,11 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
         }
         more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
         if (more && round + 1 < rounds) fprintf(stderr, "%s: round %d of %d done\n", out->name, round + 1, rounds);
-        if (more && round + 1 >= rounds) fprintf(stderr, "%s: others have the cores: one round more\n", out->name);
+        if (more && round + 1 >= rounds)
+            fprintf(stderr, "%s: other programs use the cores: measuring one more round\n", out->name);
     }
     for (int i = 0; i < out->points; i++)
-        fprintf(stderr, "%s: %d worker%s, batch %zu: %s a step (%d of %d)\n", out->name, out->point[i].workers,
+        fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
                 out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
                 i + 1, out->points);
     return LS_OK;
@@ -250,7 +251,7 @@ ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found
     LS_TRY(try_sizes(p, model, out));
     LS_TRY(look_ahead(p, model, out));
     ls_scale_series *series = calloc((size_t)out->points, sizeof *series);
-    ls_status status = series ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for what is measured");
+    ls_status status = series ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
     if (status == LS_OK) status = measure_all(p, model, series, out);
     for (int i = 0; series && i < out->points; i++) free(series[i].step);
     free(series);

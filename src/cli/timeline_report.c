@@ -90,7 +90,7 @@ static void print_reductions(const ls_timeline *t) {
     char name[64];
     ls_timeline_reductions sum = total(t);
     if (sum.count == 0) return;
-    printf("\n%-22s %10s %14s %10s %12s %10s %9s\n", "gradient reductions", "number", "bytes", "under way",
+    printf("\n%-22s %10s %14s %10s %12s %10s %9s\n", "gradient reductions", "number", "bytes", "in flight",
            "in backward", "exposed", "hidden");
     for (int r = 0; r < t->workers; r++) {
         name_row(t, r, name, sizeof name);
@@ -102,7 +102,7 @@ static void print_reductions(const ls_timeline *t) {
 void ls_timeline_print(const ls_timeline *t, const char *title, const char *drawing) {
     double work_us = t->work_end_us - t->work_begin_us, predicted_us = ls_timeline_predicted_us(t);
     printf("%s\n", title);
-    printf("steps %lld to %lld are whole in the trace; %" PRIu64 " events were lost\n", (long long)t->first_step,
+    printf("steps %lld to %lld are complete in the trace; %" PRIu64 " events were lost\n", (long long)t->first_step,
            (long long)t->last_step, t->dropped_events);
     printf("forward and backward %.3f ms", work_us / 1e3);
     if (isnan(predicted_us))
@@ -146,5 +146,5 @@ ls_status ls_timeline_print_json(const ls_timeline *t, const char *title, const 
         sum.under_way > 0 ? sum.in_backward / sum.under_way : 0, "workers", workers, "drawing", drawing);
     if (!bad) return ls_cli_print_json(json);
     json_decref(json);
-    return ls_fail(LS_ERR_RESOURCE, "no memory for the JSON of a timeline");
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of a timeline");
 }

@@ -84,7 +84,7 @@ static ls_status resolve(const ls_options *given, bool is_own, int64_t default_s
     if (is_own && !is_given(given, LS_OPT_clip)) o.clip = 0.25;
     LS_TRY(ls_settings_resolve(&o, &c->start.shape, &c->settings));
     if (c->steps > 0) return LS_OK;
-    return ls_options_fail(given, LS_OPT_steps, "at least one step is needed to compare anything");
+    return ls_options_fail(given, LS_OPT_steps, "use at least one step, to have something to compare");
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static ls_status make_up_data(ls_verify_case *c) {
     ls_corpus_options options = {.vocab = (uint32_t)c->settings.shape.V};
     int length = snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (length < 0 || (size_t)length >= sizeof folder)
-        return ls_fail(LS_ERR_INPUT, "TMPDIR is too long a name for a folder; set it to another");
-    if (!mkdtemp(folder)) return ls_fail_errno(LS_ERR_INPUT, "cannot make a folder like %s; set TMPDIR", folder);
+        return ls_fail(LS_ERR_INPUT, "the name of TMPDIR is too long; set it to another folder");
+    if (!mkdtemp(folder)) return ls_fail_errno(LS_ERR_INPUT, "cannot create a folder such as %s; set TMPDIR", folder);
     snprintf(prefix, sizeof prefix, "%s/tokens", folder);
     ls_status status = write_tokens(&c->settings, prefix);
     if (status == LS_OK) status = ls_token_shard_path(prefix, 1, path, sizeof path);

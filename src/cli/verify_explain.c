@@ -29,10 +29,10 @@ static void say_element(const ls_verify_pair *pair, const ls_param *param, const
     name_tensor(pair, param, tensor, sizeof tensor);
     if (i == elems)
         snprintf(text, LS_VERIFY_TEXT_MAX,
-                 "%s: other bits than one worker, but the same ones when both ran again: it depends on chance", tensor);
+                 "%s: differs from one worker, but not when both ran again: the result is not deterministic", tensor);
     else
         snprintf(text, LS_VERIFY_TEXT_MAX,
-                 "%s, element %zu: %a (%.9g), on one worker %a (%.9g); %d of %d tensors differ there", tensor, i,
+                 "%s, element %zu: %a (%.9g), with one worker %a (%.9g); %d of %d tensors differ there", tensor, i,
                  (double)row[i], (double)row[i], (double)alone[i], (double)alone[i], pair->difference.params,
                  pair->alone_record->params);
 }
@@ -44,7 +44,8 @@ static ls_status explain_tensor(const ls_verify_place *place, const ls_verify_pa
     size_t elems = ls_param_elems(param), bytes = 2 * elems * sizeof(float);
     ls_status status = LS_OK;
     float *values = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (values == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for two tensors of %zu elements", elems);
+    if (values == MAP_FAILED)
+        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for two tensors of %zu elements", elems);
     ls_verify_tensor alone = {
         .param = d->param,
         .which = d->kind == LS_VERIFY_GRADIENT ? LS_TENSOR_GRAD : LS_TENSOR_WEIGHT,
@@ -64,10 +65,10 @@ ls_status ls_verify_explain(const ls_verify_place *place, const ls_verify_pair *
     const ls_verify_difference *d = &pair->difference;
     if (d->kind == LS_VERIFY_GRADIENT || d->kind == LS_VERIFY_WEIGHT) return explain_tensor(place, pair, text);
     if (d->kind == LS_VERIFY_LOSS)
-        snprintf(text, LS_VERIFY_TEXT_MAX, "step %lld, loss %a, on one worker %a, with equal gradients",
+        snprintf(text, LS_VERIFY_TEXT_MAX, "step %lld, loss %a, with one worker %a, although the gradients are equal",
                  (long long)d->step, pair->row_record->loss[d->step - 1], pair->alone_record->loss[d->step - 1]);
     else
-        snprintf(text, LS_VERIFY_TEXT_MAX, "validation loss %a, on one worker %a, with equal weights",
+        snprintf(text, LS_VERIFY_TEXT_MAX, "validation loss %a, with one worker %a, although the weights are equal",
                  pair->row_record->totals->validation, pair->alone_record->totals->validation);
     return LS_OK;
 }

@@ -73,8 +73,8 @@ ls_status ls_verify_journal_open(const char *dir, bool resume, ls_verify_journal
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
     }
     if (ls_file_exists(out->path) && !resume) {
-        status =
-            ls_fail(LS_ERR_INPUT, "--out %s: it has rows already: go on with --resume, or name another folder", dir);
+        status = ls_fail(LS_ERR_INPUT,
+                         "--out %s: it contains results already: continue with --resume, or use another folder", dir);
         goto out;
     }
     LS_TRY_OUT(ls_dir_make(dir));

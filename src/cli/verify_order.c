@@ -35,19 +35,20 @@ static ls_status check_options(const ls_options *o) {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) other |= id == others[i];
         if (other && (o->source[id].origin == LS_ORIGIN_FLAG || o->source[id].origin == LS_ORIGIN_ENV))
             return ls_options_fail(o, id,
-                                   "--order compares sums, not layouts, and chooses workers itself: leave this "
-                                   "out, or --order");
+                                   "--order compares summation orders, not layouts, and chooses the workers: omit this "
+                                   "option, or --order");
     }
     if (ls_cli_place_get().size > 0)
-        return ls_fail(LS_ERR_INPUT, "verify --order starts its workers itself: run it without mpirun or srun");
+        return ls_fail(LS_ERR_INPUT, "verify --order starts its own workers: run it without mpirun or srun");
     return o->svg ? ls_file_can_write(o->svg) : LS_OK;
 }
 
 static ls_status check_groups(const ls_options *o, int groups) {
     if (groups < 2)
-        return ls_options_fail(o, LS_OPT_groups, "one gradient has no order: use at least --groups 2 and a batch of 2");
+        return ls_options_fail(o, LS_OPT_groups,
+                               "a single gradient group has no order: use at least --groups 2 and a batch of 2");
     if (groups <= LS_ORDER_GROUPS_MAX) return LS_OK;
-    return ls_options_fail(o, LS_OPT_groups, "--order keeps a model for each group: use at most --groups %d",
+    return ls_options_fail(o, LS_OPT_groups, "--order keeps one model per group: use at most --groups %d",
                            LS_ORDER_GROUPS_MAX);
 }
 
@@ -101,11 +102,10 @@ static void judge_own(session *s, const ls_order_case *done, const ls_order_resu
     bool equal = r->grad.changed == 0 && r->weight.changed == 0 && r->first_bits == 0 &&
                  strcmp(r->weights.text, base->weights.text) == 0;
     if (r->way.kind != LS_ORDER_LOCKSTEP || equal || s->message[0]) return;
-    snprintf(
-        s->message, sizeof s->message,
-        "%.60s: lockstep on %d workers has other bits than on one: %zu gradients after step 1, %zu weights after step "
-        "%lld; find the tensor with lockstep verify --dp %d",
-        done->model, r->way.workers, r->grad.changed, r->weight.changed, (long long)done->steps, r->way.workers);
+    snprintf(s->message, sizeof s->message,
+             "%.60s: lockstep on %d workers differs from one worker: %zu gradients after step 1, %zu weights after "
+             "step %lld; find the tensor with lockstep verify --dp %d",
+             done->model, r->way.workers, r->grad.changed, r->weight.changed, (long long)done->steps, r->way.workers);
 }
 
 static ls_status report(const session *s, ls_order_case *done, int way) {

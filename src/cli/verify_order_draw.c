@@ -65,7 +65,7 @@ static ls_status fill(const ls_order_case *c, sheet *s) {
     double *own = NULL;
     s->chart =
         (ls_chart){.title = s->title, .y_label = "difference of the losses", .points = c->steps, .line = s->line};
-    snprintf(s->title, sizeof s->title, "%.60s: the same gradients, added in different orders", c->model);
+    snprintf(s->title, sizeof s->title, "%.60s: the same gradients, summed in different orders", c->model);
     s->values = calloc((size_t)c->ways * (size_t)c->steps, sizeof *s->values);
     if (!s->values) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
     for (int i = 0; i < c->ways; i++) {
@@ -89,7 +89,7 @@ static ls_status write_sheets(const sheet *sheets, int count, const char *path) 
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw");
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw the chart");
     for (int i = 0; i < count; i++) charts[i] = sheets[i].chart;
     ls_chart_svg(charts, count, out);
     bool complete = !ferror(out);

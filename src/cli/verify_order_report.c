@@ -8,11 +8,9 @@
 enum { TEXT_MAX = 48 };
 
 const char *ls_order_explanation(void) {
-    return "Every addition of floating-point numbers rounds, so (a + b) + c and a + (b + c) may differ in their last "
-           "bits, and "
-           "training carries that difference on and can make it grow; lockstep adds the gradients of the groups in one "
-           "fixed tree, whoever "
-           "holds them and whenever they come, so there is nothing that could differ.";
+    return "Every floating-point addition rounds, so (a + b) + c and a + (b + c) may differ in their last bits, and "
+           "training carries the difference on and can amplify it; lockstep adds the gradients of the groups in one "
+           "fixed tree, whichever worker holds them and whenever they arrive, so the result is always the same.";
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */

@@ -41,11 +41,11 @@ void ls_verify_print_counts(const ls_verify_counts *n) {
     int minutes = (int)(n->seconds / 60);
     printf("\n%d layout%s in %d min %04.1f s: ", n->rows, n->rows == 1 ? "" : "s", minutes, n->seconds - 60 * minutes);
     if (n->different + n->failed == 0)
-        printf("every loss, gradient and weight has the bits of one worker");
+        printf("every loss, gradient and weight is bit-identical to one worker");
     else
-        printf("%d have the bits of one worker, %d differ, %d failed", n->rows - n->different - n->failed, n->different,
-               n->failed);
-    if (n->before > 0) printf("; %d were found equal before", n->before);
+        printf("%d are bit-identical to one worker, %d differ, %d failed", n->rows - n->different - n->failed,
+               n->different, n->failed);
+    if (n->before > 0) printf("; %d were verified before", n->before);
     putchar('\n');
 }
 

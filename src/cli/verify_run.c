@@ -72,8 +72,8 @@ static ls_status await(pid_t pid, const ending *end) {
 static ls_status run_one(const ls_workers_options *workers, task *t) {
     pid_t parent = getpid();
     ending *end = mmap(NULL, sizeof *end, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (end == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the end of a worker");
-    *end = (ending){.status = LS_ERR_FAILED, .message = "the worker left in the middle of the work"};
+    if (end == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the result of a worker");
+    *end = (ending){.status = LS_ERR_FAILED, .message = "the worker exited before the run was finished"};
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {

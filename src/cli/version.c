@@ -46,7 +46,7 @@ static void write_pcre2(FILE *out) {
 #ifdef LS_HAVE_PCRE2
     fprintf(out, "PCRE2      %d.%d\n", PCRE2_MAJOR, PCRE2_MINOR);
 #else
-    fprintf(out, "PCRE2      no (tokenizers with the patterns of GPT-2 and Llama 3 only)\n");
+    fprintf(out, "PCRE2      no (only tokenizers with the patterns of GPT-2 and Llama 3)\n");
 #endif
 }
 
@@ -63,7 +63,7 @@ static void write_zlib(FILE *out) {
 #ifdef LS_HAVE_ZLIB
     fprintf(out, "zlib       %s\n", ZLIB_VERSION);
 #else
-    fprintf(out, "zlib       no (images in expanded files only)\n");
+    fprintf(out, "zlib       no (no compressed images)\n");
 #endif
 }
 
@@ -71,7 +71,7 @@ static void write_png(FILE *out) {
 #ifdef LS_HAVE_PNG
     fprintf(out, "libpng     %s\n", PNG_LIBPNG_VER_STRING);
 #else
-    fprintf(out, "libpng     no (pictures in PPM and PGM only)\n");
+    fprintf(out, "libpng     no (only PPM and PGM pictures)\n");
 #endif
 }
 

@@ -63,10 +63,9 @@ static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
     if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
     size_t used = private_bytes() + (heap->reserved_until - heap->begin);
     if (used <= limit.rlim_cur && bytes <= limit.rlim_cur - used) return LS_OK;
-    return ls_fail(
-        LS_ERR_RESOURCE,
-        "out of memory: %zu MiB asked for, %zu MiB in use, and the limit of a process is %zu MiB (ulimit -d)",
-        bytes >> 20, used >> 20, (size_t)limit.rlim_cur >> 20);
+    return ls_fail(LS_ERR_RESOURCE,
+                   "out of memory: %zu MiB requested, %zu MiB in use, and the process limit is %zu MiB (ulimit -d)",
+                   bytes >> 20, used >> 20, (size_t)limit.rlim_cur >> 20);
 }
 
 /* Faulting the pages in takes half the time of reserving them now and mapping them later, and is the only way to get
@@ -79,7 +78,8 @@ static ls_status reserve(ls_heap *heap, size_t until) {
     bool there = madvise(ls_segment_at(heap->segment, heap->reserved_until), bytes, MADV_POPULATE_WRITE) == 0;
     while (!there && fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
         if (errno == EINTR) continue;
-        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: %zu MiB of shared memory refused", bytes >> 20);
+        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: the system refused %zu MiB of shared memory",
+                             bytes >> 20);
     }
     heap->reserved_until = until;
     return LS_OK;
@@ -100,7 +100,8 @@ ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out) {
     *out = NULL;
     size_t heap_bytes = heap->end - heap->begin;
     if (bytes > heap_bytes)
-        return ls_fail(LS_ERR_RESOURCE, "out of shared memory: %zu MiB asked for, each worker has %zu MiB (--shm-heap)",
+        return ls_fail(LS_ERR_RESOURCE,
+                       "out of shared memory: %zu MiB requested, but each worker has %zu MiB (raise --shm-heap)",
                        bytes >> 20, heap_bytes >> 20);
     size_t align = bytes >= PAGE_ALIGN ? PAGE_ALIGN : SMALL_ALIGN;
     size_t want = ((bytes ? bytes : 1) + SMALL_ALIGN - 1) / SMALL_ALIGN * SMALL_ALIGN;
@@ -124,7 +125,7 @@ ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out) {
             memset(*out, 0, block->at + want <= fresh_from ? want : fresh_from - block->at);
         return LS_OK;
     }
-    return ls_fail(LS_ERR_RESOURCE, "out of shared memory: %zu MiB asked for, %zu of %zu MiB in use (--shm-heap)",
+    return ls_fail(LS_ERR_RESOURCE, "out of shared memory: %zu MiB requested, %zu of %zu MiB in use (raise --shm-heap)",
                    bytes >> 20, heap->used_bytes >> 20, heap_bytes >> 20);
 }
 
@@ -148,7 +149,7 @@ void ls_heap_free(ls_heap *heap, void *memory) {
         if (before) merge_next(before);
         return;
     }
-    assert(!"freed memory that this heap did not hand out");
+    assert(!"freed memory that this heap did not allocate");
 }
 
 void ls_heap_trim(ls_heap *heap) {

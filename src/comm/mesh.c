@@ -15,15 +15,15 @@ static const char *const axis_name[LS_AXIS_COUNT] = {[LS_AXIS_DP] = "dp", [LS_AX
 static void suggest(int world, int tp, int pp, char *text, size_t room) {
     int64_t row = (int64_t)tp * pp;
     if (row <= world && world % row == 0)
-        snprintf(text, room, "--dp %d would match, or %lld workers for another dp", world / (int)row, (long long)row);
+        snprintf(text, room, "use --dp %d, or a multiple of %lld workers", world / (int)row, (long long)row);
     else
-        snprintf(text, room, "tp × pp = %lld must divide the workers: --dp %d --tp 1 --pp 1 would match",
+        snprintf(text, room, "tp × pp = %lld must divide the number of workers: --dp %d --tp 1 --pp 1 would fit",
                  (long long)row, world);
 }
 
 static ls_status check(int world, int dp, int tp, int pp) {
     if (dp < 1 || tp < 1 || pp < 1)
-        return ls_fail(LS_ERR_INPUT, "a mesh of dp %d × tp %d × pp %d: each must be at least 1", dp, tp, pp);
+        return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d: each must be at least 1", dp, tp, pp);
     if ((int64_t)dp * tp <= world && (int64_t)dp * tp * pp == world) return LS_OK;
     char hint[160];
     suggest(world, tp, pp, hint, sizeof hint);

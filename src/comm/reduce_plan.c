@@ -21,14 +21,14 @@ bool ls_reduce_plan_fits(const ls_reduce_plan *plan, int size, const ls_runs *ru
 
 static ls_status check_runs(const ls_runs *runs, int size) {
     if (runs->groups < 1 || runs->groups > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "%d groups: between 1 and %d are possible", runs->groups, LS_GROUPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "%d gradient groups: must be between 1 and %d", runs->groups, LS_GROUPS_MAX);
     if (!runs->bounds) return LS_OK;
     if (runs->bounds[0] != 0 || runs->bounds[size] != runs->groups)
-        return ls_fail(LS_ERR_INPUT, "runs of groups go from %d to %d: they must go from 0 to %d", runs->bounds[0],
+        return ls_fail(LS_ERR_INPUT, "gradient groups cover %d to %d: they must cover 0 to %d", runs->bounds[0],
                        runs->bounds[size], runs->groups);
     for (int r = 0; r < size; r++)
         if (runs->bounds[r + 1] < runs->bounds[r])
-            return ls_fail(LS_ERR_INPUT, "the run of worker %d ends at group %d, before its begin %d", r,
+            return ls_fail(LS_ERR_INPUT, "the groups of worker %d end at %d, before they begin at %d", r,
                            runs->bounds[r + 1], runs->bounds[r]);
     return LS_OK;
 }
@@ -61,7 +61,7 @@ static void list_parts(ls_reduce_plan *p) {
 
 static ls_status list_covers(ls_reduce_plan *p, const ls_comm *comm) {
     unsigned char *held = malloc((size_t)p->groups);
-    if (!held) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan of %d groups", p->groups);
+    if (!held) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);
     p->cover_first[0] = 0;
     for (int m = 0; m < comm->machines; m++) {
         memset(held, 0, (size_t)p->groups);
@@ -98,7 +98,7 @@ static void list_sources(ls_reduce_plan *p, const ls_comm *comm) {
 
 static ls_status make_programs(ls_reduce_plan *p, const ls_comm *comm) {
     ls_tree_node *nodes = malloc(sizeof *nodes * (size_t)p->groups);
-    if (!nodes) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan of %d groups", p->groups);
+    if (!nodes) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);
     ls_status status;
     for (int i = 0; i < p->n_sources; i++) nodes[i] = p->sources[i].node;
     LS_TRY_OUT(ls_tree_program_make((ls_tree_node){0, p->groups}, nodes, p->n_sources, &p->whole));
@@ -117,13 +117,13 @@ ls_status ls_reduce_plan_make(const ls_comm *comm, const ls_runs *runs, ls_reduc
     *out = NULL;
     LS_TRY(check_runs(runs ? runs : &(ls_runs){.groups = comm->size}, comm->size));
     ls_reduce_plan *p = calloc(1, sizeof *p);
-    if (!p) return ls_fail(LS_ERR_RESOURCE, "out of memory for the plan of a sum");
+    if (!p) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan");
     p->references = 1;
     p->size = comm->size;
     p->groups = runs ? runs->groups : comm->size;
     ls_status status;
     if (!allocate(p, comm->machines)) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a plan of %d groups", p->groups);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);
         goto out;
     }
     for (int r = 0; r <= p->size; r++) p->bounds[r] = runs ? run_begin(runs, p->size, r) : r;

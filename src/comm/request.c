@@ -33,7 +33,8 @@ ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)
     ls_world *world = comm->world;
     const char *name = kinds[kind].text;
     *out = NULL;
-    if (world->failed) return ls_fail(LS_ERR_PEER, "%s after a failure: the communicator can no longer be used", name);
+    if (world->failed)
+        return ls_fail(LS_ERR_PEER, "%s called after a failure: the communicator can no longer be used", name);
     ls_request *r = world->spare;
     if (r) {
         world->spare = r->next;
@@ -243,8 +244,8 @@ ls_status ls_request_check_peer(ls_request *r, int local) {
     ls_comm *comm = r->comm;
     if (ls_comm_slot(comm, r, local)->fingerprint == r->fingerprint) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "workers %d and %d disagree on collective %llu: worker %d called %s, the other one something else "
-                   "or with other sizes",
+                   "workers %d and %d disagree on collective %llu: worker %d called %s, the other a different "
+                   "collective or different sizes",
                    comm->world_rank[comm->rank], comm->world_rank[ls_comm_local_rank(comm, local)],
                    (unsigned long long)r->number, comm->world_rank[comm->rank], r->name);
 }

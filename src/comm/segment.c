@@ -63,12 +63,11 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
     *out = (ls_segment){.fd = -1, .workers = workers, .control_bytes = control_bytes};
     out->fd = memfd_create("lockstep", MFD_CLOEXEC);
     if (out->fd < 0)
-        return ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (ulimit -n bounds the open files)");
+        return ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (check the open-file limit, ulimit -n)");
     bool chosen = heap_bytes == 0;
     if (heap_bytes > ((size_t)1 << 56) / (size_t)workers) {
         ls_segment_close(out);
-        return ls_fail(LS_ERR_INPUT,
-                       "%zu GiB of shared memory for each of %d workers is more than an address can reach",
+        return ls_fail(LS_ERR_INPUT, "%zu GiB of shared memory for each of %d workers exceeds the address space",
                        heap_bytes >> 30, workers);
     }
     size_t heap = chosen ? heap_choice(workers) : heap_bytes;
@@ -77,7 +76,7 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
         lay_out(out, heap);
         status = ftruncate(out->fd, (off_t)out->bytes) == 0
                      ? map(out)
-                     : ls_fail_errno(LS_ERR_RESOURCE, "cannot size shared memory to %zu MiB", out->bytes >> 20);
+                     : ls_fail_errno(LS_ERR_RESOURCE, "cannot resize shared memory to %zu MiB", out->bytes >> 20);
         /* Small address spaces (39 bits on some ARM64 systems): a chosen heap shrinks until it fits. */
         if (status == LS_OK || !chosen || heap / 2 < HEAP_LEAST) break;
         heap /= 2;

@@ -32,24 +32,25 @@ static ls_status read_piece(const char *piece, double *latency_s, double *bytes_
     size_t digits = strspn(piece, "0123456789.");
     char number[PIECE_MAX];
     double value = 0;
-    if (piece[0] == '-') return ls_fail(LS_ERR_INPUT, "%s: neither latency nor bandwidth can be negative", piece);
+    if (piece[0] == '-') return ls_fail(LS_ERR_INPUT, "%s: latency and bandwidth cannot be negative", piece);
     snprintf(number, sizeof number, "%.*s", (int)digits, piece);
     if (digits == 0 || ls_value_parse_float(number, &value) != LS_OK)
-        return ls_fail(LS_ERR_INPUT, "%s is no latency and no bandwidth: write them as in 1ms,100Mbit", piece);
+        return ls_fail(LS_ERR_INPUT, "%s is neither a latency nor a bandwidth: write e.g. 1ms,100Mbit", piece);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(units[i].name, piece + digits) != 0) continue;
         bool is_time = units[i].latency_s > 0;
         double *to = is_time ? latency_s : bytes_per_s;
-        if (*to >= 0) return ls_fail(LS_ERR_INPUT, "%s: there are two %s", piece, is_time ? "latencies" : "bandwidths");
+        if (*to >= 0)
+            return ls_fail(LS_ERR_INPUT, "%s: %s is given twice", piece, is_time ? "the latency" : "the bandwidth");
         *to = value * (is_time ? units[i].latency_s : units[i].bytes_per_s);
         if (is_time && *to > latency_max_s)
-            return ls_fail(LS_ERR_INPUT, "%s: a latency is at most %g s", piece, latency_max_s);
+            return ls_fail(LS_ERR_INPUT, "%s: the latency must be at most %g s", piece, latency_max_s);
         if (!is_time && !(*to >= rate_min && *to <= rate_max))
-            return ls_fail(LS_ERR_INPUT, "%s: a bandwidth is from 1kbit to 8000Gbit", piece);
+            return ls_fail(LS_ERR_INPUT, "%s: the bandwidth must be between 1kbit and 8000Gbit", piece);
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT,
-                   "%s needs a unit: ns, us, ms or s for a latency, kbit, Mbit, Gbit or MB/s for a bandwidth", piece);
+    return ls_fail(LS_ERR_INPUT, "%s needs a unit: ns, us, ms or s for latency; kbit, Mbit, Gbit or MB/s for bandwidth",
+                   piece);
 }
 
 ls_status ls_wire_parse(const char *text, double *latency_s, double *bytes_per_s) {
@@ -57,8 +58,8 @@ ls_status ls_wire_parse(const char *text, double *latency_s, double *bytes_per_s
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
         char piece[PIECE_MAX];
-        if (length == 0) return ls_fail(LS_ERR_INPUT, "must be a latency, a bandwidth or both, such as 1ms,100Mbit");
-        if (length >= sizeof piece) return ls_fail(LS_ERR_INPUT, "is too long: write it as in 1ms,100Mbit");
+        if (length == 0) return ls_fail(LS_ERR_INPUT, "must be a latency, a bandwidth or both, e.g. 1ms,100Mbit");
+        if (length >= sizeof piece) return ls_fail(LS_ERR_INPUT, "is too long: write e.g. 1ms,100Mbit");
         snprintf(piece, sizeof piece, "%.*s", (int)length, at);
         LS_TRY(read_piece(piece, &latency, &rate));
         at += length;
@@ -78,11 +79,10 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
     wire->slow = world->size > 1 && (options->link_latency_s > 0 || options->link_bytes_per_s > 0);
     if (!wire->slow) return LS_OK;
     if (world->local_size != world->size)
-        return ls_fail(
-            LS_ERR_INPUT,
-            "a slow link can be had between workers of one machine, which share memory; here %d of %d do: leave "
-            "--slow-link (and --node-size) out",
-            world->local_size, world->size);
+        return ls_fail(LS_ERR_INPUT,
+                       "--slow-link emulates a link between workers that share one machine's memory; here only %d of "
+                       "%d workers do: omit --slow-link (and --node-size)",
+                       world->local_size, world->size);
     wire->latency_ns = (uint64_t)(options->link_latency_s * 1e9);
     wire->ns_per_byte = options->link_bytes_per_s > 0 ? 1e9 / options->link_bytes_per_s : 0;
     /* Naps end when they should: by default the system may add 50 µs. Where it refuses, they are that much longer. */

@@ -7,15 +7,14 @@
 
 static ls_status check(const ls_workers_options *o) {
     if (o->workers < 0 || o->workers > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "%d workers: between 1 and %d are possible on one machine", o->workers,
-                       LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "%d workers: must be between 1 and %d on one machine", o->workers, LS_WORKERS_MAX);
     if (o->threads < 0 || o->threads > 1024)
-        return ls_fail(LS_ERR_INPUT, "%d threads: between 1 and 1024 are possible", o->threads);
-    if (!(o->timeout_s >= 0)) return ls_fail(LS_ERR_INPUT, "a timeout of %g s: it must be positive", o->timeout_s);
+        return ls_fail(LS_ERR_INPUT, "%d threads: must be between 1 and 1024", o->threads);
+    if (!(o->timeout_s >= 0)) return ls_fail(LS_ERR_INPUT, "timeout of %g s: must be positive", o->timeout_s);
     if (!(o->link_latency_s >= 0 && o->link_bytes_per_s >= 0))
-        return ls_fail(LS_ERR_INPUT, "a link with a latency of %g s and %g bytes a second: neither can be negative",
-                       o->link_latency_s, o->link_bytes_per_s);
-    if (o->node_size < 0) return ls_fail(LS_ERR_INPUT, "a node size of %d: it must be positive", o->node_size);
+        return ls_fail(LS_ERR_INPUT, "link with %g s latency and %g bytes/s: must not be negative", o->link_latency_s,
+                       o->link_bytes_per_s);
+    if (o->node_size < 0) return ls_fail(LS_ERR_INPUT, "node size of %d: must be positive", o->node_size);
     return LS_OK;
 }
 
@@ -28,10 +27,10 @@ static ls_status refuse(const ls_launcher *launcher, const char *what_to_do) {
 static ls_status run_launched(const ls_launcher *launcher, const ls_workers_options *o, ls_worker_fn fn, void *arg) {
     if (launcher->kind == LS_LAUNCHER_TORCHRUN)
         return refuse(launcher,
-                      "which lockstep cannot join: use --workers N on one machine, mpirun or srun on several");
+                      "which lockstep does not support: use --workers N on one machine, or mpirun or srun on several");
     if (o->workers > 0 && o->workers != launcher->size) {
         char text[96];
-        snprintf(text, sizeof text, "but --workers asks for %d: leave --workers out", o->workers);
+        snprintf(text, sizeof text, "but --workers is %d: omit --workers", o->workers);
         return refuse(launcher, text);
     }
 #ifdef LS_HAVE_MPI
@@ -51,8 +50,8 @@ ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, voi
     LS_TRY(check(&o));
     ls_launcher launcher = ls_launcher_detect();
     if (launcher.kind != LS_LAUNCHER_NONE && launcher.stale)
-        ls_log_warn("variables of %s are set (%d processes), but it did not start this process: ignored", launcher.name,
-                    launcher.size);
+        ls_log_warn("ignoring the environment variables of %s (%d processes): it did not start this process",
+                    launcher.name, launcher.size);
     else if (launcher.kind != LS_LAUNCHER_NONE)
         return run_launched(&launcher, &o, fn, arg);
     if (o.workers == 0) o.workers = 1;

@@ -81,7 +81,7 @@ ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
     LS_TRY(ls_memory_check(bytes));
     size_t rounded = (bytes / 64 + 1) * 64;
     *out = aligned_alloc(64, rounded);
-    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB asked for", bytes >> 20);
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB requested", bytes >> 20);
     memset(*out, 0, rounded);
     return LS_OK;
 }
@@ -162,18 +162,18 @@ static char process_state(int pid) {
 static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
     char what[96];
     if (r->number)
-        snprintf(what, sizeof what, "%s (collective %llu)", r->name, (unsigned long long)r->number);
+        snprintf(what, sizeof what, "%s (collective number %llu)", r->name, (unsigned long long)r->number);
     else
         snprintf(what, sizeof what, "%s", r->name);
     if (r->blocked_on < 0)
-        return ls_fail(LS_ERR_DEADLINE, "worker %d waited %g s in %s", world->rank, world->timeout_s, what);
+        return ls_fail(LS_ERR_DEADLINE, "worker %d timed out after %g s in %s", world->rank, world->timeout_s, what);
     int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *late = record_of(world, rank);
     int pid = late ? atomic_load(&late->pid) : 0;
     char state = pid ? process_state(pid) : 0;
-    const char *why = state == 'T' || state == 't' ? "it is stopped (SIGSTOP or a debugger)"
-                      : state                      ? "it is alive, so it may just be slow: raise --timeout"
-                                                   : "its machine or process may be gone";
+    const char *why = state == 'T' || state == 't' ? "it is stopped (by SIGSTOP or a debugger)"
+                      : state                      ? "it is alive and may just be slow; raise --timeout"
+                                                   : "its process or machine may be gone";
     return ls_fail(LS_ERR_DEADLINE, "worker %d did not answer within %g s in %s: %s", rank, world->timeout_s, what,
                    why);
 }
@@ -194,7 +194,7 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
     if (!*seen_ns) *seen_ns = now;
     if (now - *seen_ns < 200000000u) return LS_OK;
     return ls_fail(ended == LS_ENDED_BY_SIGNAL ? LS_ERR_PEER : LS_ERR_FAILED,
-                   "worker %d has ended and will not join %s (collective %llu)", rank, r->name,
+                   "worker %d exited and will never join %s (collective number %llu)", rank, r->name,
                    (unsigned long long)r->number);
 }
 

@@ -112,7 +112,7 @@ void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sourc
 
 ls_status ls_tree_sum(const float *const *contributions, int leaves, float *out, size_t elems) {
     if (leaves < 1 || leaves > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: between 1 and %d are possible", leaves, LS_GROUPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
     ls_status status;
     ls_tree_program program = {.length = 0};
     ls_tree_node *nodes = malloc(sizeof *nodes * (size_t)leaves);

@@ -115,7 +115,7 @@ void ls_image_blocks(ls_model *model) {
     case LS_ARCH_LENET: lenet(model->blocks, shape); break;
     case LS_ARCH_RESNET18: resnet18(model->blocks, shape); break;
     case LS_ARCH_MLP: mlp(model->blocks, shape, model->nblocks); break;
-    default: assert(!"a model of images"); break;
+    default: assert(!"an image model"); break;
     }
     model->blocks[0].in = model->blocks[0].out;
 }
@@ -125,7 +125,8 @@ ls_status ls_image_shape_fill(ls_shape *shape) {
     shape->T = shape->H = shape->kv_heads = shape->head_size = shape->hidden = 1;
     if (shape->arch == LS_ARCH_LENET) {
         if (image->height < 12 || image->width < 12)
-            return ls_fail(LS_ERR_INPUT, "shape '%s': images of %zu × %zu are too small for LeNet: 12 × 12 at least",
+            return ls_fail(LS_ERR_INPUT,
+                           "shape '%s': images of %zu × %zu are too small for LeNet; it needs at least 12 × 12",
                            shape->name, image->height, image->width);
         shape->L = LENET_BLOCKS - 2;
         shape->C = LENET_FC2;

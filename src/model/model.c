@@ -11,7 +11,7 @@ static ls_status check_slices(const ls_shape *shape, int slices) {
         return LS_OK;
     int most = 1;
     while (2 * most <= LS_SLICES_MAX && (size_t)(2 * most) <= shape->kv_heads) most *= 2;
-    return ls_fail(LS_ERR_INPUT, "--slices %d: %s has %zu key/value heads; use a power of two of at most %d", slices,
+    return ls_fail(LS_ERR_INPUT, "--slices %d: %s has %zu key/value heads; use a power of two up to %d", slices,
                    shape->name, shape->kv_heads, most);
 }
 

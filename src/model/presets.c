@@ -151,5 +151,5 @@ ls_status ls_shape_preset(const char *name, ls_shape *out) {
     if (suggest.best) return ls_fail(LS_ERR_INPUT, "no preset is called '%.64s'; did you mean %s?", name, suggest.best);
     char list[LIST_BYTES];
     list_names(list);
-    return ls_fail(LS_ERR_INPUT, "no preset is called '%.64s'; there are %s", name, list);
+    return ls_fail(LS_ERR_INPUT, "no preset is called '%.64s'; choose one of: %s", name, list);
 }

@@ -22,7 +22,7 @@
 
 static ls_status check_size(const ls_shape *shape, const char *what, size_t value, size_t max) {
     if (value >= 1 && value <= max) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "shape '%s': %s is %zu; it must be from 1 to %zu", shape->name, what, value, max);
+    return ls_fail(LS_ERR_INPUT, "shape '%s': %s is %zu; it must be between 1 and %zu", shape->name, what, value, max);
 }
 
 static ls_status check_sizes(const ls_shape *shape) {
@@ -40,20 +40,20 @@ static ls_status check_sizes(const ls_shape *shape) {
 static ls_status check_heads(const ls_shape *shape) {
     if (shape->H % shape->kv_heads != 0)
         return ls_fail(LS_ERR_INPUT,
-                       "shape '%s': %zu heads cannot share %zu kv-heads evenly; kv-heads must divide heads",
+                       "shape '%s': %zu heads cannot be divided evenly among %zu kv-heads; kv-heads must divide heads",
                        shape->name, shape->H, shape->kv_heads);
     if (ls_shape_is_llama(shape) && shape->head_size % 2 != 0)
-        return ls_fail(LS_ERR_INPUT, "shape '%s': head-size is %zu; rotary positions turn pairs, so it must be even",
+        return ls_fail(LS_ERR_INPUT, "shape '%s': head-size is %zu; rotary embeddings (RoPE) need an even head-size",
                        shape->name, shape->head_size);
     return LS_OK;
 }
 
 static ls_status check_numbers(const ls_shape *shape) {
     if (!(shape->eps > 0 && shape->eps < 1))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': eps is %g; it must be above 0 and below 1, such as 1e-5", shape->name,
+        return ls_fail(LS_ERR_INPUT, "shape '%s': eps is %g; it must be above 0 and below 1, e.g. 1e-5", shape->name,
                        shape->eps);
     if (!(shape->init_std >= 0 && shape->init_std <= 100))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': init-std is %g; it must be from 0 to 100, such as 0.02", shape->name,
+        return ls_fail(LS_ERR_INPUT, "shape '%s': init-std is %g; it must be between 0 and 100, e.g. 0.02", shape->name,
                        shape->init_std);
     return LS_OK;
 }
@@ -62,19 +62,22 @@ static ls_status check_rope(const ls_shape *shape) {
     const ls_rope_shape *rope = &shape->rope;
     if (!ls_shape_is_llama(shape)) {
         if (!rope->scaled) return LS_OK;
-        return ls_fail(LS_ERR_INPUT, "shape '%s': rope-scaling is for llama; gpt2 has learned positions", shape->name);
+        return ls_fail(LS_ERR_INPUT,
+                       "shape '%s': rope-scaling applies to llama only; gpt2 has learned position embeddings",
+                       shape->name);
     }
     if (!(rope->base >= 1 && rope->base <= 1e15))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': rope-base is %g; it must be from 1 to 1e15, such as 10000",
+        return ls_fail(LS_ERR_INPUT, "shape '%s': rope-base is %g; it must be between 1 and 1e15, e.g. 10000",
                        shape->name, rope->base);
     if (!rope->scaled) return LS_OK;
     if (!(rope->factor >= 1 && rope->factor <= 1e9))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': the factor of rope-scaling is %g; it must be from 1 to 1e9",
+        return ls_fail(LS_ERR_INPUT, "shape '%s': the factor of rope-scaling is %g; it must be between 1 and 1e9",
                        shape->name, rope->factor);
     if (!(rope->low_factor > 0 && rope->low_factor < rope->high_factor && rope->high_factor <= 1e9))
-        return ls_fail(LS_ERR_INPUT,
-                       "shape '%s': low %g and high %g of rope-scaling: low must be above 0 and below high, as 1 and 4",
-                       shape->name, rope->low_factor, rope->high_factor);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "shape '%s': rope-scaling has low %g and high %g; low must be above 0 and below high, e.g. 1 and 4",
+            shape->name, rope->low_factor, rope->high_factor);
     return check_size(shape, "original of rope-scaling", rope->original_T, POSITIONS_MAX);
 }
 
@@ -94,7 +97,7 @@ static ls_status check_weights(const ls_shape *shape) {
                 add_matrix(&elems, shape->L, shape->hidden, shape->C) && add_matrix(&elems, shape->L + 1, 6, shape->C);
     if (fits && elems <= WEIGHT_BYTES_MAX / sizeof(float)) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "shape '%s': vocab %zu, width %zu, layers %zu, hidden %zu make more weights than any machine holds",
+                   "shape '%s': vocab %zu, width %zu, layers %zu, hidden %zu: too many parameters for any machine",
                    shape->name, shape->V, shape->C, shape->L, shape->hidden);
 }
 
@@ -115,7 +118,7 @@ static ls_status check_image(const ls_shape *shape) {
 
 ls_status ls_shape_check(const ls_shape *shape) {
     if ((unsigned)shape->arch >= LS_ARCH_COUNT)
-        return ls_fail(LS_ERR_INPUT, "shape '%s': there is no architecture number %d", shape->name, (int)shape->arch);
+        return ls_fail(LS_ERR_INPUT, "shape '%s': unknown architecture number %d", shape->name, (int)shape->arch);
     if (ls_shape_sees_images(shape)) return check_image(shape);
     LS_TRY(check_sizes(shape));
     LS_TRY(check_heads(shape));

@@ -109,7 +109,7 @@ static ls_status find_field(const field *table, int count, const char *key, int 
         ls_suggest_offer(&suggest, table[*out].key);
     }
     if (!suggest.best)
-        return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; docs/models.md lists those of a shape file", SHOWN, key);
+        return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; docs/models.md lists the names of a shape file", SHOWN, key);
     return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; did you mean %s?", SHOWN, key, suggest.best);
 }
 
@@ -120,7 +120,7 @@ static ls_status collect(const json_t *json, const field *table, int count, cons
         int id;
         LS_TRY(find_field(table, count, key, &id));
         if (keys[id]) return ls_fail(LS_ERR_INPUT, "%s is given twice; keep one", table[id].key);
-        if (json_is_null(value)) return ls_fail(LS_ERR_INPUT, "%s has no value; give one or leave it out", key);
+        if (json_is_null(value)) return ls_fail(LS_ERR_INPUT, "%s has no value; give one or omit the name", key);
         keys[id] = key;
     }
     return LS_OK;
@@ -140,12 +140,13 @@ static ls_status read_fields(const json_t *json, const field *table, int count, 
 static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) {
     const char *text = NULL;
     if (!has->key[ARCH])
-        return has->key[PRESET] ? LS_OK : ls_fail(LS_ERR_INPUT, "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
+        return has->key[PRESET] ? LS_OK
+                                : ls_fail(LS_ERR_INPUT, "arch is missing; choose gpt2, llama, lenet, resnet18 or mlp");
     LS_TRY(ls_json_get_text(json, has->key[ARCH], &text));
     for (int i = 0; i < LS_ARCH_COUNT; i++) {
         if (strcmp(text, ls_shape_arch_name((ls_arch)i)) != 0) continue;
         if (has->key[PRESET] && (int)out->arch != i)
-            return ls_fail(LS_ERR_INPUT, "arch is %s, but the preset %s is of arch %s", text, out->name,
+            return ls_fail(LS_ERR_INPUT, "arch is %s, but preset %s has arch %s", text, out->name,
                            ls_shape_arch_name(out->arch));
         out->arch = (ls_arch)i;
         return LS_OK;
@@ -183,7 +184,8 @@ static ls_status read_name(const json_t *json, const given *has, ls_shape *out) 
 static ls_status read_rope(const json_t *json, const given *has, ls_shape *out) {
     for (field_id id = ROPE_BASE; id <= ROPE_SCALING; id++)
         if (has->key[id] && !ls_shape_is_llama(out))
-            return ls_fail(LS_ERR_INPUT, "%s is for llama; gpt2 has learned positions", fields[id].key);
+            return ls_fail(LS_ERR_INPUT, "%s applies to llama only; gpt2 has learned position embeddings",
+                           fields[id].key);
     return has->key[ROPE_SCALING] ? read_scaling(json, has->key[ROPE_SCALING], &out->rope) : LS_OK;
 }
 
@@ -199,8 +201,9 @@ static ls_status read_widths(const json_t *json, const char *key, ls_image_shape
         char *end = NULL;
         unsigned long long width = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
         if (width == 0 || (*end != ',' && *end != '\0') || count == LS_SHAPE_LAYERS_MAX)
-            return ls_fail(LS_ERR_INPUT, "widths is '%.*s'; it must be up to %d numbers with commas, such as 300,100",
-                           SHOWN, text, LS_SHAPE_LAYERS_MAX);
+            return ls_fail(LS_ERR_INPUT,
+                           "widths is '%.*s'; it must be up to %d numbers separated by commas, e.g. 300,100", SHOWN,
+                           text, LS_SHAPE_LAYERS_MAX);
         image->hidden[count++] = (size_t)width;
         at = end;
         if (*at == '\0') return LS_OK;
@@ -213,12 +216,13 @@ static ls_status check_image_fields(const given *has, const ls_shape *out) {
         bool for_images = id >= CLASSES, for_both = id == EPS || id == INIT_STD;
         bool fits = for_both || (images ? for_images : !for_images);
         if (has->key[id] && !fits)
-            return ls_fail(LS_ERR_INPUT, "%s is for %s; this is of arch %s", fields[id].key,
-                           for_images ? "models of images" : "transformers", ls_shape_arch_name(out->arch));
+            return ls_fail(LS_ERR_INPUT, "%s applies to %s only; this model has arch %s", fields[id].key,
+                           for_images ? "image models" : "transformers", ls_shape_arch_name(out->arch));
     }
-    if (has->key[WIDTHS] && out->arch != LS_ARCH_MLP) return ls_fail(LS_ERR_INPUT, "widths is for mlp");
-    if (has->key[SMALL] && out->arch != LS_ARCH_RESNET18) return ls_fail(LS_ERR_INPUT, "small is for resnet18");
-    if (has->key[SIGMOID] && out->arch != LS_ARCH_LENET) return ls_fail(LS_ERR_INPUT, "sigmoid is for lenet");
+    if (has->key[WIDTHS] && out->arch != LS_ARCH_MLP) return ls_fail(LS_ERR_INPUT, "widths applies to mlp only");
+    if (has->key[SMALL] && out->arch != LS_ARCH_RESNET18)
+        return ls_fail(LS_ERR_INPUT, "small applies to resnet18 only");
+    if (has->key[SIGMOID] && out->arch != LS_ARCH_LENET) return ls_fail(LS_ERR_INPUT, "sigmoid applies to lenet only");
     return LS_OK;
 }
 
@@ -262,12 +266,12 @@ static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out)
     if ((new_heads || new_width) && !has->key[HEAD_SIZE]) {
         if (out->H == 0 || out->C % out->H != 0)
             return ls_fail(LS_ERR_INPUT,
-                           "heads (%zu) must divide width (%zu); change one of them, or give head-size as well", out->H,
+                           "heads (%zu) must divide width (%zu); change one of them, or set head-size too", out->H,
                            out->C);
         out->head_size = out->C / out->H;
     }
     if (!new_width || has->key[HIDDEN]) return LS_OK;
-    if (ls_shape_is_llama(out)) return ls_fail(LS_ERR_INPUT, "hidden is missing; a llama shape needs it with width");
+    if (ls_shape_is_llama(out)) return ls_fail(LS_ERR_INPUT, "hidden is missing; a llama shape with width needs it");
     out->hidden = out->C > SIZE_MAX / DEFAULT_HIDDEN ? 0 : DEFAULT_HIDDEN * out->C;
     return LS_OK;
 }
@@ -277,7 +281,8 @@ static ls_status check_given(const given *has) {
     if (has->key[PRESET]) return LS_OK;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has->key[needed[i]])
-            return ls_fail(LS_ERR_INPUT, "%s is missing; give it, or a preset to start from", fields[needed[i]].key);
+            return ls_fail(LS_ERR_INPUT, "%s is missing; set it, or name a preset to start from",
+                           fields[needed[i]].key);
     return LS_OK;
 }
 
@@ -319,7 +324,7 @@ ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *o
     ls_status status;
     name_from(source, shape.name);
     if (!json_is_object(json))
-        status = ls_fail(LS_ERR_INPUT, "must be an object of names and values, as in {\"preset\": \"tiny\"}");
+        status = ls_fail(LS_ERR_INPUT, "must be an object of names and values, e.g. {\"preset\": \"tiny\"}");
     else if (ls_shape_json_has(json, "model_type") || ls_shape_json_has(json, "architectures"))
         status = ls_shape_from_hf(json, &shape);
     else

@@ -28,13 +28,13 @@ static ls_status need_text(const json_t *json, const char *key, const char *firs
     const char *found = first;
     LS_TRY(ls_shape_json_text(json, key, &found));
     if (strcmp(found, first) == 0 || strcmp(found, second) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is \"%.*s\"; supported are \"%s\" and \"%s\"", key, SHOWN, found, first,
+    return ls_fail(LS_ERR_INPUT, "\"%s\" is \"%.*s\"; only \"%s\" and \"%s\" are supported", key, SHOWN, found, first,
                    second);
 }
 
 static ls_status refuse(const json_t *json, const char *key, const char *why) {
     if (!ls_shape_json_has(json, key)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is there: %s", key, why);
+    return ls_fail(LS_ERR_INPUT, "\"%s\" is set: %s", key, why);
 }
 
 /* head size = width / heads, where the file has none. */
@@ -82,7 +82,8 @@ static ls_status read_scaling(const json_t *scaling, ls_rope_shape *rope) {
     if (partial != 1) return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
     if (strcmp(type, "default") == 0) return LS_OK;
     if (strcmp(type, "llama3") != 0)
-        return ls_fail(LS_ERR_INPUT, "the type \"%.*s\" is not supported; \"llama3\" and \"default\" are", SHOWN, type);
+        return ls_fail(LS_ERR_INPUT, "the RoPE type \"%.*s\" is not supported; \"llama3\" and \"default\" are", SHOWN,
+                       type);
     rope->scaled = true;
     LS_TRY(ls_json_get_f64(scaling, "factor", &rope->factor));
     LS_TRY(ls_json_get_f64(scaling, "low_freq_factor", &rope->low_factor));
@@ -123,7 +124,7 @@ static ls_status from_llama(const json_t *json, ls_shape *out) {
     LS_TRY(ls_shape_json_bool(json, "attention_bias", &out->attention_bias));
     LS_TRY(ls_shape_json_bool(json, "mlp_bias", &out->mlp_bias));
     LS_TRY(need_text(json, "hidden_act", "silu", "swish"));
-    LS_TRY(refuse(json, "sliding_window", "windows of attention are not supported"));
+    LS_TRY(refuse(json, "sliding_window", "sliding-window attention is not supported"));
     LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &partial));
     if (partial != 1) return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
     LS_TRY(read_rope(json, &out->rope));
@@ -133,10 +134,10 @@ static ls_status from_llama(const json_t *json, ls_shape *out) {
 ls_status ls_shape_from_hf(const json_t *json, ls_shape *out) {
     const char *type;
     LS_TRY(ls_json_get_text(json, "model_type", &type));
-    LS_TRY(refuse(json, "quantization_config", "quantized weights are not supported; use the plain model"));
+    LS_TRY(refuse(json, "quantization_config", "quantized weights are not supported; use the unquantized model"));
     if (strcmp(type, "gpt2") == 0) return from_gpt2(json, out);
     if (strcmp(type, "llama") == 0) return from_llama(json, out);
-    return ls_fail(LS_ERR_INPUT, "the model type \"%.*s\" is not supported; \"gpt2\" and \"llama\" are", SHOWN, type);
+    return ls_fail(LS_ERR_INPUT, "model type \"%.*s\" is not supported; \"gpt2\" and \"llama\" are", SHOWN, type);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

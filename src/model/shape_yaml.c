@@ -25,9 +25,9 @@ static ls_status fail_at_line(const reader *in, size_t line, const char *problem
 static ls_status next_event(reader *in, yaml_event_t *event) {
     memset(event, 0, sizeof *event);
     if (yaml_parser_parse(&in->parser, event)) return LS_OK;
-    if (in->parser.error == YAML_MEMORY_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", in->source);
+    if (in->parser.error == YAML_MEMORY_ERROR) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", in->source);
     return ls_fail(LS_ERR_INPUT, "%s:%zu: is not YAML: %s", in->source, in->parser.problem_mark.line + 1,
-                   in->parser.problem ? in->parser.problem : "cannot be read");
+                   in->parser.problem ? in->parser.problem : "it cannot be read");
 }
 
 static bool is_word(const char *text, const char *const *words) {
@@ -53,9 +53,9 @@ static ls_status scalar_value(const reader *in, const yaml_event_t *event, json_
     const char *text = (const char *)event->data.scalar.value;
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (strlen(text) != event->data.scalar.length)
-        return fail_at_line(in, event->start_mark.line, "a value holds a zero byte");
+        return fail_at_line(in, event->start_mark.line, "a value contains a NUL byte");
     *out = is_plain ? plain_value(text) : json_string(text);
-    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory to read %s", in->source);
+    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", in->source);
 }
 
 static ls_status read_mapping(reader *in, int depth, json_t *out);
@@ -69,11 +69,11 @@ static ls_status read_value(reader *in, int depth, json_t **out) {
     if (event.type == YAML_SCALAR_EVENT) {
         status = scalar_value(in, &event, out);
     } else if (event.type != YAML_MAPPING_START_EVENT) {
-        status = fail_at_line(in, line, "a value must be plain or a mapping, not a list or an alias");
+        status = fail_at_line(in, line, "a value must be a scalar or a mapping, not a list or an alias");
     } else if (depth >= DEPTH_MAX) {
         status = fail_at_line(in, line, "mappings are nested too deeply");
     } else if (!(*out = json_object())) {
-        status = ls_fail(LS_ERR_RESOURCE, "no memory to read %s", in->source);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", in->source);
     } else {
         status = read_mapping(in, depth + 1, *out);
     }
@@ -85,14 +85,15 @@ out:
 /* One entry, whose key `event` holds. */
 static ls_status read_entry(reader *in, const yaml_event_t *event, int depth, json_t *object) {
     json_t *value;
-    if (event->type != YAML_SCALAR_EVENT) return fail_at_line(in, event->start_mark.line, "a name must be plain text");
+    if (event->type != YAML_SCALAR_EVENT)
+        return fail_at_line(in, event->start_mark.line, "a name must be a plain scalar");
     const char *key = (const char *)event->data.scalar.value;
     if (json_object_get(object, key))
         return ls_fail(LS_ERR_INPUT, "%s:%zu: %.*s is given twice; keep one", in->source, event->start_mark.line + 1,
                        SHOWN, key);
     ls_status status = read_value(in, depth, &value);
     if (status == LS_OK && json_object_set(object, key, value) != 0)
-        status = ls_fail(LS_ERR_RESOURCE, "no memory to read %s", in->source);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", in->source);
     json_decref(value);
     return status;
 }
@@ -117,12 +118,13 @@ static ls_status read_stream(reader *in, json_t **out) {
         size_t line = event.start_mark.line;
         yaml_event_delete(&event);
         if (status != LS_OK || type == YAML_STREAM_END_EVENT) return status;
-        if (type == YAML_DOCUMENT_START_EVENT && *out) return fail_at_line(in, line, "has a second document; keep one");
+        if (type == YAML_DOCUMENT_START_EVENT && *out)
+            return fail_at_line(in, line, "contains a second document; keep one");
         if (type == YAML_MAPPING_START_EVENT) {
-            if (!(*out = json_object())) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", in->source);
+            if (!(*out = json_object())) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", in->source);
             LS_TRY(read_mapping(in, 1, *out));
         } else if (type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT || type == YAML_ALIAS_EVENT) {
-            return fail_at_line(in, line, "must be lines of names and values, as in 'layers: 12'");
+            return fail_at_line(in, line, "must be lines of names and values, e.g. 'layers: 12'");
         }
     }
 }
@@ -130,11 +132,11 @@ static ls_status read_stream(reader *in, json_t **out) {
 ls_status ls_shape_yaml_load(const char *source, const char *text, size_t bytes, json_t **out) {
     reader in = {.source = source};
     *out = NULL;
-    if (!yaml_parser_initialize(&in.parser)) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", source);
+    if (!yaml_parser_initialize(&in.parser)) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", source);
     yaml_parser_set_input_string(&in.parser, (const unsigned char *)text, bytes);
     ls_status status = read_stream(&in, out);
     yaml_parser_delete(&in.parser);
-    if (status == LS_OK && !*out) status = ls_fail(LS_ERR_INPUT, "%s: holds nothing", source);
+    if (status == LS_OK && !*out) status = ls_fail(LS_ERR_INPUT, "%s is empty", source);
     if (status == LS_OK) return LS_OK;
     json_decref(*out);
     *out = NULL;
@@ -148,7 +150,7 @@ ls_status ls_shape_yaml_load(const char *source, const char *text, size_t bytes,
     (void)bytes;
     *out = NULL;
     return ls_fail(LS_ERR_INPUT,
-                   "%s: this lockstep was built without libyaml; give a JSON file, or install libyaml and build again",
+                   "%s: this lockstep was built without libyaml; use a JSON file, or install libyaml and build again",
                    source);
 }
 

@@ -115,7 +115,7 @@ ls_status ls_tree_program_make(ls_tree_node target, const ls_tree_node *sources,
         return LS_OK;
     }
     ls_tree_program_free(out);
-    return ls_fail(LS_ERR_INPUT, "the contributions at hand do not make up groups %d to %d", target.first,
+    return ls_fail(LS_ERR_INPUT, "the available contributions do not cover groups %d to %d", target.first,
                    target.first + target.count - 1);
 }
 

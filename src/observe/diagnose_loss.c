@@ -74,7 +74,7 @@ static void describe_samples(const ls_case *c, ls_finding *f) {
     if (isnan(start) || isnan(start_step)) start = start_step = 0;
     double first = start + ((double)f->step - 1 - start_step) * batch;
     if (first >= 0)
-        ls_finding_evidence(f, "step %lld had samples %.0f to %.0f of the run", (long long)f->step, first,
+        ls_finding_evidence(f, "step %lld used samples %.0f to %.0f of the run", (long long)f->step, first,
                             first + batch - 1);
 }
 
@@ -86,18 +86,18 @@ void ls_diagnose_data(ls_case *c) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first]);
     f->last_step = j.last_step;
     f->size = (double)j.count;
-    ls_finding_title(f, "bad data: the loss jumps up and is back at once, %zu time%s, first in step %lld", j.count,
+    ls_finding_title(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
                      j.count == 1 ? "" : "s", (long long)f->step);
-    ls_finding_evidence(f, "step %lld: loss %.3f after a median of %.3f (%.0f times the usual scatter)",
+    ls_finding_evidence(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)",
                         (long long)f->step, j.first->peak, j.first->level, j.first->score);
-    ls_finding_evidence(f, "largest in step %lld: loss %.3f after %.3f (%.0f times); the longest lasts %zu step%s",
-                        (long long)s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score,
-                        j.longest, j.longest == 1 ? "" : "s");
-    ls_finding_evidence(f, "%zu steps fell as far below: it is not noise", s->jumps_down);
+    ls_finding_evidence(
+        f, "largest at step %lld: loss %.3f after %.3f (%.0f times the scatter); the longest lasts %zu step%s",
+        (long long)s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score, j.longest,
+        j.longest == 1 ? "" : "s");
+    ls_finding_evidence(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
     describe_samples(c, f);
-    ls_finding_action(f, "look for text of another kind (binary, another encoding, repeated) in --data and take it "
-                         "out; with --on-outlier "
-                         "warn the run names the group and its samples");
+    ls_finding_action(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; "
+                         "--on-outlier warn makes the run report the group and its samples");
 }
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
@@ -156,9 +156,9 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
     ls_finding_evidence(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss,
                         (long long)s->step[r->low], r->top_loss, (long long)s->step[r->top]);
     double low = norm_near(s, r->low), top = norm_near(s, r->top);
-    if (top > 1.5 * low) ls_finding_evidence(f, "the norm of the gradient grew from %.3g to %.3g meanwhile", low, top);
+    if (top > 1.5 * low) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g meanwhile", low, top);
     if (isfinite(s->lr[r->first]) && s->peak_lr > 0)
-        ls_finding_evidence(f, "the learning rate was %.3g then, %.0f %% of its peak", s->lr[r->first],
+        ls_finding_evidence(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->lr[r->first],
                             100 * s->lr[r->first] / s->peak_lr);
 }
 
@@ -180,7 +180,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
     if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
     if (lr > 0)
-        ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or anew",
+        ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
                           lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer,
                           (long long)f->onset);
     else
@@ -224,11 +224,11 @@ static ls_finding *add_waves(ls_case *c) {
     if (count < 3 + s->count / 20000) return NULL;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first]);
     f->size = (double)count;
-    ls_finding_title(f,
-                     "learning rate too high: the loss rises %zu times and takes long to come back, first at step %lld",
+    ls_finding_title(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld",
                      count, (long long)f->step);
-    ls_finding_evidence(f, "largest from step %lld to %lld: loss %.3f after %.3f", (long long)s->step[largest->first],
-                        (long long)s->step[largest->last], largest->peak, largest->level);
+    ls_finding_evidence(f, "largest rise from step %lld to %lld: loss %.3f after %.3f",
+                        (long long)s->step[largest->first], (long long)s->step[largest->last], largest->peak,
+                        largest->level);
     set_onset(c, f);
     return f;
 }
@@ -257,7 +257,7 @@ static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
     f->last_step = p->last;
     f->size = p->ratio;
-    ls_finding_title(f, "learning rate too high: the loss stands still at %.3f from step %lld to %lld", p->loss,
+    ls_finding_title(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss,
                      (long long)p->first, (long long)p->last);
     set_onset(c, f);
     return f;
@@ -266,18 +266,18 @@ static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
 static void describe_plateau(const ls_case *c, const ls_plateau *p, bool has_lengths, ls_finding *f) {
     const ls_series *s = &c->series;
     ls_finding_evidence(f,
-                        "the loss, %.3f at first, fell by less than 3 %% of %.3f in %zu steps, from step %lld to %lld, "
-                        "while the rate was at least half of its peak; at the end it is %.3f",
+                        "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to "
+                        "%lld, while the learning rate was at least half its peak; the final loss is %.3f",
                         s->loss[0], p->loss, p->steps, (long long)p->first, (long long)p->last,
                         ls_series_before(s, s->count - 1, 9));
     if (has_lengths) return;
     if (isfinite(p->ratio))
-        ls_finding_evidence(f, "an update had up to %.1f %% of the weights' norm meanwhile; 0.1 to 1 %% is usual",
+        ls_finding_evidence(f, "updates were up to %.1f %% of the weight norm meanwhile; 0.1 to 1 %% is usual",
                             100 * p->ratio);
     else
         ls_finding_evidence(f,
-                            "AdamW moves each weight by about the rate, %.3g, in a step; weights of 0.02 to 0.2 "
-                            "cannot keep what they learned",
+                            "AdamW moves each weight by about the learning rate, %.3g, per step: too much for weights "
+                            "of 0.02 to 0.2 to converge",
                             s->peak_lr);
 }
 
@@ -296,9 +296,8 @@ ls_status ls_diagnose_lr(ls_case *c) {
     double factor = plateau.steps > 0 && plateau.ratio > 0.04 ? plateau.ratio / 0.01 : 4;
     if (l.first) {
         ls_finding_evidence(f,
-                            "update / weights (norms, median of the inner blocks): %.3f at step %lld, at most %.3f at "
-                            "step %lld; usual is "
-                            "0.001 to 0.01",
+                            "update-to-weight ratio (norms, median of the inner blocks): %.3f at step %lld, at most "
+                            "%.3f at step %lld; usual is 0.001 to 0.01",
                             l.first->ratio, (long long)l.first->step, l.worst->ratio, (long long)l.worst->step);
         if (l.first->step < f->onset) f->onset = l.first->step;
         if (l.worst->ratio > factor * 0.01) factor = l.worst->ratio / 0.01;
@@ -325,11 +324,11 @@ void ls_diagnose_unknown(ls_case *c) {
     ls_finding_title(f, "%s%sloss or gradient is not finite from step %lld on",
                      cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
                      (long long)s->first_bad);
-    if (grew) ls_finding_evidence(f, "the norm of the gradient grew from %.3g to %.3g before", early, late);
+    if (grew) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g before", early, late);
     if (cause == LS_CAUSE_UNKNOWN)
-        ls_finding_action(f, "go on from the last checkpoint with --numerics 1, which records where it begins");
+        ls_finding_action(f, "continue from the last checkpoint with --numerics 1, which records where it starts");
     else if (cause == LS_CAUSE_OVERFLOW)
-        ls_finding_action(f, "--loss-scale dynamic, or --precision bf16, which needs no scale");
+        ls_finding_action(f, "use --loss-scale dynamic, or --precision bf16, which needs no loss scale");
     else
         advise_lr(c, f, 4);
 }

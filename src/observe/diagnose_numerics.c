@@ -95,7 +95,7 @@ ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *
     *out = (ls_points){0};
     if (run->numerics_count == 0) return LS_OK;
     out->point = calloc(run->numerics_count, sizeof *out->point);
-    if (!out->point) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu lines of numerics", run->numerics_count);
+    if (!out->point) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu numerics records", run->numerics_count);
     for (size_t i = 0; i < run->numerics_count; i++) {
         ls_point *p = out->count > 0 ? &out->point[out->count - 1] : NULL;
         if (!p || p->step != run->numerics[i].step) {
@@ -187,13 +187,11 @@ static void advise_underflow(const ls_case *c, ls_finding *f) {
         ls_finding_evidence(f, "the loss scale was between 2^%d and 2^%d; %zu step%s skipped", low, high, skipped,
                             skipped == 1 ? " was" : "s were");
     if (skipped > 0)
-        ls_finding_action(f, "--precision bf16, which has the range of fp32 and needs no scale: overflow keeps the "
-                             "scale from growing here");
+        ls_finding_action(f, "use --precision bf16, which has the range of fp32 and needs no loss scale; overflow "
+                             "keeps the scale from growing here");
     else
-        ls_finding_action(
-            f,
-            "--loss-scale dynamic: nothing overflowed, so the scale may grow until gradients use the range of fp16; or "
-            "--precision bf16, which needs no scale");
+        ls_finding_action(f, "use --loss-scale dynamic: nothing overflowed, so the scale can grow until gradients use "
+                             "the range of fp16; or --precision bf16, which needs no loss scale");
 }
 
 void ls_diagnose_underflow(ls_case *c) {
@@ -203,14 +201,14 @@ void ls_diagnose_underflow(ls_case *c) {
     f->last_step = s.last->step;
     f->size = s.worst->flushed;
     set_block(c, f, s.worst->worst_flushed);
-    ls_finding_title(f, "gradients underflow: %.0f %% of them become zero in 16 bit, most in %s",
+    ls_finding_title(f, "gradients underflow: %.0f %% of them become zero in 16 bits, most in %s",
                      100 * s.worst->flushed, f->block);
-    ls_finding_evidence(
-        f,
-        "share of non-zero gradients that are zero in 16 bit: %.1f %% at step %lld, %.1f %% at step %lld "
-        "(median of the inner blocks)",
-        100 * s.first->flushed, (long long)s.first->step, 100 * s.last->flushed, (long long)s.last->step);
-    ls_finding_evidence(f, "worst at step %lld: %.1f %% in %s; it held at %zu of %zu measurements",
+    ls_finding_evidence(f,
+                        "non-zero gradients that become zero in 16 bits: %.1f %% at step %lld, %.1f %% at step %lld "
+                        "(median of the inner blocks)",
+                        100 * s.first->flushed, (long long)s.first->step, 100 * s.last->flushed,
+                        (long long)s.last->step);
+    ls_finding_evidence(f, "worst at step %lld: %.1f %% in %s; seen in %zu of %zu measurements",
                         (long long)s.worst->step, 100 * s.worst->worst_flushed_share, f->block, s.count,
                         c->points.count);
     advise_underflow(c, f);
@@ -234,18 +232,15 @@ void ls_diagnose_lost(ls_case *c) {
     set_block(c, f, s.worst->worst_lost);
     ls_finding_title(f, "updates are lost to rounding: up to %.0f %% of the weights do not change when they should",
                      100 * s.worst->lost);
-    ls_finding_evidence(
-        f, "share of updates without effect: %.1f %% at step %lld, %.1f %% at step %lld (median of the blocks)",
-        100 * s.first->lost, (long long)s.first->step, 100 * s.last->lost, (long long)s.last->step);
-    ls_finding_evidence(f, "worst in %s: %.1f %% at step %lld; it held at %zu of %zu measurements", f->block,
+    ls_finding_evidence(f, "updates without effect: %.1f %% at step %lld, %.1f %% at step %lld (median of the blocks)",
+                        100 * s.first->lost, (long long)s.first->step, 100 * s.last->lost, (long long)s.last->step);
+    ls_finding_evidence(f, "worst in %s: %.1f %% at step %lld; seen in %zu of %zu measurements", f->block,
                         100 * s.worst->worst_lost_share, (long long)s.worst->step, s.count, c->points.count);
     if (isfinite(s.worst->ratio))
-        ls_finding_evidence(
-            f,
-            "an update is %.2g of its weights (norms, median of the blocks); a bf16 weight cannot change by "
-            "less than 2e-3 of itself",
-            s.worst->ratio);
-    ls_finding_action(f,
-                      "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then add up "
-                      "until they show");
+        ls_finding_evidence(f,
+                            "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change "
+                            "by less than 2e-3 of its value",
+                            s.worst->ratio);
+    ls_finding_action(
+        f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
 }

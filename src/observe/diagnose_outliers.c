@@ -86,16 +86,16 @@ static void count_hot(const ls_series *s, outliers *o) {
 
 static void describe_largest(ls_finding *f, const ls_run_event *e) {
     ls_finding_evidence(
-        f, "largest at step %lld: norm %.3g beside a median of %.3g (%.1f times; score %.1f), group %d of worker %d",
+        f, "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), group %d of worker %d",
         (long long)e->step, e->norm, e->median, factor_of(e), e->score, e->group, e->worker);
     if (isfinite(e->angle_deg))
-        ls_finding_evidence(f, "it turned the gradient by %.0f degrees and made it %.3g long instead of %.3g",
+        ls_finding_evidence(f, "it rotated the gradient by %.0f degrees and made its norm %.3g instead of %.3g",
                             e->angle_deg, e->length_with, e->length_without);
 }
 
 static void describe_samples(ls_finding *f, const ls_run_event *e) {
     if (e->first_sample < 0) return;
-    ls_finding_evidence(f, "samples %lld to %lld of the run, in step %lld", (long long)e->first_sample,
+    ls_finding_evidence(f, "samples %lld to %lld of the run, at step %lld", (long long)e->first_sample,
                         (long long)e->first_sample + (e->samples > 0 ? (long long)e->samples - 1 : 0),
                         (long long)e->step);
 }
@@ -107,24 +107,22 @@ static void add_bad_data(ls_case *c, const outliers *o) {
     f->last_step = o->event[o->count - 1]->step;
     f->group = e->group;
     f->size = (double)o->count;
-    ls_finding_title(f, "bad data: %zu gradient group%s stood out, first in step %lld", o->count,
+    ls_finding_title(f, "bad data: %zu outlier gradient group%s, first at step %lld", o->count,
                      o->count == 1 ? "" : "s", (long long)e->step);
     if (o->hot > 0 && isfinite(e->group_loss))
-        ls_finding_evidence(
-            f, "the loss of the group itself is high in %zu of them: %.3f at step %lld beside %.3f of its peers",
-            o->hot, e->group_loss, (long long)e->step, e->peers_loss);
+        ls_finding_evidence(f, "the group's own loss is high in %zu of them: %.3f at step %lld, %.3f in other groups",
+                            o->hot, e->group_loss, (long long)e->step, e->peers_loss);
     else if (o->hot > 0 && ls_series_find(&c->series, e->step, &at))
-        ls_finding_evidence(f, "the loss of the same step is high in %zu of them: %.3f at step %lld after %.3f", o->hot,
-                            c->series.loss[at], (long long)e->step,
+        ls_finding_evidence(f, "the loss of the same step is high in %zu of them: %.3f at step %lld, %.3f before",
+                            o->hot, c->series.loss[at], (long long)e->step,
                             at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
     if (o->again > 0)
-        ls_finding_evidence(f, "the same samples stood out again in %zu later step%s", o->again,
+        ls_finding_evidence(f, "the same samples were outliers again in %zu later step%s", o->again,
                             o->again == 1 ? "" : "s");
     describe_samples(f, e);
     describe_largest(f, o->largest);
-    ls_finding_action(
-        f, "look at the text of these samples and take it out of --data; --on-outlier skip-group keeps such groups out "
-           "of the weights meanwhile");
+    ls_finding_action(f, "inspect the text of these samples and remove it from --data; meanwhile --on-outlier "
+                         "skip-group leaves such groups out of the update");
 }
 
 static void add_outlier(ls_case *c, const outliers *o) {
@@ -136,27 +134,26 @@ static void add_outlier(ls_case *c, const outliers *o) {
     f->group = e->group;
     f->size = factor_of(o->largest);
     if (one)
-        ls_finding_title(f, "the gradients of worker %d stand out: %zu of %zu outlying groups are its", o->worker,
+        ls_finding_title(f, "worker %d produces outlier gradients: %zu of %zu outlier groups are its own", o->worker,
                          o->of_worker, o->count);
     else if (o->count == 1)
-        ls_finding_title(f, "gradient group %d of worker %d stood out in step %lld, %.1f times its peers", e->group,
-                         e->worker, (long long)e->step, factor_of(e));
+        ls_finding_title(f, "gradient group %d of worker %d is an outlier at step %lld, %.1f times the other groups",
+                         e->group, e->worker, (long long)e->step, factor_of(e));
     else
-        ls_finding_title(f, "%zu gradient groups of %zu workers stood out, first in step %lld", o->count,
-                         o->worker_count, (long long)e->step);
+        ls_finding_title(f, "%zu outlier gradient groups on %zu workers, first at step %lld", o->count, o->worker_count,
+                         (long long)e->step);
     describe_largest(f, o->largest);
     describe_samples(f, o->largest);
-    ls_finding_evidence(f, "the loss of these steps is as usual, so it is not the text that is hard%s",
-                        one ? "; the samples differ, the worker does not" : "");
+    ls_finding_evidence(f, "the loss of these steps is normal, so the data is not the cause%s",
+                        one ? "; the samples differ, the worker is the same" : "");
     if (one)
         ls_finding_action(f,
-                          "--audit 0.05 lets other workers compute its groups again and says whether worker %d is "
-                          "wrong; --on-outlier "
-                          "skip-group keeps them out of the weights",
+                          "--audit 0.05 makes other workers recompute its groups and shows whether worker %d is wrong; "
+                          "--on-outlier skip-group leaves them out of the update",
                           o->worker);
     else
-        ls_finding_action(f, "--on-outlier skip-group keeps such groups out of the weights; --audit 0.02 tells a wrong "
-                             "worker from odd data");
+        ls_finding_action(f, "--on-outlier skip-group leaves such groups out of the update; --audit 0.02 tells a "
+                             "faulty worker from unusual data");
 }
 
 /* Outliers of many workers while the loss runs away are its consequence. */
@@ -201,20 +198,19 @@ static void judge(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
     if (is_early(c, o)) {
         ls_finding_title(add_note(c, o),
-                         "%zu gradient group%s stood out while the loss was still falling fast, up to step %lld",
+                         "%zu outlier gradient group%s while the loss was still falling fast, up to step %lld",
                          o->count, plural, (long long)o->event[o->count - 1]->step);
         return;
     }
     if (is_consequence(c, o)) {
-        ls_finding_title(add_note(c, o), "%zu gradient group%s stood out while the loss was rising", o->count, plural);
+        ls_finding_title(add_note(c, o), "%zu outlier gradient group%s while the loss was rising", o->count, plural);
         return;
     }
     if (is_harmless(c, o)) {
-        ls_finding_title(
-            add_note(c, o),
-            "%zu gradient group%s stood out, up to step %lld; their losses are as usual, they came out the "
-            "same when computed again, and nothing followed",
-            o->count, plural, (long long)o->event[o->count - 1]->step);
+        ls_finding_title(add_note(c, o),
+                         "%zu outlier gradient group%s, up to step %lld; their losses are normal, recomputing them "
+                         "gave the same result, and nothing followed",
+                         o->count, plural, (long long)o->event[o->count - 1]->step);
         return;
     }
     bool one = (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;

@@ -97,7 +97,7 @@ static void add_growth(const ls_case *c, ls_finding *f) {
     const ls_point *first = &points->point[from];
     if (!f->block[0]) memcpy(f->block, c->run->blocks[block], LS_RUN_NAME_MAX);
     if (first->step < f->onset) f->onset = first->step;
-    ls_finding_evidence(f, "share of values near the end of the range in %s: %.2g at step %lld, %.2g at step %lld",
+    ls_finding_evidence(f, "values near the overflow limit in %s: fraction %.2g at step %lld, %.2g at step %lld",
                         c->run->blocks[block], high_of(c->run, first - 1, block), (long long)first[-1].step, share,
                         (long long)last->step);
 }
@@ -125,19 +125,20 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_event *floor) {
     name_tensor(f, event);
     f->last_step = floor ? floor->step : run->steps[run->step_count - 1].step;
     f->size = (double)s->count;
-    ls_finding_title(f, "fp16 overflows again and again from step %lld on%s%s", (long long)step,
+    ls_finding_title(f, "fp16 overflows repeatedly from step %lld on%s%s", (long long)step,
                      f->tensor[0] ? ", first in " : "", f->tensor);
     if (s->fall != SIZE_MAX)
         ls_finding_evidence(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
     if (s->count > 0)
-        ls_finding_evidence(f, "%zu of %zu steps were skipped, those at the start of the run not counted", s->count,
+        ls_finding_evidence(f, "%zu of %zu steps were skipped, not counting those at the start of the run", s->count,
                             s->steps);
     if (floor)
-        ls_finding_evidence(f, "step %lld: the scale is at its floor%s%s", (long long)floor->step,
+        ls_finding_evidence(f, "step %lld: the loss scale is at its minimum%s%s", (long long)floor->step,
                             floor->tensor[0] ? ", overflow in " : "", floor->tensor);
     add_growth(c, f);
-    ls_finding_action(f, "--precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
-                      f->block[0] ? f->block : "a block");
+    ls_finding_action(
+        f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
+        f->block[0] ? f->block : "a block");
 }
 
 static void add_always(ls_case *c, const skips *s) {
@@ -148,12 +149,13 @@ static void add_always(ls_case *c, const skips *s) {
     name_tensor(f, first_event(run, LS_EVENT_OVERFLOW, 0));
     f->last_step = run->steps[run->step_count - 1].step;
     f->size = (double)skipped / (double)run->step_count;
-    ls_finding_title(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not fit", 100 * f->size);
-    ls_finding_evidence(f, "%zu of %zu steps were skipped; the scale is 2^%d at step %lld and 2^%d at the end", skipped,
-                        run->step_count, run->steps[i].scale, (long long)run->steps[i].step,
+    ls_finding_title(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
+    ls_finding_evidence(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end",
+                        skipped, run->step_count, run->steps[i].scale, (long long)run->steps[i].step,
                         run->steps[run->step_count - 1].scale);
     add_growth(c, f);
-    ls_finding_action(f, "--loss-scale dynamic with a lower start; or --precision bf16, which needs no scale");
+    ls_finding_action(
+        f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
 }
 
 static void note_start(ls_case *c, const skips *s) {
@@ -163,7 +165,7 @@ static void note_start(ls_case *c, const skips *s) {
     f->is_note = true;
     f->last_step = run->steps[s->first - 1].step;
     f->size = (double)s->start_count;
-    ls_finding_title(f, "the loss scale began too high: %zu step%s skipped until step %lld, as is normal",
+    ls_finding_title(f, "the initial loss scale was too high: %zu step%s skipped until step %lld, which is normal",
                      s->start_count, s->start_count == 1 ? " was" : "s were", (long long)f->last_step);
 }
 
@@ -175,7 +177,7 @@ static void note_growth(ls_case *c, const skips *s) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
     f->is_note = true;
     f->size = (double)s->count;
-    ls_finding_title(f, "%zu more step%s skipped as the loss scale tried to grow: normal", s->count,
+    ls_finding_title(f, "%zu more step%s skipped when the loss scale tried to grow, which is normal", s->count,
                      s->count == 1 ? " was" : "s were");
 }
 
@@ -196,14 +198,14 @@ static void add_non_finite(ls_case *c) {
                      e->what[0] ? e->what : "in a step", e->worker);
     ls_finding_evidence(f, "step %lld, micro-batch %lld, element %lld%s", (long long)e->step, (long long)e->micro,
                         (long long)e->index,
-                        e->has_recurs ? "; it came again when the step was repeated: not a fault of the machine" : "");
+                        e->has_recurs ? "; it happened again when the step was repeated: not a hardware fault" : "");
     add_growth(c, f);
     if (ls_case_is_fp16(c))
-        ls_finding_action(f,
-                          "--precision bf16: what overflows here is not scaled, so a lower --loss-scale does not help");
+        ls_finding_action(f, "use --precision bf16: the values that overflow here are not scaled, so a lower "
+                             "--loss-scale does not help");
     else
         ls_finding_action(
-            f, "a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
+            f, "use a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
 }
 
 void ls_diagnose_overflow(ls_case *c) {

@@ -166,7 +166,7 @@ static ls_status add_episode(ls_series *s, const ls_episode *e) {
     if (s->episode_count == LS_EPISODES_MAX) return LS_OK;
     if (!s->episode) {
         s->episode = calloc(LS_EPISODES_MAX, sizeof *s->episode);
-        if (!s->episode) return ls_fail(LS_ERR_RESOURCE, "out of memory for the course of a loss");
+        if (!s->episode) return ls_fail(LS_ERR_RESOURCE, "out of memory for a loss history");
     }
     s->episode[s->episode_count++] = *e;
     return LS_OK;
@@ -223,7 +223,7 @@ ls_status ls_series_make(const ls_run *run, ls_series *out) {
         fill(run, out);
         status = find_episodes(out);
     } else {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the course of %zu steps", run->step_count);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", run->step_count);
     }
     if (status != LS_OK) ls_series_free(out);
     return status;
@@ -313,7 +313,7 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out) {
         smooth(&r);
         search(&r, least, out);
     } else {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the course of %zu steps", series->count);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", series->count);
     }
     free(r.at);
     free(r.smooth);

@@ -124,16 +124,17 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
 static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
     if (s->alone)
         ls_finding_action(f,
-                          "another division of the blocks with --stages (layout.json has the present one), or a look "
-                          "at what else runs on the machine of worker %d",
+                          "divide the blocks differently with --stages (layout.json has the current division), or "
+                          "check what else runs on the machine of worker %d",
                           f->worker);
     else if (c->run->dp > 1)
-        ls_finding_action(f,
-                          "look at what else runs on the machine of worker %d (frequency, other jobs, --pin); if it "
-                          "stays slow, --shares auto gives its row fewer groups without changing a result",
-                          f->worker);
+        ls_finding_action(
+            f,
+            "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
+            "--shares auto gives its replica fewer gradient groups without changing the result",
+            f->worker);
     else
-        ls_finding_action(f, "look at what else runs on the machine of worker %d (frequency, other jobs, --pin)",
+        ls_finding_action(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)",
                           f->worker);
 }
 
@@ -146,13 +147,13 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     f->last_step = run->usage[s->last].step;
     f->worker = rank;
     f->size = typical(w, rank, s);
-    ls_finding_title(f, "worker %d is slow: it computes %.2f times as long as %s", rank, f->size,
-                     s->alone ? "the other stages" : "its peers");
+    ls_finding_title(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
+                     s->alone ? "the other stages" : "the other workers");
     ls_finding_evidence(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, (long long)f->step,
                         (long long)f->last_step);
     ls_finding_evidence(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
                         100 * share);
-    ls_finding_evidence(f, "mean of all steps: worker %d computes %.1f ms, the mean of all workers is %.1f ms", rank,
+    ls_finding_evidence(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
                         c->out->usage.worker[rank].busy_ms, mean);
     advise(c, f, s);
 }

@@ -73,7 +73,7 @@ static void follow_skips(ls_case *c, int64_t from) {
     }
     if (skipped > 0) follow(c->out, first, "%zu step%s skipped from here on", skipped, skipped == 1 ? "" : "s");
     if (dropped > 0)
-        follow(c->out, from + 1, "%zu step%s made without the groups that stood out", dropped, dropped == 1 ? "" : "s");
+        follow(c->out, from + 1, "%zu step%s without the outlier groups", dropped, dropped == 1 ? "" : "s");
 }
 
 static void follow_validation(ls_case *c, int64_t from) {
@@ -94,7 +94,7 @@ static void follow_events(ls_case *c, int64_t from) {
     for (size_t i = 0; i < run->event_count; i++) {
         const ls_run_event *e = &run->events[i];
         if (e->step < from) continue;
-        if (e->kind == LS_EVENT_FLOOR) follow(c->out, e->step, "the loss scale is at its floor");
+        if (e->kind == LS_EVENT_FLOOR) follow(c->out, e->step, "the loss scale is at its minimum");
         if (e->kind == LS_EVENT_STOPPED) follow(c->out, e->step, "the run stopped: %s", e->what);
     }
 }
@@ -134,23 +134,24 @@ static void list_missing(ls_case *c) {
     const ls_run *run = c->run;
     ls_diagnosis *d = c->out;
     int workers = run->dp * run->tp * run->pp;
-    if (run->lines == 0) miss(d, "there are no metrics: the run made no step, or its metrics.jsonl was taken away");
+    if (run->lines == 0) miss(d, "metrics: the run completed no step, or its metrics.jsonl was removed");
     if (run->damaged_lines > 0)
-        miss(d, "damaged lines of the metrics: %lld of %lld%s", (long long)run->damaged_lines, (long long)run->lines,
-             run->ends_torn ? ", the last among them: the run was killed" : "");
-    if (d->steps > 0 && d->steps < FEW_STEPS) miss(d, "%zu step%s tell little", d->steps, d->steps == 1 ? "" : "s");
-    if (run->numerics_count == 0)
-        miss(d, "shares of gradients flushed and updates lost, and norms by block: --numerics 10 records them");
+        miss(d, "damaged lines in metrics.jsonl: %lld of %lld%s", (long long)run->damaged_lines, (long long)run->lines,
+             run->ends_torn ? ", including the last one: the run was killed" : "");
+    if (d->steps > 0 && d->steps < FEW_STEPS)
+        miss(d, "only %zu step%s recorded: too few to judge", d->steps, d->steps == 1 ? "" : "s");
+    if (run->numerics_count == 0) miss(d, "underflowed gradients, lost updates and norms per block: add --numerics 10");
     if (run->usage_count == 0 && workers != 1) {
         if (run->trace_problem[0])
-            miss(d, "computing and waiting of each worker: %.180s", run->trace_problem);
+            miss(d, "compute and wait times per worker: %.180s", run->trace_problem);
         else
-            miss(d, "computing and waiting of each worker: --trace run records them");
+            miss(d, "compute and wait times per worker: add --trace run");
     }
     ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
     bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
     if (suspicious && run->dp > 1 && is_off(ls_run_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
-        miss(d, "whether a worker computes wrongly: --audit 0.02 has a part of the gradients computed twice");
+        miss(d, "whether a worker computes wrong results: add --audit 0.02, which recomputes a fraction of the "
+                "gradients on other workers");
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

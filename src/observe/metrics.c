@@ -184,7 +184,7 @@ ls_status ls_metrics_open(const char *path, ls_metrics **out) {
     /* The folder may be somebody else's: a link there must not lead to a file of the user's. */
     m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (m->fd < 0) {
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot write the metrics to %s", path);
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write metrics to %s", path);
         goto out;
     }
     *out = m;
@@ -198,7 +198,7 @@ out:
 ls_status ls_metrics_close(ls_metrics *m) {
     if (!m) return LS_OK;
     ls_status status = LS_OK;
-    if (close(m->fd) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot close the metrics %s", m->path);
+    if (close(m->fd) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot close metrics file %s", m->path);
     free(m->path);
     free(m);
     return status;
@@ -211,7 +211,7 @@ ls_status ls_metrics_sync(ls_metrics *m) {
     while (rc != 0 && errno == EINTR);
     /* EINVAL: a pipe or a device, which has no disk below it. */
     if (rc == 0 || errno == EINVAL) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot force the metrics %s to disk", m->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot sync metrics file %s to disk", m->path);
 }
 
 /* After a part of a line, the file ends where the line began. Where even that fails, the next cut repairs it. */
@@ -224,10 +224,10 @@ static ls_status write_line(const ls_metrics *m) {
         done += (size_t)put_bytes;
     }
     if (done == m->used) return LS_OK;
-    ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write the metrics to %s", m->path);
+    ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write metrics to %s", m->path);
     off_t end = done > 0 ? lseek(m->fd, 0, SEEK_END) : -1;
     if (end >= (off_t)done && ftruncate(m->fd, end - (off_t)done) != 0)
-        return ls_fail_at(status, "half a line is left behind: ");
+        return ls_fail_at(status, "an incomplete line remains: ");
     return status;
 }
 
@@ -235,6 +235,6 @@ ls_status ls_metrics_end(ls_metrics *m) {
     if (!m) return LS_OK;
     put_text(m, "}\n");
     if (m->used <= sizeof m->line) return write_line(m);
-    return ls_fail(LS_ERR_INPUT, "a line of metrics has more than %d bytes; %s did not get it", LS_METRICS_LINE_MAX,
+    return ls_fail(LS_ERR_INPUT, "a metrics line exceeds %d bytes; it was not written to %s", LS_METRICS_LINE_MAX,
                    m->path);
 }

@@ -148,7 +148,7 @@ static ls_status read_lines(ls_run *run, FILE *file, const char *path) {
     }
     LS_TRY_OUT(add_rest(run, line));
     if (run->lines > 0 && run->lines == run->damaged_lines)
-        status = ls_fail(LS_ERR_INPUT, "%.*s holds no line of metrics: each must be a JSON object", SHOWN, path);
+        status = ls_fail(LS_ERR_INPUT, "%.*s contains no metrics line: each must be a JSON object", SHOWN, path);
 out:
     free(piece);
     free(line);
@@ -158,11 +158,11 @@ out:
 static ls_status read_metrics(ls_run *run, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0)
-        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot look at %.*s", SHOWN, path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "the metrics %.*s are not a regular file", SHOWN, path);
+        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
     if (about.st_size > METRICS_BYTES_MAX)
-        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; no more than %lld are read", SHOWN, path,
-                       (long long)about.st_size, (long long)METRICS_BYTES_MAX);
+        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about.st_size,
+                       (long long)METRICS_BYTES_MAX);
     FILE *file = fopen(path, "re");
     if (!file) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
     ls_status status = read_lines(run, file, path);
@@ -176,7 +176,7 @@ typedef ls_status add_text_fn(ls_run *run, const char *text, size_t bytes);
 
 static ls_status join(char path[PATH_MAX], const char *folder, const char *name) {
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%.*s… is too long for a path", SHOWN, folder);
+    return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
 }
 
 /* A small file beside the metrics; without it there is less to tell. */
@@ -216,13 +216,14 @@ static ls_status check_folder(const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
     if (!S_ISDIR(about.st_mode))
-        return ls_fail(LS_ERR_INPUT, "%.*s is a file; give the folder of a run, that of train --out", SHOWN, path);
+        return ls_fail(LS_ERR_INPUT, "%.*s is a file; give a run folder (the --out of lockstep train)", SHOWN, path);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         LS_TRY(join(name, path, marks[i]));
         if (ls_file_exists(name)) return LS_OK;
     }
     return ls_fail(LS_ERR_INPUT,
-                   "%.*s is no run: it has neither identity.json nor metrics.jsonl; give the folder of train --out",
+                   "%.*s is not a run: it has neither identity.json nor metrics.jsonl; give a run folder (the --out of "
+                   "lockstep train)",
                    SHOWN, path);
 }
 

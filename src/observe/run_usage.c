@@ -34,7 +34,7 @@ ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trac
     int64_t first = line.first_step, last = line.last_step, count;
     ls_timeline_free(&line);
     if (__builtin_sub_overflow(last, first, &count) || count < 0 || count > INT32_MAX)
-        return ls_fail(LS_ERR_INPUT, "%s: steps from %lld to %lld cannot be of one run", source, (long long)first,
+        return ls_fail(LS_ERR_INPUT, "%s: steps %lld to %lld cannot belong to one run", source, (long long)first,
                        (long long)last);
     count++;
     int64_t samples = count < SAMPLES_MAX ? count : SAMPLES_MAX;

@@ -38,14 +38,14 @@ static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t co
 static ls_status choose(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
                         const char *source, size_t *chosen) {
     if (whole == 0)
-        return ls_fail(LS_ERR_INPUT, "%s holds no whole step of training; trace a run with lockstep train --trace run",
-                       source);
+        return ls_fail(LS_ERR_INPUT,
+                       "%s contains no complete training step; record one with lockstep train --trace run", source);
     int64_t first = steps[0]->n, last = steps[(whole - 1) * (size_t)workers]->n;
     *chosen = whole / 2;
     if (wanted == 0) return LS_OK;
     for (*chosen = 0; *chosen < whole; ++*chosen)
         if (steps[*chosen * (size_t)workers]->n == wanted) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s does not hold step %lld whole; its steps go from %lld to %lld", source,
+    return ls_fail(LS_ERR_INPUT, "%s does not contain all of step %lld; complete steps are %lld to %lld", source,
                    (long long)wanted, (long long)first, (long long)last);
 }
 
@@ -106,8 +106,8 @@ static ls_status place_worker(ls_timeline *t, int rank, const char *source) {
         const ls_trace_span *span = &w->spans[i];
         if (!ls_mark_is_action(span->mark)) continue;
         if (span->n % t->stages != w->stage)
-            return ls_fail(LS_ERR_INPUT, "%s: worker %d of stage %d worked on chunk %lld, which is not of its stage",
-                           source, rank, w->stage, (long long)span->n);
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d of stage %d ran chunk %lld, which is not on its stage", source,
+                           rank, w->stage, (long long)span->n);
         if (span->n / t->stages >= t->chunks) t->chunks = (int)(span->n / t->stages) + 1;
     }
     return LS_OK;
@@ -117,7 +117,7 @@ static ls_status find_stages(ls_timeline *t, const char *source) {
     for (int r = 0; r < t->workers; r++) {
         int64_t chunk = 0;
         if (!first_chunk(&t->worker[r], &chunk))
-            return ls_fail(LS_ERR_INPUT, "%s: worker %d did nothing in step %lld", source, r, (long long)t->step);
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d recorded nothing in step %lld", source, r, (long long)t->step);
         if (chunk >= t->workers)
             return ls_fail(LS_ERR_INPUT, "%s: chunk %lld is the first one of worker %d, but there are only %d workers",
                            source, (long long)chunk, r, t->workers);
@@ -153,7 +153,7 @@ static ls_status add_up(ls_timeline *t, int rank, const char *source) {
             w->waiting_us += overlap(span->begin_us, span->end_us, action->begin_us, action->end_us);
         if (!ls_mark_is_action(span->mark)) continue;
         if (action && span->begin_us < action->end_us - SLACK_US)
-            return ls_fail(LS_ERR_INPUT, "%s: worker %d did two actions at a time, at %.0f us", source, rank,
+            return ls_fail(LS_ERR_INPUT, "%s: worker %d ran two actions at the same time, at %.0f us", source, rank,
                            span->begin_us);
         action = span;
         if (span->begin_us < t->work_begin_us) t->work_begin_us = span->begin_us;

@@ -41,13 +41,13 @@ static const struct {
 } looks[LS_MARK_KINDS] = {
     [LS_MARK_FORWARD] = {"forward", "#7fb0e0"},
     [LS_MARK_BACKWARD] = {"backward", "#f0a94e"},
-    [LS_MARK_BACKWARD_INPUT] = {"backward, input", "#f5c563"},
-    [LS_MARK_BACKWARD_WEIGHTS] = {"backward, weights", "#8cc68a"},
-    [LS_MARK_FINISH] = {"end of reductions", "#d9705f"},
+    [LS_MARK_BACKWARD_INPUT] = {"backward (input)", "#f5c563"},
+    [LS_MARK_BACKWARD_WEIGHTS] = {"backward (weights)", "#8cc68a"},
+    [LS_MARK_FINISH] = {"finish reductions", "#d9705f"},
     [LS_MARK_OPTIMIZER] = {"optimizer", "#b49ad8"},
-    [LS_MARK_PUBLISH] = {"new weights", "#9aa5b1"},
+    [LS_MARK_PUBLISH] = {"weight update", "#9aa5b1"},
     [LS_MARK_WAIT] = {"waiting", "#dfe3e8"},
-    [LS_MARK_REDUCTION] = {"reductions under way", "#c0392b"},
+    [LS_MARK_REDUCTION] = {"reductions in flight", "#c0392b"},
 };
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@ typedef struct reader {
 } reader;
 
 static ls_status refuse(const reader *r, const char *what) {
-    return ls_fail(LS_ERR_INPUT, "%s: the event at byte %zu %s; this is no trace of lockstep", r->source, r->event_at,
+    return ls_fail(LS_ERR_INPUT, "%s: the event at byte %zu %s; this is not a lockstep trace", r->source, r->event_at,
                    what);
 }
 
@@ -39,7 +39,7 @@ static ls_status refuse_field(const reader *r, ls_status status) {
 static ls_status time_field(const reader *r, const json_t *event, const char *key, double *out) {
     ls_status status = ls_json_get_f64(event, key, out);
     if (status != LS_OK) return refuse_field(r, status);
-    if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse(r, "has a time out of range");
+    if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse(r, "has a timestamp out of range");
     return LS_OK;
 }
 
@@ -47,7 +47,7 @@ static ls_status worker_field(const reader *r, const json_t *event, int *out) {
     int64_t pid;
     ls_status status = ls_json_get_i64(event, "pid", &pid);
     if (status != LS_OK) return refuse_field(r, status);
-    if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse(r, "is of a worker that cannot be");
+    if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse(r, "has an impossible worker number");
     *out = (int)pid;
     if (*out >= r->trace->workers) r->trace->workers = *out + 1;
     return LS_OK;
@@ -116,8 +116,8 @@ static ls_status read_action(const reader *r, const json_t *args, ls_trace_span 
     int64_t micro;
     ls_status status = ls_json_get_i64(args, "micro", &micro);
     if (status != LS_OK) return refuse_field(r, status);
-    if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse(r, "has a chunk that cannot be");
-    if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse(r, "has a micro-batch that cannot be");
+    if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse(r, "has an impossible chunk number");
+    if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse(r, "has an impossible micro-batch number");
     span->micro = (int)micro;
     return LS_OK;
 }
@@ -141,7 +141,7 @@ static ls_status read_span(reader *r, const json_t *event) {
 
 static ls_status read_begin(reader *r, const json_t *event) {
     ls_trace_span *open = &r->open;
-    if (r->has_open) return refuse(r, "begins a pair inside another one");
+    if (r->has_open) return refuse(r, "begins a pair inside another pair");
     *open = (ls_trace_span){.mark = LS_MARK_REDUCTION};
     LS_TRY(worker_field(r, event, &open->worker));
     LS_TRY(time_field(r, event, "ts", &open->begin_us));
@@ -149,7 +149,7 @@ static ls_status read_begin(reader *r, const json_t *event) {
     if (r->open_is_wanted) {
         ls_status status = ls_json_get_i64(json_object_get(event, "args"), "n", &open->n);
         if (status != LS_OK) return refuse_field(r, status);
-        if (open->n < 0) return refuse(r, "moves less than nothing");
+        if (open->n < 0) return refuse(r, "has a negative byte count");
     }
     snprintf(r->open_id, sizeof r->open_id, "%s", text_field(event, "id"));
     r->has_open = true;
@@ -158,10 +158,11 @@ static ls_status read_begin(reader *r, const json_t *event) {
 
 static ls_status read_end(reader *r, const json_t *event) {
     int worker = 0;
-    if (!r->has_open || strcmp(text_field(event, "id"), r->open_id) != 0) return refuse(r, "ends no pair");
+    if (!r->has_open || strcmp(text_field(event, "id"), r->open_id) != 0)
+        return refuse(r, "ends a pair that was not begun");
     LS_TRY(worker_field(r, event, &worker));
     LS_TRY(time_field(r, event, "ts", &r->open.end_us));
-    if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse(r, "ends before its beginning");
+    if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse(r, "ends before it begins");
     note_end(r, worker, r->open.end_us);
     r->has_open = false;
     return r->open_is_wanted ? keep(r, &r->open) : LS_OK;
@@ -174,16 +175,17 @@ static ls_status read_meta(reader *r, const json_t *event) {
     if (strcmp(text_field(event, "name"), "dropped_events") != 0) return LS_OK;
     ls_status status = ls_json_get_i64(json_object_get(event, "args"), "dropped", &dropped);
     if (status != LS_OK) return refuse_field(r, status);
-    if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX) return refuse(r, "lost a number of events that cannot be");
+    if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX)
+        return refuse(r, "has an impossible number of lost events");
     if (__builtin_add_overflow(r->trace->dropped[worker], (uint64_t)dropped, &r->trace->dropped[worker]) ||
         __builtin_add_overflow(r->trace->dropped_events, (uint64_t)dropped, &r->trace->dropped_events))
-        return refuse(r, "lost a number of events that cannot be");
+        return refuse(r, "has an impossible number of lost events");
     return LS_OK;
 }
 
 static ls_status read_event(reader *r, const json_t *event) {
     const char *type = text_field(event, "ph");
-    if (r->has_open && strcmp(type, "e") != 0) return refuse(r, "stands between the two of a pair");
+    if (r->has_open && strcmp(type, "e") != 0) return refuse(r, "is between the begin and the end of a pair");
     if (strcmp(type, "X") == 0) return read_span(r, event);
     if (strcmp(type, "b") == 0) return read_begin(r, event);
     if (strcmp(type, "e") == 0) return read_end(r, event);
@@ -201,7 +203,7 @@ static char next_char(reader *r) {
 static ls_status parse_event(reader *r) {
     json_error_t error;
     r->event_at = r->at;
-    if (next_char(r) != '{') return refuse(r, "is no object");
+    if (next_char(r) != '{') return refuse(r, "is not an object");
     json_t *event = json_loadb(r->text + r->at, r->bytes - r->at, JSON_DISABLE_EOF_CHECK, &error);
     if (!event && json_error_code(&error) == json_error_out_of_memory)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for an event of %s", r->source);
@@ -213,7 +215,8 @@ static ls_status parse_event(reader *r) {
 }
 
 static ls_status parse_array(reader *r) {
-    if (next_char(r) != '[') return ls_fail(LS_ERR_INPUT, "%s is no trace: it must be an array of events", r->source);
+    if (next_char(r) != '[')
+        return ls_fail(LS_ERR_INPUT, "%s is not a trace: it must be a JSON array of events", r->source);
     r->at++;
     for (bool first = true; next_char(r) != ']'; first = false) {
         if (!first && next_char(r) != ',')
@@ -228,7 +231,7 @@ static ls_status parse_array(reader *r) {
     r->event_at = r->at;
     if (r->has_open) return refuse(r, "is missing: a pair has no end");
     if (next_char(r) || r->at < r->bytes)
-        return ls_fail(LS_ERR_INPUT, "%s: byte %zu: something is behind the end of the trace", r->source, r->at);
+        return ls_fail(LS_ERR_INPUT, "%s: byte %zu: unexpected data after the end of the trace", r->source, r->at);
     return LS_OK;
 }
 

@@ -17,13 +17,13 @@ ls_loss_scale_settings ls_loss_scale_defaults(void) {
 
 static ls_status check_range(const char *what, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must lie between %" PRId64 " and %" PRId64, what, value, low,
+    return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between %" PRId64 " and %" PRId64, what, value, low,
                    high);
 }
 
 static ls_status check_exponent(const char *what, int exponent) {
     if (exponent >= LS_LOSS_SCALE_EXPONENT_MIN && exponent <= LS_LOSS_SCALE_EXPONENT_MAX) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s is 2^%d; it must lie between 2^%d and 2^%d", what, exponent,
+    return ls_fail(LS_ERR_INPUT, "%s is 2^%d; it must be between 2^%d and 2^%d", what, exponent,
                    LS_LOSS_SCALE_EXPONENT_MIN, LS_LOSS_SCALE_EXPONENT_MAX);
 }
 
@@ -31,17 +31,18 @@ ls_status ls_loss_scale_check(const ls_loss_scale_settings *s) {
     LS_TRY(check_exponent("the initial loss scale", s->initial));
     LS_TRY(check_range("the hysteresis of the loss scale", s->hysteresis, 1, LS_LOSS_SCALE_HYSTERESIS_MAX));
     if (s->constant) return LS_OK;
-    LS_TRY(check_exponent("the lowest loss scale", s->floor));
-    LS_TRY(check_exponent("the highest loss scale", s->ceiling));
+    LS_TRY(check_exponent("the minimum loss scale", s->floor));
+    LS_TRY(check_exponent("the maximum loss scale", s->ceiling));
     if (s->initial < s->floor)
         return ls_fail(LS_ERR_INPUT,
-                       "the initial loss scale, 2^%d, is below the lowest one, 2^%d; raise it or lower that",
+                       "the initial loss scale, 2^%d, is below the minimum, 2^%d; raise the former or lower the latter",
                        s->initial, s->floor);
     if (s->initial > s->ceiling)
         return ls_fail(LS_ERR_INPUT,
-                       "the initial loss scale, 2^%d, is above the highest one, 2^%d; lower it or raise that",
+                       "the initial loss scale, 2^%d, is above the maximum, 2^%d; lower the former or raise the latter",
                        s->initial, s->ceiling);
-    return check_range("the number of good steps before the loss scale grows", s->window, 1, LS_LOSS_SCALE_WINDOW_MAX);
+    return check_range("the number of steps without overflow before the loss scale grows", s->window, 1,
+                       LS_LOSS_SCALE_WINDOW_MAX);
 }
 
 ls_status ls_loss_scale_exponent(double scale, int *exponent) {
@@ -51,7 +52,7 @@ ls_status ls_loss_scale_exponent(double scale, int *exponent) {
         return LS_OK;
     }
     return ls_fail(LS_ERR_INPUT,
-                   "a loss scale of %.17g is no power of two between 2^%d and 2^%d, such as 65536 or 2^16", scale,
+                   "a loss scale of %.17g is not a power of two between 2^%d and 2^%d, e.g. 65536 or 2^16", scale,
                    LS_LOSS_SCALE_EXPONENT_MIN, LS_LOSS_SCALE_EXPONENT_MAX);
 }
 
@@ -60,10 +61,10 @@ ls_status ls_loss_scale_parse(const char *text, int *exponent) {
     double scale = 0;
     bool is_power = strncmp(text, "2^", 2) == 0;
     ls_status status = is_power ? ls_value_parse_int(text + 2, &power) : ls_value_parse_float(text, &scale);
-    if (status != LS_OK) return ls_fail(LS_ERR_INPUT, "'%.40s' is no loss scale, such as 65536 or 2^16", text);
+    if (status != LS_OK) return ls_fail(LS_ERR_INPUT, "'%.40s' is not a loss scale; use e.g. 65536 or 2^16", text);
     if (!is_power) return ls_loss_scale_exponent(scale, exponent);
     if (power < LS_LOSS_SCALE_EXPONENT_MIN || power > LS_LOSS_SCALE_EXPONENT_MAX)
-        return ls_fail(LS_ERR_INPUT, "a loss scale of %.40s is out of range; it must lie between 2^%d and 2^%d", text,
+        return ls_fail(LS_ERR_INPUT, "a loss scale of %.40s is out of range; it must be between 2^%d and 2^%d", text,
                        LS_LOSS_SCALE_EXPONENT_MIN, LS_LOSS_SCALE_EXPONENT_MAX);
     *exponent = (int)power;
     return LS_OK;
@@ -112,9 +113,9 @@ ls_status ls_loss_scale_restore(ls_loss_scale *state, const ls_loss_scale_settin
                                 const int64_t words[LS_LOSS_SCALE_WORDS]) {
     int low = s->constant ? s->initial : s->floor, high = s->constant ? s->initial : s->ceiling;
     LS_TRY(check_range("the exponent of the saved loss scale", words[0], low, high));
-    LS_TRY(check_range("the saved patience of the loss scale", words[1], 0, s->hysteresis));
-    LS_TRY(
-        check_range("the saved number of good steps of the loss scale", words[2], 0, s->constant ? 0 : s->window - 1));
+    LS_TRY(check_range("the saved hysteresis counter of the loss scale", words[1], 0, s->hysteresis));
+    LS_TRY(check_range("the saved number of steps without overflow of the loss scale", words[2], 0,
+                       s->constant ? 0 : s->window - 1));
     *state = (ls_loss_scale){.exponent = (int)words[0], .patience = (int)words[1], .good_steps = words[2]};
     return LS_OK;
 }

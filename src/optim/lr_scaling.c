@@ -22,7 +22,7 @@ ls_status ls_lr_scaling_parse(const char *text, ls_lr_scaling *out) {
         *out = (ls_lr_scaling)i;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "'%.40s' is no scaling of the learning rate; there are none, linear and sqrt", text);
+    return ls_fail(LS_ERR_INPUT, "'%.40s' is not a learning-rate scaling rule; choose none, linear or sqrt", text);
 }
 
 double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base) {

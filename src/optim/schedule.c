@@ -30,30 +30,31 @@ ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out) {
         return LS_OK;
     }
     return ls_fail(LS_ERR_INPUT,
-                   "'%.40s' is no learning-rate schedule; there are constant, linear, cosine, wsd and step", text);
+                   "'%.40s' is not a learning-rate schedule; choose constant, linear, cosine, wsd or step", text);
 }
 
 static ls_status check_share(const char *what, double share) {
     if (share >= 0 && share <= 1) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s is %g; it must lie between 0 and 1", what, share);
+    return ls_fail(LS_ERR_INPUT, "%s is %g; it must be between 0 and 1", what, share);
 }
 
 static ls_status check_steps(const char *what, int64_t steps) {
     if (steps >= 0 && steps <= steps_max) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s: %" PRId64 "; there may be 0 to %" PRId64, what, steps, steps_max);
+    return ls_fail(LS_ERR_INPUT, "%s is %" PRId64 "; it must be between 0 and %" PRId64, what, steps, steps_max);
 }
 
 static ls_status check_falls(const ls_lr_schedule *s) {
     if (!(s->gamma > 0 && s->gamma <= 1))
-        return ls_fail(LS_ERR_INPUT, "each step multiplies the learning rate by %g; it must be above 0 and at most 1",
+        return ls_fail(LS_ERR_INPUT, "the decay factor of the learning rate is %g; it must be above 0 and at most 1",
                        s->gamma);
     if (s->steps.count < 1 || s->steps.count > LS_LR_STEPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "the learning rate falls %d times; it must be 1 to %d times", s->steps.count,
+        return ls_fail(LS_ERR_INPUT, "the learning rate decays %d times; it must be 1 to %d times", s->steps.count,
                        LS_LR_STEPS_MAX);
     for (int i = 0; i < s->steps.count; i++) {
-        LS_TRY(check_steps("a step at which the learning rate falls", s->steps.at[i]));
+        LS_TRY(check_steps("a step at which the learning rate decays", s->steps.at[i]));
         if (i > 0 && s->steps.at[i] < s->steps.at[i - 1])
-            return ls_fail(LS_ERR_INPUT, "the learning rate falls at step %" PRId64 " after step %" PRId64,
+            return ls_fail(LS_ERR_INPUT,
+                           "the learning rate decays at step %" PRId64 " after step %" PRId64 "; steps must ascend",
                            s->steps.at[i], s->steps.at[i - 1]);
     }
     return LS_OK;
@@ -61,13 +62,13 @@ static ls_status check_falls(const ls_lr_schedule *s) {
 
 ls_status ls_lr_schedule_check(const ls_lr_schedule *s) {
     if ((int)s->kind < 0 || s->kind >= LS_LR_KIND_COUNT)
-        return ls_fail(LS_ERR_INPUT, "there is no learning-rate schedule number %d", (int)s->kind);
+        return ls_fail(LS_ERR_INPUT, "unknown learning-rate schedule number %d", (int)s->kind);
     if (!(s->peak >= 0 && isfinite(s->peak)))
-        return ls_fail(LS_ERR_INPUT, "the learning rate is %g; it must be a number that is not negative", s->peak);
-    LS_TRY(check_share("the lowest learning rate, as a share of the highest,", s->min_fraction));
-    if (s->kind == LS_LR_WSD) LS_TRY(check_share("the share of the steps that decay", s->decay_fraction));
+        return ls_fail(LS_ERR_INPUT, "the learning rate is %g; it must not be negative", s->peak);
+    LS_TRY(check_share("the minimum learning rate, as a fraction of the peak,", s->min_fraction));
+    if (s->kind == LS_LR_WSD) LS_TRY(check_share("the fraction of steps that decay", s->decay_fraction));
     if (s->kind == LS_LR_STEP) LS_TRY(check_falls(s));
-    LS_TRY(check_steps("steps of warm-up", s->warmup_steps));
+    LS_TRY(check_steps("the number of warm-up steps", s->warmup_steps));
     return check_steps("steps", s->total_steps);
 }
 
@@ -130,12 +131,13 @@ ls_status ls_adamw_options_check(const ls_adamw_options *o) {
     LS_TRY(check_below_one("beta1 of AdamW", o->beta1));
     LS_TRY(check_below_one("beta2 of AdamW", o->beta2));
     if (o->epsilon >= 0 && isfinite(o->epsilon)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "epsilon of AdamW is %g; it must be a number that is not negative", o->epsilon);
+    return ls_fail(LS_ERR_INPUT, "epsilon of AdamW is %g; it must not be negative", o->epsilon);
 }
 
 ls_status ls_sgd_options_check(const ls_sgd_options *o) {
     LS_TRY(check_below_one("the momentum of SGD", o->momentum));
-    if (o->nesterov && o->momentum == 0) return ls_fail(LS_ERR_INPUT, "Nesterov's step needs a momentum; it is 0");
+    if (o->nesterov && o->momentum == 0)
+        return ls_fail(LS_ERR_INPUT, "Nesterov momentum needs a momentum above 0; it is 0");
     return LS_OK;
 }
 

@@ -25,15 +25,15 @@ static ls_status parse_entry(const char *text, size_t length, entry *out) {
         out->is_share = true;
         if (ls_value_parse_float(word, &out->share) == LS_OK && out->share > 0 && out->share < 1) return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "'%.*s' is neither a number of steps, such as 3000, nor a share of them, such as 0.5",
+    return ls_fail(LS_ERR_INPUT, "'%.*s' is neither a step number, e.g. 3000, nor a fraction of all steps, e.g. 0.5",
                    (int)(length < ENTRY_MAX ? length : ENTRY_MAX), text);
 }
 
 static ls_status check_order(const entry *before, const entry *now) {
     if (before->is_share != now->is_share)
-        return ls_fail(LS_ERR_INPUT, "has numbers of steps and shares of them: use one kind for all");
+        return ls_fail(LS_ERR_INPUT, "mixes step numbers and fractions; use one or the other");
     if (now->is_share ? now->share > before->share : now->step > before->step) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "must rise from each to the next");
+    return ls_fail(LS_ERR_INPUT, "must be in ascending order");
 }
 
 /* Nearest, so that 0.29 of 100 is 29 though 0.29·100 is a little less. */

@@ -37,8 +37,8 @@ static ls_status fail_multiple(const ls_layout_wish *wish, const ls_layout *layo
         snprintf(use, sizeof use, "%d", row);
     else
         snprintf(use, sizeof use, "%d or %d", below, below + row);
-    return ls_fail(LS_ERR_INPUT, "%s: --tp %d × --pp %d need %d workers for each dp row: %s %s", said, layout->tp,
-                   layout->pp, row, wish->launcher ? "start" : "use --workers", use);
+    return ls_fail(LS_ERR_INPUT, "%s: --tp %d × --pp %d needs %d workers per data-parallel replica: %s %s", said,
+                   layout->tp, layout->pp, row, wish->launcher ? "start" : "use --workers", use);
 }
 
 /* Workers that are not dp × tp × pp. */
@@ -47,10 +47,10 @@ static ls_status fail_product(const ls_layout_wish *wish, const ls_layout *layou
     char use[SAID_MAX] = "";
     if (!wish->launcher)
         return ls_fail(LS_ERR_INPUT,
-                       "--workers %d: dp %d × tp %d × pp %d are %d workers: use --workers %d, or leave it out",
+                       "--workers %d: dp %d × tp %d × pp %d is %d workers; use --workers %d, or omit --workers",
                        wish->workers, layout->dp, layout->tp, layout->pp, product, product);
     if (wish->workers % row == 0) snprintf(use, sizeof use, ", or use --dp %d", wish->workers / row);
-    return ls_fail(LS_ERR_INPUT, "%s started %d workers: --dp %d × tp %d × pp %d are %d: start %d%s", wish->launcher,
+    return ls_fail(LS_ERR_INPUT, "%s started %d workers, but --dp %d × tp %d × pp %d is %d: start %d%s", wish->launcher,
                    wish->workers, layout->dp, layout->tp, layout->pp, product, product, use);
 }
 

@@ -74,7 +74,7 @@ ls_status ls_layout_divide_by_cost(const double *cost, int n, int chunks, int *f
     int *size = calloc(cells, sizeof *size);
     ls_status status = LS_OK;
     if (!sum || !units || !best || !size) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks", n);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks into stages", n);
         goto out;
     }
     for (int i = 0; i < n; i++) sum[i + 1] = sum[i] + cost[i];
@@ -95,7 +95,7 @@ out:
 static ls_status by_cost(const ls_layout_task *task, ls_layout *layout) {
     const ls_model *model = task->model;
     double *cost = calloc((size_t)model->nblocks, sizeof *cost);
-    if (!cost) return ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks", model->nblocks);
+    if (!cost) return ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks into stages", model->nblocks);
     for (int b = 0; b < model->nblocks; b++) {
         ls_block_cost one = ls_model_block_cost(model, &task->policy, b, 1, task->T);
         cost[b] = one.product_flops + one.attention_flops;
@@ -117,7 +117,7 @@ static ls_status by_hand(const char *stages, const ls_layout_task *task, ls_layo
     int blocks[LS_CHUNKS_MAX], count, chunks = ls_layout_chunks(layout);
     int64_t sum = 0;
     char better[LS_LAYOUT_SHOWN];
-    LS_TRY(ls_layout_list_parse("--stages", stages, "cost, count, or the blocks of each chunk, such as 5,4,4",
+    LS_TRY(ls_layout_list_parse("--stages", stages, "cost, count, or the number of blocks of each chunk, e.g. 5,4,4",
                                 LS_CHUNKS_MAX, blocks, &count));
     for (int c = 0; c < count; c++) sum += blocks[c];
     if (count == chunks && sum == model->nblocks) {
@@ -126,19 +126,22 @@ static ls_status by_hand(const char *stages, const ls_layout_task *task, ls_layo
         return LS_OK;
     }
     if (count == 1 && layout->pp == 1)
-        return ls_fail(LS_ERR_INPUT, "--stages %d: the blocks of one stage are all %d; the number of stages is --pp",
-                       blocks[0], model->nblocks);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--stages %d: with one stage it can only be %d, the number of blocks; use --pp to set the number of stages",
+            blocks[0], model->nblocks);
     LS_TRY(by_cost(task, layout));
     for (int c = 0; c < chunks; c++) blocks[c] = layout->chunk_first[c + 1] - layout->chunk_first[c];
     ls_layout_list_text(blocks, chunks, better, sizeof better);
     if (count != chunks)
-        return ls_fail(LS_ERR_INPUT,
-                       "--stages %.*s: these are %d chunks; --pp %d with %d virtual stage%s has %d: use --stages %s",
-                       LS_LAYOUT_SHOWN, stages, count, layout->pp, layout->virtual_stages,
-                       layout->virtual_stages == 1 ? "" : "s", chunks, better);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--stages %.*s lists %d chunks, but --pp %d with %d virtual stage%s has %d; use e.g. --stages %s",
+            LS_LAYOUT_SHOWN, stages, count, layout->pp, layout->virtual_stages, layout->virtual_stages == 1 ? "" : "s",
+            chunks, better);
     return ls_fail(
         LS_ERR_INPUT,
-        "--stages %.*s: they sum to %lld, but %s has %d blocks (embedding, %zu layers, head): use --stages %s",
+        "--stages %.*s sums to %lld, but %s has %d blocks (embedding, %zu layers, head); use e.g. --stages %s",
         LS_LAYOUT_SHOWN, stages, (long long)sum, model->shape.name, model->nblocks, model->shape.L, better);
 }
 

@@ -13,8 +13,8 @@ enum { SAID_MAX = 96 };
 
 static ls_status check_task(const ls_layout_task *task) {
     if (task->G >= 1 && (size_t)task->G <= task->B) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "--groups %d: a batch of %zu sequences has from 1 to %zu groups", task->G, task->B,
-                   task->B);
+    return ls_fail(LS_ERR_INPUT, "--groups %d: a batch of %zu sequences allows 1 to %zu gradient groups", task->G,
+                   task->B, task->B);
 }
 
 static ls_status check_size(const ls_layout *layout) {
@@ -27,7 +27,7 @@ static ls_status check_size(const ls_layout *layout) {
             return ls_fail(LS_ERR_INPUT, "--%s %d: must be between 1 and %d", rows[i].flag, rows[i].count,
                            LS_WORKERS_MAX);
     if (ls_layout_workers(layout) <= LS_WORKERS_MAX) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "--dp %d --tp %d --pp %d: these are %d workers; there can be %d: lower one of them",
+    return ls_fail(LS_ERR_INPUT, "--dp %d --tp %d --pp %d is %d workers, but the limit is %d; lower one of them",
                    layout->dp, layout->tp, layout->pp, ls_layout_workers(layout), LS_WORKERS_MAX);
 }
 
@@ -35,16 +35,16 @@ static ls_status check_tp(const ls_layout *layout, const ls_model *model) {
     int tp = layout->tp, below = tp, above = tp;
     if (model->S % tp == 0) return LS_OK;
     if (tp > model->S && (tp & (tp - 1)) == 0 && (size_t)tp <= model->shape.kv_heads && tp <= LS_SLICES_MAX)
-        return ls_fail(LS_ERR_INPUT,
-                       "--tp %d: a layer has %d slices, at least one for each worker: use --tp %d, or --slices %d, "
-                       "which is another identity: another experiment with other bits",
-                       tp, model->S, model->S, tp);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--tp %d exceeds the %d slices of a layer; use --tp %d or less, or --slices %d (changes the result)", tp,
+            model->S, model->S, tp);
     if (tp > model->S)
-        return ls_fail(LS_ERR_INPUT, "--tp %d: a layer has %d slices, at least one for each worker: use --tp %d", tp,
-                       model->S, model->S);
+        return ls_fail(LS_ERR_INPUT, "--tp %d exceeds the %d slices of a layer; use --tp %d or less", tp, model->S,
+                       model->S);
     while (model->S % below != 0) below--;
     while (model->S % above != 0) above++;
-    return ls_fail(LS_ERR_INPUT, "--tp %d: does not divide the %d slices of a layer: use --tp %d or --tp %d", tp,
+    return ls_fail(LS_ERR_INPUT, "--tp %d does not divide the %d slices of a layer; use --tp %d or --tp %d", tp,
                    model->S, below, above);
 }
 
@@ -55,7 +55,7 @@ ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *t
     LS_TRY(check_tp(layout, model));
     if (layout->pp <= model->nblocks) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "--pp %d: %s has %d blocks (embedding, %zu layers, head), at least one for each stage: use --pp %d",
+                   "--pp %d exceeds the blocks of %s: it has %d (embedding, %zu layers, head); use --pp %d or less",
                    layout->pp, model->shape.name, model->nblocks, model->shape.L, model->nblocks);
 }
 
@@ -65,13 +65,13 @@ static void say_dp(const ls_layout *layout, int most, const ls_layout_wish *wish
     int workers = most * layout->tp * layout->pp;
     if (!wish || wish->dp > 0 || wish->workers == 0) {
         snprintf(said, SAID_MAX, "--dp %d", layout->dp);
-        snprintf(use, SAID_MAX, "use --dp %d", most);
+        snprintf(use, SAID_MAX, "use --dp %d or less", most);
     } else if (wish->launcher) {
-        snprintf(said, SAID_MAX, "%s started %d workers, which gives dp %d", wish->launcher, wish->workers, layout->dp);
-        snprintf(use, SAID_MAX, "start %d workers", workers);
+        snprintf(said, SAID_MAX, "%s started %d workers: dp %d", wish->launcher, wish->workers, layout->dp);
+        snprintf(use, SAID_MAX, "start %d workers or fewer", workers);
     } else {
-        snprintf(said, SAID_MAX, "--workers %d gives dp %d", wish->workers, layout->dp);
-        snprintf(use, SAID_MAX, "use --workers %d", workers);
+        snprintf(said, SAID_MAX, "--workers %d: dp %d", wish->workers, layout->dp);
+        snprintf(use, SAID_MAX, "use --workers %d or fewer", workers);
     }
 }
 
@@ -81,13 +81,11 @@ ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task
     say_dp(layout, task->G, wish, said, use);
     if ((size_t)layout->dp > task->B)
         return ls_fail(LS_ERR_INPUT,
-                       "%s: a batch of %zu sequences is too small for so many rows: %s, or a larger --global-batch "
-                       "and --groups %d, which is another identity: another experiment with other bits",
+                       "%s exceeds the batch of %zu sequences; %s, or a larger --global-batch with --groups %d "
+                       "(changes the result)",
                        said, task->B, use, layout->dp);
-    return ls_fail(LS_ERR_INPUT,
-                   "%s: a step has %d gradient groups, at least one for each row: %s, or --groups %d, which is "
-                   "another identity: another experiment with other bits",
-                   said, task->G, use, layout->dp);
+    return ls_fail(LS_ERR_INPUT, "%s exceeds the %d gradient groups; %s, or --groups %d (changes the result)", said,
+                   task->G, use, layout->dp);
 }
 
 /* ---- schedule ---------------------------------------------------------------------------------------------------- */
@@ -96,15 +94,16 @@ ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task
 static ls_status fail_chunks(const ls_layout *layout, const ls_model *model, int most) {
     int v = layout->virtual_stages;
     if (most / layout->pp >= 2)
-        return ls_fail(LS_ERR_INPUT,
-                       "--virtual-stages %d: on %d stages there can be %d chunks of %s: use --virtual-stages %d", v,
-                       layout->pp, most, model->shape.name, most / layout->pp);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--virtual-stages %d: %d stages allow at most %d chunks of %s in all; use --virtual-stages %d or less", v,
+            layout->pp, most, model->shape.name, most / layout->pp);
     if (most < 4)
-        return ls_fail(LS_ERR_INPUT, "--schedule interleaved: %s has only %d blocks: use --schedule 1f1b",
+        return ls_fail(LS_ERR_INPUT, "--schedule interleaved: %s has only %d blocks; use --schedule 1f1b",
                        model->shape.name, model->nblocks);
     return ls_fail(LS_ERR_INPUT,
-                   "--schedule interleaved: %d stages of 2 chunks or more need %d blocks, and %s has %d: use --pp %d, "
-                   "or --schedule 1f1b",
+                   "--schedule interleaved: %d stages with at least 2 chunks each need %d blocks, but %s has %d; use "
+                   "--pp %d, or --schedule 1f1b",
                    layout->pp, 2 * layout->pp, model->shape.name, model->nblocks, most / 2);
 }
 
@@ -113,21 +112,23 @@ ls_status ls_layout_check_schedule(const ls_layout *layout, const ls_layout_task
     int most = task->model->nblocks < LS_CHUNKS_MAX ? task->model->nblocks : LS_CHUNKS_MAX;
     bool interleaved = layout->schedule == LS_SCHEDULE_INTERLEAVED;
     if ((int)layout->schedule < 0 || layout->schedule >= LS_SCHEDULE_KINDS)
-        return ls_fail(LS_ERR_INPUT, "--schedule: there is no kind %d", (int)layout->schedule);
+        return ls_fail(LS_ERR_INPUT, "--schedule: unknown kind %d", (int)layout->schedule);
     if (v < 1) return ls_fail(LS_ERR_INPUT, "--virtual-stages %d: must be at least 1", v);
     if (v > 1 && !interleaved)
-        return ls_fail(LS_ERR_INPUT,
-                       "--virtual-stages %d: is for --schedule interleaved, not %s: use that, or leave it "
-                       "out",
-                       v, ls_schedule_kind_name(layout->schedule));
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--virtual-stages %d requires --schedule interleaved, not %s; use that, or omit --virtual-stages", v,
+            ls_schedule_kind_name(layout->schedule));
     if (!interleaved) return LS_OK;
     if (layout->pp == 1)
-        return ls_fail(LS_ERR_INPUT, "--schedule interleaved: needs a pipeline: use --pp 2 or more, or leave "
-                                     "--schedule and --virtual-stages out");
+        return ls_fail(
+            LS_ERR_INPUT,
+            "--schedule interleaved requires a pipeline; use --pp 2 or more, or omit --schedule and --virtual-stages");
     if (v > most / layout->pp) return fail_chunks(layout, task->model, most);
     if (v > 1) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "--virtual-stages 1: --schedule interleaved needs 2 or more: use --virtual-stages 2, "
-                                 "or --schedule 1f1b");
+    return ls_fail(
+        LS_ERR_INPUT,
+        "--virtual-stages 1: --schedule interleaved requires 2 or more; use --virtual-stages 2, or --schedule 1f1b");
 }
 
 static ls_status check_chunks(const ls_layout *layout, const ls_layout_task *task) {
@@ -137,8 +138,8 @@ static ls_status check_chunks(const ls_layout *layout, const ls_layout_task *tas
     if (sound) return LS_OK;
     return ls_fail(
         LS_ERR_INPUT,
-        "--stages: the %d chunks must take all %d blocks of %s, in order, at least one each: use --stages cost", chunks,
-        nblocks, task->model->shape.name);
+        "--stages: the %d chunks must cover all %d blocks of %s in order, at least one block each; use --stages cost",
+        chunks, nblocks, task->model->shape.name);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
@@ -151,15 +152,15 @@ ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *
     ls_layout_list_text(layout->share, layout->dp, shares, sizeof shares);
     for (int d = 0; d < layout->dp; d++) {
         if (layout->share[d] < 1)
-            return ls_fail(LS_ERR_INPUT, "--shares %s: row %d has %d groups; it must have at least 1", shares, d,
-                           layout->share[d]);
+            return ls_fail(LS_ERR_INPUT, "--shares %s: data-parallel replica %d has %d groups; it needs at least 1",
+                           shares, d, layout->share[d]);
         sum += layout->share[d];
         speeds[d] = layout->share[d];
     }
     if (sum == task->G) return LS_OK;
     ls_layout_share_by_speed(speeds, layout->dp, task->G, near);
     ls_layout_list_text(near, layout->dp, better, sizeof better);
-    return ls_fail(LS_ERR_INPUT, "--shares %s: they sum to %lld, but a step has %d gradient groups: use --shares %s",
+    return ls_fail(LS_ERR_INPUT, "--shares %s sums to %lld, but a step has %d gradient groups; use e.g. --shares %s",
                    shares, (long long)sum, task->G, better);
 }
 
@@ -167,13 +168,12 @@ static ls_status check_sequence_parallel(const ls_layout *layout, const ls_layou
     if (!layout->sequence_parallel) return LS_OK;
     if (layout->tp == 1)
         return ls_fail(LS_ERR_INPUT,
-                       "--sequence-parallel: divides tokens among tensor-parallel workers: %sleave it out",
+                       "--sequence-parallel divides tokens among tensor-parallel workers and --tp is 1: %somit it",
                        task->model->S > 1 ? "use --tp 2 or more, or " : "");
     if (task->T >= (size_t)layout->tp) return LS_OK;
     return ls_fail(
         LS_ERR_INPUT,
-        "--sequence-parallel: a sequence of %zu tokens cannot be divided among --tp %d workers: use --seq %d "
-        "or leave it out",
+        "--sequence-parallel: a sequence of %zu tokens is too short for --tp %d; use --seq %d or more, or omit it",
         task->T, layout->tp, layout->tp);
 }
 
@@ -193,13 +193,12 @@ static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *ta
     if (!task->bn_sync) return LS_OK;
     if (layout->zero >= 2 && layout->dp > 1 && layout->dp < task->G)
         return ls_fail(LS_ERR_INPUT,
-                       "--zero %d: works on one gradient group after the other, but --bn sync needs all images of a "
-                       "step at once: use --zero 1, or --dp %d",
+                       "--zero %d processes one gradient group at a time, but --bn sync needs all images of a step at "
+                       "once; use --zero 1, or --dp %d",
                        layout->zero, task->G);
     if (layout->micro == 0 || layout->micro >= share) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "--micro-batch %zu: --bn sync needs all images of a step at once: use --micro-batch %zu, or leave "
-                   "it out",
+                   "--micro-batch %zu: --bn sync needs all images of a step at once; use --micro-batch %zu, or omit it",
                    layout->micro, share);
 }
 
@@ -207,14 +206,15 @@ ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *ta
     if (layout->zero < 0 || layout->zero > 3)
         return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and 3", layout->zero);
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
-        return ls_fail(LS_ERR_INPUT, "--recompute: there is no kind %d", (int)layout->recompute);
+        return ls_fail(LS_ERR_INPUT, "--recompute: unknown kind %d", (int)layout->recompute);
     LS_TRY(check_sequence_parallel(layout, task));
     LS_TRY(check_bn_sync(layout, task));
     if (task->ghost > 0 && layout->micro % task->ghost != 0)
-        return ls_fail(LS_ERR_INPUT, "--micro-batch %zu: batch norm takes %zu images together: use --micro-batch %zu",
+        return ls_fail(LS_ERR_INPUT,
+                       "--micro-batch %zu: batch norm normalizes %zu images together; use --micro-batch %zu",
                        layout->micro, task->ghost, layout->micro / task->ghost * task->ghost + task->ghost);
     if (layout->micro <= task->B) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "--micro-batch %zu: the whole batch has %zu sequences: use --micro-batch %zu",
+    return ls_fail(LS_ERR_INPUT, "--micro-batch %zu exceeds the batch of %zu sequences; use --micro-batch %zu or less",
                    layout->micro, task->B, task->B);
 }
 

@@ -21,24 +21,25 @@ void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share)
 static ls_status by_speed(const double *speeds, const ls_layout_task *task, ls_layout *layout) {
     for (int d = 0; d < layout->dp; d++)
         if (!(speeds[d] > 0) || !isfinite(speeds[d]))
-            return ls_fail(LS_ERR_INPUT,
-                           "--shares auto: the speed of row %d was measured as %g: give the shares by hand", d,
-                           speeds[d]);
+            return ls_fail(
+                LS_ERR_INPUT,
+                "--shares auto: the measured speed of data-parallel replica %d is %g; set the shares by hand", d,
+                speeds[d]);
     ls_layout_share_by_speed(speeds, layout->dp, task->G, layout->share);
     return LS_OK;
 }
 
 static ls_status by_hand(const char *shares, const ls_layout_task *task, ls_layout *layout) {
     int count;
-    LS_TRY(ls_layout_list_parse("--shares", shares,
-                                "auto, or the groups of each dp row, at least 1 each, such as 3,2,2", LS_WORKERS_MAX,
-                                layout->share, &count));
+    LS_TRY(ls_layout_list_parse(
+        "--shares", shares,
+        "auto, or the number of gradient groups of each data-parallel replica, at least 1 each, e.g. 3,2,2",
+        LS_WORKERS_MAX, layout->share, &count));
     if (count == layout->dp) return ls_layout_check_shares(layout, task);
     char use[32] = "";
     if (count <= task->G) snprintf(use, sizeof use, "use --dp %d, or ", count);
-    return ls_fail(LS_ERR_INPUT, "--shares %.*s: %s %d share%s for --dp %d: %sgive %d share%s", LS_LAYOUT_SHOWN, shares,
-                   count == 1 ? "this is" : "these are", count, count == 1 ? "" : "s", layout->dp, use, layout->dp,
-                   layout->dp == 1 ? "" : "s");
+    return ls_fail(LS_ERR_INPUT, "--shares %.*s lists %d share%s, but --dp is %d: %suse %d share%s", LS_LAYOUT_SHOWN,
+                   shares, count, count == 1 ? "" : "s", layout->dp, use, layout->dp, layout->dp == 1 ? "" : "s");
 }
 
 ls_status ls_layout_divide_groups(const char *shares, const double *speeds, const ls_layout_task *task,

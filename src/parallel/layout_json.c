@@ -84,7 +84,7 @@ static ls_status find_member(const char *key, ls_option_id *out) {
         if (*at == '_') *at = '-';
     *out = strlen(key) < sizeof name ? ls_option_find(name) : LS_OPTION_COUNT;
     if (*out < LS_OPTION_COUNT && ls_layout_is_option(*out)) return LS_OK;
-    if (*out < LS_OPTION_COUNT) return ls_fail(LS_ERR_INPUT, "%s is no part of a layout; leave it out", name);
+    if (*out < LS_OPTION_COUNT) return ls_fail(LS_ERR_INPUT, "%s is not part of a layout; omit it", name);
     ls_suggest_init(&suggest, name);
     for (int i = 0; i < MEMBERS; i++) ls_suggest_offer(&suggest, ls_option_info_get(members[i])->name);
     if (!suggest.best) return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'", LS_LAYOUT_SHOWN, key);
@@ -96,7 +96,7 @@ static ls_status value_text(const ls_option_info *info, const json_t *value, cha
     *out = json_is_string(value) ? json_string_value(value) : room;
     if (json_is_string(value)) return LS_OK;
     if (info->kind == LS_OPTION_STRING)
-        return ls_fail(LS_ERR_INPUT, "%s: must be text, in quotes where it is one number", info->name);
+        return ls_fail(LS_ERR_INPUT, "%s: must be a string, quoted even where it is a single number", info->name);
     if (json_is_boolean(value)) {
         snprintf(room, TEXT_MAX, "%s", json_is_true(value) ? "true" : "false");
     } else if (json_is_integer(value)) {
@@ -104,7 +104,7 @@ static ls_status value_text(const ls_option_info *info, const json_t *value, cha
     } else if (json_is_real(value)) {
         snprintf(room, TEXT_MAX, "%.17g", json_real_value(value));
     } else {
-        return ls_fail(LS_ERR_INPUT, "%s: must be one value, not null, a list or an object", info->name);
+        return ls_fail(LS_ERR_INPUT, "%s: must be a single value, not null, a list or an object", info->name);
     }
     return LS_OK;
 }
@@ -132,7 +132,7 @@ ls_status ls_layout_wish_from_json(const char *where, const json_t *json, ls_lay
     const char *key;
     json_t *value;
     if (!json_is_object(json))
-        return ls_fail(LS_ERR_INPUT, "%s: must be an object of names and values, as in {\"dp\": 2, \"tp\": 2}", where);
+        return ls_fail(LS_ERR_INPUT, "%s: must be an object of names and values, e.g. {\"dp\": 2, \"tp\": 2}", where);
     ls_options_defaults(&options);
     options.config = where; /* what errors name */
     json_object_foreach((json_t *)(uintptr_t)json, key, value)

@@ -56,7 +56,7 @@ ls_status ls_layout_list_parse(const char *flag, const char *text, const char *w
         }
         if (!sound) return ls_fail(LS_ERR_INPUT, "%s %.*s: must be %s", flag, LS_LAYOUT_SHOWN, text, wanted);
         if (*count == max)
-            return ls_fail(LS_ERR_INPUT, "%s %.*s: has more than %d numbers", flag, LS_LAYOUT_SHOWN, text, max);
+            return ls_fail(LS_ERR_INPUT, "%s %.*s: lists more than %d numbers", flag, LS_LAYOUT_SHOWN, text, max);
         numbers[(*count)++] = (int)value;
         at += length;
         if (!*at) return LS_OK;

@@ -90,10 +90,12 @@ static ls_status add_rounds(const ls_layout *layout, size_t B, int G, int dp_row
 
 ls_status ls_micro_list_make(const ls_layout *layout, size_t B, int G, int dp_row, ls_micro_list *out) {
     *out = (ls_micro_list){0};
-    if (layout->micro == 0) return ls_fail(LS_ERR_FAILED, "the size of the micro-batches has not been chosen");
+    if (layout->micro == 0) return ls_fail(LS_ERR_FAILED, "the micro-batch size has not been chosen");
     if (dp_row < 0 || dp_row >= layout->dp || G < 1 || (size_t)G > B || ls_layout_first_group(layout, layout->dp) != G)
-        return ls_fail(LS_ERR_FAILED, "row %d of %d with %d of %d groups in %zu sequences: the layout was not checked",
-                       dp_row, layout->dp, ls_layout_first_group(layout, layout->dp), G, B);
+        return ls_fail(
+            LS_ERR_FAILED,
+            "data-parallel replica %d of %d with %d of %d groups in %zu sequences: the layout was not checked", dp_row,
+            layout->dp, ls_layout_first_group(layout, layout->dp), G, B);
     return layout->zero < 2 ? add_one_round(layout, B, G, dp_row, out) : add_rounds(layout, B, G, dp_row, out);
 }
 

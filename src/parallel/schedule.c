@@ -28,7 +28,7 @@ ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out) {
         return LS_OK;
     }
     return ls_fail(LS_ERR_INPUT,
-                   "'%.40s' is no pipeline schedule; there are naive, gpipe, 1f1b, interleaved and zero-bubble", text);
+                   "'%.40s' is not a pipeline schedule; choose naive, gpipe, 1f1b, interleaved or zero-bubble", text);
 }
 
 const char *ls_action_kind_name(ls_action_kind kind) {
@@ -47,12 +47,12 @@ const char *ls_action_kind_name(ls_action_kind kind) {
 static ls_status check_sizes(int stages, int chunks, int micros) {
     if (stages < 1 || chunks < 1 || micros < 1)
         return ls_fail(LS_ERR_INPUT,
-                       "a schedule for %d stages of %d chunks and %d micro-batches; each must be 1 or more", stages,
+                       "a schedule of %d stages with %d chunks and %d micro-batches; each must be 1 or more", stages,
                        chunks, micros);
     if (stages > LS_SCHEDULE_UNITS_MAX / chunks || micros > LS_SCHEDULE_UNITS_MAX / (stages * chunks))
         return ls_fail(LS_ERR_INPUT,
-                       "a schedule for %d stages of %d chunks and %d micro-batches: their product may be at most %d; "
-                       "make the micro-batches larger",
+                       "a schedule of %d stages with %d chunks and %d micro-batches is too large: their product may be "
+                       "at most %d; use larger micro-batches",
                        stages, chunks, micros, LS_SCHEDULE_UNITS_MAX);
     return LS_OK;
 }
@@ -68,7 +68,7 @@ static ls_status allocate(ls_schedule *s, int actions_each) {
         s->actions[i] = malloc(chunks * (size_t)s->micros * (size_t)actions_each * sizeof **s->actions);
         ok = s->actions[i] != NULL;
     }
-    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "a schedule for %d micro-batches", s->micros);
+    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", s->micros);
 }
 
 void ls_schedule_free(ls_schedule *schedule) {
@@ -127,7 +127,8 @@ static ls_status assign_slots(ls_schedule *s) {
     bool *taken = malloc(2 * micros * sizeof *taken);
     ls_status status = LS_OK;
     if (!of || !taken) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "the slots of %d micro-batches", s->micros);
+        status =
+            ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the activation slots of %d micro-batches", s->micros);
         goto out;
     }
     for (int i = 0; i < s->stages * s->chunks; i++) {
@@ -152,10 +153,10 @@ out:
 ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out) {
     *out = (ls_schedule){0};
     if ((int)kind < 0 || kind >= LS_SCHEDULE_KINDS)
-        return ls_fail(LS_ERR_INPUT, "there is no pipeline schedule number %d", (int)kind);
+        return ls_fail(LS_ERR_INPUT, "unknown pipeline schedule number %d", (int)kind);
     if (kind != LS_SCHEDULE_INTERLEAVED && chunks > 1)
         return ls_fail(LS_ERR_INPUT,
-                       "the schedule %s with %d chunks on a stage; only interleaved has several: choose it, or 1 chunk",
+                       "schedule %s with %d chunks per stage: only interleaved supports several; use it, or 1 chunk",
                        kind_names[kind], chunks);
     LS_TRY(check_sizes(stages, chunks, micros));
     ls_schedule s = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};

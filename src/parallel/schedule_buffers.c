@@ -103,6 +103,6 @@ ls_status ls_schedule_buffers(const ls_schedule *schedule, int *count) {
         if (!ok) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", schedule->micros);
         if (ended) return LS_OK;
     }
-    return ls_fail(LS_ERR_FAILED, "the schedule of %d stages and %d micro-batches locks up", schedule->stages,
+    return ls_fail(LS_ERR_FAILED, "the schedule of %d stages and %d micro-batches deadlocks", schedule->stages,
                    schedule->micros);
 }

@@ -23,8 +23,8 @@ static ls_status refuse(const ls_schedule *s, int stage, int index, const char *
     bool known = (int)a->kind >= 0 && a->kind < LS_ACTION_KINDS;
     return ls_fail(LS_ERR_FAILED,
                    "pipeline schedule: stage %d, action %d (%s, chunk %d, micro-batch %d, slot %d, kept %d): %s", stage,
-                   index, known ? ls_action_kind_name(a->kind) : "of no kind", a->chunk, a->micro, a->slot, a->kept,
-                   reason);
+                   index, known ? ls_action_kind_name(a->kind) : "of unknown kind", a->chunk, a->micro, a->slot,
+                   a->kept, reason);
 }
 
 static bool holds(const int *slots, int count, int at, int content) {
@@ -32,36 +32,36 @@ static bool holds(const int *slots, int count, int at, int content) {
 }
 
 static const char *take_forward(chunk_state *c, const ls_action *a) {
-    if (a->micro != c->forward) return "it is not the next one forward on its chunk";
-    if (!holds(c->in_slot, c->slots, a->slot, FREE)) return "its slot is not free, or does not exist";
-    if (a->kept != -1) return "it has no gradients to keep";
+    if (a->micro != c->forward) return "it is not the next forward micro-batch of its chunk";
+    if (!holds(c->in_slot, c->slots, a->slot, FREE)) return "its slot is occupied or does not exist";
+    if (a->kept != -1) return "a forward pass has no gradients to keep";
     c->forward++;
     c->in_slot[a->slot] = a->micro;
     return NULL;
 }
 
 static const char *take_backward(chunk_state *c, const ls_action *a) {
-    if (a->micro != c->backward) return "it is not the next one backward on its chunk";
-    if (a->micro >= c->forward) return "it has not been forward before";
+    if (a->micro != c->backward) return "it is not the next backward micro-batch of its chunk";
+    if (a->micro >= c->forward) return "its forward pass has not run yet";
     if (!holds(c->in_slot, c->slots, a->slot, a->micro)) return "its activations are not in this slot";
     c->backward++;
     if (a->kind == LS_ACTION_BACKWARD_INPUT) {
-        if (!holds(c->in_kept, c->kept, a->kept, FREE)) return "its kept slot is not free, or does not exist";
+        if (!holds(c->in_kept, c->kept, a->kept, FREE)) return "its gradient slot is occupied or does not exist";
         c->in_kept[a->kept] = a->micro;
         return NULL;
     }
-    if (a->micro != c->weights) return "weight gradients of earlier micro-batches are missing";
-    if (a->kept != -1) return "it has no gradients to keep";
+    if (a->micro != c->weights) return "the weight gradients of earlier micro-batches are missing";
+    if (a->kept != -1) return "it has no gradients to keep for later";
     c->weights++;
     c->in_slot[a->slot] = FREE;
     return NULL;
 }
 
 static const char *take_weights(chunk_state *c, const ls_action *a) {
-    if (a->micro != c->weights) return "it is not the next one for the weights of its chunk";
-    if (a->micro >= c->backward) return "it has not been backward before";
+    if (a->micro != c->weights) return "it is not the next weight-gradient micro-batch of its chunk";
+    if (a->micro >= c->backward) return "its backward pass has not run yet";
     if (!holds(c->in_slot, c->slots, a->slot, a->micro)) return "its activations are not in this slot";
-    if (!holds(c->in_kept, c->kept, a->kept, a->micro)) return "its gradients are not in this kept slot";
+    if (!holds(c->in_kept, c->kept, a->kept, a->micro)) return "its gradients are not in this gradient slot";
     c->weights++;
     c->in_slot[a->slot] = FREE;
     c->in_kept[a->kept] = FREE;
@@ -69,7 +69,7 @@ static const char *take_weights(chunk_state *c, const ls_action *a) {
 }
 
 static const char *take(const ls_schedule *s, chunk_state *chunks, const ls_action *a) {
-    if ((int)a->kind < 0 || a->kind >= LS_ACTION_KINDS) return "there is no such kind";
+    if ((int)a->kind < 0 || a->kind >= LS_ACTION_KINDS) return "unknown kind of action";
     if (a->chunk < 0 || a->chunk >= s->chunks) return "the stage has no such chunk";
     if (a->micro < 0 || a->micro >= s->micros) return "there is no such micro-batch";
     chunk_state *c = &chunks[a->chunk];
@@ -85,11 +85,10 @@ static ls_status walk_list(const ls_schedule *s, int stage, chunk_state *chunks)
     for (int k = 0; k < s->chunks; k++) {
         const chunk_state *c = &chunks[k];
         if (c->forward == s->micros && c->backward == s->micros && c->weights == s->micros) continue;
-        return ls_fail(
-            LS_ERR_FAILED,
-            "pipeline schedule: after all %d actions of stage %d, chunk %d has been forward with %d, backward "
-            "with %d and has weight gradients of %d of the %d micro-batches",
-            s->count[stage], stage, k, c->forward, c->backward, c->weights, s->micros);
+        return ls_fail(LS_ERR_FAILED,
+                       "pipeline schedule: after all %d actions of stage %d, chunk %d has run forward for %d, backward "
+                       "for %d and weight gradients for %d of the %d micro-batches",
+                       s->count[stage], stage, k, c->forward, c->backward, c->weights, s->micros);
     }
     return LS_OK;
 }
@@ -102,7 +101,7 @@ static ls_status check_list(const ls_schedule *s, int stage) {
     chunk_state *chunks = calloc(chunk_count, sizeof *chunks);
     int *content = malloc(slots * sizeof *content);
     if (!chunks || !content) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "checking the schedule of stage %d", stage);
+        status = ls_fail_errno(LS_ERR_RESOURCE, "out of memory to check the schedule of stage %d", stage);
         goto out;
     }
     for (size_t i = 0; i < slots; i++) content[i] = FREE;
@@ -175,7 +174,7 @@ static ls_status replay_all(replay *r, ls_schedule_visit *visit, void *context) 
     }
     for (int stage = 0; stage < s->stages; stage++)
         if (r->at[stage] < s->count[stage])
-            return refuse(s, stage, r->at[stage], "the lists lock up: what it waits for never comes");
+            return refuse(s, stage, r->at[stage], "deadlock: the action that it depends on never runs");
     return LS_OK;
 }
 
@@ -186,7 +185,7 @@ ls_status ls_schedule_replay(const ls_schedule *schedule, ls_schedule_visit *vis
     r.is_awake = calloc(stages, sizeof *r.is_awake);
     ls_status status;
     if (!numbers || !r.is_awake) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "walking the schedule of %d stages", schedule->stages);
+        status = ls_fail_errno(LS_ERR_RESOURCE, "out of memory to check the schedule of %d stages", schedule->stages);
         goto out;
     }
     r.at = numbers;
@@ -206,9 +205,8 @@ static ls_status check_sizes(const ls_schedule *s) {
     if (s->stages < 1 || s->chunks < 1 || s->micros < 1 || s->stages > LS_SCHEDULE_UNITS_MAX / s->chunks ||
         s->micros > LS_SCHEDULE_UNITS_MAX / (s->stages * s->chunks) || !s->count || !s->actions || !s->slots ||
         !s->kept)
-        return ls_fail(LS_ERR_FAILED,
-                       "pipeline schedule: %d stages, %d chunks, %d micro-batches, or there are no lists", s->stages,
-                       s->chunks, s->micros);
+        return ls_fail(LS_ERR_FAILED, "pipeline schedule: %d stages, %d chunks, %d micro-batches, or no action lists",
+                       s->stages, s->chunks, s->micros);
     for (int stage = 0; stage < s->stages; stage++) {
         if (s->count[stage] < 1 || !s->actions[stage])
             return ls_fail(LS_ERR_FAILED, "pipeline schedule: stage %d has %d actions", stage, s->count[stage]);
@@ -216,7 +214,8 @@ static ls_status check_sizes(const ls_schedule *s) {
             int slots = ls_schedule_slots(s, stage, k), kept = ls_schedule_kept(s, stage, k);
             if (slots >= 1 && slots <= s->micros && kept >= 0 && kept <= s->micros) continue;
             return ls_fail(LS_ERR_FAILED,
-                           "pipeline schedule: stage %d, chunk %d has %d slots and %d kept ones for %d micro-batches",
+                           "pipeline schedule: stage %d, chunk %d has %d activation slots and %d gradient slots for %d "
+                           "micro-batches",
                            stage, k, slots, kept, s->micros);
         }
     }

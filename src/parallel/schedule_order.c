@@ -184,7 +184,7 @@ ls_status ls_schedule_order(ls_schedule *schedule) {
     int *numbers = calloc(2 * chunks + (LONGEST + 2) * stages, sizeof *numbers);
     ls_status status;
     if (!c.stage || !numbers) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "a schedule for %d stages", schedule->stages);
+        status = ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a schedule of %d stages", schedule->stages);
         goto out;
     }
     c.forward_done = numbers;

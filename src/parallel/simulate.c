@@ -23,25 +23,25 @@ static bool is_duration(double x) { return isfinite(x) && x >= 0; }
 
 static ls_status check_costs(const ls_schedule *s, const ls_simulate_costs *costs) {
     if (!is_duration(costs->send_seconds))
-        return ls_fail(LS_ERR_INPUT, "a send takes %g s; it must be a number of 0 or more", costs->send_seconds);
+        return ls_fail(LS_ERR_INPUT, "send time is %g s; it must be 0 or more", costs->send_seconds);
     for (int i = 0; costs->border_seconds && i < s->stages; i++)
         if (!is_duration(costs->border_seconds[i]))
-            return ls_fail(LS_ERR_INPUT, "a send from stage %d takes %g s; it must be a number of 0 or more", i,
+            return ls_fail(LS_ERR_INPUT, "send time from stage %d is %g s; it must be 0 or more", i,
                            costs->border_seconds[i]);
     for (int kind = 0; kind < LS_ACTION_KINDS; kind++)
         for (int i = 0; costs->seconds[kind] && i < s->stages * s->chunks; i++)
             if (!is_duration(costs->seconds[kind][i]))
-                return ls_fail(LS_ERR_INPUT, "%s on stage %d, chunk %d takes %g s; it must be a number of 0 or more",
+                return ls_fail(LS_ERR_INPUT, "the time of %s on stage %d, chunk %d is %g s; it must be 0 or more",
                                ls_action_kind_name((ls_action_kind)kind), i / s->chunks, i % s->chunks,
                                costs->seconds[kind][i]);
     for (int m = 0; costs->micro_share && m < s->micros; m++)
         if (!is_duration(costs->micro_share[m]))
-            return ls_fail(LS_ERR_INPUT, "micro-batch %d is %g of a full one; it must be a number of 0 or more", m,
+            return ls_fail(LS_ERR_INPUT, "the size of micro-batch %d is %g of a full one; it must be 0 or more", m,
                            costs->micro_share[m]);
     for (int stage = 0; stage < s->stages; stage++)
         for (int i = 0; i < s->count[stage]; i++)
             if (!costs->seconds[s->actions[stage][i].kind])
-                return ls_fail(LS_ERR_INPUT, "the schedule has actions of kind %s, whose durations are not given",
+                return ls_fail(LS_ERR_INPUT, "the schedule has actions of kind %s, but no times for them are given",
                                ls_action_kind_name(s->actions[stage][i].kind));
     return LS_OK;
 }
@@ -50,7 +50,7 @@ static ls_status add_bytes(size_t *sum, int count, const size_t *bytes, int i) {
     size_t all;
     if (!bytes) return LS_OK;
     if (__builtin_mul_overflow((size_t)count, bytes[i], &all) || __builtin_add_overflow(*sum, all, sum))
-        return ls_fail(LS_ERR_INPUT, "%d slots of %zu bytes are more than can be counted", count, bytes[i]);
+        return ls_fail(LS_ERR_INPUT, "%d slots of %zu bytes overflow a 64-bit size", count, bytes[i]);
     return LS_OK;
 }
 
@@ -98,7 +98,7 @@ static void time_action(void *context, int stage, int index) {
 static ls_status run(const ls_schedule *s, const ls_simulate_costs *costs, ls_simulation *out) {
     size_t stages = (size_t)s->stages, units = stages * (size_t)s->chunks * (size_t)s->micros;
     double *numbers = calloc(stages + 2 * units, sizeof *numbers);
-    if (!numbers) return ls_fail_errno(LS_ERR_RESOURCE, "simulating %d micro-batches", s->micros);
+    if (!numbers) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory to simulate %d micro-batches", s->micros);
     clockwork w = {.s = s, .costs = costs, .out = out, .free_at = numbers};
     w.forward_end = numbers + stages;
     w.backward_end = w.forward_end + units;
@@ -120,7 +120,7 @@ static ls_status allocate(const ls_schedule *s, ls_simulation *out) {
         out->actions[i] = calloc((size_t)s->count[i], sizeof **out->actions);
         ok = out->actions[i] != NULL;
     }
-    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "simulating %d stages", s->stages);
+    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "out of memory to simulate %d stages", s->stages);
 }
 
 void ls_simulation_free(ls_simulation *simulation) {

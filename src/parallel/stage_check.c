@@ -28,7 +28,7 @@ static ls_status agree(ls_stage *stage, verdict own, ls_check_finding *out) {
     size_t workers = (size_t)ls_layout_workers(&stage->setup.layout);
     int rank = stage->setup.world ? ls_world_rank(stage->setup.world) : 0;
     verdict *all = calloc(workers, sizeof *all);
-    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the verdicts of %zu workers", workers);
+    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the check results of %zu workers", workers);
     all[rank] = own;
     ls_status status = ls_stage_sum(stage, (int64_t *)all, workers * (sizeof *all / sizeof(int64_t)));
     int64_t first = 0, sure = 0;

@@ -98,7 +98,7 @@ static ls_status compare(ls_stage *stage, ls_bad_place *first) {
     enum { WORDS = sizeof(ls_bad_place) / sizeof(int64_t) };
     size_t workers = (size_t)ls_layout_workers(&stage->setup.layout);
     ls_bad_place *all = calloc(workers, sizeof *all);
-    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the finds of %zu workers", workers);
+    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the search results of %zu workers", workers);
     int rank = stage->setup.world ? ls_world_rank(stage->setup.world) : 0;
     all[rank] = *first;
     ls_status status = ls_stage_sum(stage, (int64_t *)all, workers * WORDS);

@@ -28,16 +28,17 @@ static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) 
     const ls_shape *shape = &task->shape;
     long long chunks = (long long)l->pp * l->virtual_stages;
     if (shape->H % (size_t)l->tp != 0)
-        return ls_fail(LS_ERR_INPUT, "tp %d does not divide the %zu heads of the model", l->tp, shape->H);
+        return ls_fail(LS_ERR_INPUT, "tp %d does not divide the %zu attention heads of the model", l->tp, shape->H);
     if (shape->kv_heads % (size_t)l->tp != 0 && (size_t)l->tp % shape->kv_heads != 0)
-        return ls_fail(LS_ERR_INPUT, "tp %d neither divides the %zu key heads of the model nor is a multiple of them",
-                       l->tp, shape->kv_heads);
+        return ls_fail(LS_ERR_INPUT,
+                       "tp %d neither divides the %zu key/value heads of the model nor is a multiple of them", l->tp,
+                       shape->kv_heads);
     if (chunks > (long long)shape->L || chunks >= LS_CHUNKS_MAX)
-        return ls_fail(LS_ERR_INPUT, "pp %d × %d virtual stages are more than the %zu layers of the model", l->pp,
+        return ls_fail(LS_ERR_INPUT, "pp %d × %d virtual stages exceed the %zu layers of the model", l->pp,
                        l->virtual_stages, shape->L);
     if (l->virtual_stages > 1 && l->schedule != LS_SCHEDULE_INTERLEAVED)
-        return ls_fail(LS_ERR_INPUT, "%d virtual stages need the interleaved schedule", l->virtual_stages);
-    if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism needs tp of 2 or more");
+        return ls_fail(LS_ERR_INPUT, "%d virtual stages require the interleaved schedule", l->virtual_stages);
+    if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism requires tp 2 or more");
     return LS_OK;
 }
 
@@ -47,8 +48,8 @@ static ls_status check_sites(const ls_plan_task *task, const ls_plan_layout *l) 
     int first = task->cluster.site[0].chips, row = l->tp * l->context;
     if (l->stages_across && first % (row * l->dp) != 0)
         return ls_fail(LS_ERR_INPUT,
-                       "the %d stages of dp %d × tp %d cannot be divided between sites of %d and %d chips", l->pp,
-                       l->dp, l->tp, first, task->cluster.site[1].chips);
+                       "the %d pipeline stages of dp %d × tp %d cannot be divided between sites of %d and %d chips",
+                       l->pp, l->dp, l->tp, first, task->cluster.site[1].chips);
     if (!l->stages_across && first % (row * l->pp) != 0)
         return ls_fail(LS_ERR_INPUT,
                        "the %d replicas of tp %d × pp %d cannot be divided between sites of %d and %d chips", l->dp,
@@ -62,10 +63,10 @@ static ls_status check_units(const ls_plan_task *task, const ls_plan_layout *l) 
     long long micros = ((long long)task->global_batch + whole - 1) / whole;
     if (l->schedule != LS_SCHEDULE_GPIPE && micros > 5LL * l->pp) micros = 5LL * l->pp;
     if (chunks == 1 || l->schedule == LS_SCHEDULE_NAIVE || micros <= LS_SCHEDULE_UNITS_MAX / chunks) return LS_OK;
-    return ls_fail(LS_ERR_INPUT,
-                   "%lld micro-batches in %lld chunks are more than can be simulated (%d); take larger "
-                   "micro-batches or fewer stages",
-                   micros, chunks, LS_SCHEDULE_UNITS_MAX);
+    return ls_fail(
+        LS_ERR_INPUT,
+        "%lld micro-batches in %lld chunks exceed what can be simulated (%d); use larger micro-batches or fewer stages",
+        micros, chunks, LS_SCHEDULE_UNITS_MAX);
 }
 
 ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
@@ -73,11 +74,11 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
     LS_TRY(check_numbers(l));
     LS_TRY(check_model(task, l));
     if ((long long)l->dp * l->tp * l->pp * l->context != chips)
-        return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d are %lld chips; the cluster has %d", l->dp, l->tp, l->pp,
+        return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d is %lld chips; the cluster has %d", l->dp, l->tp, l->pp,
                        (long long)l->dp * l->tp * l->pp * l->context, chips);
     LS_TRY(check_sites(task, l));
     if ((size_t)l->dp * l->micro > task->global_batch)
-        return ls_fail(LS_ERR_INPUT, "dp %d with micro-batches of %zu needs a global batch of %zu at least; it is %zu",
+        return ls_fail(LS_ERR_INPUT, "dp %d with micro-batches of %zu needs a global batch of at least %zu; it is %zu",
                        l->dp, l->micro, (size_t)l->dp * l->micro, task->global_batch);
     return check_units(task, l);
 }

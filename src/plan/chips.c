@@ -56,13 +56,13 @@ static const chip_row rows[] = {
      "nvlink3",
      "hdr",
      8},
-    {{"A100-80GB-PCIe", "NVIDIA A100 data sheet; 300 W instead of 400 W lowers what is reached", 80 * GIB,
+    {{"A100-80GB-PCIe", "NVIDIA A100 data sheet; 300 W instead of 400 W lowers the achieved rates", 80 * GIB,
       RATES(19.5, 312, 0), SHARES(.68, 0), 108, 64, .43, .36, 1935e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false},
      "a100pcie a10080gbpcie",
      "pcie4",
      "hdr100",
      8},
-    {{"A100-40GB-PCIe", "NVIDIA A100 data sheet; 250 W instead of 400 W lowers what is reached", 40 * GIB,
+    {{"A100-40GB-PCIe", "NVIDIA A100 data sheet; 250 W instead of 400 W lowers the achieved rates", 40 * GIB,
       RATES(19.5, 312, 0), SHARES(.65, 0), 108, 64, .43, .36, 1555e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false},
      "a10040gbpcie",
      "pcie4",
@@ -80,9 +80,9 @@ static const chip_row rows[] = {
      "pcie5",
      "ndr",
      8},
-    {{"H100-96GB-HBM2e-500W", "torchtitan benchmarks: H100 with HBM2e, limited to 500 W; shares set from its tables",
-      95 * GIB, RATES(67, 989, 1979), SHARES(.475, .465), 132, 64, .38, .30, 2400e9, .82, 2e-6, 2.0 * GIB, .45 * GIB,
-      false},
+    {{"H100-96GB-HBM2e-500W",
+      "torchtitan benchmarks: H100 with HBM2e, limited to 500 W; efficiencies fitted to its tables", 95 * GIB,
+      RATES(67, 989, 1979), SHARES(.475, .465), 132, 64, .38, .30, 2400e9, .82, 2e-6, 2.0 * GIB, .45 * GIB, false},
      "h10096gb h10096gbhbm2e h10096gbhbm2e500w",
      "nvlink4",
      "ndr",
@@ -93,26 +93,26 @@ static const chip_row rows[] = {
      "nvlink4",
      "ndr",
      8},
-    {{"B200-180GB", "NVIDIA HGX B200 data sheet; shares as of H100", 179 * GIB, RATES(75, 2250, 4500), SHARES(.62, .60),
-      148, 64, .40, .27, 7700e9, .82, 2e-6, 2.5 * GIB, .45 * GIB, false},
+    {{"B200-180GB", "NVIDIA HGX B200 data sheet; efficiencies of H100", 179 * GIB, RATES(75, 2250, 4500),
+      SHARES(.62, .60), 148, 64, .40, .27, 7700e9, .82, 2e-6, 2.5 * GIB, .45 * GIB, false},
      "b200 b200180gb b200192gb b200sxm hgxb200",
      "nvlink5",
      "ndr",
      8},
-    {{"GB200-NVL72", "NVIDIA GB200 NVL72 data sheet; shares as of H100", 184 * GIB, RATES(80, 2500, 5000),
+    {{"GB200-NVL72", "NVIDIA GB200 NVL72 data sheet; efficiencies of H100", 184 * GIB, RATES(80, 2500, 5000),
       SHARES(.62, .60), 148, 64, .40, .27, 8000e9, .82, 2e-6, 2.5 * GIB, .45 * GIB, false},
      "gb200 gb200nvl72 nvl72",
      "nvlink5",
      "ndr",
      72},
-    {{"MI300X-192GB", "AMD MI300X data sheet; share from published GEMM measurements", 191 * GIB,
+    {{"MI300X-192GB", "AMD MI300X data sheet; efficiency from published GEMM measurements", 191 * GIB,
       RATES(163, 1307, 2615), SHARES(.50, .45), 304, 64, .30, .22, 5300e9, .80, 3e-6, 2.5 * GIB, .45 * GIB, false},
      "mi300x mi300x192gb mi300",
      "infinity-fabric",
      "ndr",
      8},
     {{"CPU-ARM64-core",
-      "Neoverse V1 core at 2.6 GHz: two 256-bit FMA units; products measured with this program's bench",
+      "Neoverse V1 core at 2.6 GHz: two 256-bit FMA units; matmuls measured with lockstep bench",
       4 * GIB,
       {83e9, 83e9, 333e9, 0},
       {.80, .76, .66, 0},
@@ -131,7 +131,7 @@ static const chip_row rows[] = {
      "100gbe",
      64},
     {{"CPU-x86-64-core",
-      "AVX-512 core at 2.7 GHz: two 512-bit FMA units; products measured with this program's bench",
+      "AVX-512 core at 2.7 GHz: two 512-bit FMA units; matmuls measured with lockstep bench",
       4 * GIB,
       {173e9, 173e9, 173e9, 0},
       {.75, .70, .70, 0},
@@ -197,8 +197,8 @@ static ls_status unknown(const char *name) {
         n += (size_t)wrote;
     }
     return ls_fail(LS_ERR_INPUT,
-                   "there is no chip \"%s\" in the table; there are %s; describe another one in a cluster file "
-                   "(docs/planner.md) and name the file",
+                   "unknown chip \"%s\"; choose one of: %s; or describe yours in a cluster file (docs/planner.md) and "
+                   "name the file",
                    name, list);
 }
 
@@ -234,5 +234,5 @@ ls_status ls_plan_type_parse(const char *text, ls_plan_type *out) {
             *out = (ls_plan_type)i;
             return LS_OK;
         }
-    return ls_fail(LS_ERR_INPUT, "no type of products is called \"%s\"; there are fp32, fp16, bf16, fp8", text);
+    return ls_fail(LS_ERR_INPUT, "unknown matmul type \"%s\"; choose fp32, fp16, bf16 or fp8", text);
 }

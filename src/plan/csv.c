@@ -21,7 +21,7 @@ static ls_status next_field(reader *r, char **field, bool *last) {
     *field = to = from;
     if (*from == '"') {
         for (from++;; from++) {
-            if (*from == '\0') return ls_fail(LS_ERR_INPUT, "%s, line %zu: a quote does not end", r->path, began);
+            if (*from == '\0') return ls_fail(LS_ERR_INPUT, "%s, line %zu: unterminated quote", r->path, began);
             if (*from == '\n') r->line++;
             if (*from == '"' && from[1] == '"')
                 from++;
@@ -31,7 +31,7 @@ static ls_status next_field(reader *r, char **field, bool *last) {
         }
         from++;
         if (*from != ',' && *from != '\r' && *from != '\n' && *from != '\0')
-            return ls_fail(LS_ERR_INPUT, "%s, line %zu: text behind a quote that ended", r->path, r->line);
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: text after a closing quote", r->path, r->line);
     } else {
         while (*from != ',' && *from != '\r' && *from != '\n' && *from != '\0') *to++ = *from++;
     }
@@ -82,14 +82,14 @@ static ls_status read_rows(reader *r, ls_csv *out) {
         if (count == 1 && !*fields[0]) continue; /* an empty line */
         LS_TRY(add_row(out, &room, fields, count, line));
     }
-    if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the names of its columns", r->path);
+    if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the header line", r->path);
     return LS_OK;
 }
 
 /* Takes over out->text, which has a NUL behind its bytes. */
 static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
     ls_status status = LS_OK;
-    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it has a NUL byte", name);
+    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", name);
     reader r = {.path = name, .at = out->text, .line = 1};
     if (status == LS_OK) status = read_rows(&r, out);
     if (status != LS_OK) ls_csv_free(out);
@@ -105,7 +105,7 @@ ls_status ls_csv_read(const char *path, ls_csv *out) {
 
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out) {
     memset(out, 0, sizeof *out);
-    if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; %d are the most", name, bytes, BYTES_MAX);
+    if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; the limit is %d", name, bytes, BYTES_MAX);
     out->text = malloc(bytes + 1);
     if (!out->text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu bytes of %s", bytes, name);
     memcpy(out->text, text, bytes);

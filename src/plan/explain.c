@@ -94,12 +94,12 @@ static ls_status add_pipeline(climb *c, const ls_plan_layout *l) {
 }
 
 static ls_status add_replicas(climb *c, const ls_plan_layout *l, size_t batch) {
-    static const char *const shared[] = {"", "optimizer state", "optimizer state and gradients", "all state"};
+    static const char *const shared[] = {"", "optimizer state", "optimizer state and gradients", "all model state"};
     c->at.dp = l->dp;
     c->at.zero = l->zero;
     c->task.global_batch = batch;
-    if (l->zero == 0) return add_rung(c, "%d replicas, each with everything", l->dp);
-    return add_rung(c, "ZeRO %d: %s divided among %d replicas", l->zero, shared[l->zero], l->dp);
+    if (l->zero == 0) return add_rung(c, "%d full replicas (no ZeRO)", l->dp);
+    return add_rung(c, "ZeRO %d: %s sharded across %d replicas", l->zero, shared[l->zero], l->dp);
 }
 
 ls_status ls_plan_ladder(const ls_plan_task *task, const ls_plan_layout *layout, ls_plan_rung *out, int *count) {
@@ -116,13 +116,14 @@ ls_status ls_plan_ladder(const ls_plan_task *task, const ls_plan_layout *layout,
     c.at.type = layout->type;
     c.at.pure_16bit = layout->pure_16bit;
     if (layout->type != LS_PLAN_FP32)
-        LS_TRY(add_rung(&c, "mixed precision: %s beside fp32 for the update", ls_plan_type_name(layout->type)));
+        LS_TRY(add_rung(&c, "mixed precision: %s plus fp32 master weights", ls_plan_type_name(layout->type)));
     c.at.tp = layout->tp;
-    if (layout->tp > 1) LS_TRY(add_rung(&c, "layers divided among %d chips (tp)", layout->tp));
+    if (layout->tp > 1) LS_TRY(add_rung(&c, "tensor parallelism over %d chips", layout->tp));
     c.at.sequence_parallel = layout->sequence_parallel;
-    if (layout->sequence_parallel) LS_TRY(add_rung(&c, "tokens divided between layers too (sequence parallel)"));
+    if (layout->sequence_parallel)
+        LS_TRY(add_rung(&c, "sequence parallelism (activations between matmuls sharded too)"));
     c.at.context = layout->context;
-    if (layout->context > 1) LS_TRY(add_rung(&c, "sequences divided among %d chips", layout->context));
+    if (layout->context > 1) LS_TRY(add_rung(&c, "context parallelism over %d chips", layout->context));
     if (layout->pp > 1) LS_TRY(add_pipeline(&c, layout));
     if (layout->dp > 1) LS_TRY(add_replicas(&c, layout, task->global_batch));
     c.at = *layout;

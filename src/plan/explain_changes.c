@@ -138,7 +138,7 @@ static ls_status try_program(changes *all) {
     const ls_plan_task *task = all->task;
     if (to.tp > 1 && !to.tp_overlap && task->stack.tp_hidden < .56) {
         to.tp_overlap = true;
-        LS_TRY(consider(all, task, &to, false, 1, "tensor-parallel collectives in pieces, behind products"));
+        LS_TRY(consider(all, task, &to, false, 1, "tensor-parallel collectives in chunks, overlapped with matmuls"));
     }
     to = all->from->layout;
     if (to.tp > 1 && !to.sequence_parallel) {
@@ -150,13 +150,13 @@ static ls_status try_program(changes *all) {
     for (int i = 0; i < task->cluster.sites; i++) has8 = has8 && task->cluster.site[i].chip.peak_flops[LS_PLAN_FP8] > 0;
     if (has8 && (to.type == LS_PLAN_BF16 || to.type == LS_PLAN_FP16)) {
         to.type = LS_PLAN_FP8;
-        LS_TRY(consider(all, task, &to, false, 1, "products in fp8 instead of %s (watch the loss)",
+        LS_TRY(consider(all, task, &to, false, 1, "matmuls in fp8 instead of %s (watch the loss)",
                         ls_plan_type_name(all->from->layout.type)));
     }
     ls_plan_task larger = *task;
     larger.global_batch *= 2;
     return consider(all, &larger, &all->from->layout, false, 2,
-                    "global batch %zu instead of %zu, per token (another experiment)", larger.global_batch,
+                    "global batch %zu instead of %zu, per token (changes the result)", larger.global_batch,
                     task->global_batch);
 }
 
@@ -174,8 +174,8 @@ static ls_status try_links(changes *all) {
     task = *all->task;
     if (task.cluster.site[0].chips > task.cluster.site[0].node) {
         for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].between.bandwidth *= 2;
-        LS_TRY(consider(all, &task, l, true, 1, "%.4g Gb/s for each chip between nodes instead of %.4g",
-                        16 * between / 1e9, 8 * between / 1e9));
+        LS_TRY(consider(all, &task, l, true, 1, "%.4g Gb/s per chip between nodes instead of %.4g", 16 * between / 1e9,
+                        8 * between / 1e9));
     }
     task = *all->task;
     if (task.cluster.sites < 2) return LS_OK;
@@ -192,7 +192,7 @@ static ls_status try_more_memory(changes *all) {
     double now = all->from->prediction.capacity_bytes;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
     ls_plan_found *found = malloc(sizeof *found);
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "no memory for a search");
+    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
     wish.memory_bytes = 2 * now;
     wish.type = (int)all->from->layout.type;
@@ -201,7 +201,7 @@ static ls_status try_more_memory(changes *all) {
         ls_plan_change *c = &all->out[all->count++];
         *c = (ls_plan_change){.hardware = true, .to = found->fits[0]};
         c->gain = 1 - c->to.prediction.seconds / all->from->prediction.seconds;
-        snprintf(c->what, sizeof c->what, "%.4g GiB of memory instead of %.4g, layout chosen again", 2 * now / GIB,
+        snprintf(c->what, sizeof c->what, "%.4g GiB of memory instead of %.4g, with a new layout", 2 * now / GIB,
                  now / GIB);
     }
     free(found);

@@ -84,7 +84,7 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_plan_wish *wish, co
                           bool strong, ls_plan_point *out, int *count) {
     ls_plan_found *found = malloc(sizeof *found);
     *count = 0;
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "no memory for a search");
+    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     ls_status status = add_points(task, wish, choice, most, strong, found, out, count);
     free(found);
     double most_each = 0;

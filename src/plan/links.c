@@ -13,11 +13,11 @@ static const ls_link rows[] = {
     {"nvlink3",
      "NVIDIA A100: twelve links of 25 GB/s; all-reduce measured: 46 us + 193 GB/s (2), 54 + 218 (4), 79 + 227 (8)",
      300e9, .77, 35e-6, 5.5e-6},
-    {"nvlink4", "NVIDIA H100: 18 links of 25 GB/s; sums are made in the switch", 450e9, 1.0, 20e-6, 3e-6},
-    {"nvlink5", "NVIDIA B200: 18 links of 50 GB/s; sums are made in the switch", 900e9, .95, 20e-6, 3e-6},
+    {"nvlink4", "NVIDIA H100: 18 links of 25 GB/s; reductions in the switch", 450e9, 1.0, 20e-6, 3e-6},
+    {"nvlink5", "NVIDIA B200: 18 links of 50 GB/s; reductions in the switch", 900e9, .95, 20e-6, 3e-6},
     {"nvlink3-no-switch",
-     "HPE Apollo 6500: four links of 25 GB/s to each neighbour, no switch; start and hop as nvlink3", 100e9, .72, 35e-6,
-     5.5e-6},
+     "HPE Apollo 6500: four links of 25 GB/s to each neighbour, no switch; start and hop latency as nvlink3", 100e9,
+     .72, 35e-6, 5.5e-6},
     {"infinity-fabric", "AMD MI300X: seven links of 64 GB/s", 448e9, .70, 25e-6, 4e-6},
     {"pcie3", "16 lanes of 1 GB/s", 15.75e9, .75, 25e-6, 6e-6},
     {"pcie4", "16 lanes of 2 GB/s", 31.5e9, .75, 25e-6, 6e-6},
@@ -36,7 +36,7 @@ static const ls_link rows[] = {
     {"200gbe", "200 Gb/s, RoCE", 25e9, .80, 30e-6, 8e-6},
     {"400gbe", "400 Gb/s, RoCE", 50e9, .80, 30e-6, 8e-6},
     {"800gbe", "800 Gb/s, RoCE", 100e9, .80, 30e-6, 8e-6},
-    {"shm", "memory that worker processes of one machine share", 6e9, .80, 5e-6, 1e-6},
+    {"shm", "shared memory between worker processes of one machine", 6e9, .80, 5e-6, 1e-6},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -74,6 +74,5 @@ ls_status ls_link_find(const char *name, ls_link *out) {
         if (wrote < 0 || (size_t)wrote >= sizeof list - n) break;
         n += (size_t)wrote;
     }
-    return ls_fail(LS_ERR_INPUT, "there is no link \"%s\" in the table; there are %s, and several of one: 4x100gbe",
-                   name, list);
+    return ls_fail(LS_ERR_INPUT, "unknown link \"%s\"; choose one of: %s; several in parallel: 4x100gbe", name, list);
 }

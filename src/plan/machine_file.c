@@ -81,7 +81,7 @@ static ls_status with_underscores(const json_t *object, json_t **out) {
     const char *key;
     json_t *value;
     *out = json_object();
-    if (!*out) return ls_fail(LS_ERR_RESOURCE, "no memory for a cluster file");
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         char name[KEY_MAX];
         snprintf(name, sizeof name, "%s", key);
@@ -92,7 +92,7 @@ static ls_status with_underscores(const json_t *object, json_t **out) {
         json_decref(*out);
         *out = NULL;
         return twice ? ls_fail(LS_ERR_INPUT, "\"%.*s\" is given twice; keep one", SHOWN, key)
-                     : ls_fail(LS_ERR_RESOURCE, "no memory for a cluster file");
+                     : ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
     }
     return LS_OK;
 }
@@ -112,8 +112,8 @@ static ls_status check_names(const json_t *object, const char *const *words, int
         }
         if (known) continue;
         if (suggest.best)
-            return ls_fail(LS_ERR_INPUT, "\"%.*s\" is not known; did you mean \"%s\"?", SHOWN, key, suggest.best);
-        return ls_fail(LS_ERR_INPUT, "\"%.*s\" is not known (docs/planner.md lists the names)", SHOWN, key);
+            return ls_fail(LS_ERR_INPUT, "unknown name \"%.*s\"; did you mean \"%s\"?", SHOWN, key, suggest.best);
+        return ls_fail(LS_ERR_INPUT, "unknown name \"%.*s\" (docs/planner.md lists the names)", SHOWN, key);
     }
     return LS_OK;
 }
@@ -124,8 +124,8 @@ static ls_status read_numbers(const json_t *object, const member *table, int row
         if (!ls_shape_json_has(object, table[i].name)) continue;
         LS_TRY(ls_json_get_f64(object, table[i].name, &value));
         if (!(value >= table[i].min && value <= table[i].max))
-            return ls_fail(LS_ERR_INPUT, "\"%s\" is %g; it must be from %g to %g", table[i].name, value, table[i].min,
-                           table[i].max);
+            return ls_fail(LS_ERR_INPUT, "\"%s\" is %g; it must be between %g and %g", table[i].name, value,
+                           table[i].min, table[i].max);
         memcpy((char *)out + table[i].offset, &value, sizeof value);
     }
     return LS_OK;
@@ -140,7 +140,7 @@ static ls_status read_name(const json_t *object, char *out) {
 
 static ls_status need(const json_t *object, const char *key) {
     if (ls_shape_json_has(object, key)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is missing; give it, or \"like\": a name of the table", key);
+    return ls_fail(LS_ERR_INPUT, "\"%s\" is missing; set it, or \"like\": a name from the table", key);
 }
 
 static ls_status read_chip_object(const json_t *object, ls_chip *out) {
@@ -161,15 +161,16 @@ static ls_status read_chip_object(const json_t *object, ls_chip *out) {
     bool rated = false;
     for (int t = 0; t < LS_PLAN_TYPES; t++) {
         if (out->peak_flops[t] > 0 && !(out->share[t] > 0))
-            return ls_fail(LS_ERR_INPUT, "\"share_%s\" must be above 0 where there is a peak",
+            return ls_fail(LS_ERR_INPUT, "\"share_%s\" must be above 0 where a peak rate is given",
                            ls_plan_type_name((ls_plan_type)t));
         rated = rated || out->peak_flops[t] > 0;
     }
     if (!rated)
-        return ls_fail(LS_ERR_INPUT, "no peak is given; give \"peak_bf16_flops_per_second\" or that of another type");
+        return ls_fail(LS_ERR_INPUT,
+                       "no peak rate is given; set \"peak_bf16_flops_per_second\" or that of another type");
     if (out->reserved_bytes >= out->memory_bytes)
-        return ls_fail(LS_ERR_INPUT, "\"reserved_bytes\" %g is not less than \"memory_bytes\" %g", out->reserved_bytes,
-                       out->memory_bytes);
+        return ls_fail(LS_ERR_INPUT, "\"reserved_bytes\" (%g) must be less than \"memory_bytes\" (%g)",
+                       out->reserved_bytes, out->memory_bytes);
     return LS_OK;
 }
 
@@ -209,7 +210,7 @@ static ls_status read_link(const json_t *site, const char *key, ls_link *out) {
 static ls_status read_chip(const json_t *site, ls_cluster *out) {
     const json_t *value = json_object_get(site, "chip");
     json_t *clean;
-    if (!value) return ls_fail(LS_ERR_INPUT, "\"chip\" is missing: a name such as \"H100\", or an object");
+    if (!value) return ls_fail(LS_ERR_INPUT, "\"chip\" is missing: give a name such as \"H100\", or an object");
     if (json_is_string(value)) return ls_cluster_of(json_string_value(value), 1, 0, out);
     if (!json_is_object(value)) return ls_fail(LS_ERR_INPUT, "chip: must be the name of a chip or an object");
     ls_status status = with_underscores(value, &clean);
@@ -219,7 +220,7 @@ static ls_status read_chip(const json_t *site, ls_cluster *out) {
     if (status == LS_OK && !like) {
         *out = (ls_cluster){.sites = 1, .site[0] = {.node = 8}};
         if (!json_object_get(site, "inside") || !json_object_get(site, "between"))
-            status = ls_fail(LS_ERR_INPUT, "without \"like\" the site needs \"inside\" and \"between\", its links");
+            status = ls_fail(LS_ERR_INPUT, "without \"like\" a site needs its links, \"inside\" and \"between\"");
     }
     if (status == LS_OK) status = read_chip_object(clean, &out->site[0].chip);
     json_decref(clean);
@@ -231,7 +232,8 @@ static ls_status read_count(const json_t *site, const char *key, int *out) {
     if (!ls_shape_json_has(site, key)) return LS_OK;
     LS_TRY(ls_json_get_i64(site, key, &count));
     if (count < 1 || count > LS_CHIPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "\"%s\" is %lld; it must be from 1 to %d", key, (long long)count, LS_CHIPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "\"%s\" is %lld; it must be between 1 and %d", key, (long long)count,
+                       LS_CHIPS_MAX);
     *out = (int)count;
     return LS_OK;
 }
@@ -259,7 +261,7 @@ ls_status ls_machine_from_json(const char *source, const json_t *json, ls_cluste
     json_t *clean;
     if (measured) *measured = NULL;
     if (!json_is_object(json))
-        return ls_fail(LS_ERR_INPUT, "%s: must be an object, as in {\"chip\": \"H100\", \"chips\": 64}", source);
+        return ls_fail(LS_ERR_INPUT, "%s: must be an object, e.g. {\"chip\": \"H100\", \"chips\": 64}", source);
     ls_status status = with_underscores(json, &clean);
     if (status == LS_OK) {
         status = read_site(clean, out, measured);
@@ -333,7 +335,7 @@ ls_status ls_machine_file_write(const char *path, const ls_cluster *cluster, con
     json_t *json = ls_machine_to_json(cluster, measured);
     char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(DIGITS)) : NULL;
     json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "no memory for a cluster file");
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
     ls_status status = ls_file_write_atomic(path, text, strlen(text));
     free(text);
     return status;

@@ -23,10 +23,10 @@ static void put_title(ls_memo_doc *doc, const ls_memo_facts *f) {
                 ls_memo_short(f->params).text, task->shape.L, task->global_batch,
                 ls_memo_whole((double)task->seq).text);
     if (f->nodes > 1)
-        ls_memo_put(doc, "%d nodes of %d %s: %s inside, %s for each %s between them. ", f->nodes, f->site->node,
-                    f->chips, f->site->inside.name, f->site->between.name, f->chip);
+        ls_memo_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
+                    f->site->inside.name, f->site->between.name, f->chip);
     if (task->cluster.sites > 1) ls_memo_put(doc, "%s between the two sites. ", task->cluster.across.name);
-    ls_memo_put(doc, "The training program is assumed to work as %s does.", task->stack.name);
+    ls_memo_put(doc, "The training program is assumed to work like %s.", task->stack.name);
     ls_memo_end(doc);
 }
 
@@ -55,7 +55,7 @@ static ls_status put_sections(ls_memo_doc *doc, const ls_memo_facts *f) {
 static ls_status write_file(const char *dir, const char *stem, const char *ending, const char *data, size_t bytes) {
     char path[PATH_MAX_CHARS];
     if (snprintf(path, sizeof path, "%s/%s%s", dir, stem, ending) >= (int)sizeof path)
-        return ls_fail(LS_ERR_INPUT, "the name of the folder for the memo is too long");
+        return ls_fail(LS_ERR_INPUT, "the name of the memo folder is too long");
     return ls_file_write_atomic(path, data, bytes);
 }
 

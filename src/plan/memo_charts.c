@@ -81,19 +81,20 @@ void ls_memo_ladder_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
     for (int i = 0; i < f->rungs; i++)
         if (f->rung[i].bytes > most) most = f->rung[i].bytes;
     double scale = (WIDTH - 90) / most, end = y + 40 * f->rungs;
-    const char *const names[] = {"s", "weights, gradients, optimizer", "a", "activations and work", "o", "other", NULL};
+    const char *const names[] = {"s", "weights, gradients, optimizer", "a", "activations and workspace", "o", "other",
+                                 NULL};
     char limit[64];
     ls_memo_begin(doc, LS_MEMO_CHART, "memory");
     for (int i = 0; i < f->rungs; i++, y += 40) {
         put_rung(doc, &f->rung[i], scale, y);
         ls_memo_put(doc, "<path d=\"M%.1f %.1fv18\" class=\"k\"/>\n", room * scale, y + 15);
     }
-    snprintf(limit, sizeof limit, "%s may be used", ls_memo_gib(room).text);
+    snprintf(limit, sizeof limit, "%s usable", ls_memo_gib(room).text);
     bool left = room * scale > WIDTH / 2;
     put_text(doc, room * scale, 12, left ? "kt n e" : "kt n", limit);
     put_legend(doc, 0, end + 6, names);
     ls_memo_end_chart(doc, WIDTH, (int)end + 24,
-                      "Bytes of the heaviest %s as each technique is added; the red line is where its memory ends.",
+                      "Memory of the most loaded %s as each technique is added; the red line is its capacity.",
                       f->chip);
 }
 
@@ -104,14 +105,14 @@ static const char *const time_styles[LS_TIME_KINDS] = {
     [LS_TIME_RECOMPUTE] = "r", [LS_TIME_TP] = "m",        [LS_TIME_GATHER] = "m",    [LS_TIME_P2P] = "m",
     [LS_TIME_BUBBLE] = "i",    [LS_TIME_DP] = "m",        [LS_TIME_OPTIMIZER] = "o", [LS_TIME_OTHER] = "o"};
 
-static const char *const time_legend[] = {"u", "computing", "r", "computing again", "m", "communication not hidden",
-                                          "i", "idle",      "o", "other",           NULL};
+static const char *const time_legend[] = {"u", "computing", "r", "recomputation", "m", "exposed communication",
+                                          "i", "idle",      "o", "other",         NULL};
 
 /* What is too little to be seen is left out: the sum of a chart may be short by that. */
 static int fill_bars(const double *time, double whole, bar *bars) {
     int count = 0;
     for (int k = 0; k < LS_TIME_KINDS; k++)
-        if (time[k] > 5e-4 * whole) bars[count++] = (bar){ls_time_kind_name((ls_time_kind)k), time_styles[k], time[k]};
+        if (time[k] > 5e-4 * whole) bars[count++] = (bar){ls_time_kind_label((ls_time_kind)k), time_styles[k], time[k]};
     return count;
 }
 
@@ -132,7 +133,7 @@ void ls_memo_step_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
     ls_memo_begin(doc, LS_MEMO_CHART, "step");
     double y = put_bars(doc, bars, count, p->seconds, bars[0].value, false, ls_memo_seconds, 4);
     put_legend(doc, 0, y + 6, time_legend);
-    ls_memo_end_chart(doc, WIDTH, (int)y + 24, "The %s of a step by kind, on the stage that has most to do.",
+    ls_memo_end_chart(doc, WIDTH, (int)y + 24, "The %s of a step by kind, on the busiest stage.",
                       ls_memo_seconds(p->seconds).text);
 }
 
@@ -143,18 +144,14 @@ void ls_memo_loss_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
     sort_bars(bars + 1, count - 1);
     for (int i = 1; i < count; i++)
         if (bars[i].style[0] == 'u') bars[i].style = "o";
-    const char *const names[] = {"u", "useful",
-                                 "o", "computing below its best, and other",
-                                 "r", "computing again",
-                                 "m", "communication not hidden",
-                                 "i", "idle",
-                                 NULL};
+    const char *const names[] = {"u", "useful",        "o", "compute below peak rate, and other",
+                                 "r", "recomputation", "m", "exposed communication",
+                                 "i", "idle",          NULL};
     ls_memo_begin(doc, LS_MEMO_CHART, "losses");
     double y = put_bars(doc, bars, count, whole, whole, true, ls_memo_seconds, 4);
     put_legend(doc, 0, y + 6, names);
-    ls_memo_end_chart(
-        doc, WIDTH, (int)y + 24,
-        "From the time that the model's arithmetic needs at the rate of large products to the whole step.");
+    ls_memo_end_chart(doc, WIDTH, (int)y + 24,
+                      "From the time that the model's FLOPs take at the rate of large matmuls to the whole step.");
 }
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
@@ -230,18 +227,18 @@ static void put_panel(ls_memo_doc *doc, const ls_plan_point *points, int count, 
 }
 
 void ls_memo_scaling_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
-    const char *const names[] = {"layout chosen again at each size", "layout held, more replicas", "ideal"};
+    const char *const names[] = {"best layout at each size", "same layout, more replicas", "ideal"};
     const char *const styles[] = {"l1", "l2", "l3"};
     char unit[64];
     int x = PLOT_LEFT, y = PLOT_TOP + PLOT_HEIGHT + 52;
-    snprintf(unit, sizeof unit, "%s; tokens per second upwards", f->chips);
+    snprintf(unit, sizeof unit, "%s; tokens per second on the y axis", f->chips);
     ls_memo_begin(doc, LS_MEMO_CHART, "scaling");
-    put_panel(doc, f->strong, f->strongs, 0, "The same batch", unit);
-    put_panel(doc, f->weak, f->weaks, WIDTH - PANEL, "The batch grows with the cluster", unit);
+    put_panel(doc, f->strong, f->strongs, 0, "Same batch", unit);
+    put_panel(doc, f->weak, f->weaks, WIDTH - PANEL, "Batch grows with the cluster", unit);
     for (int i = 0; i < 3; i++, x += 235) {
         ls_memo_put(doc, "<path d=\"M%d %dh26\" class=\"%s\"/>", x, y, styles[i]);
         put_text(doc, x + 34, y + 4, "n", names[i]);
     }
     ls_memo_end_chart(doc, WIDTH, y + 14,
-                      "Throughput against size. Left, the batch of a step stays; right, it grows in proportion.");
+                      "Throughput by cluster size. Left: the global batch is constant. Right: it grows in proportion.");
 }

@@ -68,7 +68,7 @@ static void find_rates(ls_memo_facts *f) {
 ls_status ls_memo_facts_find(ls_memo_facts *f) {
     f->fits = f->found->fitting > 0;
     if (!f->fits && f->found->missing == 0)
-        return ls_fail(LS_ERR_INPUT, "there is no layout to write a memo about: none fits, and none nearly does");
+        return ls_fail(LS_ERR_INPUT, "no layout to write a memo about: none fits, and none comes close");
     f->choice = f->fits ? f->found->fits[0] : f->found->lacks[0];
     ls_plan_case c = ls_plan_case_of(f->task, &f->choice.layout);
     f->site = c.site;

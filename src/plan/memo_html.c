@@ -152,7 +152,7 @@ static void put_block(FILE *out, const ls_memo_doc *doc, int i) {
 
 ls_status ls_memo_html(const ls_memo_doc *doc, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
-    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the memo");
+    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           file);
@@ -160,13 +160,13 @@ ls_status ls_memo_html(const ls_memo_doc *doc, char **out, size_t *bytes) {
     fprintf(file, "</title>\n<style>%s\n%s</style>\n</head>\n<body>\n<main>\n", page_style, ls_memo_style);
     for (int i = 0; i < doc->count; i++) put_block(file, doc, i);
     fputs("</main>\n</body>\n</html>\n", file);
-    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the memo");
+    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     return LS_OK;
 }
 
 ls_status ls_memo_svg(const ls_memo_block *chart, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
-    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a chart");
+    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");
     fprintf(
         file,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
@@ -174,6 +174,6 @@ ls_status ls_memo_svg(const ls_memo_block *chart, char **out, size_t *bytes) {
         "\n<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n%s</svg>\n",
         chart->width, chart->height, chart->width, chart->height, ls_memo_style, chart->width, chart->height,
         chart->text);
-    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a chart");
+    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");
     return LS_OK;
 }

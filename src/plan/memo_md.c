@@ -76,12 +76,12 @@ static void put_block(FILE *out, const ls_memo_block *block) {
 
 ls_status ls_memo_markdown(const ls_memo_doc *doc, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
-    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the memo");
+    if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     for (int i = 0; i < doc->count; i++) {
         bool in_list = i > 0 && doc->block[i].kind == LS_MEMO_ITEM && doc->block[i - 1].kind == LS_MEMO_ITEM;
         if (i > 0 && !in_list) fputc('\n', file);
         put_block(file, &doc->block[i]);
     }
-    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the memo");
+    if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     return LS_OK;
 }

@@ -179,8 +179,7 @@ static void draw_axis(ls_memo_doc *doc, double span, double scale, int y) {
 }
 
 static void draw_legend(ls_memo_doc *doc, bool apart, int y) {
-    const char *names[] = {"forward", "backward", apart ? "backward of weights" : "nothing to do",
-                           apart ? "nothing to do" : NULL};
+    const char *names[] = {"forward", "backward", apart ? "backward (weights)" : "idle", apart ? "idle" : NULL};
     const char *styles[] = {"u", "b", apart ? "a" : "z", "z"};
     int x = LEFT;
     for (int i = 0; i < 4 && names[i]; i++, x += 140)
@@ -201,27 +200,27 @@ static void caption(ls_memo_doc *doc, const ls_memo_pipe *pipe, int drawn, int h
     int micros = pipe->step[1].micros;
     const char *name = ls_schedule_kind_name(pipe->micro.schedule);
     if (drawn == micros)
-        ls_memo_end_chart(doc, WIDTH, height, "One replica and all %d micro-batches of a step: %s in place of %s.",
+        ls_memo_end_chart(doc, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
                           micros, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text);
     else
         ls_memo_end_chart(doc, WIDTH, height,
-                          "One replica, micro-batches 1 to %d of the %d of a step. With so few, %s takes %s in place "
-                          "of %s; the shares above are of all %d.%s",
+                          "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
+                          "the percentages above are for all %d.%s",
                           drawn, micros, name, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text,
                           micros,
-                          pipe->micro.virtual_stages > 1 ? " Chunks of a stage are darker and lighter in turn." : "");
+                          pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
 }
 
 /* `courses`: naive, micro, plain. */
 static int draw_courses(ls_memo_doc *doc, const ls_memo_pipe *pipe, const course *courses, double scale) {
     char title[160];
-    snprintf(title, sizeof title, "Layers split, one micro-batch at a time: stages busy %s of a step",
+    snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
              ls_memo_percent(pipe->busy[0]).text);
     int y = draw_course(doc, &courses[0], title, scale, 0);
     if (pipe->micro.virtual_stages > 1) {
         snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_memo_percent(pipe->busy[2]).text);
         y = draw_course(doc, &courses[2], title, scale, y + 8);
-        snprintf(title, sizeof title, "Interleaved, %d chunks a stage: busy %s", pipe->micro.virtual_stages,
+        snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
                  ls_memo_percent(pipe->busy[1]).text);
     } else {
         snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),

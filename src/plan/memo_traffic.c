@@ -40,7 +40,7 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
         one = ls_plan_collective_seconds(c, LS_ALL_GATHER, l->tp, c->tp_inner, gathered) +
               ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, l->tp, c->tp_inner, bytes);
     flow->what = "tensor parallelism: activations and their gradients in layers";
-    flow->when = "in every layer of every micro-batch";
+    flow->when = "in every layer, for every micro-batch";
     flow->bytes = times * sums * part * (bytes + gathered);
     flow->link_seconds = times * sums * one;
     flow->seen = f->choice.prediction.time[LS_TIME_TP] * sums / (forward + backward);
@@ -80,8 +80,8 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
     if (f->reduces_often)
         f->reduce_bytes *= c->micros; /* nobody keeps a whole gradient from one micro-batch to the next */
     f->spread_bytes = l->zero > 0 ? params * elem_bytes(l) * part : 0;
-    flow->what = l->zero > 0 ? "data parallelism: gradients and new weights" : "data parallelism: gradients";
-    flow->when = f->reduces_often ? "gradients after every micro-batch, weights once a step" : "once a step";
+    flow->what = l->zero > 0 ? "data parallelism: gradients and updated weights" : "data parallelism: gradients";
+    flow->when = f->reduces_often ? "gradients after every micro-batch, weights once per step" : "once per step";
     flow->bytes = f->reduce_bytes + f->spread_bytes;
     flow->link_seconds = f->choice.prediction.link_dp;
     flow->seen = f->choice.prediction.link_dp - f->choice.prediction.hidden_dp;
@@ -100,8 +100,8 @@ static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     double params = ls_plan_layer_params(c), part = (D - 1.0) / D, times = layers * c->micros;
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
     double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
-    flow->what = "ZeRO 3: weights, fetched layer by layer, and their gradients";
-    flow->when = "in every layer of every micro-batch";
+    flow->what = "ZeRO 3: weights, all-gathered layer by layer, and their gradients";
+    flow->when = "in every layer, for every micro-batch";
     flow->bytes = times * part * params * (2 * elem + grad);
     flow->link_seconds = times * (2 * gather_seconds(c, LS_ALL_GATHER, D, params * elem) +
                                   gather_seconds(c, LS_REDUCE_SCATTER, D, params * grad));
@@ -119,16 +119,16 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
     flow->seen = -1;
     if (l->stages_across) {
         double bytes = elem_bytes(l) * c->tokens * (double)c->task->shape.C * l->dp;
-        flow->what = "activations and their gradients, of all replicas together";
-        flow->when = "at one border of stages, for every micro-batch";
+        flow->what = "activations and their gradients, all replicas together";
+        flow->when = "at one stage boundary, for every micro-batch";
         double ways = 2 * l->virtual_stages - 1; /* each way, with several chunks to and fro */
         flow->bytes = 2 * ways * bytes * c->micros;
         flow->link_seconds = ways * c->micros * ls_plan_across_seconds(c, bytes, 1);
         return;
     }
     double grad = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.reduce_bytes;
-    flow->what = "sums of gradients of each site, of all together";
-    flow->when = "once a step";
+    flow->what = "reduced gradients of each site, all chips together";
+    flow->when = "once per step";
     flow->bytes = params * grad * chips / D;
     flow->link_seconds = ls_plan_across_seconds(c, params * grad, chips / D);
 }

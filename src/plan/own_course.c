@@ -105,7 +105,7 @@ ls_status ls_own_course_run(ls_own_course *c) {
     size_t values = 2 * (size_t)chunks_of(&k) * (size_t)c->schedule->micros;
     k.stage = calloc(stages, sizeof *k.stage);
     k.ready = malloc(values * sizeof *k.ready);
-    ls_status status = k.stage && k.ready ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a course");
+    ls_status status = k.stage && k.ready ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule simulation");
     for (size_t i = 0; status == LS_OK && i < values; i++) k.ready[i] = -1;
     for (size_t s = 0; s < stages; s++) c->end[s] = c->busy[s] = 0;
     while (status == LS_OK) {
@@ -114,7 +114,7 @@ ls_status ls_own_course_run(ls_own_course *c) {
         if (!advance(&k)) break;
     }
     for (size_t s = 0; status == LS_OK && s < stages; s++)
-        if (k.stage[s].state != DONE) status = ls_fail(LS_ERR_FAILED, "stage %zu of the schedule cannot go on", s);
+        if (k.stage[s].state != DONE) status = ls_fail(LS_ERR_FAILED, "stage %zu of the schedule deadlocks", s);
     free(k.stage);
     free(k.ready);
     return status;

@@ -115,7 +115,7 @@ static ls_status read_seconds(const json_t *list, const char *what, int count, d
 static ls_status read_count(const json_t *object, const char *key, int most, int *out) {
     int64_t number;
     LS_TRY(ls_json_get_i64(object, key, &number));
-    if (number < 1 || number > most) return ls_fail(LS_ERR_INPUT, "%s: must be from 1 to %d", key, most);
+    if (number < 1 || number > most) return ls_fail(LS_ERR_INPUT, "%s: must be between 1 and %d", key, most);
     *out = (int)number;
     return LS_OK;
 }
@@ -134,17 +134,19 @@ static ls_status read_product(const json_t *row, ls_own_product *out) {
     int form;
     for (int t = 0; t < LS_OWN_TYPES; t++) types[t] = ls_own_type_name(t);
     if (!json_is_array(row) || json_array_size(row) != 7)
-        return ls_fail(LS_ERR_INPUT, "products_seconds: a row is [form, type, m, n, k, slices, seconds]");
+        return ls_fail(LS_ERR_INPUT, "products_seconds: each row must be [form, type, m, n, k, slices, seconds]");
     LS_TRY(read_name(json_array_get(row, 0), "products_seconds", form_names, 3, &form));
     out->form = (ls_gemm_form)form;
     LS_TRY(read_name(json_array_get(row, 1), "products_seconds", types, LS_OWN_TYPES, &out->type));
     for (int i = 0; i < 3; i++) {
         LS_TRY(read_positive(json_array_get(row, (size_t)i + 2), "products_seconds", &number));
-        if (number < 1 || number > 1e9) return ls_fail(LS_ERR_INPUT, "products_seconds: sizes are from 1 to 1e9");
+        if (number < 1 || number > 1e9)
+            return ls_fail(LS_ERR_INPUT, "products_seconds: sizes must be between 1 and 1e9");
         *sizes[i] = (size_t)number;
     }
     LS_TRY(read_positive(json_array_get(row, 5), "products_seconds", &number));
-    if (number < 1 || number > LS_GEMM_SLICES_MAX) return ls_fail(LS_ERR_INPUT, "products_seconds: slices are 1 to 64");
+    if (number < 1 || number > LS_GEMM_SLICES_MAX)
+        return ls_fail(LS_ERR_INPUT, "products_seconds: slices must be between 1 and 64");
     out->slices = (int)number;
     return read_positive(json_array_get(row, 6), "products_seconds", &out->seconds);
 }
@@ -154,13 +156,13 @@ static ls_status read_products(const json_t *object, ls_own_rates *out) {
     LS_TRY(ls_json_get_array(object, "products_seconds", &list));
     size_t count = json_array_size(list);
     if (count > LS_OWN_PRODUCTS_MAX)
-        return ls_fail(LS_ERR_INPUT, "products_seconds: at most %d rows", LS_OWN_PRODUCTS_MAX);
+        return ls_fail(LS_ERR_INPUT, "products_seconds: must have at most %d rows", LS_OWN_PRODUCTS_MAX);
     out->products = (int)count;
     for (size_t i = 0; i < count; i++) LS_TRY(read_product(json_array_get(list, i), &out->product[i]));
     ls_own_rates_fit(out);
     for (int form = 0; form < 3; form++)
         if (!out->law[form][0].known)
-            return ls_fail(LS_ERR_INPUT, "products_seconds: no product of form %s in fp32", form_names[form]);
+            return ls_fail(LS_ERR_INPUT, "products_seconds: no matmul of form %s in fp32", form_names[form]);
     return LS_OK;
 }
 
@@ -235,7 +237,7 @@ static ls_status read_lists(const json_t *object, ls_own_machine *out) {
     if (json_array_size(rates) < 1 || json_array_size(rates) > LS_OWN_COUNTS_MAX)
         return ls_fail(LS_ERR_INPUT, "rates: must be a list of 1 to %d objects", LS_OWN_COUNTS_MAX);
     if (json_array_size(links) > LS_OWN_LINKS_MAX)
-        return ls_fail(LS_ERR_INPUT, "links: at most %d of them", LS_OWN_LINKS_MAX);
+        return ls_fail(LS_ERR_INPUT, "links: must have at most %d entries", LS_OWN_LINKS_MAX);
     out->counts = (int)json_array_size(rates);
     out->links = (int)json_array_size(links);
     for (int i = 0; i < out->counts; i++) {

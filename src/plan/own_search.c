@@ -140,7 +140,7 @@ static ls_status try_meshes(search *s, const ls_layout_wish *given, int workers)
 /* Why nothing is possible: the layout that the wish alone gives says so. */
 static ls_status refuse(const search *s, const ls_layout_wish *wish) {
     LS_TRY(ls_layout_make(wish, &s->of, &s->one->layout));
-    return ls_fail(LS_ERR_INPUT, "no layout of the model on this machine has what was asked for");
+    return ls_fail(LS_ERR_INPUT, "no layout of the model on this machine satisfies the given options");
 }
 
 ls_status ls_own_search(const ls_own_machine *machine, const ls_own_task *task, const ls_layout_wish *wish, int workers,

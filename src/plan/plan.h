@@ -74,8 +74,10 @@ typedef struct ls_prediction {
     double hidden_dp, link_dp; /* seconds of the reduction: hidden, and in all */
 } ls_prediction;
 
-const char *ls_time_kind_name(ls_time_kind kind);
+const char *ls_time_kind_name(ls_time_kind kind); /* member of a JSON object; the label is for people */
+const char *ls_time_kind_label(ls_time_kind kind);
 const char *ls_memory_kind_name(ls_memory_kind kind);
+const char *ls_memory_kind_label(ls_memory_kind kind);
 
 static inline int ls_plan_layout_chips(const ls_plan_layout *layout) {
     return layout->dp * layout->tp * layout->pp * layout->context;

@@ -10,6 +10,15 @@ static const char *const time_names[LS_TIME_KINDS] = {
 static const char *const memory_names[LS_MEMORY_KINDS] = {"weights", "gradients", "optimizer", "activations",
                                                           "work",    "buffers",   "waste",     "reserved"};
 
+/* What people read; the names above are members of JSON objects. */
+static const char *const time_labels[LS_TIME_KINDS] = {
+    "matmuls",           "attention",      "elementwise ops", "embedding and head", "recomputation", "tensor parallel",
+    "weight all-gather", "stage to stage", "bubble",          "data parallel",      "optimizer",     "other"};
+static const char *const memory_labels[LS_MEMORY_KINDS] = {"weights",   "gradients",     "optimizer",     "activations",
+                                                           "workspace", "comm. buffers", "fragmentation", "reserved"};
+
+const char *ls_time_kind_label(ls_time_kind kind) { return time_labels[kind]; }
+const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_labels[kind]; }
 const char *ls_time_kind_name(ls_time_kind kind) { return time_names[kind]; }
 const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]; }
 

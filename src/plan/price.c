@@ -24,13 +24,14 @@ enum { PAGE = 4096 };
 static ls_status alloc(ls_device *device, size_t bytes, void **out) {
     (void)device;
     *out = NULL;
-    if (bytes > SIZE_MAX - 2 * (size_t)PAGE) return ls_fail(LS_ERR_RESOURCE, "no address space for %zu bytes", bytes);
+    if (bytes > SIZE_MAX - 2 * (size_t)PAGE)
+        return ls_fail(LS_ERR_RESOURCE, "out of address space for %zu bytes", bytes);
     size_t all = bytes + PAGE;
     char *memory = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "no address space for %zu bytes", bytes);
+    if (memory == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "out of address space for %zu bytes", bytes);
     if (mprotect(memory, PAGE, PROT_READ | PROT_WRITE) != 0) {
         munmap(memory, all);
-        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a page");
+        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a page");
     }
     memcpy(memory, &all, sizeof all);
     *out = memory + PAGE;

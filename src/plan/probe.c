@@ -194,7 +194,7 @@ static ls_status run_count(const ls_probe_options *o, int workers, double second
     bool has_cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
     ls_status status = ls_workers_run(&options, worker_main, &j);
     if (has_cpus && sched_setaffinity(0, sizeof cpus, &cpus) != 0 && status == LS_OK)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot go back to all CPUs");
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot reset the CPU affinity");
     return status;
 }
 
@@ -226,7 +226,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_own_machine *out, bool *fir
     ls_status status;
     ls_own_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for %zu bytes of results", sizeof *shared);
+        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
     describe(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;

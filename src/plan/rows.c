@@ -95,8 +95,8 @@ static ls_status whole(const source_row *r, column which, long long min, long lo
         return LS_OK;
     }
     *out = strtoll(from, &end, 10);
-    if (end == from || *end) return bad(r, which, "a whole number is wanted");
-    if (*out < min || *out > max) return bad(r, which, "that cannot be");
+    if (end == from || *end) return bad(r, which, "it must be a whole number");
+    if (*out < min || *out > max) return bad(r, which, "it is out of range");
     return LS_OK;
 }
 
@@ -145,7 +145,7 @@ static ls_status read_precision(const source_row *r, ls_row *row) {
             return LS_OK;
         }
     }
-    return bad(r, PRECISION, "fp32, fp16, bf16 or fp8 is wanted");
+    return bad(r, PRECISION, "it must be fp32, fp16, bf16 or fp8");
 }
 
 static ls_status read_recompute(const source_row *r, ls_row *row) {
@@ -153,7 +153,7 @@ static ls_status read_recompute(const source_row *r, ls_row *row) {
     row->free_recompute = !*t;
     row->layout.recompute = LS_RECOMPUTE_NONE;
     for (int i = 0; *t && i <= LS_RECOMPUTE_KINDS; i++) {
-        if (i == LS_RECOMPUTE_KINDS) return bad(r, RECOMPUTE, "none, selective or full is wanted");
+        if (i == LS_RECOMPUTE_KINDS) return bad(r, RECOMPUTE, "it must be none, selective or full");
         row->layout.recompute = (ls_recompute)i;
         if (strcmp(t, ls_recompute_name((ls_recompute)i)) == 0) break;
     }
@@ -185,13 +185,13 @@ static ls_status read_value(const source_row *r, ls_row *row) {
     char *end;
     int i = 0;
     while (i < LS_ROW_METRICS && strcmp(m, metric_names[i]) != 0) i++;
-    if (i == LS_ROW_METRICS) return bad(r, METRIC, "a metric that is known is wanted");
+    if (i == LS_ROW_METRICS) return bad(r, METRIC, "unknown metric");
     row->metric = (ls_row_metric)i;
     row->value = strtod(v, &end);
     if (!*v)
         row->value = 0; /* blanked: there is nothing to compare with */
     else if (*end || !(row->value > 0 && row->value < 1e300))
-        return bad(r, VALUE, "a number above 0 is wanted");
+        return bad(r, VALUE, "it must be a number above 0");
     return LS_OK;
 }
 

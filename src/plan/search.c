@@ -38,7 +38,7 @@ static ls_status add(void *state, const ls_plan_layout *layout) {
     if (all->count == all->room) {
         size_t room = all->room ? 2 * all->room : 1024;
         candidate *more = realloc(all->item, room * sizeof *more);
-        if (!more) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu layouts", room);
+        if (!more) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", room);
         all->item = more;
         all->room = room;
     }

@@ -163,9 +163,8 @@ static ls_status fail_empty(const ls_plan_task *task, const ls_plan_wish *wish) 
     if (wish->schedule >= 0) l.schedule = (ls_schedule_kind)wish->schedule;
     long long product = (long long)l.dp * l.tp * l.pp;
     if (chips % product != 0)
-        return ls_fail(LS_ERR_INPUT,
-                       "dp %d × tp %d × pp %d are %lld, which does not divide the %d chips of the cluster", l.dp, l.tp,
-                       l.pp, product, chips);
+        return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d is %lld, which does not divide the %d chips of the cluster",
+                       l.dp, l.tp, l.pp, product, chips);
     /* The knob that was left open takes the rest. */
     if (wish->dp == 0)
         l.dp = chips / l.tp / l.pp;
@@ -174,15 +173,15 @@ static ls_status fail_empty(const ls_plan_task *task, const ls_plan_wish *wish) 
     else if (wish->tp == 0)
         l.tp = chips / l.dp / l.pp;
     LS_TRY(ls_plan_check(task, &l));
-    return ls_fail(LS_ERR_INPUT, "no layout of %s on %d chips has all the knobs that are given; leave one out",
-                   task->shape.name, chips);
+    return ls_fail(LS_ERR_INPUT, "no layout of %s on %d chips satisfies all given options; omit one", task->shape.name,
+                   chips);
 }
 
 ls_status ls_plan_space(const ls_plan_task *task, const ls_plan_wish *wish, ls_plan_visit *visit, void *state) {
     walk w = {.task = task, .wish = wish, .visit = visit, .state = state};
     LS_TRY(ls_cluster_check(&task->cluster));
     if (task->global_batch < 1 || task->seq < 1)
-        return ls_fail(LS_ERR_INPUT, "a batch of %zu sequences of %zu tokens is none", task->global_batch, task->seq);
+        return ls_fail(LS_ERR_INPUT, "a batch of %zu sequences of %zu tokens is empty", task->global_batch, task->seq);
     LS_TRY(walk_all(&w));
     if (w.count > 0) return LS_OK;
     w.uneven = true;

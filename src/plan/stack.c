@@ -55,7 +55,7 @@ static const ls_stack rows[] = {
      .bucket_elems = 5e8,
      .shard_copy_bytes = 6},
     {.name = "deepspeed-2021",
-     .what = "DeepSpeed's ZeRO 3 of 2021: weights are fetched layer by layer in one ring, hardly ahead of their use",
+     .what = "DeepSpeed ZeRO 3 of 2021: weights are all-gathered layer by layer in one ring, with little prefetching",
      .source = "Narayanan et al. 2021, table 2; Rajbhandari et al. 2021",
      .dropout = true,
      .even_stages = true,
@@ -82,7 +82,7 @@ static const ls_stack rows[] = {
      .bucket_elems = 5e8,
      .shard_copy_bytes = 6},
     {.name = "fsdp",
-     .what = "PyTorch FSDP without compilation: flash attention, other passes kernel by kernel",
+     .what = "PyTorch FSDP without compilation: flash attention, other operations kernel by kernel",
      .source = "PyTorch FSDP documentation; torchtitan: as many micro-batches as stages by default, loss not compiled",
      .flash = true,
      .zero_bubble = true,
@@ -109,7 +109,7 @@ static const ls_stack rows[] = {
      .logit_bytes = 12,
      .logit_bytes_split = 16},
     {.name = "fsdp-compile",
-     .what = "PyTorch FSDP2 with torch.compile: passes are fused",
+     .what = "PyTorch FSDP2 with torch.compile: operations are fused",
      .source = "torchtitan: as many micro-batches as stages by default, loss not compiled (compiled: 4 bytes a logit)",
      .flash = true,
      .zero_bubble = true,
@@ -136,7 +136,7 @@ static const ls_stack rows[] = {
      .logit_bytes = 12,
      .logit_bytes_split = 16},
     {.name = "native",
-     .what = "a compiled program without an interpreter, as llm.c",
+     .what = "a compiled program without an interpreter, such as llm.c",
      .source = "llm.c",
      .flash = true,
      .even_stages = true,
@@ -171,5 +171,5 @@ ls_status ls_stack_find(const char *name, ls_stack *out) {
         int wrote = snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", rows[i].name);
         if (wrote > 0 && (size_t)wrote < sizeof list - n) n += (size_t)wrote;
     }
-    return ls_fail(LS_ERR_INPUT, "no training program is called \"%s\"; there are %s", name, list);
+    return ls_fail(LS_ERR_INPUT, "unknown training program \"%s\"; choose one of: %s", name, list);
 }

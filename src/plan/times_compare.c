@@ -91,8 +91,7 @@ ls_status ls_times_compare(const ls_times *times, const ls_times_basis *basis, l
         if (t == NONE || moves(basis, t))
             out->count += try_term(times, basis, t, fit, out->largest, &out->move[out->count]);
     free(fit);
-    if (out->count == 0)
-        return ls_fail(LS_ERR_INPUT, "these times are too few to compare: two sizes of each label are needed");
+    if (out->count == 0) return ls_fail(LS_ERR_INPUT, "too few times to compare: each label needs at least two sizes");
     qsort(out->move, (size_t)out->count, sizeof out->move[0], by_score);
     out->slowdown = mean_ratio(times);
     out->changed = out->move[0].term != NONE;

@@ -128,7 +128,7 @@ static int largest_row(const ls_times *times, const ls_fit *fit) {
 ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, ls_times_answer *out) {
     memset(out, 0, sizeof *out);
     out->largest = largest_row(times, &basis->fit);
-    if (used_rows(&basis->fit) < 2) return ls_fail(LS_ERR_INPUT, "two rows at least are needed");
+    if (used_rows(&basis->fit) < 2) return ls_fail(LS_ERR_INPUT, "at least two rows are needed");
     out->scatter = find_scatter(basis, &out->scatter_assumed);
     ls_times_explanation *all = malloc((basis->terms + 1) * sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for explanations");
@@ -138,9 +138,8 @@ ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, l
             count += explain(times, basis, s, out, &all[count]);
     if (count == 0) {
         free(all);
-        return ls_fail(LS_ERR_INPUT,
-                       "these times are no sum of computing and anything known: are they of the same work at "
-                       "different sizes?");
+        return ls_fail(LS_ERR_INPUT, "these times do not fit any known combination of compute and overheads: are they "
+                                     "of the same work at different sizes?");
     }
     qsort(all, (size_t)count, sizeof *all, by_score);
     while (good < count && all[good].score <= all[0].score + WITHIN) good++;

@@ -45,11 +45,11 @@ static ls_status find_columns(table *t) {
         t->metric = &metrics[i];
     }
     if (t->chips < 0)
-        return ls_fail(LS_ERR_INPUT, "%s has no column \"gpus\" (or workers, chips): how many took each time", t->path);
+        return ls_fail(LS_ERR_INPUT, "%s has no column \"gpus\" (or workers, chips): the number of GPUs of each row",
+                       t->path);
     if (t->value < 0)
         return ls_fail(LS_ERR_INPUT,
-                       "%s has no column of times: \"seconds\" of a step, or ms, hours, days, throughput, speedup",
-                       t->path);
+                       "%s has no time column: \"seconds\" per step, or ms, hours, days, throughput, speedup", t->path);
     t->dp = ls_csv_column(&t->csv, "dp");
     t->tp = ls_csv_column(&t->csv, "tp");
     t->pp = ls_csv_column(&t->csv, "pp");
@@ -73,7 +73,7 @@ static ls_status whole(const table *t, size_t row, int column, long long most, l
     if (!*text) return LS_OK;
     *out = strtoll(text, &end, 10);
     if (end == text || *end || *out < 1 || *out > most)
-        return bad(t, row, column, "a whole number of 1 or more is wanted");
+        return bad(t, row, column, "it must be a whole number of 1 or more");
     return LS_OK;
 }
 
@@ -91,13 +91,13 @@ static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
         if (!pp) pp = 1;
         if (!dp) dp = row->chips / (tp * pp);
         if (dp * tp * pp != row->chips)
-            return ls_fail(LS_ERR_INPUT, "%s, line %zu: dp %lld × tp %lld × pp %lld are %lld, not %d", t->path,
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: dp %lld × tp %lld × pp %lld is %lld, not %d", t->path,
                            t->csv.line[i], dp, tp, pp, dp * tp * pp, row->chips);
         row->dp = (int)dp, row->tp = (int)tp, row->pp = (int)pp;
     }
     if (row->batch && row->micro && row->dp && row->batch < row->micro * (size_t)row->dp)
         return ls_fail(LS_ERR_INPUT,
-                       "%s, line %zu: dp %d with micro-batches of %zu needs a global_batch of %zu at least", t->path,
+                       "%s, line %zu: dp %d with micro-batches of %zu needs a global_batch of at least %zu", t->path,
                        t->csv.line[i], row->dp, row->micro, row->micro * (size_t)row->dp);
     return LS_OK;
 }
@@ -108,7 +108,7 @@ static ls_status read_label(const table *t, size_t i, ls_times *out, ls_times_ro
     for (row->label = 0; row->label < out->labels; row->label++)
         if (strncmp(out->label[row->label], text, LS_TIMES_LABEL_MAX - 1) == 0) return LS_OK;
     if (out->labels == 2)
-        return bad(t, i, t->label, "two labels can be compared, as before and after; this is a third");
+        return bad(t, i, t->label, "only two labels can be compared, e.g. before and after; this is a third");
     snprintf(out->label[out->labels++], LS_TIMES_LABEL_MAX, "%s", text);
     return LS_OK;
 }
@@ -121,11 +121,11 @@ static ls_status read_row(const table *t, size_t i, ls_times *out) {
         return ls_fail(LS_ERR_INPUT, "%s has more than %d rows", t->path, LS_FIT_ROWS_MAX - 1);
     ls_times_row *row = &out->row[out->count++];
     LS_TRY(whole(t, i, t->chips, 1 << 24, &chips));
-    if (chips == 0) return bad(t, i, t->chips, "a whole number of 1 or more is wanted");
+    if (chips == 0) return bad(t, i, t->chips, "it must be a whole number of 1 or more");
     row->chips = (int)chips;
     row->measured = strtod(text, &end);
     if (end == text || *end || !(row->measured > 0) || !isfinite(row->measured))
-        return bad(t, i, t->value, "a number above 0 is wanted");
+        return bad(t, i, t->value, "it must be a number above 0");
     LS_TRY(read_layout(t, i, row));
     return read_label(t, i, out, row);
 }
@@ -169,8 +169,8 @@ ls_status ls_times_read(const char *path, ls_times *out) {
     ls_status status = find_columns(&t);
     for (size_t i = 1; status == LS_OK && i < t.csv.rows; i++) status = read_row(&t, i, out);
     if (status == LS_OK && out->count < 2)
-        status = ls_fail(LS_ERR_INPUT, "%s has one row; times at two sizes at least are needed to see how they change",
-                         path);
+        status =
+            ls_fail(LS_ERR_INPUT, "%s has one row; at least two sizes are needed to see how the times change", path);
     if (status == LS_OK) {
         out->metric = t.metric->metric;
         snprintf(out->column, sizeof out->column, "%s", t.metric->name);

@@ -155,14 +155,14 @@ static ls_status predict_row(const ls_times *times, const ls_times_model *model,
     task.cluster.site[0].chips = row->chips;
     task.global_batch = row->batch ? row->batch : model->global_batch;
     if (task.global_batch == 0)
-        return ls_fail(LS_ERR_INPUT, "a prediction needs the global_batch of each row, or --global-batch");
+        return ls_fail(LS_ERR_INPUT, "predictions need the global_batch of each row, or --global-batch");
     LS_TRY(ls_plan_check(&task, &layout));
     return ls_plan_predict(&task, &layout, out);
 }
 
 ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *model, ls_times_basis *out) {
     if (times->metric != LS_TIMES_SECONDS)
-        return ls_fail(LS_ERR_INPUT, "with --model, times must be seconds of a step (column seconds or ms), not %s",
+        return ls_fail(LS_ERR_INPUT, "with --model, times must be seconds per step (column seconds or ms), not %s",
                        times->column);
     begin(times, out);
     out->node = model->task.cluster.site[0].node;

@@ -21,9 +21,8 @@ void ls_arena_measure(ls_arena *arena) { *arena = (ls_arena){.carving = false}; 
 void ls_arena_carve(ls_arena *arena, void *memory, size_t bytes) {
     *arena = (ls_arena){.carving = true, .memory = memory, .capacity = bytes};
     if ((uintptr_t)memory % LS_ARENA_ALIGN_BYTES != 0)
-        record(arena, LS_ERR_FAILED, "the memory of an arena is at %p; it must be aligned to %d bytes", memory,
-               LS_ARENA_ALIGN_BYTES);
-    if (!memory && bytes > 0) record(arena, LS_ERR_FAILED, "an arena of %zu bytes got no memory", bytes);
+        record(arena, LS_ERR_FAILED, "arena memory at %p must be aligned to %d bytes", memory, LS_ARENA_ALIGN_BYTES);
+    if (!memory && bytes > 0) record(arena, LS_ERR_FAILED, "an arena of %zu bytes was given no memory", bytes);
 }
 
 /* Literals of equal text may have several addresses, hence the comparison of text. */
@@ -32,7 +31,8 @@ static ls_arena_kind *find_kind(ls_arena *arena, const char *name) {
         if (strcmp(arena->kind[i].name, name) == 0) return &arena->kind[i];
     }
     if (arena->kinds == LS_ARENA_KINDS_MAX) {
-        record(arena, LS_ERR_FAILED, "an arena counts %d kinds of memory; '%s' is one more", LS_ARENA_KINDS_MAX, name);
+        record(arena, LS_ERR_FAILED, "an arena supports %d kinds of memory; '%s' is one too many", LS_ARENA_KINDS_MAX,
+               name);
         return NULL;
     }
     arena->kind[arena->kinds].name = name;
@@ -51,13 +51,13 @@ void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes) {
     size_t padded, end;
     if (__builtin_add_overflow(bytes, (size_t)LS_ARENA_ALIGN_BYTES - 1, &padded) ||
         __builtin_add_overflow(arena->used, padded & ~((size_t)LS_ARENA_ALIGN_BYTES - 1), &end)) {
-        record(arena, LS_ERR_RESOURCE, "%zu bytes of %s after %zu others are more than this machine can address", bytes,
-               kind, arena->used);
+        record(arena, LS_ERR_RESOURCE, "%zu bytes of %s on top of %zu others exceed the address space", bytes, kind,
+               arena->used);
         return NULL;
     }
     if (arena->carving && end > arena->capacity) {
-        record(arena, LS_ERR_FAILED, "%zu bytes of %s do not fit: %zu of the %zu bytes measured are taken", bytes, kind,
-               arena->used, arena->capacity);
+        record(arena, LS_ERR_FAILED, "%zu bytes of %s do not fit: %zu of the %zu measured bytes are in use", bytes,
+               kind, arena->used, arena->capacity);
         return NULL;
     }
     void *piece = arena->memory ? arena->memory + arena->used : NULL; /* while measuring there is none */
@@ -70,8 +70,7 @@ void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes) {
 void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_t each) {
     size_t bytes;
     if (__builtin_mul_overflow(count, each, &bytes)) {
-        record(arena, LS_ERR_RESOURCE, "%zu pieces of %zu bytes of %s are more than this machine can address", count,
-               each, kind);
+        record(arena, LS_ERR_RESOURCE, "%zu blocks of %zu bytes of %s exceed the address space", count, each, kind);
         return NULL;
     }
     return ls_arena_take(arena, kind, bytes);
@@ -80,7 +79,7 @@ void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_
 void ls_arena_phase_begin(ls_arena *arena) {
     if (arena->status != LS_OK) return;
     if (arena->phases == LS_ARENA_PHASES_MAX) {
-        record(arena, LS_ERR_FAILED, "phases of an arena nest %d deep at most", LS_ARENA_PHASES_MAX);
+        record(arena, LS_ERR_FAILED, "arena phases nest at most %d deep", LS_ARENA_PHASES_MAX);
         return;
     }
     ls_arena_mark *mark = &arena->phase[arena->phases++];
@@ -91,7 +90,7 @@ void ls_arena_phase_begin(ls_arena *arena) {
 void ls_arena_phase_end(ls_arena *arena) {
     if (arena->status != LS_OK) return;
     if (arena->phases == 0) {
-        record(arena, LS_ERR_FAILED, "a phase of an arena ended that was not begun");
+        record(arena, LS_ERR_FAILED, "an arena phase was ended that was not begun");
         return;
     }
     const ls_arena_mark *mark = &arena->phase[--arena->phases];
@@ -101,9 +100,9 @@ void ls_arena_phase_end(ls_arena *arena) {
 }
 
 ls_status ls_arena_finish(ls_arena *arena) {
-    if (arena->phases > 0) record(arena, LS_ERR_FAILED, "%d phases of an arena were not ended", arena->phases);
+    if (arena->phases > 0) record(arena, LS_ERR_FAILED, "%d arena phases were not ended", arena->phases);
     if (arena->carving && arena->peak != arena->capacity)
-        record(arena, LS_ERR_FAILED, "a layout took %zu bytes after it had measured %zu", arena->peak, arena->capacity);
+        record(arena, LS_ERR_FAILED, "a layout allocated %zu bytes after measuring %zu", arena->peak, arena->capacity);
     return arena->status == LS_OK ? LS_OK : ls_fail(arena->status, "%s", arena->message);
 }
 

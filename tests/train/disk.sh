@@ -81,7 +81,7 @@ mistake() { # folder, what is said
 }
 : >"$scratch/file"
 mistake "$scratch/file" 'is a file, and a run needs a folder'
-mistake "$scratch/file/sub" 'a file of that name is in the way'
+mistake "$scratch/file/sub" 'a file of that name exists'
 mistake /proc/lockstep-run 'proc/lockstep-run'
 mistake "$scratch/$(printf 'x%.0s' $(seq 300))" 'too long'
 mkdir "$scratch/foreign"

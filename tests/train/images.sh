@@ -68,7 +68,7 @@ case_begin "every pair of choices"
 "$LOCKSTEP" verify --quick --model "$mlp" "${some[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null
 status=$?
 expect_status 0
-grep -q ': every loss, gradient and weight has the bits of one worker' "$scratch/out" || fail "no summary that all are equal"
+grep -q ': every loss, gradient and weight is bit-identical to one worker' "$scratch/out" || fail "no summary that all are equal"
 
 # ---- learning ----------------------------------------------------------------------------------------------------------
 
@@ -154,12 +154,12 @@ refused "--bn sync has no ghost groups" train --model "$small" --global-batch 24
 refused "computes a gradient group again alone" train --model "$small" --global-batch 24 --bn sync --dp 2 --audit 0.1
 refused "would stay in the statistics" train --model "$small" --global-batch 24 --bn sync --on-outlier skip-group
 refused "lenet has no batch norm" train --model lenet --bn sync
-refused "--dp 4: a batch of 2 sequences is too small for so many rows" train --model lenet --global-batch 2 --dp 4
-refused "--workers 4 gives dp 4: a batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
+refused "--dp 4 exceeds the batch of 2 sequences" train --model lenet --global-batch 2 --dp 4
+refused "--workers 4: dp 4 exceeds the batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
 refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
-refused "lenet is a model of images: plan is for language models" plan --model lenet --cluster h100-sxm
+refused "lenet is an image model: plan supports language models only" plan --model lenet --cluster h100-sxm
 refused "lenet is a model of images: --auto-layout" train --model lenet --auto-layout
 refused "lenet is a model of images: generate" generate --model "$scratch/lenet" --prompt a
 refused "lenet is a model of images: export" export --model "$scratch/lenet" --out "$scratch/exported"

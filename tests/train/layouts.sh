@@ -30,7 +30,7 @@ verify() {
     rows=$((rows + $(grep -cE "^ +[0-9]+  ${golden[llama-${steps:-3}]} .*  ok  " "$scratch/out")))
     [ "$rows" -eq "$(grep -cE '^ +[0-9]+  ' "$scratch/out")" ] || fail "some rows have other weights than the constants"
     if [ ${#part[@]} -eq 0 ] && [ "$rows" -lt "$least" ]; then fail "only $rows rows"; fi
-    grep -q '^[0-9]* layouts in .*: every loss, gradient and weight has the bits of one worker' "$scratch/out" ||
+    grep -q '^[0-9]* layouts in .*: every loss, gradient and weight is bit-identical to one worker' "$scratch/out" ||
         fail "no summary that all are equal"
     tail -n 1 "$scratch/out"
 }

@@ -28,7 +28,7 @@ pairs() {
     "$LOCKSTEP" verify --quick "${some[@]}" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_status 0
-    grep -q '^[0-9]* layouts in .*: every loss, gradient and weight has the bits of one worker' "$scratch/out" ||
+    grep -q '^[0-9]* layouts in .*: every loss, gradient and weight is bit-identical to one worker' "$scratch/out" ||
         fail "no summary that all are equal"
     tail -n 1 "$scratch/out"
 }

@@ -138,5 +138,5 @@ case_begin "verify"
     --warmup 1 --steps 3 --dp 2 --pp 2 --zero 2 >"$scratch/out" 2>"$scratch/err"
 status=$?
 expect_status 0
-grep -q 'every loss, gradient and weight has the bits of one worker$' "$scratch/out" || fail "verify found differences"
+grep -q 'every loss, gradient and weight is bit-identical to one worker$' "$scratch/out" || fail "verify found differences"
 finished

@@ -73,9 +73,9 @@ refused() {
 }
 if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | grep -q '^MPI  *Open MPI'; then
     by="Open MPI's mpirun"
-    refused "$by started 3 workers: --dp 2 × tp 1 × pp 1 are 2: start 2, or use --dp 3" 3 --dp 2
-    refused "$by started 3 workers: --tp 2 × --pp 1 need 2 workers for each dp row: start 2 or 4" 3 --tp 2
-    refused "$by started 9 workers, which gives dp 9: a batch of 8 sequences is too small for so many rows: start 8 workers, or .*" 9
+    refused "$by started 3 workers, but --dp 2 × tp 1 × pp 1 is 2: start 2, or use --dp 3" 3 --dp 2
+    refused "$by started 3 workers: --tp 2 × --pp 1 needs 2 workers per data-parallel replica: start 2 or 4" 3 --tp 2
+    refused "$by started 9 workers: dp 9 exceeds the batch of 8 sequences; start 8 workers or fewer, or .*" 9
     refused "--workers 3: $by started 2: use --workers 2, or leave it out" 2 --workers 3
     refused '--transport shm: mpirun or srun started this process: leave --transport out, or start lockstep without a launcher' 2 --transport shm
     refused '--pp 6: model has 5 blocks .*: use --pp 5' 2 --pp 6

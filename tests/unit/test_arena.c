@@ -152,11 +152,11 @@ static void overflow_is_an_error(void **state) {
         ls_arena_measure(&arena);
         ls_arena_take(&arena, "parameters", 128);
         ls_arena_take(&arena, "gradients", sizes[i]);
-        check_error(&arena, LS_ERR_RESOURCE, "bytes of gradients after 128 others");
+        check_error(&arena, LS_ERR_RESOURCE, "bytes of gradients on top of 128 others");
     }
     ls_arena_measure(&arena);
     ls_arena_take_array(&arena, "parameters", (size_t)1 << 40, (size_t)1 << 40);
-    check_error(&arena, LS_ERR_RESOURCE, "1099511627776 pieces of 1099511627776 bytes");
+    check_error(&arena, LS_ERR_RESOURCE, "1099511627776 blocks of 1099511627776 bytes");
     ls_arena_measure(&arena);
     ls_arena_take_array(&arena, "parameters", 10, 10);
     assert_int_equal(arena.peak, 128);
@@ -174,11 +174,11 @@ static void carving_must_match_measuring(void **state) {
     ls_arena_carve(&arena, block, sizeof block);
     ls_arena_take(&arena, "x", 100);
     assert_int_equal(ls_arena_finish(&arena), LS_ERR_FAILED);
-    assert_non_null(strstr(ls_status_message(), "took 128 bytes after it had measured 256"));
+    assert_non_null(strstr(ls_status_message(), "allocated 128 bytes after measuring 256"));
     ls_arena_carve(&arena, block + 8, 64);
     check_error(&arena, LS_ERR_FAILED, "aligned to 64");
     ls_arena_carve(&arena, NULL, 64);
-    check_error(&arena, LS_ERR_FAILED, "got no memory");
+    check_error(&arena, LS_ERR_FAILED, "was given no memory");
 }
 
 static void phases_must_balance(void **state) {
@@ -206,7 +206,7 @@ static void kinds_are_limited(void **state) {
         name[i][1] = '\0';
         ls_arena_take(&arena, name[i], 1);
     }
-    check_error(&arena, LS_ERR_FAILED, "'q' is one more");
+    check_error(&arena, LS_ERR_FAILED, "'q' is one too many");
 }
 
 static ls_status changing_layout(ls_arena *arena, void *ctx) {

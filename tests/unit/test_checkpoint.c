@@ -454,7 +454,7 @@ static void unfit_folders_are_named(void **state) {
     assert_int_equal(ls_file_write_atomic(in_folder("checkpoints"), "", 0), LS_OK);
     assert_int_equal(ls_store_open(folder, LS_STORE_WRITE, &store), LS_ERR_INPUT);
     assert_null(store);
-    assert_non_null(strstr(ls_status_message(), "a file of that name is in the way"));
+    assert_non_null(strstr(ls_status_message(), "a file of that name exists"));
 }
 
 int main(void) {

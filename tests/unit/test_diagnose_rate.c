@@ -51,7 +51,7 @@ static void test_plateau(void **state) {
         if (!forms[i].named && d.verdict != LS_VERDICT_CLEAN) fail_msg("form %zu: %s", i, d.finding[0].title);
         if (forms[i].named) {
             const ls_finding *f = first_is(LS_CAUSE_LR);
-            assert_non_null(strstr(f->title, "stands still"));
+            assert_non_null(strstr(f->title, "is stuck at"));
             assert_in_range(f->step, 20, 50);
             assert_in_range(f->last_step, 90, 110);
         }

@@ -88,7 +88,7 @@ static void test_folders_that_hold_no_model(void **state) {
     put_text(at("void/model.safetensors"), "not at all");
     refuse_model(at("void"), "model.safetensors");
     put_text(at("void/config.json"), "{\"model_type\":\"mamba\"}");
-    refuse_model(at("void"), "the model type \"mamba\" is not supported");
+    refuse_model(at("void"), "model type \"mamba\" is not supported");
     put_text(at("void/config.json"), "{");
     refuse_model(at("void"), "config.json:1");
     assert_int_equal(ls_dir_make(at("half")), LS_OK);

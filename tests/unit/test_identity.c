@@ -178,7 +178,7 @@ static void damaged_texts_are_refused(void **state) {
     } cases[] = {
         {"", "a file:"},
         {"{", "a file:1"},
-        {"[]", "no object"},
+        {"[]", "not an object"},
         {"{" H "}", "\"fields\" is missing"},
         {"{" H ", \"fields\": {}}", "\"free\" is missing"},
         {"{\"fields\": {}, \"free\": {}}", "\"hash\" is missing"},

@@ -162,30 +162,30 @@ static void test_the_rest(void **state) {
 
 static void test_mesh_refusals(void **state) {
     (void)state;
-    refuse("{\"dp\": 12}", "--dp 12: a step has 8 gradient groups, at least one for each row: use --dp 8, or --groups "
-                           "12, which is another identity: another experiment with other bits");
-    refuse("{\"workers\": 24, \"tp\": 2}", "--workers 24 gives dp 12: a step has 8 gradient groups, at least one for "
-                                           "each row: use --workers 16, or --groups "
-                                           "12, which is another identity: another experiment with other bits");
-    refuse("{\"dp\": 17}", "--dp 17: a batch of 16 sequences is too small for so many rows: use --dp 8, or a larger "
-                           "--global-batch and --groups 17, which is another identity: another experiment with other "
-                           "bits");
-    refuse("{\"tp\": 3}", "--tp 3: does not divide the 8 slices of a layer: use --tp 2 or --tp 4");
-    refuse("{\"tp\": 7}", "--tp 7: does not divide the 8 slices of a layer: use --tp 4 or --tp 8");
-    refuse("{\"tp\": 16}", "--tp 16: a layer has 8 slices, at least one for each worker: use --tp 8, or --slices 16, "
-                           "which is another identity: another experiment with other bits");
-    refuse("{\"tp\": 32}", "--tp 32: a layer has 8 slices, at least one for each worker: use --tp 8");
+    refuse("{\"dp\": 12}",
+           "--dp 12 exceeds the 8 gradient groups; use --dp 8 or less, or --groups 12 (changes the result)");
+    refuse("{\"workers\": 24, \"tp\": 2}",
+           "--workers 24: dp 12 exceeds the 8 gradient groups; use --workers 16 or fewer, or "
+           "--groups 12 (changes the result)");
+    refuse("{\"dp\": 17}",
+           "--dp 17 exceeds the batch of 16 sequences; use --dp 8 or less, or a larger --global-batch with "
+           "--groups 17 (changes the result)");
+    refuse("{\"tp\": 3}", "--tp 3 does not divide the 8 slices of a layer; use --tp 2 or --tp 4");
+    refuse("{\"tp\": 7}", "--tp 7 does not divide the 8 slices of a layer; use --tp 4 or --tp 8");
+    refuse("{\"tp\": 16}",
+           "--tp 16 exceeds the 8 slices of a layer; use --tp 8 or less, or --slices 16 (changes the result)");
+    refuse("{\"tp\": 32}", "--tp 32 exceeds the 8 slices of a layer; use --tp 8 or less");
     refuse("{\"pp\": 9}",
-           "--pp 9: tiny has 8 blocks (embedding, 6 layers, head), at least one for each stage: use --pp 8");
+           "--pp 9 exceeds the blocks of tiny: it has 8 (embedding, 6 layers, head); use --pp 8 or less");
     refuse("{\"dp\": 8, \"tp\": 8, \"pp\": 512}",
-           "--dp 8 --tp 8 --pp 512: these are 32768 workers; there can be 512: lower one of them");
+           "--dp 8 --tp 8 --pp 512 is 32768 workers, but the limit is 512; lower one of them");
     refuse("{\"workers\": 6, \"tp\": 2, \"pp\": 2}",
-           "--workers 6: --tp 2 × --pp 2 need 4 workers for each dp row: use --workers 4 or 8");
+           "--workers 6: --tp 2 × --pp 2 needs 4 workers per data-parallel replica: use --workers 4 or 8");
     refuse("{\"workers\": 3, \"tp\": 4}",
-           "--workers 3: --tp 4 × --pp 1 need 4 workers for each dp row: use --workers 4");
+           "--workers 3: --tp 4 × --pp 1 needs 4 workers per data-parallel replica: use --workers 4");
     refuse("{\"workers\": 6, \"dp\": 2, \"tp\": 2}",
-           "--workers 6: dp 2 × tp 2 × pp 1 are 4 workers: use --workers 4, or leave it out");
-    refuse("{\"workers\": 4, \"tp\": 3}", "--tp 3: does not divide the 8 slices of a layer: use --tp 2 or --tp 4");
+           "--workers 6: dp 2 × tp 2 × pp 1 is 4 workers; use --workers 4, or omit --workers");
+    refuse("{\"workers\": 4, \"tp\": 3}", "--tp 3 does not divide the 8 slices of a layer; use --tp 2 or --tp 4");
 }
 
 /* Workers that mpirun has started cannot be changed by a flag. */
@@ -195,12 +195,12 @@ static void test_launcher_refusals(void **state) {
         int workers, dp, tp;
         const char *message;
     } rows[] = {
-        {3, 2, 0, "mpirun started 3 workers: --dp 2 × tp 1 × pp 1 are 2: start 2, or use --dp 3"},
-        {3, 1, 2, "mpirun started 3 workers: --dp 1 × tp 2 × pp 1 are 2: start 2"},
-        {3, 0, 2, "mpirun started 3 workers: --tp 2 × --pp 1 need 2 workers for each dp row: start 2 or 4"},
+        {3, 2, 0, "mpirun started 3 workers, but --dp 2 × tp 1 × pp 1 is 2: start 2, or use --dp 3"},
+        {3, 1, 2, "mpirun started 3 workers, but --dp 1 × tp 2 × pp 1 is 2: start 2"},
+        {3, 0, 2, "mpirun started 3 workers: --tp 2 × --pp 1 needs 2 workers per data-parallel replica: start 2 or 4"},
         {24, 0, 2,
-         "mpirun started 24 workers, which gives dp 12: a step has 8 gradient groups, at least one for each row: start "
-         "16 workers, or --groups 12, which is another identity: another experiment with other bits"},
+         "mpirun started 24 workers: dp 12 exceeds the 8 gradient groups; start 16 workers or fewer, or --groups 12 "
+         "(changes the result)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_layout layout;
@@ -242,28 +242,29 @@ static void test_wishes_out_of_range(void **state) {
 
 static void test_schedule_refusals(void **state) {
     (void)state;
-    refuse("{\"schedule\": \"interleaved\"}", "--schedule interleaved: needs a pipeline: use --pp 2 or more, or leave "
-                                              "--schedule and --virtual-stages out");
-    refuse("{\"virtual-stages\": 2}", "--schedule interleaved: needs a pipeline: use --pp 2 or more, or leave "
-                                      "--schedule and --virtual-stages out");
+    refuse("{\"schedule\": \"interleaved\"}",
+           "--schedule interleaved requires a pipeline; use --pp 2 or more, or omit --schedule and --virtual-stages");
+    refuse("{\"virtual-stages\": 2}",
+           "--schedule interleaved requires a pipeline; use --pp 2 or more, or omit --schedule and --virtual-stages");
     refuse("{\"pp\": 2, \"schedule\": \"gpipe\", \"virtual-stages\": 2}",
-           "--virtual-stages 2: is for --schedule interleaved, not gpipe: use that, or leave it out");
+           "--virtual-stages 2 requires --schedule interleaved, not gpipe; use that, or omit --virtual-stages");
     refuse("{\"pp\": 2, \"schedule\": \"interleaved\", \"virtual-stages\": 1}",
-           "--virtual-stages 1: --schedule interleaved needs 2 or more: use --virtual-stages 2, or --schedule 1f1b");
+           "--virtual-stages 1: --schedule interleaved requires 2 or more; use --virtual-stages 2, or --schedule 1f1b");
     refuse("{\"pp\": 2, \"virtual-stages\": 5}",
-           "--virtual-stages 5: on 2 stages there can be 8 chunks of tiny: use --virtual-stages 4");
+           "--virtual-stages 5: 2 stages allow at most 8 chunks of tiny in all; use --virtual-stages 4 or less");
     refuse("{\"pp\": 5, \"schedule\": \"interleaved\"}",
-           "--schedule interleaved: 5 stages of 2 chunks or more need 10 blocks, and tiny has 8: use --pp 4, or "
-           "--schedule 1f1b");
+           "--schedule interleaved: 5 stages with at least 2 chunks each need 10 blocks, but tiny has 8; use --pp 4, "
+           "or --schedule 1f1b");
 }
 
 static void test_list_refusals(void **state) {
     (void)state;
     refuse("{\"pp\": 3, \"stages\": \"5,4\"}",
-           "--stages 5,4: these are 2 chunks; --pp 3 with 1 virtual stage has 3: use --stages 3,2,3");
-    refuse("{\"pp\": 3, \"stages\": \"5,4,4\"}", "--stages 5,4,4: they sum to 13, but tiny has 8 blocks (embedding, 6 "
-                                                 "layers, head): use --stages 3,2,3");
-    refuse("{\"stages\": \"4\"}", "--stages 4: the blocks of one stage are all 8; the number of stages is --pp");
+           "--stages 5,4 lists 2 chunks, but --pp 3 with 1 virtual stage has 3; use e.g. --stages 3,2,3");
+    refuse("{\"pp\": 3, \"stages\": \"5,4,4\"}",
+           "--stages 5,4,4 sums to 13, but tiny has 8 blocks (embedding, 6 layers, head); use e.g. --stages 3,2,3");
+    refuse("{\"stages\": \"4\"}",
+           "--stages 4: with one stage it can only be 8, the number of blocks; use --pp to set the number of stages");
     static const char *const bad[] = {"",  ",",     "5,",  ",5",   "5,,4",       "5, 4",
                                       "x", "costs", "0,8", "-1,9", "3000000000", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -273,22 +274,24 @@ static void test_list_refusals(void **state) {
         wish.stages = bad[i];
         assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
         snprintf(message, sizeof message,
-                 "--stages %s: must be cost, count, or the blocks of each chunk, such as 5,4,4", bad[i]);
+                 "--stages %s: must be cost, count, or the number of blocks of each chunk, e.g. 5,4,4", bad[i]);
         assert_string_equal(ls_status_message(), message);
         wish.stages = NULL;
         wish.shares = bad[i];
         assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
         snprintf(message, sizeof message,
-                 "--shares %s: must be auto, or the groups of each dp row, at least 1 each, such as 3,2,2", bad[i]);
+                 "--shares %s: must be auto, or the number of gradient groups of each data-parallel replica, at least "
+                 "1 each, e.g. 3,2,2",
+                 bad[i]);
         assert_string_equal(ls_status_message(), message);
     }
     refuse("{\"dp\": 3, \"shares\": \"3,2,2\"}",
-           "--shares 3,2,2: they sum to 7, but a step has 8 gradient groups: use --shares 4,2,2");
+           "--shares 3,2,2 sums to 7, but a step has 8 gradient groups; use e.g. --shares 4,2,2");
     refuse("{\"dp\": 3, \"shares\": \"6,1,5\"}",
-           "--shares 6,1,5: they sum to 12, but a step has 8 gradient groups: use --shares 4,1,3");
-    refuse("{\"shares\": \"3,3,2\"}", "--shares 3,3,2: these are 3 shares for --dp 1: use --dp 3, or give 1 share");
+           "--shares 6,1,5 sums to 12, but a step has 8 gradient groups; use e.g. --shares 4,1,3");
+    refuse("{\"shares\": \"3,3,2\"}", "--shares 3,3,2 lists 3 shares, but --dp is 1: use --dp 3, or use 1 share");
     refuse("{\"dp\": 2, \"shares\": \"1,1,1,1,1,1,1,1,1\"}",
-           "--shares 1,1,1,1,1,1,1,1,1: these are 9 shares for --dp 2: give 2 shares");
+           "--shares 1,1,1,1,1,1,1,1,1 lists 9 shares, but --dp is 2: use 2 shares");
 }
 
 /* A list with more numbers than there is room for. */
@@ -300,11 +303,11 @@ static void test_long_lists(void **state) {
     ls_layout_wish wish = ls_layout_wish_none();
     wish.shares = text;
     assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "has more than 512 numbers"));
+    assert_non_null(strstr(ls_status_message(), "lists more than 512 numbers"));
     wish.shares = NULL;
     wish.stages = text;
     assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "has more than 1024 numbers"));
+    assert_non_null(strstr(ls_status_message(), "lists more than 1024 numbers"));
     int numbers[] = {100, 200, 300};
     static const struct {
         size_t room;
@@ -319,17 +322,16 @@ static void test_long_lists(void **state) {
 
 static void test_refusals_of_the_rest(void **state) {
     (void)state;
-    refuse("{\"micro-batch\": 17}", "--micro-batch 17: the whole batch has 16 sequences: use --micro-batch 16");
-    refuse("{\"sequence-parallel\": true}", "--sequence-parallel: divides tokens among tensor-parallel workers: use "
-                                            "--tp 2 or more, or leave it out");
+    refuse("{\"micro-batch\": 17}", "--micro-batch 17 exceeds the batch of 16 sequences; use --micro-batch 16 or less");
+    refuse("{\"sequence-parallel\": true}", "--sequence-parallel divides tokens among tensor-parallel workers and --tp "
+                                            "is 1: use --tp 2 or more, or omit it");
     ls_layout_task other = task;
     other.T = 3;
     refuse_for(&other, "{\"tp\": 4, \"sequence-parallel\": true}",
-               "--sequence-parallel: a sequence of 3 tokens cannot be divided among --tp 4 workers: use --seq 4 or "
-               "leave it out");
+               "--sequence-parallel: a sequence of 3 tokens is too short for --tp 4; use --seq 4 or more, or omit it");
     other = task;
     other.G = 17;
-    refuse_for(&other, "{}", "--groups 17: a batch of 16 sequences has from 1 to 16 groups");
+    refuse_for(&other, "{}", "--groups 17: a batch of 16 sequences allows 1 to 16 gradient groups");
 }
 
 /* Layouts that no wish gives. */
@@ -338,8 +340,9 @@ static void test_check(void **state) {
     ls_layout sound = make("{\"dp\": 2, \"pp\": 3}"), layout = sound;
     layout.chunk_first[1] = layout.chunk_first[2];
     assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "--stages: the 3 chunks must take all 8 blocks of tiny, in order, at "
-                                             "least one each: use --stages cost");
+    assert_string_equal(
+        ls_status_message(),
+        "--stages: the 3 chunks must cover all 8 blocks of tiny in order, at least one block each; use --stages cost");
     layout = sound;
     layout.chunk_first[3] = 7;
     assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
@@ -350,7 +353,7 @@ static void test_check(void **state) {
     layout.share[0] = 8;
     layout.share[1] = 0;
     assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "--shares 8,0: row 1 has 0 groups; it must have at least 1");
+    assert_string_equal(ls_status_message(), "--shares 8,0: data-parallel replica 1 has 0 groups; it needs at least 1");
     layout = sound;
     layout.share[1] = INT32_MAX;
     assert_int_equal(ls_layout_check(&layout, &task), LS_ERR_INPUT);
@@ -426,7 +429,7 @@ static void test_shares_by_speed(void **state) {
         wish.shares = "auto";
         wish.speeds = bad[i];
         assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
-        assert_non_null(strstr(ls_status_message(), "--shares auto: the speed of row 1"));
+        assert_non_null(strstr(ls_status_message(), "--shares auto: the measured speed of data-parallel replica 1"));
     }
 }
 
@@ -490,19 +493,19 @@ static void test_json_refusals(void **state) {
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"[]", "f.json: must be an object of names and values, as in {\"dp\": 2, \"tp\": 2}"},
+        {"[]", "f.json: must be an object of names and values, e.g. {\"dp\": 2, \"tp\": 2}"},
         {"{\"ddp\": 2}", "f.json: unknown name 'ddp'; did you mean dp?"},
         {"{\"frobnicate\": 2}", "f.json: unknown name 'frobnicate'"},
-        {"{\"lr\": 2}", "f.json: lr is no part of a layout; leave it out"},
-        {"{\"layout\": \"g.json\"}", "f.json: layout is no part of a layout; leave it out"},
+        {"{\"lr\": 2}", "f.json: lr is not part of a layout; omit it"},
+        {"{\"layout\": \"g.json\"}", "f.json: layout is not part of a layout; omit it"},
         {"{\"dp\": 0}", "f.json: dp: 0: must be between 1 and 1048576"},
         {"{\"dp\": 1e30}", "f.json: dp: 1e+30: must be a whole number, such as 4"},
         {"{\"dp\": 9223372036854775807}", "f.json: dp: 9223372036854775807: must be between 1 and 1048576"},
-        {"{\"dp\": null}", "f.json: dp: must be one value, not null, a list or an object"},
-        {"{\"dp\": [2]}", "f.json: dp: must be one value, not null, a list or an object"},
+        {"{\"dp\": null}", "f.json: dp: must be a single value, not null, a list or an object"},
+        {"{\"dp\": [2]}", "f.json: dp: must be a single value, not null, a list or an object"},
         {"{\"dp\": true}", "f.json: dp: true: must be a whole number, such as 4"},
-        {"{\"shares\": [3, 2]}", "f.json: shares: must be text, in quotes where it is one number"},
-        {"{\"stages\": 8}", "f.json: stages: must be text, in quotes where it is one number"},
+        {"{\"shares\": [3, 2]}", "f.json: shares: must be a string, quoted even where it is a single number"},
+        {"{\"stages\": 8}", "f.json: stages: must be a string, quoted even where it is a single number"},
         {"{\"stages\": \"\"}", "f.json: stages: '': must not be empty"},
         {"{\"zero\": 4}", "f.json: zero: 4: must be between 0 and 3"},
         {"{\"schedule\": \"2f2b\"}", "f.json: schedule: 2f2b: must be naive, gpipe, 1f1b, interleaved or zero-bubble"},

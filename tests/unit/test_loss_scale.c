@@ -200,7 +200,7 @@ static void scales_are_read(void **ctx) {
     }
     int exponent = 99;
     assert_int_equal(ls_loss_scale_parse("3000", &exponent), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "3000 is no power of two between 2^-14 and 2^24"));
+    assert_non_null(strstr(ls_status_message(), "3000 is not a power of two between 2^-14 and 2^24"));
     assert_int_equal(ls_loss_scale_exponent((double)NAN, &exponent), LS_ERR_INPUT);
     assert_int_equal(ls_loss_scale_exponent((double)INFINITY, &exponent), LS_ERR_INPUT);
     assert_int_equal(exponent, 99);
@@ -222,8 +222,9 @@ static void bad_settings_are_refused(void **ctx) {
     bad[9].hysteresis = LS_LOSS_SCALE_HYSTERESIS_MAX + 1;
     for (size_t i = 0; i < 10; i++) assert_int_equal(ls_loss_scale_check(&bad[i]), LS_ERR_INPUT);
     ls_loss_scale_check(&bad[2]);
-    assert_string_equal(ls_status_message(),
-                        "the initial loss scale, 2^16, is below the lowest one, 2^17; raise it or lower that");
+    assert_string_equal(
+        ls_status_message(),
+        "the initial loss scale, 2^16, is below the minimum, 2^17; raise the former or lower the latter");
 }
 
 static void words_are_checked(void **ctx) {

@@ -18,12 +18,12 @@
 static const char *const headings[] = {
     "Recommendation",
     "How it fits in memory",
-    "What is communicated, and where",
-    "Splitting layers, without and with micro-batches",
-    "Precision: what is saved, what stays in fp32",
-    "Where a step's time goes",
-    "How it scales",
-    "What stops perfect scaling",
+    "Communication",
+    "The pipeline, without and with micro-batches",
+    "Precision: what it saves, what stays in fp32",
+    "Where the time of a step goes",
+    "Scaling",
+    "What limits scaling",
     "What to try first",
     "How far to trust this",
 };
@@ -210,11 +210,11 @@ static void test_numbers(void **state) {
     both(m, text);
     for (int k = 0; k < LS_MEMORY_KINDS; k++) {
         if (p->memory[k] < gib) continue;
-        snprintf(text, sizeof text, "| %s | %.1f GiB |", ls_memory_kind_name((ls_memory_kind)k), p->memory[k] / gib);
+        snprintf(text, sizeof text, "| %s | %.1f GiB |", ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / gib);
         has(m->md, "%s", text);
     }
     for (int k = 0; k < LS_TIME_KINDS; k++)
-        if (p->time[k] > .01 * p->seconds) has(m->html, ">%s</text>", ls_time_kind_name((ls_time_kind)k));
+        if (p->time[k] > .01 * p->seconds) has(m->html, ">%s</text>", ls_time_kind_label((ls_time_kind)k));
     const ls_plan_choice *next = &m->found.fits[1], *lacks = &m->found.lacks[0];
     snprintf(text, sizeof text, "| %.1f s | +%.1f %% |", next->prediction.seconds,
              100 * (next->prediction.seconds / p->seconds - 1));
@@ -343,8 +343,8 @@ static void test_other_answers(void **state) {
     (void)state;
     memo *m = begin("gpt2-124m", "H100", 1, "ndr");
     write_memo(m);
-    has(m->md, "The model fits in one GPU");
-    has(m->md, "One GPU alone.");
+    has(m->md, "The model fits on one GPU");
+    has(m->md, "A single GPU.");
     end(m);
     m = begin("llama-8b", "H100", 16, "ndr");
     m->wish.zero = 3;

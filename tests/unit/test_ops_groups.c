@@ -308,7 +308,7 @@ static void test_refusals(void **state) {
     refuse((ls_token_groups){.T = 1, .slices = 0, .groups = 1, .bounds = two}, "0 slices");
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 2, .bounds = two, .accumulate = true}, "2 groups");
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 2, .bounds = down}, "group 1");
-    refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 1, .bounds = late}, "begin at 0");
+    refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 1, .bounds = late}, "start at 0");
     ls_token_groups g = {.T = 3, .slices = 1, .groups = 2, .bounds = two};
     ls_norm_call norm = {.rows = 5, .C = 1};
     assert_int_equal(ops->layer_norm_params(device, &norm, &g), LS_ERR_INPUT);

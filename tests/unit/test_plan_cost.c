@@ -427,7 +427,7 @@ static void test_key_heads_are_whole(void **state) {
     assert_true(few.seconds == many.seconds && few.memory_bytes == many.memory_bytes);
     task.shape.kv_heads = 3;
     assert_int_equal(ls_plan_check(&task, &layout), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "3 key heads"));
+    assert_non_null(strstr(ls_status_message(), "3 key/value heads"));
 }
 
 static void test_refused(void **state) {
@@ -439,11 +439,11 @@ static void test_refused(void **state) {
     refuse((l = good, l.pp = -1, l), 0, "pp is -1");
     refuse((l = good, l.micro = 0, l), 0, "micro-batch");
     refuse((l = good, l.zero = 4, l), 0, "zero is 4");
-    refuse((l = good, l.tp = 3, l), 0, "16 heads");
+    refuse((l = good, l.tp = 3, l), 0, "16 attention heads");
     refuse((l = good, l.dp = 4, l), 0, "the cluster has 8");
     refuse((l = good, l.virtual_stages = 2, l), 0, "interleaved");
     refuse((l = good, l.pp = 13, l), 0, "12 layers");
-    refuse((l = good, l.micro = 8, l), 15, "global batch of 16");
+    refuse((l = good, l.micro = 8, l), 15, "global batch of at least 16");
     refuse((l = good, l.tp = 1, l.sequence_parallel = true, l), 0, "sequence parallelism");
     refuse((l = good, l.schedule = LS_SCHEDULE_GPIPE, l), 1 << 24, "simulated");
 }

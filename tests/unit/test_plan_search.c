@@ -282,12 +282,12 @@ static void test_nothing_possible_says_why(void **state) {
         size_t micro;
         const char *said;
     } rows[] = {
-        {.dp = 3, .said = "dp 3 × tp 1 × pp 1 are 3, which does not divide the 32 chips"},
+        {.dp = 3, .said = "dp 3 × tp 1 × pp 1 is 3, which does not divide the 32 chips"},
         {.dp = 4, .tp = 4, .pp = 4, .said = "which does not divide the 32 chips"},
-        {.dp = 2, .tp = 2, .pp = 2, .said = "are 8 chips; the cluster has 32"},
+        {.dp = 2, .tp = 2, .pp = 2, .said = "is 8 chips; the cluster has 32"},
         {.tp = 3, .said = "does not divide the 32 chips"},
-        {.dp = 1, .pp = 32, .v = 2, .said = "are more than the 32 layers"},
-        {.dp = 32, .micro = 4, .said = "needs a global batch of 128 at least; it is 64"},
+        {.dp = 1, .pp = 32, .v = 2, .said = "exceed the 32 layers"},
+        {.dp = 32, .micro = 4, .said = "needs a global batch of at least 128; it is 64"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         wish = ls_plan_wish_none();

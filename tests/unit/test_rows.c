@@ -105,22 +105,23 @@ static void test_columns_may_stand_in_any_order_with_others_between(void **state
 static void test_errors_name_file_line_and_column(void **state) {
     (void)state;
     refused("zero_stage,", "zero,", "t.csv has no column \"zero_stage\"");
-    refused(",GPT-1.7B,24,", ",GPT-1.7B,2x4,", "t.csv, line 2: layers is \"2x4\"; a whole number is wanted");
+    refused(",GPT-1.7B,24,", ",GPT-1.7B,2x4,", "t.csv, line 2: layers is \"2x4\"; it must be a whole number");
     refused(",GPT-1.7B,24,", ",GPT-1.7B,,", "t.csv, line 2: layers is \"\"");
-    refused(",GPT-1.7B,24,2304,", ",GPT-1.7B,24,0,", "line 2: hidden is \"0\"; that cannot be");
+    refused(",GPT-1.7B,24,2304,", ",GPT-1.7B,24,0,", "line 2: hidden is \"0\"; it is out of range");
     refused(",1536,8,24,8,8,", ",1536,8,-24,8,8,", "line 4: dp is \"-24\"");
     refused(",2304,24,24,", ",2304,25,24,", "line 2: heads is \"25\"; it does not divide hidden");
-    refused("A100-80GB-SXM,32,", "A800,32,", "t.csv, line 2: there is no chip \"A800\"");
+    refused("A100-80GB-SXM,32,", "A800,32,", "t.csv, line 2: unknown chip \"A800\"");
     refused("A100-80GB-SXM,32,", "A800,32,", "H100-80GB-SXM");
-    refused("full,0,fp16,hw", "some,0,fp16,hw", "line 2: recompute is \"some\"; none, selective or full is wanted");
+    refused("full,0,fp16,hw", "some,0,fp16,hw", "line 2: recompute is \"some\"; it must be none, selective or full");
     refused("fp16,hw", "int4,hw", "line 2: precision is \"int4\"");
     refused("hw_tflops_per_gpu,137", "furlongs,137", "line 2: measured_metric is \"furlongs\"");
-    refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,-137", "line 2: value is \"-137\"; a number above 0 is wanted");
+    refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,-137",
+            "line 2: value is \"-137\"; it must be a number above 0");
     refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,fast", "line 2: value is \"fast\"");
     refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,nan", "line 2: value is \"nan\"");
     refused("hw_tflops_per_gpu,137", "hw_tflops_per_gpu,inf", "line 2: value is \"inf\"");
-    refused("m2,", "\"m2,", "t.csv, line 12: a quote does not end");
-    refused("n1,", "\"n1\"x,", "text behind a quote that ended");
+    refused("m2,", "\"m2,", "t.csv, line 12: unterminated quote");
+    refused("n1,", "\"n1\"x,", "text after a closing quote");
     refused("8xHDR200\nn2", "8xHDR200,1\nn2", "line 2: more than 26 fields");
 }
 
@@ -144,7 +145,7 @@ static void test_rows_that_cannot_be_modelled_say_why(void **state) {
     ls_rows rows;
     ls_prediction p;
     assert_int_equal(parse(changed(",32,8,32,1,1,1,16,", ",32,8,31,1,1,1,16,"), &rows), LS_OK);
-    assert_string_equal(rows.row[0].reason, "dp 31 × tp 1 × pp 1 are 31 chips; the cluster has 32");
+    assert_string_equal(rows.row[0].reason, "dp 31 × tp 1 × pp 1 is 31 chips; the cluster has 32");
     assert_int_equal(ls_row_predict(&rows.row[0], NULL, &p), LS_ERR_INPUT);
     ls_rows_free(&rows);
     assert_int_equal(parse(changed(",32,8,32,1,1,1,16,", ",32,8,,,,,16,"), &rows), LS_OK);

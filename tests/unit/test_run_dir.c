@@ -151,8 +151,8 @@ static void unfit_places_are_named(void **state) {
     assert_int_equal(ls_file_write_atomic(file, "x", 1), LS_OK);
     check_refused(file, LS_RUN_START, "is a file, and a run needs a folder");
     check_refused(file, LS_RUN_RESUME, "is a file, and a run needs a folder");
-    check_refused(below, LS_RUN_START, "in the way");
-    check_refused("", LS_RUN_START, "without a name");
+    check_refused(below, LS_RUN_START, "a file of that name exists");
+    check_refused("", LS_RUN_START, "the name is empty");
     memset(deep, 'x', sizeof deep);
     deep[0] = '/';
     deep[sizeof deep - 1] = '\0';

@@ -324,7 +324,7 @@ static void test_folders(void **state) {
     ls_run run;
     char path[256];
     assert_non_null(mkdtemp(folder));
-    expect(LS_ERR_INPUT, "is no run");
+    expect(LS_ERR_INPUT, "is not a run");
     write_file("identity.json", "{\"fields\":{\"groups\":4}}");
     assert_int_equal(ls_run_open(folder, &run), LS_OK); /* a run that made no step */
     assert_true(run.lines == 0 && ls_run_option_number(&run, "groups") == 4);
@@ -338,7 +338,7 @@ static void test_folders(void **state) {
     assert_non_null(strstr(run.trace_problem, "trace.json"));
     ls_run_free(&run);
     write_file("metrics.jsonl", "this is\nno metrics\n");
-    expect(LS_ERR_INPUT, "holds no line of metrics");
+    expect(LS_ERR_INPUT, "contains no metrics line");
     remove_file("metrics.jsonl");
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     assert_int_equal(mkdir(path, 0777), 0);

@@ -79,7 +79,7 @@ static void indexes_that_lie_are_refused(void **state) {
         const char *index, *message;
     } lies[] = {
         {"", "index.json"},
-        {"[]", "\"weight_map\" was looked for"},
+        {"[]", "\"weight_map\" was requested"},
         {"{}", "\"weight_map\" is missing"},
         {"{\"weight_map\":[]}", "\"weight_map\" is an array"},
         {"{\"weight_map\":{\"a\":1}}", "the file name of tensor 'a' is not a string"},

@@ -202,7 +202,7 @@ static void bad_steps_are_refused(void **state) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "'' is neither a number of steps, such as 3000, nor a share of them, such as 0.5"},
+        {"", "'' is neither a step number, e.g. 3000, nor a fraction of all steps, e.g. 0.5"},
         {"0.5,", "'' is neither"},
         {",0.5", "'' is neither"},
         {"0", "'0' is neither"},
@@ -213,10 +213,10 @@ static void bad_steps_are_refused(void **state) {
         {"nan", "'nan' is neither"},
         {"99999999999999999999", "'99999999999999999999' is neither"},
         {"0.50000000000000000000000000000000000000", "'0.500000000000000000000000000000' is neither"},
-        {"0.5,70", "use one kind for all"},
-        {"70,0.5", "use one kind for all"},
-        {"0.5,0.5", "must rise"},
-        {"20,10", "must rise"},
+        {"0.5,70", "use one or the other"},
+        {"70,0.5", "use one or the other"},
+        {"0.5,0.5", "must be in ascending order"},
+        {"20,10", "must be in ascending order"},
         {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "has more than 16 entries"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

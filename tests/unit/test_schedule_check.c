@@ -28,10 +28,11 @@ static void test_broken_order(void **state) {
     check_refused(&s, "stage 0, action 0 (forward, chunk 0, micro-batch 1");
     swap(&s, 0, 0, 1);
     swap(&s, 2, 0, 1);
-    check_refused(&s, "stage 2, action 0 (backward, chunk 0, micro-batch 0, slot 0, kept -1): it has not been forward");
+    check_refused(
+        &s, "stage 2, action 0 (backward, chunk 0, micro-batch 0, slot 0, kept -1): its forward pass has not run yet");
     swap(&s, 2, 0, 1);
     swap(&s, 1, 8, 9);
-    check_refused(&s, "next one backward");
+    check_refused(&s, "next backward micro-batch");
     swap(&s, 1, 8, 9);
     ls_action whole = s.actions[1][9];
     s.actions[1][9] = s.actions[1][8];
@@ -54,14 +55,14 @@ static void test_broken_weights(void **state) {
     (void)state;
     ls_schedule s = made(LS_SCHEDULE_ZERO_BUBBLE, 2, 1, 4);
     swap(&s, 1, 1, 4);
-    check_refused(&s,
-                  "stage 1, action 1 (backward-weights, chunk 0, micro-batch 0, slot 0, kept 0): it has not been back");
+    check_refused(&s, "stage 1, action 1 (backward-weights, chunk 0, micro-batch 0, slot 0, kept 0): its backward pass "
+                      "has not run yet");
     swap(&s, 1, 1, 4);
     swap(&s, 1, 10, 11);
-    check_refused(&s, "next one for the weights");
+    check_refused(&s, "next weight-gradient micro-batch");
     swap(&s, 1, 10, 11);
     s.count[1]--;
-    check_refused(&s, "weight gradients of 3 of the 4");
+    check_refused(&s, "weight gradients for 3 of the 4");
     s.count[1]++;
 
     /* Both halves of micro-batch 3 at once: not before the weights of 2, but well behind them. */
@@ -89,14 +90,14 @@ static void test_broken_slots(void **state) {
             }
             if (a->kept == bad[k]) continue;
             a->kept = bad[k];
-            check_refused(&s, a->kind == F ? "no gradients" : "kept slot");
+            check_refused(&s, a->kind == F ? "no gradients" : "gradient slot");
             *a = whole;
         }
     s.slots[2]--;
-    check_refused(&s, "its slot is not free");
+    check_refused(&s, "its slot is occupied");
     s.slots[2]++;
     s.kept[2]--;
-    check_refused(&s, "its kept slot is not free");
+    check_refused(&s, "its gradient slot is occupied");
     s.kept[2] = s.micros + 1;
     assert_int_equal(ls_schedule_check(&s), LS_ERR_FAILED);
     ls_schedule_free(&s);
@@ -108,7 +109,7 @@ static void test_lock_up(void **state) {
     ls_schedule first = made(LS_SCHEDULE_NAIVE, 2, 1, 2), both = made(LS_SCHEDULE_GPIPE, 2, 1, 2);
     ls_action *list = both.actions[0];
     both.actions[0] = first.actions[0];
-    check_refused(&both, "lock up");
+    check_refused(&both, "deadlock");
     both.actions[0] = list;
     list = both.actions[1];
     both.actions[1] = first.actions[0];

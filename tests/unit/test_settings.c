@@ -163,7 +163,7 @@ static void rates_fall_in_steps(void **state) {
             "--lr-steps 7,9: the rate would fall at step 7, within the 8 steps of warm-up: use a later step, or a "
             "shorter --warmup",
             "lr-schedule", "step", "lr-steps", "7,9", "warmup", "8");
-    REFUSED(&tiny, "--lr-steps 0.7,0.3: must rise from each to the next", "lr-schedule", "step", "lr-steps", "0.7,0.3");
+    REFUSED(&tiny, "--lr-steps 0.7,0.3: must be in ascending order", "lr-schedule", "step", "lr-steps", "0.7,0.3");
     REFUSED(&tiny, "--lr-steps 7: only --lr-schedule step has it; the schedule is cosine", "lr-steps", "7");
     REFUSED(&tiny, "--lr-gamma 0.5: only --lr-schedule step has it; the schedule is wsd", "lr-gamma", "0.5",
             "lr-schedule", "wsd");

@@ -82,10 +82,11 @@ static void test_an_unknown_preset_names_the_nearest(void **state) {
     assert_int_equal(ls_shape_preset("gpt2-124M", &shape), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "no preset is called 'gpt2-124M'; did you mean gpt2-124m?");
     assert_int_equal(ls_shape_preset("xxxxxxxx", &shape), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "no preset is called 'xxxxxxxx'; there are tiny, gpt2-124m, gpt2-355m, "
-                                             "gpt2-774m, gpt2-1558m, gpt3-175b, llama-160m, llama-1b, llama-8b, "
-                                             "llama-30b, llama-70b, llama-405b, lenet, lenet-sigmoid, resnet18, "
-                                             "resnet18-imagenet, mlp");
+    assert_string_equal(
+        ls_status_message(),
+        "no preset is called 'xxxxxxxx'; choose one of: tiny, gpt2-124m, gpt2-355m, gpt2-774m, gpt2-1558m, "
+        "gpt3-175b, llama-160m, llama-1b, llama-8b, llama-30b, llama-70b, llama-405b, lenet, "
+        "lenet-sigmoid, resnet18, resnet18-imagenet, mlp");
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -107,20 +108,20 @@ static void test_every_contradiction_is_named(void **state) {
         bad.change;                                                                                                    \
         assert_bad(&bad, part);                                                                                        \
     } while (0)
-    WITH(V = 0, "vocab is 0; it must be from 1 to 2147483647");
+    WITH(V = 0, "vocab is 0; it must be between 1 and 2147483647");
     WITH(V = (size_t)1 << 31, "vocab is 2147483648");
     WITH(C = 0, "width is 0");
     WITH(L = 0, "layers is 0");
-    WITH(L = 1 << 20, "layers is 1048576; it must be from 1 to 16384");
+    WITH(L = 1 << 20, "layers is 1048576; it must be between 1 and 16384");
     WITH(H = 0, "heads is 0");
     WITH(H = SIZE_MAX, "heads is");
     WITH(T = 0, "positions is 0");
     WITH(hidden = 0, "hidden is 0");
     WITH(kv_heads = 0, "kv-heads is 0");
-    WITH(kv_heads = 5, "32 heads cannot share 5 kv-heads evenly");
-    WITH(kv_heads = 64, "32 heads cannot share 64 kv-heads evenly");
+    WITH(kv_heads = 5, "32 heads cannot be divided evenly among 5 kv-heads");
+    WITH(kv_heads = 64, "32 heads cannot be divided evenly among 64 kv-heads");
     WITH(head_size = 0, "head-size is 0");
-    WITH(head_size = 63, "head-size is 63; rotary positions turn pairs");
+    WITH(head_size = 63, "head-size is 63; rotary embeddings (RoPE) need an even head-size");
     WITH(head_size = (size_t)1 << 24, "heads × head-size is 536870912");
     WITH(eps = 0, "eps is 0");
     WITH(eps = 1, "eps is 1");
@@ -133,13 +134,13 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 4, "low 4 and high 4");
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
-    WITH(arch = LS_ARCH_GPT2, "rope-scaling is for llama");
-    WITH(arch = LS_ARCH_COUNT, "no architecture number 5");
+    WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to llama only");
+    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 5");
     bad = good;
     bad.V = INT32_MAX;
     bad.C = bad.hidden = (size_t)1 << 24;
     bad.L = 16384;
-    assert_bad(&bad, "more weights than any machine holds");
+    assert_bad(&bad, "too many parameters for any machine");
 #undef WITH
 }
 
@@ -190,26 +191,27 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "", "a.json:");
     refuse_text("a.json", "{", "a.json:1");
     refuse_text("a.json", "[1]", "must be an object");
-    refuse_text("a.json", "{}", "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
-    refuse_text("a.json", "{\"arch\":\"gpt2\"}", "vocab is missing; give it, or a preset");
+    refuse_text("a.json", "{}", "arch is missing; choose gpt2, llama, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{\"arch\":\"gpt2\"}", "vocab is missing; set it, or name a preset");
     refuse_text("a.json", "{\"arch\":\"gpt2\",\"classes\":3," SIZES "}",
-                "classes is for models of images; this is of arch gpt2");
-    refuse_text("a.json", "{\"arch\":\"lenet\",\"vocab\":3}", "vocab is for transformers; this is of arch lenet");
-    refuse_text("a.json", "{\"arch\":\"lenet\",\"widths\":\"3\"}", "widths is for mlp");
-    refuse_text("a.json", "{\"arch\":\"mlp\",\"sigmoid\":true}", "sigmoid is for lenet");
-    refuse_text("a.json", "{\"arch\":\"mlp\",\"small\":true}", "small is for resnet18");
+                "classes applies to image models only; this model has arch gpt2");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"vocab\":3}",
+                "vocab applies to transformers only; this model has arch lenet");
+    refuse_text("a.json", "{\"arch\":\"lenet\",\"widths\":\"3\"}", "widths applies to mlp only");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"sigmoid\":true}", "sigmoid applies to lenet only");
+    refuse_text("a.json", "{\"arch\":\"mlp\",\"small\":true}", "small applies to resnet18 only");
     refuse_text("a.json", "{\"arch\":\"mlp\",\"widths\":\"3,,4\"}", "widths is '3,,4'; it must be up to 32 numbers");
     refuse_text("a.json", "{\"arch\":\"mlp\",\"widths\":\"99999999999\"}", "a hidden layer is 99999999999");
     refuse_text("a.json", "{\"arch\":\"lenet\",\"image-height\":11}", "images of 11 × 28 are too small for LeNet");
     refuse_text("a.json", "{\"arch\":\"lenet\",\"classes\":0}", "classes is 0");
     refuse_text("a.json", "{\"arch\":\"resnet18\",\"channels\":5000}", "channels is 5000");
-    refuse_text("a.json", "{" SIZES "}", "arch is missing: gpt2, llama, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{" SIZES "}", "arch is missing; choose gpt2, llama, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}",
                 "arch is 'bert'; it must be gpt2, llama, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
-    refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape needs it");
+    refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape with width needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but the preset");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but preset");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"widht\":64}", "unknown name 'widht'; did you mean width?");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"q\":64}", "unknown name 'q'; docs/models.md lists");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":64,\"width\":65}", "duplicate");
@@ -223,10 +225,10 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":9223372036854775800}", "width is 9223372036854775800");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":100}", "heads (8) must divide width (100)");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"heads\":0}", "heads (0) must divide width (128)");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"kv-heads\":3}", "8 heads cannot share 3 kv-heads");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"kv-heads\":3}", "8 heads cannot be divided evenly among 3 kv-heads");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"tied\":1}", "\"tied\" is a whole number; it must be true or false");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-base\":10000}", "rope-base is for llama");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-scaling\":{}}", "rope-scaling is for llama");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-base\":10000}", "rope-base applies to llama only");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-scaling\":{}}", "rope-scaling applies to llama only");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":{\"factor\":2}}", "factor and original must be");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":{\"facter\":2}}", "did you mean factor?");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":true}", "it must be an object");
@@ -272,21 +274,21 @@ static void test_yaml_says_the_same_as_json(void **state) {
 
 static void test_bad_yaml_is_refused(void **state) {
     (void)state;
-    refuse_text("a.yaml", "", "holds nothing");
-    refuse_text("a.yaml", "\n# nothing\n", "holds nothing");
-    refuse_text("a.yaml", "preset: tiny\nlayers: [1]\n", "a.yaml:2: a value must be plain or a mapping");
+    refuse_text("a.yaml", "", "is empty");
+    refuse_text("a.yaml", "\n# nothing\n", "is empty");
+    refuse_text("a.yaml", "preset: tiny\nlayers: [1]\n", "a.yaml:2: a value must be a scalar or a mapping");
     refuse_text("a.yaml", "- tiny\n", "must be lines of names and values");
     refuse_text("a.yaml", "tiny\n", "must be lines of names and values");
     refuse_text("a.yaml", "preset: tiny\nlayers: 1\nlayers: 2\n", "a.yaml:3: layers is given twice");
-    refuse_text("a.yaml", "preset: tiny\n---\npreset: tiny\n", "a.yaml:2: has a second document");
+    refuse_text("a.yaml", "preset: tiny\n---\npreset: tiny\n", "a.yaml:2: contains a second document");
     refuse_text("a.yaml", "preset: \"tiny\n", "is not YAML");
     refuse_text("a.yaml", "preset: tiny\nlayers:\n", "layers has no value");
     refuse_text("a.yaml", "preset: tiny\nlayers: two\n", "\"layers\" is a string");
     refuse_text("a.yaml", "preset: tiny\nlayers: \"2\"\n", "\"layers\" is a string");
     refuse_text("a.yaml", "preset: &a tiny\nname: *a\n", "not a list or an alias");
     refuse_text("a.yaml", "a: {b: {c: {d: {e: 1}}}}\n", "nested too deeply");
-    refuse_text("a.yaml", "? [a]\n: 1\n", "a name must be plain text");
-    refuse_text("a.yaml", "preset: tiny\nname: \"a\\0b\"\n", "holds a zero byte");
+    refuse_text("a.yaml", "? [a]\n: 1\n", "a name must be a plain scalar");
+    refuse_text("a.yaml", "preset: tiny\nname: \"a\\0b\"\n", "contains a NUL byte");
 }
 #endif
 

@@ -46,13 +46,13 @@ static void test_hugging_face_llama(void **state) {
 static void test_what_hugging_face_has_and_we_have_not(void **state) {
     (void)state;
     refuse_text("config.json", "{\"model_type\":\"bert\"}",
-                "the model type \"bert\" is not supported; \"gpt2\" and \"llama\" are");
+                "model type \"bert\" is not supported; \"gpt2\" and \"llama\" are");
     refuse_text("config.json", "{\"architectures\":[\"X\"]}", "field \"model_type\" is missing");
     refuse_text("config.json", "{\"model_type\":\"gpt2\"}", "field \"vocab_size\" is missing");
     refuse_text("config.json", "{\"model_type\":7}", "\"model_type\" is a whole number");
     refuse_text("config.json", "{" GPT2_SIZES ",\"activation_function\":\"relu\"}",
                 "\"activation_function\" is \"relu\"");
-    refuse_text("config.json", "{" GPT2_SIZES ",\"activation_function\":\"gelu\"}", "supported are \"gelu_new\"");
+    refuse_text("config.json", "{" GPT2_SIZES ",\"activation_function\":\"gelu\"}", "only \"gelu_new\"");
     refuse_text("config.json", "{" GPT2_SIZES ",\"scale_attn_weights\":false}", "\"scale_attn_weights\" is false");
     refuse_text("config.json", "{" GPT2_SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "only false is supported");
     refuse_text("config.json", "{" GPT2_SIZES ",\"reorder_and_upcast_attn\":true}", "\"reorder_and_upcast_attn\"");
@@ -62,15 +62,16 @@ static void test_what_hugging_face_has_and_we_have_not(void **state) {
                 "{\"model_type\":\"gpt2\",\"vocab_size\":3,\"n_embd\":61,\"n_layer\":1,\"n_head\":3,\"n_positions\":1}",
                 "\"n_head\" (3) must divide \"n_embd\" (61)");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"hidden_act\":\"gelu\"}", "\"hidden_act\" is \"gelu\"");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":3}", "4 heads cannot share 3 kv-heads");
+    refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":3}",
+                "4 heads cannot be divided evenly among 3 kv-heads");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":0}", "kv-heads is 0");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"head_dim\":15}", "head-size is 15");
-    refuse_text("config.json", "{" LLAMA_SIZES ",\"sliding_window\":64}", "windows of attention are not supported");
+    refuse_text("config.json", "{" LLAMA_SIZES ",\"sliding_window\":64}", "sliding-window attention is not supported");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"partial_rotary_factor\":0.5}", "only 1 is supported");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
-                "\"rope_scaling\": the type \"linear\" is not supported");
+                "\"rope_scaling\": the RoPE type \"linear\" is not supported");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_parameters\":{\"rope_type\":\"yarn\"}}",
-                "\"rope_parameters\": the type \"yarn\" is not supported");
+                "\"rope_parameters\": the RoPE type \"yarn\" is not supported");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":{\"rope_type\":\"llama3\"}}",
                 "\"factor\" is missing");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":[]}", "must be null or an object");

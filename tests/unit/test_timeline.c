@@ -287,7 +287,7 @@ static void test_the_middle_step_or_the_one_asked_for(void **state) {
     drop(&trace, &line);
     assert_int_equal(ls_trace_parse("t.json", text, used, &trace), LS_OK);
     assert_int_equal(ls_timeline_make(&trace, "t.json", 16, &line), LS_ERR_INPUT);
-    assert_string_equal(ls_status_message(), "t.json does not hold step 16 whole; its steps go from 11 to 15");
+    assert_string_equal(ls_status_message(), "t.json does not contain all of step 16; complete steps are 11 to 15");
     ls_trace_free(&trace);
 }
 
@@ -329,35 +329,36 @@ static void refuse_event(const char *event, const char *what) {
 
 static void test_wrong_events_are_named(void **state) {
     (void)state;
-    refuse_event("7", "is no object");
+    refuse_event("7", "is not an object");
     refuse_event("{}", "has a type that lockstep does not write");
     refuse_event("{\"ph\":\"X\"}", "field \"pid\" is missing");
-    refuse_event("{\"ph\":\"X\",\"pid\":512}", "a worker that cannot be");
-    refuse_event("{\"ph\":\"X\",\"pid\":-1}", "a worker that cannot be");
+    refuse_event("{\"ph\":\"X\",\"pid\":512}", "an impossible worker number");
+    refuse_event("{\"ph\":\"X\",\"pid\":-1}", "an impossible worker number");
     refuse_event("{\"ph\":\"X\",\"pid\":1.5}", "field \"pid\" is a number");
     refuse_event("{\"ph\":\"X\",\"pid\":1e999}", "real number overflow");
     refuse_event("{\"ph\":\"X\",\"pid\":99999999999999999999}", "too big integer");
     refuse_event("{\"ph\":\"X\",\"pid\":0}", "field \"ts\" is missing");
-    refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":-1}", "a time out of range");
-    refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1e300}", "a time out of range");
+    refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":-1}", "a timestamp out of range");
+    refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1e300}", "a timestamp out of range");
     refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1}", "field \"dur\" is missing");
     refuse_event("{\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":\"x\"}", "field \"dur\" is a string");
 #define FORWARD "{\"ph\":\"X\",\"cat\":\"stage\",\"name\":\"forward\",\"pid\":0,\"ts\":1,\"dur\":1"
-    refuse_event(FORWARD "}", "no object");
-    refuse_event(FORWARD ",\"args\":[]}", "no object");
+    refuse_event(FORWARD "}", "not an object");
+    refuse_event(FORWARD ",\"args\":[]}", "not an object");
     refuse_event(FORWARD ",\"args\":{\"micro\":0}}", "field \"n\" is missing");
     refuse_event(FORWARD ",\"args\":{\"n\":0}}", "field \"micro\" is missing");
-    refuse_event(FORWARD ",\"args\":{\"n\":-1,\"micro\":0}}", "a chunk that cannot be");
-    refuse_event(FORWARD ",\"args\":{\"n\":1024,\"micro\":0}}", "a chunk that cannot be");
-    refuse_event(FORWARD ",\"args\":{\"n\":0,\"micro\":9223372036854775807}}", "a micro-batch that cannot be");
-    refuse_event("{\"ph\":\"e\",\"pid\":0,\"ts\":1,\"id\":\"1\"}", "ends no pair");
+    refuse_event(FORWARD ",\"args\":{\"n\":-1,\"micro\":0}}", "an impossible chunk number");
+    refuse_event(FORWARD ",\"args\":{\"n\":1024,\"micro\":0}}", "an impossible chunk number");
+    refuse_event(FORWARD ",\"args\":{\"n\":0,\"micro\":9223372036854775807}}", "an impossible micro-batch number");
+    refuse_event("{\"ph\":\"e\",\"pid\":0,\"ts\":1,\"id\":\"1\"}", "ends a pair that was not begun");
 #define BEGIN "{\"ph\":\"b\",\"pid\":0,\"ts\":5,\"id\":\"1\"}"
     refuse_event(BEGIN, "a pair has no end");
-    refuse_event(BEGIN "," BEGIN, "between the two of a pair");
-    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":6,\"id\":\"2\"}", "ends no pair");
-    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":4,\"id\":\"1\"}", "ends before its beginning");
-    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":1,\"ts\":6,\"id\":\"1\"}", "ends before its beginning");
-    refuse_event("{\"ph\":\"M\",\"name\":\"dropped_events\",\"pid\":0,\"args\":{\"dropped\":-1}}", "lost a number");
+    refuse_event(BEGIN "," BEGIN, "between the begin and the end of a pair");
+    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":6,\"id\":\"2\"}", "ends a pair that was not begun");
+    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":4,\"id\":\"1\"}", "ends before it begins");
+    refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":1,\"ts\":6,\"id\":\"1\"}", "ends before it begins");
+    refuse_event("{\"ph\":\"M\",\"name\":\"dropped_events\",\"pid\":0,\"args\":{\"dropped\":-1}}",
+                 "has an impossible number of lost events");
 }
 
 static void test_what_is_no_array_of_events(void **state) {
@@ -415,10 +416,10 @@ static void refuse_timeline(const char *what) {
 static void test_steps_that_no_run_can_have(void **state) {
     (void)state;
     begin();
-    refuse_timeline("holds no whole step of training");
+    refuse_timeline("contains no complete training step");
     begin();
     step(0, 1, 0, 10);
-    refuse_timeline("worker 0 did nothing in step 1");
+    refuse_timeline("worker 0 recorded nothing in step 1");
     begin();
     step(0, 1, 0, 10);
     act(0, "forward", 5, 0, 1, 2);
@@ -431,17 +432,17 @@ static void test_steps_that_no_run_can_have(void **state) {
     for (int r = 0; r < 2; r++) step(r, 1, 0, 10);
     act(0, "forward", 1, 0, 1, 2);
     act(1, "forward", 0, 0, 1, 2);
-    refuse_timeline("worker 0 of stage 0 worked on chunk 1");
+    refuse_timeline("worker 0 of stage 0 ran chunk 1");
     begin();
     step(0, 1, 0, 100);
     act(0, "forward", 0, 0, 1, 20);
     act(0, "forward", 0, 1, 10, 30);
-    refuse_timeline("did two actions at a time");
+    refuse_timeline("ran two actions at the same time");
     begin(); /* one step on two places in time */
     step(0, 1, 0, 100);
     step(0, 1, 200, 300);
     act(0, "forward", 0, 0, 1, 20);
-    refuse_timeline("holds no whole step");
+    refuse_timeline("contains no complete training step");
 }
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
@@ -476,7 +477,7 @@ static void test_the_drawing(void **state) {
     assert_int_equal(occurrences(svg, "busy 60.6 %, bubble 34.4 %"), 1);
     assert_non_null(strstr(svg, "<title>backward, micro-batch 1, chunk 0: 0.200 ms</title>"));
     assert_int_equal(occurrences(svg, "optimizer"), 1); /* in the legend */
-    assert_int_equal(occurrences(svg, "reductions under way"), 1);
+    assert_int_equal(occurrences(svg, "reductions in flight"), 1);
     assert_int_equal(occurrences(svg, "new weights"), 0);
     assert_int_equal(occurrences(svg, "<text"), occurrences(svg, "</text>"));
     assert_int_equal(strcmp(svg + bytes - 7, "</svg>\n"), 0);

@@ -296,10 +296,10 @@ static void test_tables(void **state) {
     refuse("gpus,seconds\n0,1\n16,2\n", "line 2: gpus is \"0\"");
     refuse("gpus,seconds\n3.5,1\n16,2\n", "whole number");
     refuse("gpus,seconds\n99999999999999999999,1\n16,2\n", "whole number");
-    refuse("gpus,loss\n8,1\n16,2\n", "column of times");
+    refuse("gpus,loss\n8,1\n16,2\n", "time column");
     refuse("size,seconds\n8,1\n16,2\n", "\"gpus\"");
-    refuse("gpus,seconds,dp,tp\n8,1,4,4\n16,2,4,4\n", "dp 4 × tp 4 × pp 1 are 16, not 8");
-    refuse("gpus,seconds,dp,micro_batch,global_batch\n8,1,8,2,8\n16,2,16,1,16\n", "global_batch of 16");
+    refuse("gpus,seconds,dp,tp\n8,1,4,4\n16,2,4,4\n", "dp 4 × tp 4 × pp 1 is 16, not 8");
+    refuse("gpus,seconds,dp,micro_batch,global_batch\n8,1,8,2,8\n16,2,16,1,16\n", "global_batch of at least 16");
     refuse("gpus,seconds,label\n8,1,a\n16,2,b\n32,1,c\n", "third");
     must(read_text("chips,ms,label,other\n8,1500,a,x\n16,800,b,y\n", &t));
     assert_int_equal(t.count, 2);

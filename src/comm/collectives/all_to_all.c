@@ -20,7 +20,7 @@ static ls_status expose(ls_request *r) {
         ls_world_copy(comm->world, shared, r->in, all, false);
     } else if (r->in == r->out && all > 0) {
         r->scratch = malloc(all);
-        if (!r->scratch) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu MiB of an all-to-all", all >> 20);
+        if (!r->scratch) return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB needed for an all-to-all", all >> 20);
         shared = memcpy(r->scratch, r->in, all);
     } else {
         LS_TRY(ls_request_share(r, r->in, all, true, &shared));

@@ -107,7 +107,8 @@ ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t 
     ls_request *r;
     *out = NULL;
     if (root < 0 || root >= comm->size)
-        return ls_fail(LS_ERR_INPUT, "broadcast from %d: the communicator has members 0 to %d", root, comm->size - 1);
+        return ls_fail(LS_ERR_INPUT, "broadcast from rank %d: the communicator has ranks 0 to %d", root,
+                       comm->size - 1);
     LS_TRY(ls_request_make(comm, LS_TRAFFIC_BROADCAST, step, &r));
     r->fingerprint = ls_fingerprint(2, (uint64_t)root, bytes, 0);
     r->peer = root;

@@ -29,7 +29,8 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
                             ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     *out = NULL;
     if (dtype != LS_F32 && dtype != LS_BF16 && dtype != LS_I64)
-        return ls_fail(LS_ERR_INPUT, "a sum of type number %d: f32, bf16 and i64 can be summed", (int)dtype);
+        return ls_fail(LS_ERR_INPUT, "cannot sum elements of type number %d: only f32, bf16 and i64 are supported",
+                       (int)dtype);
     ls_reduce_plan *plan;
     LS_TRY(plan_for(comm, runs, &plan));
     ls_request *r;
@@ -213,7 +214,9 @@ static ls_status allocate_scratch(ls_request *r) {
         if (comm->machine_of[rank] != comm->machine && ls_comm_agent(comm, comm->machine, rank) == comm->rank) wards++;
     size_t bytes = stretch_bytes(r) * (size_t)(arrivals + wards * covers_of(r, comm->machine));
     r->scratch = malloc(bytes ? bytes : 1);
-    return r->scratch ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB to sum between machines", bytes >> 20);
+    return r->scratch
+               ? LS_OK
+               : ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB needed to reduce between machines", bytes >> 20);
 }
 
 static ls_status receive_subtrees(ls_request *r) {
@@ -241,7 +244,7 @@ static ls_status send_subtree(ls_request *r, int ward, int index, char *room) {
         data = part_at(r, &plan->local_sources[program->steps[0]], begin);
     } else {
         ls_tree_source *sources = malloc(sizeof *sources * (size_t)plan->n_local);
-        if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", plan->n_local);
+        if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction of %d parts", plan->n_local);
         for (int i = 0; i < plan->n_local; i++)
             sources[i] = (ls_tree_source){part_at(r, &plan->local_sources[i], begin),
                                           node_dtype(r, plan->local_sources[i].node)};
@@ -277,7 +280,7 @@ ls_status ls_reduce_sum(ls_request *r, void *const *outs, int n_outs, bool strea
     ls_tree_source few[FEW], *sources = few;
     if (plan->n_sources > FEW) {
         sources = malloc(sizeof *sources * (size_t)plan->n_sources);
-        if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", plan->n_sources);
+        if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction of %d parts", plan->n_sources);
     }
     for (int i = 0; i < plan->n_sources; i++) {
         const ls_reduce_source *s = &plan->sources[i];

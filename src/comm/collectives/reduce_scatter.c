@@ -56,7 +56,7 @@ static ls_status check_shards(const size_t *shards, int size, size_t elems) {
     if (!shards) return LS_OK;
     bool good = shards[0] == 0 && shards[size] == elems;
     for (int i = 0; i < size; i++) good = good && shards[i] <= shards[i + 1];
-    return good ? LS_OK : ls_fail(LS_ERR_INPUT, "shards must ascend from 0 to %zu elements", elems);
+    return good ? LS_OK : ls_fail(LS_ERR_INPUT, "shard boundaries must ascend from 0 to %zu elements", elems);
 }
 
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,

@@ -245,7 +245,7 @@ static ls_status list_arrivals(ls_comm *comm, int from) {
 
 static ls_status check_size(const ls_request *r, uint64_t bytes) {
     if (bytes == r->bytes) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "worker %d received %llu bytes with tag %d from worker %d where it expected %zu",
+    return ls_fail(LS_ERR_INPUT, "worker %d received %llu bytes with tag %d from worker %d but expected %zu bytes",
                    r->comm->world_rank[r->comm->rank], (unsigned long long)bytes, r->tag, r->comm->world_rank[r->peer],
                    r->bytes);
 }
@@ -312,9 +312,9 @@ static ls_status step_recv(ls_request *r) {
 
 static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
     if (partner < 0 || partner >= comm->size)
-        return ls_fail(LS_ERR_INPUT, "%s %d: the communicator has members 0 to %d", what, partner, comm->size - 1);
+        return ls_fail(LS_ERR_INPUT, "%s rank %d: the communicator has ranks 0 to %d", what, partner, comm->size - 1);
     if (tag < 0 || tag > TAG_MAX)
-        return ls_fail(LS_ERR_INPUT, "%s %d: tag %d is not between 0 and %d", what, partner, tag, TAG_MAX);
+        return ls_fail(LS_ERR_INPUT, "%s rank %d: tag %d is not between 0 and %d", what, partner, tag, TAG_MAX);
     return LS_OK;
 }
 

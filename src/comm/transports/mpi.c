@@ -41,9 +41,9 @@ typedef struct lanes {
 static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
     MPI_Comm from = parent ? ((lanes *)parent->net)->lane[LS_NET_COLLECTIVE] : MPI_COMM_WORLD;
     MPI_Comm made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
-    LS_TRY(check_mpi(MPI_Comm_split(from, comm ? color : MPI_UNDEFINED, key, &made[0]), "splitting a communicator"));
+    LS_TRY(check_mpi(MPI_Comm_split(from, comm ? color : MPI_UNDEFINED, key, &made[0]), "MPI_Comm_split"));
     if (!comm) return LS_OK;
-    LS_TRY(check_mpi(MPI_Comm_dup(made[0], &made[1]), "copying a communicator"));
+    LS_TRY(check_mpi(MPI_Comm_dup(made[0], &made[1]), "MPI_Comm_dup"));
     lanes *l = malloc(sizeof *l);
     if (!l) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
     memcpy(l->lane, made, sizeof made);
@@ -66,7 +66,7 @@ static MPI_Request *handle(ls_net_request *request, int piece) {
 static ls_status count_pieces(size_t bytes, ls_net_request *request) {
     size_t pieces = bytes ? (bytes - 1) / piece_bytes + 1 : 1;
     if (pieces > LS_NET_PIECES)
-        return ls_fail(LS_ERR_INPUT, "a message of %zu GiB between machines: at most %d GiB are possible", bytes >> 30,
+        return ls_fail(LS_ERR_INPUT, "a message of %zu GiB between machines exceeds the limit of %d GiB", bytes >> 30,
                        LS_NET_PIECES);
     request->pieces = (int)pieces;
     return LS_OK;
@@ -106,7 +106,7 @@ static ls_status net_recv(ls_comm *comm, ls_net_lane lane, int from, int tag, vo
 static ls_status net_test(ls_net_request *request, bool *done) {
     while (request->pieces > 0) {
         int arrived = 0;
-        LS_TRY(check_mpi(MPI_Test(handle(request, request->pieces - 1), &arrived, MPI_STATUS_IGNORE), "a message"));
+        LS_TRY(check_mpi(MPI_Test(handle(request, request->pieces - 1), &arrived, MPI_STATUS_IGNORE), "MPI_Test"));
         if (!arrived) break;
         request->pieces--;
     }
@@ -131,13 +131,15 @@ static ls_status share_segment(MPI_Comm machine, const ls_workers_options *optio
                                    &world->segment);
         from_first = (invitation){(int)getpid(), world->segment.fd, status == LS_OK, world->segment};
     }
-    LS_TRY(check_mpi(MPI_Bcast(&from_first, sizeof from_first, MPI_BYTE, 0, machine), "agreeing on shared memory"));
+    LS_TRY(check_mpi(MPI_Bcast(&from_first, sizeof from_first, MPI_BYTE, 0, machine),
+                     "sharing the shared-memory handle (MPI_Bcast)"));
     if (!from_first.good)
-        return status != LS_OK ? status : ls_fail(LS_ERR_PEER, "the first worker of this machine failed");
+        return status != LS_OK ? status : ls_fail(LS_ERR_PEER, "the first worker on this machine failed");
     int good = world->local == 0 ||
                ls_segment_join((pid_t)from_first.pid, from_first.fd, &from_first.segment, &world->segment) == LS_OK;
     int all_good = 0;
-    LS_TRY(check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, machine), "agreeing on shared memory"));
+    LS_TRY(check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, machine),
+                     "setting up shared memory (MPI_Allreduce)"));
     *shared = all_good;
     if (!all_good) ls_segment_close(&world->segment);
     return LS_OK;
@@ -150,21 +152,22 @@ static ls_status gather_places(ls_world *world, int machine_first) {
     if (!world->machine_of || !world->local_of)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
     LS_TRY(check_mpi(MPI_Allgather(&machine_first, 1, MPI_INT, world->machine_of, 1, MPI_INT, MPI_COMM_WORLD),
-                     "gathering places"));
+                     "exchanging worker locations (MPI_Allgather)"));
     return check_mpi(MPI_Allgather(&world->local, 1, MPI_INT, world->local_of, 1, MPI_INT, MPI_COMM_WORLD),
-                     "gathering places");
+                     "exchanging worker locations (MPI_Allgather)");
 }
 
 /* Finds the neighbours (all of the machine, or node_size of them) and shares memory with them. */
 static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
     MPI_Comm all, near;
     LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
-                     "finding neighbours"));
+                     "finding the workers of this machine (MPI_Comm_split_type)"));
     int place;
     MPI_Comm_rank(all, &place);
     MPI_Comm_size(all, on_machine);
     int node = options->node_size > 0 ? options->node_size : LS_WORKERS_MAX;
-    LS_TRY(check_mpi(MPI_Comm_split(all, place / node, place, &near), "finding neighbours"));
+    LS_TRY(check_mpi(MPI_Comm_split(all, place / node, place, &near),
+                     "finding the workers of this machine (MPI_Comm_split)"));
     MPI_Comm_rank(near, &world->local);
     MPI_Comm_size(near, &world->local_size);
     bool shared = false;
@@ -172,10 +175,10 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     ls_status status = LS_OK;
     if (world->local_size > 1) status = share_segment(near, options, world, &shared);
     if (status == LS_OK && shared) {
-        status = check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, near), "finding neighbours");
+        status = check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, near), "finding the workers of this machine (MPI_Bcast)");
     } else if (status == LS_OK) {
         if (world->local_size > 1 && world->local == 0)
-            ls_log_warn("workers of this machine may not share memory: everything goes through MPI");
+            ls_log_warn("the workers on this machine are not allowed to share memory: all traffic goes through MPI");
         world->local = 0;
         world->local_size = 1;
     }
@@ -187,9 +190,8 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
 
 /* Runs in a signal handler: nothing but write and _exit is allowed there. */
 static void give_up_on_init(int number) {
-    static const char text[] =
-        "lockstep: error: MPI_Init did not return within two minutes; were all processes started, and by the "
-        "same MPI that lockstep was built with?\n";
+    static const char text[] = "lockstep: error: MPI_Init did not return within two minutes; check that all processes "
+                               "were started, and by the same MPI that lockstep was built with\n";
     (void)number;
     ssize_t ignored = write(2, text, sizeof text - 1);
     (void)ignored;
@@ -201,7 +203,9 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int begun = 0, ended = 0;
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
-    if (ended) return ls_fail(LS_ERR_INPUT, "MPI can be used once in a process, and it has ended");
+    if (ended)
+        return ls_fail(LS_ERR_INPUT,
+                       "MPI cannot be initialized again in this process: MPI_Finalize was called already");
     *ours = !begun;
     if (begun) return LS_OK;
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before;
@@ -220,11 +224,10 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     version[strcspn(version, ",\n")] = 0;
     for (char *tab = version; (tab = strchr(tab, '\t'));) *tab = ' ';
     MPI_Finalize();
-    return ls_fail(
-        LS_ERR_INPUT,
-        "%s started %d processes, but MPI sees a world of %d: this lockstep was built with %s, use the launcher that "
-        "belongs to it",
-        launcher->name, launcher->size, size, version);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s started %d processes, but MPI reports a world size of %d: this lockstep was built with %s; use "
+                   "the launcher of that MPI",
+                   launcher->name, launcher->size, size, version);
 }
 
 static ls_status make_world(const ls_workers_options *options, ls_world *world) {
@@ -243,7 +246,7 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     bool crowded = (int64_t)world->threads * (bound ? 1 : on_machine) > cores;
     LS_TRY(ls_world_open(world, options, NULL, crowded));
     if (crowded && world->rank == 0)
-        ls_log_warn("%d workers of %d thread%s on %d core%s: they take turns, expect no speed-up", on_machine,
+        ls_log_warn("%d workers with %d thread%s on %d core%s: more threads than cores, expect no speed-up", on_machine,
                     world->threads, world->threads == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
     return ls_comm_barrier(world->comm);
 }

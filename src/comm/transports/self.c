@@ -24,7 +24,8 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     cpu_set_t before;
     bool restore = sched_getaffinity(0, sizeof before, &before) == 0;
     LS_TRY(ls_placement_make(1, options->threads, !options->no_pin, &placement));
-    if (placement.crowded) ls_log_warn("%d threads on %d cores: they take turns", placement.threads, placement.cores);
+    if (placement.crowded)
+        ls_log_warn("%d threads on %d cores: more threads than cores", placement.threads, placement.cores);
     ls_world world;
     ls_status status = make_world(options, &placement, &world);
     if (status == LS_OK) status = fn(&world, arg);

@@ -97,8 +97,8 @@ static ls_status start(crew *c) {
         pid_t pid = fork();
         if (pid == 0) run_child(c, rank, parent);
         if (pid < 0)
-            return ls_fail_errno(LS_ERR_RESOURCE, "cannot start worker %d of %d (ulimit -u bounds the processes)", rank,
-                                 c->workers);
+            return ls_fail_errno(LS_ERR_RESOURCE, "cannot start worker %d of %d (check the process limit, ulimit -u)",
+                                 rank, c->workers);
         c->pids[rank] = pid;
         c->alive++;
     }
@@ -127,13 +127,14 @@ static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     }
     if (WIFSIGNALED(wait_status)) {
         int number = WTERMSIG(wait_status);
-        const char *hint = number == SIGKILL  ? " (by somebody, or by the system because memory ran out)"
-                           : number == SIGBUS ? " (shared memory ran out, perhaps)"
+        const char *hint = number == SIGKILL
+                               ? " (by another process, or by the kernel because the machine ran out of memory)"
+                           : number == SIGBUS ? " (possibly out of shared memory)"
                                               : "";
         snprintf(text, sizeof text, "worker %d (process %d) was killed by signal %d, SIG%s%s", rank, (int)pid, number,
                  sigabbrev_np(number) ? sigabbrev_np(number) : "?", hint);
     } else if (!atomic_load(&c->segment.header->workers[rank].ended)) {
-        snprintf(text, sizeof text, "worker %d (process %d) left with exit code %d in the middle of the work", rank,
+        snprintf(text, sizeof text, "worker %d (process %d) exited with code %d before the run was finished", rank,
                  (int)pid, WEXITSTATUS(wait_status));
     } else {
         return; /* it has reported its own failure, if any */
@@ -229,7 +230,7 @@ static void give_signals_back(crew *c) {
 
 static void warn_crowded(const crew *c) {
     if (c->placement.crowded)
-        ls_log_warn("%d workers of %d thread%s on %d core%s: they take turns, expect no speed-up", c->workers,
+        ls_log_warn("%d workers with %d thread%s on %d core%s: more threads than cores, expect no speed-up", c->workers,
                     c->placement.threads, c->placement.threads == 1 ? "" : "s", c->placement.cores,
                     c->placement.cores == 1 ? "" : "s");
 }

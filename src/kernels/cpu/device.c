@@ -62,7 +62,7 @@ ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out) {
     *out = cpu->scratch;
     if (cpu->scratch) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE,
-                   "out of memory for %zu bytes of scratch; use a smaller micro-batch or fewer threads", bytes);
+                   "out of memory: %zu bytes of scratch needed; use a smaller micro-batch or fewer threads", bytes);
 }
 
 typedef struct bytes_job {
@@ -96,10 +96,9 @@ static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, siz
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
     *out = aligned_memory(bytes);
     if (!*out)
-        return ls_fail(LS_ERR_RESOURCE,
-                       "out of memory for a tensor block of %zu bytes; use a smaller model or "
-                       "micro-batch, or more workers",
-                       bytes);
+        return ls_fail(
+            LS_ERR_RESOURCE,
+            "out of memory: %zu bytes needed for tensors; use a smaller model or micro-batch, or more workers", bytes);
     return fill_bytes(device, *out, 0, bytes);
 }
 
@@ -118,7 +117,8 @@ static ls_status record_event(ls_device *device, ls_event *out) {
 static ls_status wait_for_event(ls_device *device, ls_event event) {
     uint64_t recorded = cpu_of(device)->recorded;
     if (event.number >= 1 && event.number <= recorded) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "event %llu was not recorded on this device, which has recorded %llu; record it first",
+    return ls_fail(LS_ERR_INPUT,
+                   "event %llu was not recorded on this device, which has recorded %llu events; record it first",
                    (unsigned long long)event.number, (unsigned long long)recorded);
 }
 

@@ -165,7 +165,7 @@ static void backward_task(void *ctx, size_t task, int thread) {
 static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call, attention_job *job) {
     size_t threads = (size_t)ls_pool_threads(cpu->pool), bytes = 0, T = call->parts[0].T;
     if (T > T_MAX)
-        return ls_fail(LS_ERR_RESOURCE, "no memory for attention over %zu positions; use shorter sequences", T);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for attention over %zu positions; use shorter sequences", T);
     for (int p = 0; p < call->nparts; p++) {
         /* Whole cache lines, so that threads share none. */
         size_t elems = (ls_attention_scratch_elems(&call->parts[p]) + 15) / 16 * 16;
@@ -181,11 +181,11 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
 /* Attention's products are chains with every unit but BFMMLA. */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
-        return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: they are fp32, bf16 or fp16", (int)a->act);
+        return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
     bool is_unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA;
     *out = is_unit ? &kernels->attention_bfmmla : &kernels->attention;
     if (is_unit && (*out)->forward == NULL)
-        return ls_fail(LS_ERR_INPUT, "this CPU has no BFMMLA; use the unit \"chain\", or a CPU with BF16");
+        return ls_fail(LS_ERR_INPUT, "this CPU has no BFMMLA; use unit \"chain\", or a CPU with BF16");
     return LS_OK;
 }
 

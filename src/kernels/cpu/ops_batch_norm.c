@@ -20,13 +20,12 @@ typedef struct norm_job {
 
 static ls_status check(const ls_batch_norm_call *c) {
     if (c->ghost < 1 || c->pixels < 1 || c->channels < 1 || c->images % c->ghost != 0)
-        return ls_fail(
-            LS_ERR_INPUT,
-            "batch norm over %zu images of %zu pixels and %zu channels in ghost groups of %zu; all must be at "
-            "least 1, and the images whole groups",
-            c->images, c->pixels, c->channels, c->ghost);
+        return ls_fail(LS_ERR_INPUT,
+                       "batch norm over %zu images of %zu pixels and %zu channels in ghost batches of %zu; all must be "
+                       "at least 1, and the images a whole number of ghost batches",
+                       c->images, c->pixels, c->channels, c->ghost);
     if (c->count < 0 || c->count > 1e15)
-        return ls_fail(LS_ERR_INPUT, "batch norm over %g numbers a channel; at most 1e15 are possible", c->count);
+        return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
     return LS_OK;
 }
 
@@ -157,9 +156,8 @@ static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c
 /* rstd holds the sums on their way to the statistics. */
 static ls_status batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
     if (c->shared || c->count > 0)
-        return ls_fail(LS_ERR_INPUT,
-                       "batch norm with the statistics of others makes none itself; use sums, mean, squares "
-                       "and rstd, and join between them");
+        return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "
+                                     "squares and rstd, and join between them");
     LS_TRY(batch_norm_sums(device, c, c->rstd));
     LS_TRY(batch_norm_mean(device, c, c->rstd));
     LS_TRY(batch_norm_squares(device, c, c->rstd));

@@ -65,17 +65,17 @@ static ls_status conv_forward(ls_device *device, const ls_conv_call *c) {
 
 static ls_status check_groups(const ls_conv_call *c) {
     if (c->slices < 0 || c->slices > LS_GEMM_SLICES_MAX || c->siblings < 0 || c->siblings > LS_GEMM_SIBLINGS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a weight gradient of %d slices with %d siblings; at most %d and %d are possible",
+        return ls_fail(LS_ERR_INPUT, "a weight gradient of %d slices with %d siblings; the maximum is %d and %d",
                        c->slices, c->siblings, LS_GEMM_SLICES_MAX, LS_GEMM_SIBLINGS_MAX);
     if (c->slices > 1 && c->accumulate)
-        return ls_fail(LS_ERR_INPUT,
-                       "a weight gradient cannot go on from the last call over %d groups; cut the call at "
-                       "the groups",
-                       c->slices);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "a weight gradient cannot continue from the last call over %d groups; split the call at group boundaries",
+            c->slices);
     for (int i = 0; c->slices > 1 && i < c->slices; i++)
         if (c->bounds[0] != 0 || c->bounds[i + 1] < c->bounds[i] || c->bounds[c->slices] != positions_of(c))
             return ls_fail(LS_ERR_INPUT,
-                           "group %d is positions %zu to %zu of %zu; bounds must ascend from 0 to all of them", i,
+                           "group %d covers positions %zu to %zu of %zu; bounds must ascend from 0 and cover all", i,
                            c->bounds[i], c->bounds[i + 1], positions_of(c));
     return LS_OK;
 }

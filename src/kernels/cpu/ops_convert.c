@@ -32,7 +32,7 @@ static ls_status convert(ls_device *device, void *out, ls_dtype to, const void *
     else if (from == LS_F16 && to == LS_F32)
         args.widen = kernels->f16_to_f32;
     else
-        return ls_fail(LS_ERR_INPUT, "no conversion from %s to %s; one of them must be f32, the other bf16 or f16",
+        return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16",
                        ls_dtype_name(from), ls_dtype_name(to));
     ls_cpu_run(cpu, n, LS_CPU_GRAIN, convert_range, &args);
     return LS_OK;

@@ -63,7 +63,7 @@ typedef struct square_args {
     const float *x;
 } square_args;
 
-_Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms are cut at the ends of blocks");
+_Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
 
 static void square_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const square_args *a = args;

@@ -5,16 +5,15 @@ static ls_status check(const ls_pooling_call *c) {
     const ls_window *w = &c->window;
     LS_TRY(ls_window_check(w, c->height, c->width));
     if (w->pad_y >= w->kernel_y || w->pad_x >= w->kernel_x)
-        return ls_fail(
-            LS_ERR_INPUT,
-            "pooling with windows of %zu × %zu pixels pads by %zu × %zu; use less padding, so that each window "
-            "has a pixel",
-            w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
+        return ls_fail(LS_ERR_INPUT,
+                       "pooling with windows of %zu × %zu pixels and padding %zu × %zu; use less padding, so that each "
+                       "window covers a pixel",
+                       w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
     if (c->channels < 1 || c->channels > LS_SIDE_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; between 1 and %d are possible", c->channels,
+        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
                        LS_SIDE_MAX);
     if (w->kernel_y * w->kernel_x > INT32_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling with windows of %zu × %zu pixels; use smaller ones", w->kernel_y,
+        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
                        w->kernel_x);
     return LS_OK;
 }

@@ -68,7 +68,7 @@ static void tree_task(void *ctx, size_t task, int thread) {
 static ls_status tree_sum(ls_device *device, float *out, const void *const *contributions, ls_dtype dtype, int leaves,
                           size_t elems) {
     if (leaves < 1 || leaves > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: between 1 and %d are possible", leaves, LS_GROUPS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
     LS_TRY(ls_cpu_check_dtype("a sum", dtype));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t sources = (size_t)leaves * (size_t)ls_pool_threads(cpu->pool), steps = 2 * (size_t)leaves - 1;
@@ -104,7 +104,7 @@ static void max_range(const ls_kernels *kernels, const void *args, size_t begin,
 
 static ls_status max(ls_device *device, float *out, const float *const *inputs, int count, size_t elems) {
     if (count < 1 || count > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: between 1 and %d are possible", count, LS_WORKERS_MAX);
+        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", count, LS_WORKERS_MAX);
     ls_cpu_run(ls_cpu_enter(device), elems, ls_cpu_row_grain((size_t)count), max_range,
                &(max_args){out, inputs, count});
     return LS_OK;
