@@ -96,7 +96,7 @@ static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_wri
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(t->tokenizer), .tokenizer = ls_tokenizer_hash(t->tokenizer)};
     LS_TRY(ls_token_shard_path(prefix, 1, path, sizeof path));
     if (ls_file_exists(path))
-        return ls_options_fail(t->opts, LS_OPT_out, "%.*s is there already: remove it or give another name", SHOWN,
+        return ls_options_fail(t->opts, LS_OPT_out, "%.*s exists already: remove it, or choose another --out", SHOWN,
                                path);
     LS_TRY(ls_file_can_write(path));
     return ls_token_writer_open(prefix, &origin, (uint64_t)t->opts->shard_tokens, out);

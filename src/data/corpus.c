@@ -37,7 +37,7 @@ void ls_corpus_close(ls_corpus *corpus) {
 static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *options) {
     ls_token_origin origin = ls_token_file_origin(file);
     if (options->tokenizer && origin.vocab && !ls_hash_equal(origin.tokenizer, ls_tokenizer_hash(options->tokenizer)))
-        ls_log_warn("%.*s was made by another tokenizer than %.*s", SHOWN, ls_token_file_path(file), SHOWN,
+        ls_log_warn("%.*s was made with a different tokenizer than %.*s", SHOWN, ls_token_file_path(file), SHOWN,
                     ls_tokenizer_name(options->tokenizer));
 }
 
@@ -160,7 +160,7 @@ static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t b
 
 ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, int32_t *out) {
     if (begin > corpus->tokens || count > corpus->tokens - begin)
-        return ls_fail(LS_ERR_INPUT, "the data have %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
+        return ls_fail(LS_ERR_INPUT, "the data has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
                        corpus->tokens, count, begin);
     for (size_t i = find_part(corpus, begin); count; i++) {
         const part *from = &corpus->parts[i];

@@ -82,7 +82,7 @@ ls_status ls_not_text_check_nul(const char *path, const uint8_t *data, size_t by
     const uint8_t *nul = bytes ? memchr(data, 0, bytes) : NULL;
     if (!nul) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "%.*s is no text: byte %" PRIu64 " is NUL. Name a text file; a file of 16-bit token ids must be "
+                   "%.*s is not text: byte %" PRIu64 " is NUL. Name a text file; a file of 16-bit token ids must be "
                    "named .bin; UTF-16 is converted with: iconv -f UTF-16LE -t UTF-8",
                    SHOWN, path, (uint64_t)(nul - data));
 }
