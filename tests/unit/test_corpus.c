@@ -139,6 +139,7 @@ static void text_is_tokenized_once(void **state) {
     ls_corpus_close(corpus);
     ls_tokenizer_close(bytes);
     assert_int_equal(count_entries(cache), 3);
+    options.tokenizer = tiny;
     options.cache_dir = NULL;
     assert_refused(ls_corpus_open(path, &options, &corpus), "lockstep tokenize");
     options.tokenizer = NULL;
