@@ -80,8 +80,8 @@ ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
     if (fstat(*fd, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
     else if (!S_ISREG(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "cannot read %s: it is %s; name a regular file", path,
-                         ls_file_kind(about.st_mode));
+        status =
+            ls_fail(LS_ERR_INPUT, "cannot read %s: it is %s; name a regular file", path, ls_file_kind(about.st_mode));
     if (status == LS_OK) {
         if (bytes) *bytes = (uint64_t)about.st_size;
         return LS_OK;

@@ -211,8 +211,8 @@ static void clean_entry(int folder, const char *name, const char *held) {
     bool is_own = held && strcmp(key, held) == 0;
     const char *temporary = strstr(rest, ".bin.tmp-");
     if (temporary) {
-        bool is_stale = is_own || (!is_running(strtol(temporary + strlen(".bin.tmp-"), NULL, 10)) &&
-                                   remove_free_lock(folder, key));
+        bool is_stale =
+            is_own || (!is_running(strtol(temporary + strlen(".bin.tmp-"), NULL, 10)) && remove_free_lock(folder, key));
         if (is_stale) (void)unlinkat(folder, name, 0);
     } else if (strcmp(rest, ".lock") == 0 && !is_own) {
         (void)remove_free_lock(folder, key);

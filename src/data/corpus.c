@@ -37,7 +37,7 @@ void ls_corpus_close(ls_corpus *corpus) {
 static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *options) {
     ls_token_origin origin = ls_token_file_origin(file);
     if (options->tokenizer && origin.vocab && !ls_hash_equal(origin.tokenizer, ls_tokenizer_hash(options->tokenizer)))
-        ls_log_warn("%.*s was made by another tokenizer than %.*s", SHOWN, ls_token_file_path(file), SHOWN,
+        ls_log_warn("%.*s was made with a different tokenizer than %.*s", SHOWN, ls_token_file_path(file), SHOWN,
                     ls_tokenizer_name(options->tokenizer));
 }
 
@@ -105,7 +105,7 @@ ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_
     ls_corpus *corpus = *out = calloc(1, sizeof *corpus);
     if (!corpus) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
     corpus->text_is_known = true;
-    corpus->limit = options->vocab         ? options->vocab
+    corpus->limit = options->vocab       ? options->vocab
                     : options->tokenizer ? ls_tokenizer_vocab(options->tokenizer)
                                          : INT32_MAX;
     LS_TRY_OUT(ls_paths_expand(list, options->split, &paths));
@@ -145,7 +145,8 @@ static size_t find_part(const ls_corpus *corpus, uint64_t at) {
 }
 
 /* They were checked when the file was opened; an id that no embedding has would end in the middle of a kernel. */
-static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids, size_t count) {
+static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids,
+                           size_t count) {
     uint32_t largest = 0;
     for (size_t i = 0; i < count; i++) largest = (uint32_t)ids[i] > largest ? (uint32_t)ids[i] : largest;
     if (largest < corpus->limit) return LS_OK;
@@ -159,7 +160,7 @@ static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t b
 
 ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, int32_t *out) {
     if (begin > corpus->tokens || count > corpus->tokens - begin)
-        return ls_fail(LS_ERR_INPUT, "the data have %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
+        return ls_fail(LS_ERR_INPUT, "the data has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
                        corpus->tokens, count, begin);
     for (size_t i = find_part(corpus, begin); count; i++) {
         const part *from = &corpus->parts[i];

@@ -61,8 +61,7 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
     ls_token_file *file = NULL;
     LS_TRY(ls_token_file_open(path, &file));
     ls_status status = ls_token_file_verify(file);
-    if (status == LS_OK &&
-        !ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer)))
+    if (status == LS_OK && !ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer)))
         status = ls_fail(LS_ERR_INPUT, "%.*s is damaged: it is of another tokenizer", SHOWN, path);
     *tokens += ls_token_file_count(file);
     *bytes += ls_token_file_origin(file).text_bytes;
@@ -104,8 +103,8 @@ static ls_status fill(filling *f) {
     ls_text_counts counts = {0};
     char message[MESSAGE_ROOM];
     double start_s = ls_clock_seconds();
-    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s", SHOWN,
-             f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
+    snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
+             SHOWN, f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
     say(options, message);
     LS_TRY(ls_token_writer_open(f->prefix, &origin, SHARD_TOKENS, &f->writer));
     LS_TRY(ls_text_tokenize(f->path, &f->text, &how, f->writer, NULL, &counts));

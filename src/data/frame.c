@@ -30,8 +30,7 @@ void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_ROOM]) {
     out[0] = '\0';
     for (size_t i = 0; i < frame->before_count; i++)
         used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, "%s%d", i ? " " : "", frame->before[i]);
-    if (frame->after_count)
-        used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, "%stext", used ? " " : "");
+    if (frame->after_count) used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, "%stext", used ? " " : "");
     for (size_t i = 0; i < frame->after_count; i++)
         used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, " %d", frame->after[i]);
 }

@@ -16,7 +16,7 @@ ls_status ls_cifar_parse(const char *path, const uint8_t *data, size_t bytes, ui
     if (!bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty: records of CIFAR-10 were expected", LS_IMAGES_SHOWN, path);
     if (bytes % LS_CIFAR_RECORD)
         return ls_fail(LS_ERR_INPUT,
-                       "%.*s is cut off or no file of CIFAR-10: it has %zu bytes, which are %" PRIu64
+                       "%.*s is truncated or not a CIFAR-10 file: it has %zu bytes, which are %" PRIu64
                        " records of %d and %zu more",
                        LS_IMAGES_SHOWN, path, bytes, *count, LS_CIFAR_RECORD, bytes % LS_CIFAR_RECORD);
     for (uint64_t i = 0; i < *count; i++) {

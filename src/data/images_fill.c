@@ -171,13 +171,8 @@ static ls_status fill_guarded(void *ctx) {
 
 ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
                          ls_images_layout layout, float *out, int32_t *labels) {
-    reading r = {.images = images,
-                 .index = index,
-                 .n = n,
-                 .augment = augment,
-                 .layout = layout,
-                 .out = out,
-                 .labels = labels};
+    reading r = {
+        .images = images, .index = index, .n = n, .augment = augment, .layout = layout, .out = out, .labels = labels};
     LS_TRY(ls_map_guard(fill_guarded, &r));
     for (size_t i = 0; i < images->piece_count; i++) LS_TRY(ls_map_check(&images->pieces[i].map));
     return LS_OK;

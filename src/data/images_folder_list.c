@@ -108,7 +108,7 @@ static ls_status read_pictures(const char *folder, ls_images_part part, bool is_
         LS_TRY_OUT(ls_images_join(path, folder, names.entries[i]->d_name));
         if (!is_picture(names.entries[i]->d_name) || is_folder(path)) {
             status =
-                ls_fail(LS_ERR_INPUT, "%.*s is no picture: .png, .ppm and .pgm are read; convert it or take it away",
+                ls_fail(LS_ERR_INPUT, "%.*s is not a picture: .png, .ppm and .pgm are read; convert it or take it away",
                         LS_IMAGES_SHOWN, path);
             goto out;
         }

@@ -54,7 +54,7 @@ static ls_status expand(const char *path, const uint8_t *data, size_t bytes, z_s
             return ls_fail(LS_ERR_INPUT, "%.*s is damaged: no gzip data at byte %zu (%s)", LS_IMAGES_SHOWN, path, taken,
                            z->msg ? z->msg : "zlib gives no reason");
         if (rc != Z_STREAM_END && taken == bytes && z->avail_out)
-            return ls_fail(LS_ERR_INPUT, "%.*s is cut off: its gzip data do not end after %zu bytes", LS_IMAGES_SHOWN,
+            return ls_fail(LS_ERR_INPUT, "%.*s is truncated: its gzip data do not end after %zu bytes", LS_IMAGES_SHOWN,
                            path, bytes);
     }
     return out->used <= out->max ? LS_OK : grow(out, path);

@@ -21,13 +21,14 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     const char *what = dims == 1 ? "labels" : "images";
     *out = (ls_idx){0};
     if (bytes < 4 || data[0] || data[1] || data[2] != TYPE_BYTES || data[3] != dims)
-        return ls_fail(LS_ERR_INPUT,
-                       "%.*s is no IDX file of %s: it should begin with the bytes 00 00 08 %02x, not %02x %02x %02x "
-                       "%02x (%zu bytes in all)",
-                       LS_IMAGES_SHOWN, path, what, dims, bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0,
-                       bytes > 2 ? data[2] : 0, bytes > 3 ? data[3] : 0, bytes);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%.*s is not an IDX file of %s: it should begin with the bytes 00 00 08 %02x, not %02x %02x %02x "
+            "%02x (%zu bytes in all)",
+            LS_IMAGES_SHOWN, path, what, dims, bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0,
+            bytes > 2 ? data[2] : 0, bytes > 3 ? data[3] : 0, bytes);
     if (bytes < header)
-        return ls_fail(LS_ERR_INPUT, "%.*s is cut off: an IDX header of %zu bytes was expected, %zu are there",
+        return ls_fail(LS_ERR_INPUT, "%.*s is truncated: an IDX header of %zu bytes was expected, %zu are there",
                        LS_IMAGES_SHOWN, path, header, bytes);
     for (unsigned i = 0; i < dims; i++) out->size[i] = big_endian(data + 4 + 4 * i);
     if (!out->size[0]) return ls_fail(LS_ERR_INPUT, "%.*s has no %s: its header says 0", LS_IMAGES_SHOWN, path, what);
@@ -35,9 +36,8 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     uint64_t values = out->size[0];
     if (dims == 3) values *= (uint64_t)out->size[1] * out->size[2]; /* below 2^56: sides are limited */
     if (bytes - header != values)
-        return ls_fail(LS_ERR_INPUT,
-                       "%.*s is %s: its header tells of %" PRIu32 " %s, %" PRIu64 " bytes, but %zu follow",
-                       LS_IMAGES_SHOWN, path, bytes - header < values ? "cut off" : "too long", out->size[0], what,
+        return ls_fail(LS_ERR_INPUT, "%.*s is %s: its header says %" PRIu32 " %s, %" PRIu64 " bytes, but %zu follow",
+                       LS_IMAGES_SHOWN, path, bytes - header < values ? "truncated" : "too long", out->size[0], what,
                        values, bytes - header);
     out->values = data + header;
     return LS_OK;

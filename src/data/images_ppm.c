@@ -46,7 +46,7 @@ static ls_status parse(const char *path, const uint8_t *data, size_t bytes, ppm 
     ls_picture *picture = &out->picture;
     if (bytes < 2 || data[0] != 'P' || (data[1] != '5' && data[1] != '6'))
         return ls_fail(LS_ERR_INPUT,
-                       "%.*s is no picture: it begins neither as PNG nor with P5 or P6 (binary PGM or PPM)",
+                       "%.*s is not a picture: it begins neither as PNG nor with P5 or P6 (binary PGM or PPM)",
                        LS_IMAGES_SHOWN, path);
     picture->channels = data[1] == '6' ? 3 : 1;
     if (!read_number(&r, &picture->width) || !read_number(&r, &picture->height) || !read_number(&r, &out->highest) ||
@@ -63,7 +63,7 @@ static ls_status parse(const char *path, const uint8_t *data, size_t bytes, ppm 
     size_t want = (size_t)picture->width * picture->height * picture->channels, found = bytes - r.at - 1;
     if (found != want)
         return ls_fail(LS_ERR_INPUT, "%.*s is %s: %" PRIu32 " × %" PRIu32 " pixels are %zu bytes, but %zu follow",
-                       LS_IMAGES_SHOWN, path, found < want ? "cut off" : "too long", picture->width, picture->height,
+                       LS_IMAGES_SHOWN, path, found < want ? "truncated" : "too long", picture->width, picture->height,
                        want, found);
     return LS_OK;
 }

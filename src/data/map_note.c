@@ -71,7 +71,7 @@ static void on_bus(int number, siginfo_t *info, void *context) {
     if (note) {
         write_text("lockstep: error: ");
         write_text(note->path);
-        write_text(" was cut while it was being read: leave data files alone while a run uses them\n");
+        write_text(" was truncated while it was being read: leave data files alone while a run uses them\n");
         _exit(1);
     }
     /* Not ours: the instruction is tried again, and whoever was here before deals with it. */
@@ -137,8 +137,8 @@ ls_status ls_map_guard(ls_status (*work)(void *ctx), void *ctx) {
     if (sigsetjmp(here.jump, 0) != 0) {
         innermost = here.outer;
         return ls_fail(LS_ERR_INPUT,
-                       "%.*s was cut while it was being read: leave data files alone while a run uses them", SHOWN,
-                       here.hit->path);
+                       "%.*s was truncated while it was being read: leave data files alone while a run uses them",
+                       SHOWN, here.hit->path);
     }
     innermost = &here;
     ls_status status = work(ctx);
@@ -152,10 +152,11 @@ ls_status ls_map_check(const ls_map *map) {
     ls_map_note *note = map->note;
     if (!note || stat(note->path, &now) != 0 || now.st_ino != note->inode || now.st_dev != note->device) return LS_OK;
     if ((uint64_t)now.st_size < note->bytes)
-        return ls_fail(LS_ERR_INPUT,
-                       "%.*s was cut from %zu to %lld bytes while it was being read: leave data files alone while a "
-                       "run uses them",
-                       SHOWN, note->path, note->bytes, (long long)now.st_size);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%.*s was truncated from %zu to %lld bytes while it was being read: leave data files alone while a "
+            "run uses them",
+            SHOWN, note->path, note->bytes, (long long)now.st_size);
     bool is_same = now.st_mtim.tv_sec == note->written.tv_sec && now.st_mtim.tv_nsec == note->written.tv_nsec;
     if (!is_same && !atomic_exchange(&note->warned, true))
         ls_log_warn("%.*s is being changed while it is read: what is read from now on may differ from what the run's "

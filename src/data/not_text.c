@@ -22,7 +22,7 @@ static const format formats[] = {
     {0, 2, "\x1f\x8b", "gzip-compressed", "decompress it first: gunzip -k %s"},
     {0, 4, "\x28\xb5\x2f\xfd", "zstd-compressed", "decompress it first: zstd -d -k %s"},
     {4, 6, "1AY&SY", "bzip2-compressed", "decompress it first: bunzip2 -k %s"},
-    {0, 6, "\xfd" "7zXZ\0", "xz-compressed", "decompress it first: unxz -k %s"},
+    {0, 6, "\3757zXZ\0", "xz-compressed", "decompress it first: unxz -k %s"},
     {0, 4, "\x04\x22\x4d\x18", "lz4-compressed", "decompress it first: lz4 -d %s"},
     {0, 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it first: 7z x %s"},
     {0, 4, "PK\x03\x04", "a zip archive (or a document made like one)", "unpack it first: unzip %s"},
@@ -31,12 +31,15 @@ static const format formats[] = {
     {0, 5, "%PDF-", "a PDF document", "extract its text first: pdftotext %s text.txt"},
     {0, 8, "\x89PNG\r\n\x1a\n", "a PNG image", "a language model needs text; models of images take a folder of images"},
     {0, 3, "\xff\xd8\xff", "a JPEG image", "a language model needs text; models of images take a folder of PNG images"},
-    {0, 4, "\x7f" "ELF", "a program (ELF)", "name the text itself"},
-    {0, 16, "SQLite format 3\0", "a SQLite database", EXPORT ": sqlite3 %s \"SELECT json_object('text', …) FROM …\" > text.jsonl"},
+    {0, 4, "\177ELF", "a program (ELF)", "name the text itself"},
+    {0, 16, "SQLite format 3\0", "a SQLite database",
+     EXPORT ": sqlite3 %s \"SELECT json_object('text', …) FROM …\" > text.jsonl"},
     {0, 8, "ARROW1\0\0", "an Arrow file", EXPORT},
     {0, 4, "\xff\xff\xff\xff", "an Arrow stream", EXPORT},
     {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file", EXPORT},
-    {0, 6, "\x93NUMPY", "a numpy array", "write its token ids without a header, numpy.load('%s').astype('uint16').tofile('tokens.bin'), and name tokens.bin"},
+    {0, 6, "\x93NUMPY", "a numpy array",
+     "write its token ids without a header, numpy.load('%s').astype('uint16').tofile('tokens.bin'), and name "
+     "tokens.bin"},
     {0, 4, "\xff\xfe\0\0", "UTF-32 text", "convert it first: iconv -f UTF-32 -t UTF-8 %s > text.txt"},
     {0, 4, "\0\0\xfe\xff", "UTF-32 text", "convert it first: iconv -f UTF-32 -t UTF-8 %s > text.txt"},
     {0, 2, "\xff\xfe", "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8 %s > text.txt"},
@@ -68,9 +71,10 @@ ls_status ls_not_text_check(const char *path, const uint8_t *data, size_t bytes)
         return ls_fail(LS_ERR_INPUT, "%.*s is %s: %s", SHOWN, path, f->kind, advice);
     }
     if (ls_path_has_suffix(path, ".json") && first_byte(data, bytes) == '[')
-        return ls_fail(LS_ERR_INPUT,
-                       "%.*s is a JSON array: write one object a line and name that file: jq -c '.[]' %.*s > text.jsonl",
-                       SHOWN, path, SHOWN, path);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%.*s is a JSON array: write one object a line and name that file: jq -c '.[]' %.*s > text.jsonl", SHOWN,
+            path, SHOWN, path);
     return ls_not_text_check_nul(path, data, bytes < HEAD_BYTES ? bytes : HEAD_BYTES);
 }
 
@@ -78,7 +82,7 @@ ls_status ls_not_text_check_nul(const char *path, const uint8_t *data, size_t by
     const uint8_t *nul = bytes ? memchr(data, 0, bytes) : NULL;
     if (!nul) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
-                   "%.*s is no text: byte %" PRIu64 " is NUL. Name a text file; a file of 16-bit token ids must be "
+                   "%.*s is not text: byte %" PRIu64 " is NUL. Name a text file; a file of 16-bit token ids must be "
                    "named .bin; UTF-16 is converted with: iconv -f UTF-16LE -t UTF-8",
                    SHOWN, path, (uint64_t)(nul - data));
 }

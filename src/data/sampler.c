@@ -11,7 +11,7 @@ ls_status ls_sampler_init(ls_sampler *sampler, uint64_t seed, uint64_t tokens, u
     /* N ≤ T rather than N < T+1, which could overflow. */
     if (tokens <= length)
         return ls_fail(LS_ERR_INPUT,
-                       "the data have %" PRIu64 " tokens, too few for one sequence of %" PRIu64
+                       "the data has %" PRIu64 " tokens, too few for one sequence of %" PRIu64
                        " and its last target (%" PRIu64 "): give more data or a shorter sequence",
                        tokens, length, length + 1);
     *sampler = (ls_sampler){

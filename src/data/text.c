@@ -141,7 +141,7 @@ static ls_status add_line(text_job *job, const uint8_t *line, size_t bytes, uint
     } else {
         status =
             ls_fail(LS_ERR_INPUT, "%.*s:%" PRIu64 ": the member \"%.60s\" is %s; --text-field names the one to take",
-                    SHOWN, job->path, number, field, text ? "no string" : "missing");
+                    SHOWN, job->path, number, field, text ? "not a string" : "missing");
     }
     json_decref(root);
     return status;

@@ -116,9 +116,8 @@ static bool has_sum(const ls_token_file *file) { return file->layout.sum.lo || f
 static ls_status check_sum(const ls_token_file *file, const reading *r) {
     ls_hash128 found = ls_token_layout_sum(file->data.data, ls_hash_stream_value(r->stream));
     if (ls_hash_equal(found, file->layout.sum)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT,
-                   "%.*s is damaged: its tokens do not have the checksum that was written with them%s", SHOWN,
-                   file->path, r->remedy);
+    return ls_fail(LS_ERR_INPUT, "%.*s is damaged: its tokens do not have the checksum that was written with them%s",
+                   SHOWN, file->path, r->remedy);
 }
 
 /* In blocks that stay in the cache while they are hashed and looked at. */
@@ -156,7 +155,11 @@ static ls_status check(reading *r, bool wants_sum) {
 }
 
 ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx) {
-    reading r = {.file = file, .vocab = vocab, .progress = progress, .progress_ctx = ctx, .remedy = "; delete it and make it again with `lockstep tokenize`"};
+    reading r = {.file = file,
+                 .vocab = vocab,
+                 .progress = progress,
+                 .progress_ctx = ctx,
+                 .remedy = "; delete it and make it again with `lockstep tokenize`"};
     return check(&r, has_sum(file));
 }
 

@@ -17,8 +17,8 @@
  *     word  9, 10   bytes of text that the ids stand for (low word first); 0: not known
  *     word 11       size of the vocabulary
  *     word 12 … 15  hash of the tokenizer (ls_tokenizer_hash): lo, then hi, each low word first
- *     word 16 … 19  checksum, in the same order: XXH3-128 of two XXH3-128 hashes, that of the header with zeros here, and
- *                   that of all ids as they are in the file; zeros: none (files of version 0.1.0)
+ *     word 16 … 19  checksum, in the same order: XXH3-128 of two XXH3-128 hashes, that of the header with zeros here,
+ * and that of all ids as they are in the file; zeros: none (files of version 0.1.0)
  *
  * A token file and a writer belong to one thread at a time; ls_token_file_read() and the rest that takes a const file
  * may be called from many. */

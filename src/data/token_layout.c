@@ -70,8 +70,8 @@ ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids) {
 
 static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes, ls_token_layout *out) {
     if (bytes < LS_LLMC_BYTES)
-        return ls_fail(LS_ERR_INPUT, "%.*s is cut: %zu bytes, less than the header of llm.c's token files (%d)", SHOWN,
-                       name, bytes, LS_LLMC_BYTES);
+        return ls_fail(LS_ERR_INPUT, "%.*s is truncated: %zu bytes, less than the header of llm.c's token files (%d)",
+                       SHOWN, name, bytes, LS_LLMC_BYTES);
     bool is_wide = word_at(data, 0) == LS_LLMC_MAGIC_32;
     uint32_t version = word_at(data, 1), wanted = is_wide ? LS_LLMC_VERSION_32 : LS_LLMC_VERSION_16;
     int32_t count = (int32_t)word_at(data, 2);
@@ -83,7 +83,7 @@ static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes,
     if (bytes != expected)
         return ls_fail(LS_ERR_INPUT,
                        "%.*s is %s: its header says %d tokens, which are %" PRIu64 " bytes, but it has %zu", SHOWN,
-                       name, bytes < expected ? "cut" : "too long", count, expected, bytes);
+                       name, bytes < expected ? "truncated" : "too long", count, expected, bytes);
     *out = (ls_token_layout){.format = "llm.c",
                              .type = is_wide ? LS_TOKEN_U32 : LS_TOKEN_U16,
                              .tokens = data + LS_LLMC_BYTES,
@@ -131,13 +131,13 @@ static ls_status check_sequences(const char *name, const uint8_t *lengths, const
         at += (uint64_t)length * width;
         if (at > bytes)
             return ls_fail(LS_ERR_INPUT,
-                           "%.*s is cut: its index has sequence %" PRIu64 " end at byte %" PRIu64
+                           "%.*s is truncated: its index has sequence %" PRIu64 " end at byte %" PRIu64
                            ", but it has %" PRIu64,
                            SHOWN, name, i, at, bytes);
     }
     if (at != bytes)
-        return ls_fail(LS_ERR_INPUT, "%.*s is too long: its index knows %" PRIu64 " bytes of %" PRIu64, SHOWN, name, at,
-                       bytes);
+        return ls_fail(LS_ERR_INPUT, "%.*s is longer than its index says: %" PRIu64 " bytes of %" PRIu64, SHOWN, name,
+                       at, bytes);
     *count = at / width;
     return LS_OK;
 }
@@ -155,7 +155,7 @@ static ls_status parse_megatron(const char *name, const uint8_t *data, size_t by
                        version);
     if (sequences > room / 12 || documents > (room - 12 * sequences) / 8)
         return ls_fail(LS_ERR_INPUT,
-                       "the index of %.*s is cut: %zu bytes cannot hold %" PRIu64 " sequences and %" PRIu64
+                       "the index of %.*s is truncated: %zu bytes cannot hold %" PRIu64 " sequences and %" PRIu64
                        " documents",
                        SHOWN, name, index_bytes, sequences, documents);
     *out = (ls_token_layout){.format = "Megatron", .tokens = data};
@@ -171,12 +171,13 @@ static ls_status parse_megatron(const char *name, const uint8_t *data, size_t by
 static ls_status parse_plain(const char *name, const uint8_t *data, size_t bytes, ls_token_layout *out) {
     uint32_t first = bytes >= 4 ? word_at(data, 0) : 0;
     if (first >= LLMC_MODEL_MAGIC_FIRST && first <= LLMC_MODEL_MAGIC_LAST)
-        return ls_fail(LS_ERR_INPUT, "%.*s is no token file: it begins with %u, as %s of llm.c do", SHOWN, name, first,
-                       first == LLMC_MODEL_MAGIC ? "models" : "other files");
+        return ls_fail(LS_ERR_INPUT, "%.*s is not a token file: it begins with %u, as %s of llm.c do", SHOWN, name,
+                       first, first == LLMC_MODEL_MAGIC ? "models" : "other files");
     if (bytes % 2)
-        return ls_fail(LS_ERR_INPUT,
-                       "%.*s is cut or no token file: without a known header it would be 16-bit ids, but has %zu bytes",
-                       SHOWN, name, bytes);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%.*s is truncated or not a token file: without a known header it would be 16-bit ids, but has %zu bytes",
+            SHOWN, name, bytes);
     *out = (ls_token_layout){.format = "nanoGPT", .type = LS_TOKEN_U16, .tokens = data, .count = bytes / 2};
     return LS_OK;
 }

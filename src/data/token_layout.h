@@ -33,8 +33,8 @@ size_t ls_token_width(ls_token_type type);
 /* Reads `count` ids. */
 void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
 
-/* The checksum of a file of llm.c that lockstep wrote: of its header, in which the checksum itself counts as zeros, and of
- * the hash of its ids. */
+/* The checksum of a file of llm.c that lockstep wrote: of its header, in which the checksum itself counts as zeros, and
+ * of the hash of its ids. */
 ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
 
 /* Whether a file that begins with these bytes is llm.c's. */

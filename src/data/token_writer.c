@@ -21,8 +21,8 @@ struct ls_token_writer {
     uint64_t shard_tokens, total;
     size_t shards, begun; /* begun: temporary files that exist */
     bool finished;
-    int fd; /* of the shard being written; −1: none */
-    long stamp; /* of the names of temporary files, beside the process */
+    int fd;              /* of the shard being written; −1: none */
+    long stamp;          /* of the names of temporary files, beside the process */
     ls_hash_stream *sum; /* of the ids of the shard */
     uint64_t shard_count, shard_text_bytes;
     size_t used;

@@ -150,7 +150,7 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
     LS_TRY(ls_json_get_i64(node, "id", &id));
     LS_TRY(ls_json_get_text(node, "content", &text));
     if (flag_of(node, "single_word", false))
-        return ls_fail(LS_ERR_INPUT, "the added token '%.*s' is marked single_word, which is not known here", SHOWN,
+        return ls_fail(LS_ERR_INPUT, "the added token '%.*s' is marked single_word, which is not supported", SHOWN,
                        text);
     if (id < 0 || id >= LS_VOCAB_MAX)
         return ls_fail(LS_ERR_INPUT, "the added token '%.*s' has id %lld", SHOWN, text, (long long)id);

@@ -1,7 +1,7 @@
 /* tokenizer_post.c: the post_processor of tokenizer.json: which tokens come around a text (data/frame.h).
  *
- * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes what
- * a first template has made for a pair of texts, so that a second one is refused here. */
+ * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes
+ * what a first template has made for a pair of texts, so that a second one is refused here. */
 #include <string.h>
 
 #include "data/tokenizer_parts.h"
@@ -44,7 +44,8 @@ static ls_status set_frame(ls_tokenizer *tokenizer, const ls_frame *frame) {
 /* {"SpecialToken": {"id": NAME}}: its ids are under special_tokens, and may be several. */
 static ls_status read_special(const ls_tokenizer *tokenizer, const json_t *node, const char *name, int32_t *ids,
                               size_t *count) {
-    const json_t *list = json_object_get(json_object_get(json_object_get(node, "special_tokens"), name ? name : ""), "ids");
+    const json_t *list =
+        json_object_get(json_object_get(json_object_get(node, "special_tokens"), name ? name : ""), "ids");
     if (!name || json_array_size(list) == 0)
         return ls_fail(LS_ERR_INPUT, "the template of the post_processor names the token '%.*s' without its ids", SHOWN,
                        name ? name : "");

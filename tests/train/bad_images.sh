@@ -62,11 +62,11 @@ expect_status 0
 
 idx cut
 truncate -s 5000 "$scratch/cut/train-images-idx3-ubyte"
-refused "cut/train-images-idx3-ubyte is cut off: its header tells of 12 images, 9408 bytes, but 4984 follow" cut lenet
+refused "cut/train-images-idx3-ubyte is truncated: its header says 12 images, 9408 bytes, but 4984 follow" cut lenet
 
 idx test-cut
 truncate -s 20 "$scratch/test-cut/t10k-images-idx3-ubyte"
-refused "test-cut/t10k-images-idx3-ubyte is cut off" test-cut lenet
+refused "test-cut/t10k-images-idx3-ubyte is truncated" test-cut lenet
 
 idx header
 truncate -s 9 "$scratch/header/train-images-idx3-ubyte"
@@ -93,7 +93,7 @@ refused "has images of 28 × 28 pixels, 1 channels" mnist resnet18
 
 cifar cifar-cut
 truncate -s 4000 "$scratch/cifar-cut/data_batch_3.bin"
-refused "data_batch_3.bin is cut off or no file of CIFAR-10: it has 4000 bytes" cifar-cut resnet18
+refused "data_batch_3.bin is truncated or not a CIFAR-10 file: it has 4000 bytes" cifar-cut resnet18
 
 cifar cifar-label
 { bytes 3 && zeros 3072 && bytes 200 && zeros 3072; } >"$scratch/cifar-label/data_batch_4.bin"
@@ -109,5 +109,5 @@ refused "images of mixed sizes: $scratch/mixed/cat/0.ppm is 32 × 32, but $scrat
 
 pictures picture-cut
 truncate -s 100 "$scratch/picture-cut/cat/3.ppm"
-refused "picture-cut/cat/3.ppm is cut off" picture-cut resnet18
+refused "picture-cut/cat/3.ppm is truncated" picture-cut resnet18
 finished

@@ -72,7 +72,7 @@ static void files_follow_each_other(void **state) {
     CHECK(corpus, 3, 4);
     CHECK(corpus, 7, 8);
     int32_t id;
-    assert_refused(ls_corpus_read(corpus, 7, 2, &id), "have 8 tokens; 2 from 7");
+    assert_refused(ls_corpus_read(corpus, 7, 2, &id), "has 8 tokens; 2 from 7");
     assert_int_equal(ls_corpus_hash(corpus, &parts), LS_OK);
     ls_corpus_close(corpus);
 
@@ -139,6 +139,7 @@ static void text_is_tokenized_once(void **state) {
     ls_corpus_close(corpus);
     ls_tokenizer_close(bytes);
     assert_int_equal(count_entries(cache), 3);
+    options.tokenizer = tiny;
     options.cache_dir = NULL;
     assert_refused(ls_corpus_open(path, &options, &corpus), "lockstep tokenize");
     options.tokenizer = NULL;
@@ -211,7 +212,7 @@ static void jsonl_is_one_document_a_line(void **state) {
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {"{\"text\": \"a\"}\n{\"text\": 3}\n", "a.jsonl:2: the member \"text\" is no string"},
+        {"{\"text\": \"a\"}\n{\"text\": 3}\n", "a.jsonl:2: the member \"text\" is not a string"},
         {"{\"body\": \"a\"}\n", "a.jsonl:1: the member \"text\" is missing"},
         {"[1]\n", "a.jsonl:1: not a JSON object"},
         {"{\"text\": \"a\"\n", "a.jsonl:1: not a JSON object"},

@@ -248,9 +248,12 @@ static void the_folder_is_private(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altered_tokens_are_not_trained_on),      cmocka_unit_test(altered_token_files_are_refused),
-        cmocka_unit_test(what_killed_processes_leave_is_removed), cmocka_unit_test(a_lock_that_is_held_has_a_deadline),
-        cmocka_unit_test(a_link_in_the_way_is_not_followed),      cmocka_unit_test(temporary_files_are_new),
+        cmocka_unit_test(altered_tokens_are_not_trained_on),
+        cmocka_unit_test(altered_token_files_are_refused),
+        cmocka_unit_test(what_killed_processes_leave_is_removed),
+        cmocka_unit_test(a_lock_that_is_held_has_a_deadline),
+        cmocka_unit_test(a_link_in_the_way_is_not_followed),
+        cmocka_unit_test(temporary_files_are_new),
         cmocka_unit_test(the_folder_is_private),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

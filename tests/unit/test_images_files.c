@@ -128,12 +128,12 @@ static void wrong_idx_is_refused(void **state) {
                  {2, 13, "00 00 08 03, not 00 00 0d 03"},
                  {3, 1, "not 00 00 08 01"},
                  {7, 0, "has no images"},
-                 {7, 10, "is cut off: its header tells of 10 images, 60 bytes, but 54 follow"},
+                 {7, 10, "is truncated: its header says 10 images, 60 bytes, but 54 follow"},
                  {7, 8, "is too long"},
-                 {4, 255, "is cut off"},
+                 {4, 255, "is truncated"},
                  {11, 0, "2 × 0 pixels"},
                  {8, 255, "× 4278190083 pixels; 1 to 4096"},
-                 {14, 15, "is cut off"},
+                 {14, 15, "is truncated"},
                  {12, 1, "16777218 × 3"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memcpy(bad, good, bytes);
@@ -144,12 +144,12 @@ static void wrong_idx_is_refused(void **state) {
     for (size_t cut = 0; cut < bytes; cut++) assert_refused(ls_idx_parse("cut", good, cut, 3, &idx), "cut is ");
     for (size_t cut = 0; cut < label_bytes; cut++) assert_refused(ls_idx_parse("cut", labels, cut, 1, &idx), "cut is ");
     refuse(pair(put_file("cut", good, 0), good_labels), "(0 bytes in all)");
-    refuse(pair(good_pixels, put_file("cut", labels, 16)), "/cut is cut off");
+    refuse(pair(good_pixels, put_file("cut", labels, 16)), "/cut is truncated");
     refuse(pair(good_pixels, put_file("few", labels, make_labels(labels, 8, 8))), "has 9 images, but");
     make_labels(labels, 9, 9);
     labels[8 + 4] = 10;
     refuse(pair(good_pixels, put_file("range", labels, 17)), "label 4 is 10, but there are 10 classes");
-    refuse(pair(good_labels, good_pixels), "no IDX file of images");
+    refuse(pair(good_labels, good_pixels), "not an IDX file of images");
     refuse(pair(good_pixels, in_folder("missing")), "missing");
     refuse(good_pixels, "names 1 file:");
     refuse(in_folder("nothing"), "No such file");
@@ -201,8 +201,8 @@ static void gzip_is_expanded(void **state) {
     packed_bytes = make_gzip(plain, bytes, packed);
     ls_map map;
     for (size_t cut = 2; cut < packed_bytes; cut++)
-        assert_refused(ls_gzip_expand("cut.gz", packed, cut, ROOM, &map), "cut.gz is cut off");
-    refuse(pair(put_file("cut.gz", packed, 99), labels), "cut.gz is cut off");
+        assert_refused(ls_gzip_expand("cut.gz", packed, cut, ROOM, &map), "cut.gz is truncated");
+    refuse(pair(put_file("cut.gz", packed, 99), labels), "cut.gz is truncated");
     packed[packed_bytes - 6] ^= 1;
     refuse(pair(put_file("sum.gz", packed, packed_bytes), labels), "sum.gz is damaged");
     packed[packed_bytes - 6] ^= 1;
@@ -247,7 +247,7 @@ static void cifar_folders_and_files(void **state) {
     assert_int_equal(ls_images_get_about(images)->count, 3);
     ls_images_close(images);
     refuse(put_file("cut.bin", records, 2 * RECORD - 1),
-           "cut.bin is cut off or no file of CIFAR-10: it has 6145 bytes");
+           "cut.bin is truncated or not a CIFAR-10 file: it has 6145 bytes");
     refuse(put_file("empty.bin", records, 0), "empty.bin is empty");
     records[RECORD] = 10;
     refuse(put_file("range.bin", records, sizeof records), "image 1 has label 10");

@@ -140,10 +140,10 @@ static void wrong_pictures_are_refused(void **state) {
     static const struct {
         const char *data, *says;
         size_t bytes;
-    } wrong[] = {{"", "is no picture", 0},
-                 {"P", "is no picture", 1},
+    } wrong[] = {{"", "is not a picture", 0},
+                 {"P", "is not a picture", 1},
                  {"GIF89a", "neither as PNG nor with P5 or P6", 6},
-                 {"P2 1 1 9 1", "is no picture", 10},
+                 {"P2 1 1 9 1", "is not a picture", 10},
                  {"P5 1 1", "has a damaged header", 6},
                  {"P5 1 1 255", "has a damaged header", 10},
                  {"P5 1 -1 255\nx", "has a damaged header", 13},
@@ -155,7 +155,7 @@ static void wrong_pictures_are_refused(void **state) {
                  {"P5 4096 4096 255\nx", "are 16777216 bytes, but 1 follow", 18},
                  {"P5 1 1 0\nx", "0 as its highest level", 10},
                  {"P5 1 1 256\nxx", "256 as its highest level", 13},
-                 {"P5 2 1 255\nx", "is cut off: 2 × 1 pixels are 2 bytes, but 1 follow", 12},
+                 {"P5 2 1 255\nx", "is truncated: 2 × 1 pixels are 2 bytes, but 1 follow", 12},
                  {"P6 1 1 255\nxxxx", "is too long", 15},
                  {"P5 2 1 100\ndx", "pixel 1 has level 120, above the highest of its header, 100", 13}};
     make_dir("wrong");
@@ -176,7 +176,7 @@ static void wrong_folders_are_refused(void **state) {
     put_dot("odd/a/1.pgm", 1);
     make_dir("odd/b");
     put_text("odd/b/photo.jpg", "x");
-    refuse("odd", "photo.jpg is no picture: .png, .ppm and .pgm are read");
+    refuse("odd", "photo.jpg is not a picture: .png, .ppm and .pgm are read");
     assert_int_equal(rename(in_folder("odd/b/photo.jpg"), in_folder("odd/b/photo.pgm")), 0);
     put_text("odd/b/photo.pgm", "P5 2 1 255\nxx");
     refuse("odd", "images of mixed sizes: ");
@@ -184,7 +184,7 @@ static void wrong_folders_are_refused(void **state) {
     refuse("odd", "photo.pgm is 2 × 1: bring all to one size");
     assert_int_equal(remove(in_folder("odd/b/photo.pgm")), 0);
     make_dir("odd/b/deep");
-    refuse("odd", "odd/b/deep is no picture");
+    refuse("odd", "odd/b/deep is not a picture");
 }
 
 static void parts_by_folder(void **state) {

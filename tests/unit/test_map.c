@@ -54,9 +54,9 @@ static void a_cut_file_is_named(void **state) {
     ls_hash128 hash;
     ls_corpus *corpus = open_ids(path);
     assert_int_equal(truncate(path, 0), 0);
-    assert_refused(ls_corpus_read(corpus, IDS / 2, 8, ids), "cut.bin was cut while it was being read");
-    assert_refused(ls_corpus_read(corpus, 0, 8, ids), "cut.bin was cut while it was being read");
-    assert_refused(ls_corpus_hash(corpus, &hash), "cut.bin was cut while it was being read");
+    assert_refused(ls_corpus_read(corpus, IDS / 2, 8, ids), "cut.bin was truncated while it was being read");
+    assert_refused(ls_corpus_read(corpus, 0, 8, ids), "cut.bin was truncated while it was being read");
+    assert_refused(ls_corpus_hash(corpus, &hash), "cut.bin was truncated while it was being read");
     ls_corpus_close(corpus);
 }
 
@@ -67,7 +67,7 @@ static void a_file_cut_inside_a_page_is_named(void **state) {
     int32_t ids[8];
     ls_corpus *corpus = open_ids(path);
     assert_int_equal(truncate(path, 2 * IDS - 100), 0);
-    assert_refused(ls_corpus_read(corpus, 0, 8, ids), "little.bin was cut from 80000 to 79900 bytes");
+    assert_refused(ls_corpus_read(corpus, 0, 8, ids), "little.bin was truncated from 80000 to 79900 bytes");
     ls_corpus_close(corpus);
 }
 
@@ -125,7 +125,7 @@ static void guards_are_nested_and_end(void **state) {
     assert_int_equal(ls_map_open(path, &map), LS_OK);
     assert_int_equal(ls_map_guard(read_inside, &map), LS_OK);
     assert_int_equal(truncate(path, 0), 0);
-    for (int i = 0; i < 3; i++) assert_refused(ls_map_guard(read_inside, &map), "nested was cut");
+    for (int i = 0; i < 3; i++) assert_refused(ls_map_guard(read_inside, &map), "nested was truncated");
     ls_map_close(&map);
 }
 
@@ -156,7 +156,7 @@ static void a_process_says_why_it_ends(void **state) {
             assert_true(WIFEXITED(status));
             assert_int_equal(WEXITSTATUS(status), 1);
             assert_non_null(strstr(out, "lockstep: error: "));
-            assert_non_null(strstr(out, "bare was cut while it was being read"));
+            assert_non_null(strstr(out, "bare was truncated while it was being read"));
             put_file("bare", text, sizeof text);
         } else {
             assert_true(WIFSIGNALED(status));
@@ -181,9 +181,9 @@ static void images_that_are_cut_are_named(void **state) {
     assert_int_equal(ls_images_fill(images, &last, 1, &augment, LS_IMAGES_NHWC, pixels, &label), LS_OK);
     assert_int_equal(truncate(path, 100), 0);
     assert_refused(ls_images_fill(images, &last, 1, &augment, LS_IMAGES_NHWC, pixels, &label),
-                   "data_batch_1.bin was cut");
+                   "data_batch_1.bin was truncated");
     ls_hash128 hash;
-    assert_refused(ls_images_hash(images, &hash), "data_batch_1.bin was cut");
+    assert_refused(ls_images_hash(images, &hash), "data_batch_1.bin was truncated");
     ls_images_close(images);
 }
 

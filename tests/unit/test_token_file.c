@@ -84,13 +84,13 @@ static void wrong_files_are_named(void **state) {
         int extra;
         const char *message;
     } cases[] = {
-        {20240520, 1, 100, 99, 0, "is cut: its header says 100 tokens, which are 1224 bytes, but it has 1222"},
+        {20240520, 1, 100, 99, 0, "is truncated: its header says 100 tokens, which are 1224 bytes, but it has 1222"},
         {20240520, 1, 100, 100, 1, "is too long"},
         {20240520, 2, 100, 100, 0, "of version 2; only 1 is known"},
         {20240801, 1, 100, 100, 0, "of version 1; only 7 is known"},
         {20240520, 1, 0, 0, 0, "holds no tokens"},
         {20240520, 1, 0xFFFFFFFF, 10, 0, "holds no tokens: its header says -1"},
-        {20240520, 1, 0x7FFFFFFF, 10, 0, "is cut"},
+        {20240520, 1, 0x7FFFFFFF, 10, 0, "is truncated"},
         {20240520, 1, 5, 0, -1000, "less than the header"},
         {20240326, 1, 100, 100, 0, "as models of llm.c do"},
         {7, 1, 1, 0, 1, "would be 16-bit ids, but has 1025 bytes"},
@@ -189,14 +189,14 @@ static void wrong_indexes_are_named(void **state) {
         {9, 2, "has version 2"},
         {17, 7, "one of fractions"},
         {17, 77, "is not known"},
-        {18, 4, "is cut"},
-        {25, 0xFF, "is cut"},
-        {26, 5, "is cut"},
-        {33, 0xFF, "is cut"},
+        {18, 4, "is truncated"},
+        {25, 0xFF, "is truncated"},
+        {26, 5, "is truncated"},
+        {33, 0xFF, "is truncated"},
         {34, 6, "sequence 1 has 0 tokens from byte 10"},
         {37, 0x80, "sequence 0 has -"},
-        {34 + 8, 8, "is cut: its index has sequence 2 end at byte 26"},
-        {34 + 8, 6, "is too long"},
+        {34 + 8, 8, "is truncated: its index has sequence 2 end at byte 26"},
+        {34 + 8, 6, "is longer than its index says"},
         {34 + 12, 2, "sequence 0 has 5 tokens from byte 2"},
     };
     uint8_t index[INDEX_BYTES], data[24] = {0};
