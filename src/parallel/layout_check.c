@@ -34,14 +34,14 @@ static ls_status check_size(const ls_layout *layout) {
 static ls_status check_tp(const ls_layout *layout, const ls_model *model) {
     int tp = layout->tp, below = tp, above = tp;
     if (model->S % tp == 0) return LS_OK;
+    const char *s = model->S == 1 ? "" : "s", *or_less = model->S == 1 ? "" : " or less";
     if (tp > model->S && (tp & (tp - 1)) == 0 && (size_t)tp <= model->shape.kv_heads && tp <= LS_SLICES_MAX)
-        return ls_fail(
-            LS_ERR_INPUT,
-            "--tp %d exceeds the %d slices of a layer; use --tp %d or less, or --slices %d (changes the result)", tp,
-            model->S, model->S, tp);
+        return ls_fail(LS_ERR_INPUT,
+                       "--tp %d exceeds the %d slice%s of a layer; use --tp %d%s, or --slices %d (changes the result)",
+                       tp, model->S, s, model->S, or_less, tp);
     if (tp > model->S)
-        return ls_fail(LS_ERR_INPUT, "--tp %d exceeds the %d slices of a layer; use --tp %d or less", tp, model->S,
-                       model->S);
+        return ls_fail(LS_ERR_INPUT, "--tp %d exceeds the %d slice%s of a layer; use --tp %d%s", tp, model->S, s,
+                       model->S, or_less);
     while (model->S % below != 0) below--;
     while (model->S % above != 0) above++;
     return ls_fail(LS_ERR_INPUT, "--tp %d does not divide the %d slices of a layer; use --tp %d or --tp %d", tp,

@@ -137,7 +137,13 @@ static ls_status parse(int argc, char **argv, arguments *args) {
     return ls_fail(LS_ERR_INPUT, "no check is called '%s'; see --list", args->only);
 }
 
+static void print_message(void *ctx, const char *line) {
+    (void)ctx;
+    fprintf(stderr, "%s\n", line);
+}
+
 int main(int argc, char **argv) {
+    ls_message_handler_set(print_message, NULL);
     arguments args = {.buffers = -1, .workers.timeout_s = 60, .workers.threads = 1};
     ls_status status = parse(argc, argv, &args);
     if (status == LS_OK && args.list) {

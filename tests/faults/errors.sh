@@ -34,7 +34,7 @@ start "a worker calls another collective" --workers 3 --op all_reduce --fail-ran
 finish 3000 2 && said_once 'disagree' 'barrier|all-reduce'
 
 start "a worker is done too early" --workers 3 --op all_reduce --fail-rank 1 --fail-how leave --fail-loop 5 --timeout 60
-finish 3000 1 && said_once 'worker 1\b' 'has ended'
+finish 3000 1 && said_once 'worker 1\b' 'exited and will never join'
 
 # ---- limits ------------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ damaged() {
     cmp -s "$scratch/clean/checkpoints/step-000000002/$file" "$out/checkpoints/step-000000002/$file" && fail "nothing was damaged"
     train --resume --out "$out"
     expect_weights "$final"
-    expect_said "step 2 was skipped: .*/$file is damaged.*going on from step 1"
+    expect_said "step 2 was skipped: .*/$file is damaged.*continuing from step 1"
 }
 train_spoiled() {
     "$BUILD/tests/spoil/lockstep" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null

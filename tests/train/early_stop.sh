@@ -48,7 +48,7 @@ expect_status 0
 case_begin "checkpoints by time, two kept and the best, with the same weights"
 train "${experiment[@]}" --early-stop 3 --save-every 0.000001ms --dp 2 --out "$scratch/time"
 expect_weights "$final"
-[ "$(grep -c '| saved in' "$scratch/out")" -eq "$stop" ] || fail "it did not save every step"
+[ "$(grep -c '| checkpoint saved in' "$scratch/out")" -eq "$stop" ] || fail "it did not save every step"
 expect_steps "$scratch/time" "$best" $((stop - 1)) "$stop"
 expect_best "$scratch/time" "$best"
 

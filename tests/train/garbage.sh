@@ -42,7 +42,7 @@ for seed in "${seeds[@]}"; do
     expect_status 0
     ! grep '"event":"outlier"' "$scratch/good$seed/metrics.jsonl" || fail "a group stood out"
     ask_doctor "good$seed"
-    grep -q '^verdict: no problem found in [0-9]+ steps$' "$scratch/out" || fail "doctor names a cause: $(grep verdict "$scratch/out")"
+    grep -Eq '^verdict: no problem found in [0-9]+ steps$' "$scratch/out" || fail "doctor names a cause: $(grep verdict "$scratch/out")"
 
     case_begin "a region of legal bytes that mean nothing, seed $seed"
     train "${experiment[@]}" --data "$scratch/bad.txt" --steps 240 --out "$scratch/bad$seed"

@@ -121,7 +121,7 @@ grep -q '^images      40 ' "$scratch/out" || fail "not all images were told when
 grep -E '^(loss|accuracy)' "$scratch/out" | cmp -s - "$scratch/by-fours" || fail "the micro-batch changes what is measured"
 train "${parts[@]}" --out "$scratch/part-none"
 expect_status 2
-grep -qF 'or take parts of them with --augment crop' "$scratch/err" || fail "stderr does not name --augment crop"
+grep -qF 'or crop the images with --augment crop' "$scratch/err" || fail "stderr does not name --augment crop"
 
 # ---- what cannot be ----------------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ refused() {
 
 refused "image models train in fp32" train --model lenet --precision bf16
 refused "has no dropout" train --model "$small" --dropout 0.1
-refused "a layer has 1 slices" train --model lenet --tp 2
-refused "it must be none, or a list of flip, shift=PIXELS and crop" train --model lenet --augment turn
-refused "which have no text" train --model lenet --tokenizer bytes
-refused "tiny is no model of images" train --model tiny --data "$0" --augment flip
+refused "--tp 2 exceeds the 1 slice" train --model lenet --tp 2
+refused "must be none, or a list of flip, shift=PIXELS and crop" train --model lenet --augment turn
+refused "lenet is an image model and takes no text" train --model lenet --tokenizer bytes
+refused "tiny is not an image model" train --model tiny --data "$0" --augment flip
 refused "there is nothing to crop" train --model lenet --augment crop
 refused "batch norm takes 3 images together" train --model "$small" --global-batch 24 --micro-batch 4
 refused "a gradient group has 3 images, which are no multiple of it: use a divisor of 3" train --model "$small" --global-batch 24 --ghost 2
@@ -160,7 +160,7 @@ refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
 refused "cannot open '/nowhere'" train --model lenet --data /nowhere
 refused "lenet is an image model: plan supports language models only" plan --model lenet --cluster h100-sxm
-refused "lenet is a model of images: --auto-layout" train --model lenet --auto-layout
-refused "lenet is a model of images: generate" generate --model "$scratch/lenet" --prompt a
-refused "lenet is a model of images: export" export --model "$scratch/lenet" --out "$scratch/exported"
+refused "lenet is an image model: --auto-layout" train --model lenet --auto-layout
+refused "lenet is an image model: generate" generate --model "$scratch/lenet" --prompt a
+refused "lenet is an image model: export" export --model "$scratch/lenet" --out "$scratch/exported"
 finished

@@ -78,9 +78,9 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
     refused "$by started 9 workers: dp 9 exceeds the batch of 8 sequences; start 8 workers or fewer, or .*" 9
     refused "--workers 3: $by started 2: use --workers 2, or leave it out" 2 --workers 3
     refused '--transport shm: mpirun or srun started this process: leave --transport out, or start lockstep without a launcher' 2 --transport shm
-    refused '--pp 6: model has 5 blocks .*: use --pp 5' 2 --pp 6
+    refused '--pp 6 exceeds the blocks of model: it has 5 .*; use --pp 5 or less' 2 --pp 6
     case_begin "mpirun -n 4, then two forked workers, then mpirun -n 2"
-    launched 4 --tp 2 --workers 4 --transport mpi --save-every 2
+    launched 4 --tp 2 --workers 4 --transport mpi --save-every 2 --keep 3
     expect_weights "$final"
     for step in 5 4; do rm -rf "$scratch/run/checkpoints/step-00000000$step"; done
     train --resume --out "$scratch/run" --dp 2 --save-every 2

@@ -93,7 +93,7 @@ static void test_folders_that_hold_no_model(void **state) {
     refuse_model(at("void"), "config.json:1");
     assert_int_equal(ls_dir_make(at("half")), LS_OK);
     put_text(at("half/weights.safetensors"), "x");
-    refuse_model(at("half"), "it was not saved to the end");
+    refuse_model(at("half"), "not a checkpoint, or one whose save did not finish");
     assert_int_equal(ls_dir_make(at("young/checkpoints")), LS_OK);
     refuse_model(at("young"), "checkpoint");
     put_text(at("file.txt"), "hello");
