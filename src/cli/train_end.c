@@ -36,7 +36,8 @@ void ls_train_print_end(const ls_train_session *s, const ls_run_summary *summary
     ls_run_summary_time_text(summary, line);
     printf("time      %s\n", line);
     const ls_validation *v = &s->trainer->validation;
-    if (v->best_step >= 0) printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
+    if (v->best_step >= 0)
+        printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
     printf("saved     %s/checkpoints/step-%09lld\n", s->out, (long long)s->trainer->step);
     print_next(s, summary->is_images);
 }

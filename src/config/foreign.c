@@ -50,7 +50,9 @@ static const ls_foreign table[] = {
     {"resume-from resume-from-checkpoint resume-from-ckpt continue", "resume", "use --out RUN --resume"},
     {"save-interval save-steps save-freq checkpoint-every checkpoint-interval", "save-every", NULL},
     {"save-total-limit keep-last keep-checkpoints", "keep", NULL},
+    {"log-interval logging-steps log-freq print-every log-steps", "log-every", NULL},
     {"eval-interval eval-steps eval-freq val-every val-check-interval val-loss-every", "eval-every", NULL},
+    {"patience early-stopping early-stopping-patience", "early-stop", NULL},
     {"eval-iters val-max-steps limit-val-batches", "eval-batches", NULL},
     {"random-seed manual-seed", "seed", NULL},
     /* precision */

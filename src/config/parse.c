@@ -26,10 +26,10 @@ static ls_status fail_unknown(ls_command command, const char *name) {
     const char *own = ls_command_info_get(command)->name;
     char answer[LS_FOREIGN_ANSWER_MAX];
     if (!ls_foreign_answer(command, name, LS_ORIGIN_FLAG, answer))
-        return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s' (lockstep %s --help lists them)", SHOWN, name, own,
-                       own);
-    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; %s (lockstep %s --help lists them)", SHOWN, name, own,
-                   answer, own);
+        return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s' (lockstep %s --help-all lists them)", SHOWN, name,
+                       own, own);
+    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; %s (lockstep %s --help-all lists them)", SHOWN, name,
+                   own, answer, own);
 }
 
 static ls_status fail_other_command(ls_command command, const ls_option_info *info) {
@@ -37,8 +37,8 @@ static ls_status fail_other_command(ls_command command, const ls_option_info *in
     const ls_foreign *foreign = ls_foreign_find(command, info->name);
     ls_command other = 0;
     while (!(info->commands & (1u << other))) other++;
-    return ls_fail(LS_ERR_INPUT, "--%s is a flag of '%s', not of '%s'%s%s (lockstep %s --help lists them)", info->name,
-                   ls_command_info_get(other)->name, own, foreign && foreign->advice ? "; " : "",
+    return ls_fail(LS_ERR_INPUT, "--%s is a flag of '%s', not of '%s'%s%s (lockstep %s --help-all lists them)",
+                   info->name, ls_command_info_get(other)->name, own, foreign && foreign->advice ? "; " : "",
                    foreign && foreign->advice ? foreign->advice : "", own);
 }
 
@@ -56,8 +56,8 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
         return ls_fail(LS_ERR_INPUT, "unknown flag %s for '%s'; flags begin with two dashes: -%s", given, own, given);
     if (word[0] == '-' && word[1] && word[1] != '-') {
         return ls_fail(LS_ERR_INPUT,
-                       "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help lists them)", SHOWN,
-                       word, own, own);
+                       "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help-all lists them)",
+                       SHOWN, word, own, own);
     }
     if (before && is_switch(before)) {
         const char *name = strncmp(before, "--no-", 5) == 0 ? before + 5 : before + 2;
@@ -68,8 +68,9 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
     if (operand < LS_OPTION_COUNT)
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s': '%s' takes one %s", SHOWN, word, own,
                        ls_option_info_get(operand)->name);
-    return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' for '%s', which takes flags only (lockstep %s --help lists them)",
-                   SHOWN, word, own, own);
+    return ls_fail(LS_ERR_INPUT,
+                   "unexpected '%.*s' for '%s', which takes flags only (lockstep %s --help-all lists them)", SHOWN,
+                   word, own, own);
 }
 
 /* The option that `name` stands for; *negated when it was written as --no-name. */

@@ -1,7 +1,7 @@
 /* summary.h: what a run tells of itself at its end: time and speed.
  *
- * Of this process alone: a run that was resumed has earlier steps, which metrics.jsonl holds. The training loop fills it
- * on the first worker; plain values, nothing to release. */
+ * Of this process alone: a run that was resumed has earlier steps, which metrics.jsonl holds. The training loop fills
+ * it on the first worker; plain values, nothing to release. */
 #ifndef LS_TRAIN_SUMMARY_H
 #define LS_TRAIN_SUMMARY_H
 

@@ -336,9 +336,9 @@ static void test_refusals(void **state) {
     assert_refused(LS_COMMAND_DEMO, "--workers --json", "--workers needs a value (lockstep demo --help says which)");
     assert_refused(
         LS_COMMAND_BENCH_COMM, "--wrokers 2",
-        "unknown flag --wrokers for 'bench comm'; did you mean --workers? (lockstep bench comm --help lists them)");
+        "unknown flag --wrokers for 'bench comm'; did you mean --workers? (lockstep bench comm --help-all lists them)");
     assert_refused(LS_COMMAND_DEMO, "--min-size 4KiB",
-                   "--min-size is a flag of 'bench comm', not of 'demo' (lockstep demo --help lists them)");
+                   "--min-size is a flag of 'bench comm', not of 'demo' (lockstep demo --help-all lists them)");
 }
 
 static void write_file(const char *path, const char *text) {

@@ -89,8 +89,9 @@ static void hints_are_for_bf16_by_chain(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(summary_tells_time_and_speed),
-       
-        cmocka_unit_test(samples_are_set_apart),        cmocka_unit_test(faster_units_of_all_workers_are_named),
+
+        cmocka_unit_test(samples_are_set_apart),
+        cmocka_unit_test(faster_units_of_all_workers_are_named),
         cmocka_unit_test(hints_are_for_bf16_by_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
