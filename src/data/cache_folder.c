@@ -204,15 +204,26 @@ static bool remove_free_lock(int folder, const char *key) {
     return is_free;
 }
 
+/* The number of the process that writes, or wrote, this temporary file; false: it is none. */
+static bool split_temporary(const char *rest, long *pid) {
+    static const char *const marks[] = {".bin.tmp-", ".bin.sums.tmp-"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *mark = strstr(rest, marks[i]);
+        if (!mark) continue;
+        *pid = strtol(mark + strlen(marks[i]), NULL, 10);
+        return true;
+    }
+    return false;
+}
+
 static void clean_entry(int folder, const char *name, const char *held) {
     char key[KEY_BYTES + 1];
     const char *rest;
     if (!split_name(name, key, &rest)) return;
     bool is_own = held && strcmp(key, held) == 0;
-    const char *temporary = strstr(rest, ".bin.tmp-");
-    if (temporary) {
-        bool is_stale =
-            is_own || (!is_running(strtol(temporary + strlen(".bin.tmp-"), NULL, 10)) && remove_free_lock(folder, key));
+    long pid;
+    if (split_temporary(rest, &pid)) {
+        bool is_stale = is_own || (!is_running(pid) && remove_free_lock(folder, key));
         if (is_stale) (void)unlinkat(folder, name, 0);
     } else if (strcmp(rest, ".lock") == 0 && !is_own) {
         (void)remove_free_lock(folder, key);

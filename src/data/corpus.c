@@ -41,7 +41,18 @@ static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *o
                     ls_tokenizer_name(options->tokenizer));
 }
 
-static ls_status add_file(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
+/* Every id before training begins. A large file of the cache is verified when it is read instead: that its ids are in
+ * the vocabulary of its header was seen to when it was written. What is wrong with sums was told when the cache was
+ * looked at. */
+static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool is_cached,
+                            const ls_corpus_options *options) {
+    bool in_pieces = false;
+    if (is_cached && ls_token_file_origin(file).vocab <= corpus->limit)
+        (void)ls_token_file_use_sums(file, ls_corpus_cache_pieces_from(options), &in_pieces);
+    return in_pieces || options->skip_check ? LS_OK : ls_token_file_check(file, corpus->limit, NULL, NULL);
+}
+
+static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
     if (corpus->count == corpus->room) {
         size_t room = corpus->room ? 2 * corpus->room : 16;
         part *parts = realloc(corpus->parts, room * sizeof *parts);
@@ -54,7 +65,7 @@ static ls_status add_file(ls_corpus *corpus, const char *path, const ls_corpus_o
     last->begin = corpus->tokens;
     corpus->count++;
     warn_of_origin(last->file, options);
-    if (!options->skip_check) LS_TRY(ls_token_file_check(last->file, corpus->limit, NULL, NULL));
+    LS_TRY(check_file(corpus, last->file, is_cached, options));
     corpus->tokens += ls_token_file_count(last->file);
     uint64_t text_bytes = ls_token_file_origin(last->file).text_bytes;
     corpus->text_bytes += text_bytes;
@@ -94,7 +105,7 @@ static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_o
     for (size_t number = 1;; number++) {
         LS_TRY(ls_token_shard_path(prefix, number, shard, sizeof shard));
         if (number > 1 && !ls_file_exists(shard)) return LS_OK;
-        LS_TRY(add_file(corpus, shard, options));
+        LS_TRY(add_file(corpus, shard, true, options));
     }
 }
 
@@ -111,7 +122,8 @@ ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_
     LS_TRY_OUT(ls_paths_expand(list, options->split, &paths));
     for (size_t i = 0; i < paths.count; i++) {
         LS_TRY_OUT(ls_token_file_detect(paths.names[i], &is_tokens));
-        LS_TRY_OUT(is_tokens ? add_file(corpus, paths.names[i], options) : add_text(corpus, paths.names[i], options));
+        LS_TRY_OUT(is_tokens ? add_file(corpus, paths.names[i], false, options)
+                             : add_text(corpus, paths.names[i], options));
     }
 out:
     ls_paths_fini(&paths);

@@ -8,7 +8,8 @@
  * came first. Files of other formats are refused by their first bytes (data/not_text.h).
  *
  * All ids are checked against the vocabulary before open returns, and again whenever they are read, since files may be
- * changed meanwhile. Reading is safe from many threads. */
+ * changed meanwhile. Only the large files of the cache, whose ids were checked when they were written, are verified
+ * piece by piece when they are read (data/token_sums.h). Reading is safe from many threads. */
 #ifndef LS_DATA_CORPUS_H
 #define LS_DATA_CORPUS_H
 
@@ -38,6 +39,9 @@ typedef struct ls_corpus_options {
     void *say_ctx;
     ls_data_progress progress; /* bytes of the text being tokenized */
     void *progress_ctx;
+    /* For tests, which have no large files. */
+    uint64_t pieces_from_bytes;  /* cache files with so many bytes of ids are verified in pieces; 0: 256 MiB */
+    uint64_t cache_shard_tokens; /* tokens of a file of the cache; 0: 2^30 */
 } ls_corpus_options;
 
 ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out);

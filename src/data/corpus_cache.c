@@ -1,6 +1,7 @@
 /* corpus_cache.c: the name of a text's shards is the hash of all that their ids depend on, so that whatever lies under
  * a name is right or damaged, never out of date. Shards carry checksums, which are looked at each time; damaged ones
- * are named and made again. One process tokenizes a text while the others wait for it (data/cache_folder.h). */
+ * are named and made again. Of a large shard only the header is looked at here, and its pieces when they are read
+ * (data/token_sums.h). One process tokenizes a text while the others wait for it (data/cache_folder.h). */
 #include "data/corpus_cache.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include "data/map.h"
 #include "data/not_text.h"
 #include "data/text.h"
+#include "data/token_sums.h"
 
 enum { SHOWN = 160, MESSAGE_ROOM = 512 };
 
@@ -56,11 +58,33 @@ static ls_hash128 key_of(const filling *f) {
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
+uint64_t ls_corpus_cache_pieces_from(const ls_corpus_options *options) {
+    return options->pieces_from_bytes ? options->pieces_from_bytes : LS_TOKEN_SUMS_FROM_BYTES;
+}
+
+static uint64_t shard_tokens(const ls_corpus_options *options) {
+    return options->cache_shard_tokens ? options->cache_shard_tokens : SHARD_TOKENS;
+}
+
+/* Whole, unless it is large and its sums are sound. */
+static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
+    char why[MESSAGE_ROOM] = "";
+    bool in_pieces;
+    ls_status sums = ls_token_file_use_sums(file, ls_corpus_cache_pieces_from(options), &in_pieces);
+    if (in_pieces) return LS_OK;
+    if (sums != LS_OK) snprintf(why, sizeof why, "%s", ls_status_message());
+    LS_TRY(ls_token_file_verify(file));
+    if (sums != LS_OK)
+        ls_log_warn("%s; %.*s was read and verified whole instead; delete both files to have them made again", why,
+                    SHOWN, ls_token_file_path(file));
+    return LS_OK;
+}
+
 /* A shard that is there: whole, of this tokenizer, with the ids that were written. */
 static ls_status check_shard(const char *path, const ls_corpus_options *options, uint64_t *tokens, uint64_t *bytes) {
     ls_token_file *file = NULL;
     LS_TRY(ls_token_file_open(path, &file));
-    ls_status status = ls_token_file_verify(file);
+    ls_status status = verify(file, options);
     if (status == LS_OK && !ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer)))
         status = ls_fail(LS_ERR_INPUT, "%.*s is damaged: it is of another tokenizer", SHOWN, path);
     *tokens += ls_token_file_count(file);
@@ -72,17 +96,20 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
 /* Whether all shards are there and sound; how many tokens they have. `tells`: damage is worth a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
     char path[LS_CACHE_PREFIX_ROOM];
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, before = 0;
     *tokens = 0;
     for (size_t number = 1; ls_token_shard_path(f->prefix, number, path, sizeof path) == LS_OK; number++) {
         if (!ls_file_exists(path)) break;
+        before = *tokens;
         if (check_shard(path, f->options, tokens, &bytes) == LS_OK) continue;
         if (tells)
             ls_log_warn("the token cache is damaged; %.*s is tokenized again: %s", SHOWN, f->path, ls_status_message());
         return false;
     }
-    /* A shard may be gone; of JSONL the bytes of all documents are not known without reading them. */
-    return *tokens > 0 && (ls_text_is_jsonl(f->path) || bytes == f->text.bytes);
+    /* A shard may be gone. Of JSONL the bytes of all documents are not known without reading them: there the last shard
+     * is the one that is not full (and one in 2^30 texts is tokenized each time). */
+    if (ls_text_is_jsonl(f->path)) return *tokens > 0 && *tokens - before < shard_tokens(f->options);
+    return *tokens > 0 && bytes == f->text.bytes;
 }
 
 static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -106,7 +133,8 @@ static ls_status fill(filling *f) {
     snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
              SHOWN, f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
     say(options, message);
-    LS_TRY(ls_token_writer_open(f->prefix, &origin, SHARD_TOKENS, &f->writer));
+    LS_TRY(ls_token_writer_open(f->prefix, &origin, shard_tokens(options), &f->writer));
+    ls_token_writer_keep_sums(f->writer, ls_corpus_cache_pieces_from(options));
     LS_TRY(ls_text_tokenize(f->path, &f->text, &how, f->writer, NULL, &counts));
     LS_TRY(ls_map_check(&f->text));
     LS_TRY(ls_token_writer_finish(f->writer));

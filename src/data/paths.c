@@ -64,7 +64,7 @@ static ls_status refuse_special(const char *name, mode_t mode) {
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bool is_wanted(const char *name, ls_split split) {
-    if (name[0] == '.' || ls_path_has_suffix(name, ".idx")) return false;
+    if (name[0] == '.' || ls_path_has_suffix(name, ".idx") || ls_path_has_suffix(name, ".bin.sums")) return false;
     return split == LS_SPLIT_ALL || ls_path_is_val(name) == (split == LS_SPLIT_VAL);
 }
 

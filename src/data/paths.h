@@ -1,9 +1,9 @@
 /* paths.h: the files that a list of names stands for.
  *
  * Names are separated by commas. A name with * or ? that is no file itself stands for the files that match, sorted. A
- * folder stands for its files, sorted by name (not those of folders inside, nor hidden ones, nor Megatron's .idx), of
- * which those named val…, valid… or …_val…, …_valid… before the first dot are for validation and all others for
- * training. A name that leads to no file, or to a pipe, a device or a socket, is LS_ERR_INPUT. */
+ * folder stands for its files, sorted by name (not those of folders inside, nor hidden ones, nor Megatron's .idx, nor
+ * .bin.sums), of which those named val…, valid… or …_val…, …_valid… before the first dot are for validation and all
+ * others for training. A name that leads to no file, or to a pipe, a device or a socket, is LS_ERR_INPUT. */
 #ifndef LS_DATA_PATHS_H
 #define LS_DATA_PATHS_H
 

@@ -11,6 +11,7 @@
 #include "data/map.h"
 #include "data/paths.h"
 #include "data/token_layout.h"
+#include "data/token_sums.h"
 
 enum { PATH_ROOM = 4096, SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
 
@@ -18,6 +19,7 @@ struct ls_token_file {
     char *path;
     ls_map data, index;
     ls_token_layout layout;
+    ls_token_sums *sums; /* NULL: the file is verified whole, or not at all */
 };
 
 /* `path`, whose ending .bin or .idx may be there or not, with this ending; false: too long. */
@@ -57,6 +59,7 @@ void ls_token_file_close(ls_token_file *file) {
     if (!file) return;
     ls_map_close(&file->data);
     ls_map_close(&file->index);
+    ls_token_sums_close(file->sums);
     free(file->path);
     free(file);
 }
@@ -169,12 +172,59 @@ ls_status ls_token_file_verify(const ls_token_file *file) {
     return check(&r, true);
 }
 
+/* ---- in pieces --------------------------------------------------------------------------------------------------- */
+
+typedef struct pairing {
+    const ls_token_file *file;
+    ls_hash128 ids;
+    bool fits;
+} pairing;
+
+static ls_status compare_header(void *ctx) {
+    pairing *p = ctx;
+    p->fits = ls_hash_equal(ls_token_layout_sum(p->file->data.data, p->ids), p->file->layout.sum);
+    return LS_OK;
+}
+
+ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used) {
+    char path[PATH_ROOM];
+    uint64_t bytes = file->layout.count * ls_token_width(file->layout.type);
+    pairing p = {.file = file};
+    *used = false;
+    if (!has_sum(file) || bytes < from_bytes) return LS_OK;
+    LS_TRY(ls_token_sums_path(file->path, path, sizeof path));
+    LS_TRY(ls_token_sums_open(path, bytes, file->layout.sum, &p.ids, &file->sums));
+    if (!file->sums) return LS_OK;
+    ls_status status = ls_map_guard(compare_header, &p);
+    if (status == LS_OK && !p.fits)
+        status = ls_fail(LS_ERR_INPUT, "%.*s is not of the token file beside it", SHOWN, path);
+    if (status != LS_OK) {
+        ls_token_sums_close(file->sums);
+        file->sums = NULL;
+    }
+    *used = status == LS_OK;
+    return status;
+}
+
+static ls_status verify_pieces(const ls_token_file *file, uint64_t begin, uint64_t end) {
+    uint64_t width = ls_token_width(file->layout.type), wrong;
+    if (ls_token_sums_verify(file->sums, file->layout.tokens, begin * width, end * width, &wrong)) return LS_OK;
+    uint64_t first = wrong * (LS_TOKEN_PIECE_BYTES / width), last = first + LS_TOKEN_PIECE_BYTES / width - 1;
+    if (last >= file->layout.count) last = file->layout.count - 1;
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s is damaged: tokens %" PRIu64 " … %" PRIu64
+                   " do not have the checksum that was written with them; delete this file, and the next run tokenizes "
+                   "the text again",
+                   SHOWN, file->path, first, last);
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static ls_status read_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_token_file *file = r->file;
     int64_t ids[BLOCK];
+    if (file->sums) LS_TRY(verify_pieces(file, r->begin, r->begin + r->count));
     for (size_t done = 0; done < r->count;) {
         size_t part = r->count - done < BLOCK ? r->count - done : BLOCK;
         ls_token_load(file->layout.type, token_at(file, r->begin + done), part, ids);

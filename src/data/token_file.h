@@ -65,7 +65,13 @@ typedef void (*ls_data_progress)(void *ctx, uint64_t done, uint64_t total);
 ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx);
 /* The checksum alone; LS_ERR_INPUT also when the file has none. */
 ls_status ls_token_file_verify(const ls_token_file *file);
-/* Tokens begin … begin+count−1. LS_ERR_INPUT when the file has fewer, or for an id that an int32_t cannot hold. */
+/* For a shard of the token cache with at least `from_bytes` bytes of ids and its sums beside it (data/token_sums.h):
+ * verifies its header, and from then on ls_token_file_read() verifies each piece of the ids the first time it touches
+ * it. *used false: the shard is smaller or has no sums, and is to be verified whole; so it is after LS_ERR_INPUT, which
+ * tells what is wrong with the sums. Call it once, before the file is shared with other threads. */
+ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used);
+/* Tokens begin … begin+count−1. LS_ERR_INPUT when the file has fewer, for an id that an int32_t cannot hold, and for a
+ * piece that does not have its sum. */
 ls_status ls_token_file_read(const ls_token_file *file, uint64_t begin, size_t count, int32_t *out);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -79,6 +85,9 @@ typedef struct ls_token_writer ls_token_writer;
  * gives vocabulary and tokenizer. Nothing appears under these names before ls_token_writer_finish(). */
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
                                ls_token_writer **out);
+/* Shards with at least `from_bytes` bytes of ids get their sums beside them (data/token_sums.h). Before the first id.
+ */
+void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
 /* Appends ids, which stand for `text_bytes` bytes of text; each must be below the vocabulary. */
 ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_t count, uint64_t text_bytes);
 /* Forces all shards to disk and gives them their names, the first one last: where it is, all are. Without a single

@@ -12,8 +12,12 @@
 
 #include "base/files.h"
 #include "data/token_layout.h"
+#include "data/token_sums.h"
 
 enum { PATH_ROOM = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
+
+/* What is flushed before the end of a shard is whole pieces. */
+_Static_assert(BUFFER_BYTES % LS_TOKEN_PIECE_BYTES == 0, "the buffer holds whole pieces");
 
 struct ls_token_writer {
     char *prefix;
@@ -25,6 +29,8 @@ struct ls_token_writer {
     long stamp;          /* of the names of temporary files, beside the process */
     ls_hash_stream *sum; /* of the ids of the shard */
     uint64_t shard_count, shard_text_bytes;
+    uint64_t sums_from_bytes; /* shards with as many bytes of ids get sums of their pieces */
+    ls_token_sum_list pieces; /* of the shard being written */
     size_t used;
     uint8_t buffer[BUFFER_BYTES];
 };
@@ -59,8 +65,14 @@ ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin
     writer->origin = *origin;
     writer->shard_tokens = shard_tokens;
     writer->fd = -1;
+    writer->sums_from_bytes = UINT64_MAX;
     *out = writer;
     return LS_OK;
+}
+
+void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
+    assert(!writer->begun);
+    writer->sums_from_bytes = from_bytes;
 }
 
 static size_t width_of(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
@@ -83,7 +95,31 @@ static ls_status flush(ls_token_writer *writer) {
     size_t bytes = writer->used;
     writer->used = 0;
     ls_hash_stream_add(writer->sum, writer->buffer, bytes);
+    if (writer->sums_from_bytes < UINT64_MAX) LS_TRY(ls_token_sum_list_add(&writer->pieces, writer->buffer, bytes));
     return write_all(writer, writer->buffer, bytes, -1);
+}
+
+/* `path` of a temporary shard, with .sums in front of its .tmp-: its sums. */
+static ls_status temporary_sums_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
+    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.sums.tmp-%ld-%ld", writer->prefix, number, (long)getpid(),
+                 writer->stamp) < PATH_ROOM)
+        return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
+}
+
+static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
+    return writer->sums_from_bytes < UINT64_MAX && shard_count * width_of(writer) >= writer->sums_from_bytes;
+}
+
+static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
+    char path[PATH_ROOM];
+    uint64_t halves[2];
+    memcpy(halves, header + LS_LLMC_SUM_WORD, sizeof halves);
+    const ls_token_shard_sums of = {.shard = {.lo = halves[0], .hi = halves[1]},
+                                    .ids = ls_hash_stream_value(writer->sum)};
+    if (!has_sums(writer, writer->shard_count)) return LS_OK;
+    LS_TRY(temporary_sums_path(writer, writer->begun, path));
+    return ls_token_sum_list_write(&writer->pieces, &of, path);
 }
 
 static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
@@ -128,6 +164,7 @@ static ls_status begin_shard(ls_token_writer *writer) {
     LS_TRY(make_temporary(writer, path));
     writer->begun++;
     ls_hash_stream_restart(writer->sum);
+    writer->pieces.count = 0;
     writer->shard_count = writer->shard_text_bytes = 0;
     make_header(writer, header);
     return write_all(writer, (const uint8_t *)header, sizeof header, -1);
@@ -146,6 +183,7 @@ static ls_status end_shard(ls_token_writer *writer) {
     writer->fd = -1;
     if (rc != 0)
         return ls_fail_errno(LS_ERR_FAILED, "cannot close shard %zu of '%.*s'", writer->begun, SHOWN, writer->prefix);
+    LS_TRY(write_sums(writer, header));
     writer->shards++;
     return LS_OK;
 }
@@ -201,22 +239,35 @@ static ls_status sync_folder(const char *path) {
     return status;
 }
 
+static ls_status give_name(const char *from, const char *to) {
+    if (rename(from, to) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to);
+}
+
+/* The sums first: where a large shard is, they are. */
+static ls_status name_shard(const ls_token_writer *writer, size_t number) {
+    char from[PATH_ROOM], to[PATH_ROOM], sums[PATH_ROOM];
+    uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
+    LS_TRY(ls_token_shard_path(writer->prefix, number, to, sizeof to));
+    if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens)) {
+        LS_TRY(temporary_sums_path(writer, number, from));
+        LS_TRY(ls_token_sums_path(to, sums, sizeof sums));
+        LS_TRY(give_name(from, sums));
+    }
+    LS_TRY(temporary_path(writer, number, from));
+    return give_name(from, to);
+}
+
 /* Names the shards, the last one first; on failure takes back the names given. */
 static ls_status name_shards(const ls_token_writer *writer) {
-    char from[PATH_ROOM], to[PATH_ROOM];
+    char name[PATH_ROOM], sums[PATH_ROOM];
     ls_status status = LS_OK;
     size_t number = writer->shards;
-    for (; number > 0; number--) {
-        LS_TRY_OUT(temporary_path(writer, number, from));
-        LS_TRY_OUT(ls_token_shard_path(writer->prefix, number, to, sizeof to));
-        if (rename(from, to) != 0) {
-            status = ls_fail_errno(LS_ERR_FAILED, "cannot put %s in place", to);
-            goto out;
-        }
-    }
-out:
+    while (number > 0 && (status = name_shard(writer, number)) == LS_OK) number--;
     while (status != LS_OK && ++number <= writer->shards) {
-        if (snprintf(to, sizeof to, "%s_%06zu.bin", writer->prefix, number) < (int)sizeof to) (void)unlink(to);
+        if (snprintf(name, sizeof name, "%s_%06zu.bin", writer->prefix, number) < (int)sizeof name) (void)unlink(name);
+        if (snprintf(sums, sizeof sums, "%s_%06zu.bin.sums", writer->prefix, number) < (int)sizeof sums)
+            (void)unlink(sums);
     }
     return status;
 }
@@ -239,8 +290,10 @@ void ls_token_writer_close(ls_token_writer *writer) {
     if (writer->fd >= 0) (void)close(writer->fd);
     for (size_t number = 1; !writer->finished && number <= writer->begun; number++) {
         if (temporary_path(writer, number, path) == LS_OK) (void)unlink(path);
+        if (temporary_sums_path(writer, number, path) == LS_OK) (void)unlink(path);
     }
     ls_hash_stream_destroy(writer->sum);
+    ls_token_sum_list_fini(&writer->pieces);
     free(writer->prefix);
     free(writer);
 }
