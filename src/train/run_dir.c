@@ -245,13 +245,18 @@ ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out) {
         if (snprintf(path, sizeof path, "%s-%d", stem, n) >= PATH_MAX) break;
         ls_status status = create(path, LS_RUN_START, &dir);
         if (status == LS_OK) status = claim(dir, &made);
-        if (status == LS_OK && made) status = enter(dir);
-        if (status == LS_OK && made) {
+        /* Nothing is removed: the folder is another start's, which may not have locked it yet. */
+        if (status == LS_OK && !made) {
+            ls_run_dir_close(dir);
+            continue;
+        }
+        if (status == LS_OK) status = enter(dir);
+        if (status == LS_OK) {
             *out = dir;
             return LS_OK;
         }
         ls_run_dir_abandon(dir);
-        LS_TRY(status);
+        return status;
     }
     return ls_fail(LS_ERR_INPUT, "%.*s-N: no number is free; name a folder with --out", SHOWN, stem);
 }
