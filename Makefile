@@ -77,12 +77,12 @@ ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
-SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c))
+SRC := $(sort $(wildcard src/*/*.c src/*/*/*.c src/*/*/*/*.c))
 ifneq ($(MACHINE),x86_64)
-SRC := $(filter-out src/kernels/avx2/% src/kernels/avx512/%,$(SRC))
+SRC := $(filter-out src/device/cpu/avx2/% src/device/cpu/avx512/%,$(SRC))
 endif
 ifneq ($(MACHINE),aarch64)
-SRC := $(filter-out src/kernels/neon/%,$(SRC))
+SRC := $(filter-out src/device/cpu/neon/%,$(SRC))
 endif
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter src/cli/%,$(SRC)))
 LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC)))

@@ -2,7 +2,7 @@
  *
  *   gemm_openblas THREADS NT:256x3072x768 TN:3072x768x256
  *
- * prints "form m n k seconds" for each. The method is that of src/cli/bench_kernels_time.c and bench_kernels_gemm.c, so
+ * prints "form m n k seconds" for each. The method is that of src/cli/bench/kernels_time.c and bench_kernels_gemm.c, so
  * that the two can be compared: the same numbers, a warm-up, then the median of up to five samples that take SAMPLES_S
  * together; some elements are checked. */
 #include <cblas.h>

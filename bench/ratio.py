@@ -110,7 +110,7 @@ def row_of(found, workers, batch):
 
 
 def predicted_step(fit, workers, images, kinds, byte_s):
-    """As src/plan/scaling.h; kinds: messages and bytes, as measured sizes have them."""
+    """As src/lab/scale/scaling.h; kinds: messages and bytes, as measured sizes have them."""
     compute = (fit["sequence_s"] + fit["contended_s"] * (1 - 1 / workers)) * images + fit["shared_s"] / workers + fit["fixed_s"]
     step = compute + fit["overhead_sequence_s"] * images + fit["overhead_s"]
     if workers == 1:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""minimax.py [NAME...]: the polynomials of the elementary functions (src/kernels/simd/math.h, src/numerics/elementary.c).
+"""minimax.py [NAME...]: the polynomials of the elementary functions (src/device/cpu/simd/math.h, src/numerics/elementary.c).
 
 Each job is a function on an interval, a weight and a degree. Remez exchange on a fixed grid finds the polynomial with the
 smallest weighted error; its coefficients are rounded to the format. Prints hex floats, lowest power first, and the largest weighted error as a power of two. Needs mpmath."""

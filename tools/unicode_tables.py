@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""unicode_tables.py: writes src/data/unicode_table.c, the classes of all characters that tokenizers ask for.
+"""unicode_tables.py: writes src/data/tokenizer/unicode_table.c, the classes of all characters that tokenizers ask for.
 
 Run from the top of the tree with the version of Unicode that Hugging Face `tokenizers` and tiktoken have in them:
 
-    pip install unicodedata2==16.0.0 && tools/unicode_tables.py > src/data/unicode_table.c && make format
+    pip install unicodedata2==16.0.0 && tools/unicode_tables.py > src/data/tokenizer/unicode_table.c && make format
 """
 import sys
 
@@ -46,7 +46,7 @@ for block in blocks:
 
 print(f"""/* unicode_table.c: classes of characters in Unicode {unicodedata.unidata_version}, two bits each. Made by tools/unicode_tables.py; do not
  * edit. Block i of 256 characters is row index[i] of the classes, 8 words, the first character in the lowest bits. */
-#include "data/unicode.h"
+#include "data/tokenizer/unicode.h"
 
 _Static_assert(LS_UNICODE_BLOCKS == {end}, "the table and its size in unicode.h belong together");
 

@@ -5,7 +5,7 @@
 #ifndef LS_CHECKPOINT_PIECES_H
 #define LS_CHECKPOINT_PIECES_H
 
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 /* Zeroed: none. Ascending; none is empty, and none begins where another ends. */
 typedef struct ls_pieces {

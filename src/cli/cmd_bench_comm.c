@@ -9,7 +9,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/bench_comm.h"
+#include "cli/bench/comm.h"
 
 enum { CASES_MAX = 10 };
 

@@ -11,7 +11,7 @@
 #include "base/fpenv.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/bench_kernels.h"
+#include "cli/bench/kernels.h"
 #include "comm/placement.h"
 
 static const double SAMPLES_S = 0.05, SAMPLES_QUICK_S = 0.005; /* for one measurement */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/doctor_report.h"
-#include "cli/doctor_times.h"
+#include "cli/doctor/report.h"
+#include "cli/doctor/times.h"
 
 static ls_status diagnose(const ls_options *options, const ls_run *run) {
     ls_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);

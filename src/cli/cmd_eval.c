@@ -8,15 +8,15 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "cli/eval_images.h"
-#include "cli/bos_option.h"
+#include "cli/options/bos.h"
 #include "cli/cli.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "data/windows.h"
 #include "numerics/elementary.h"
-#include "train/settings.h"
-#include "train/stop.h"
+#include "run/settings.h"
+#include "run/stop.h"
 
 enum { MICRO_TOKENS = 4096 };
 

@@ -5,12 +5,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/image_option.h"
+#include "cli/options/image.h"
 #include "cli/cli.h"
-#include "data/tokenizer.h"
-#include "exchange/hf.h"
-#include "exchange/llmc.h"
-#include "exchange/weights.h"
+#include "data/tokenizer/tokenizer.h"
+#include "interop/hf.h"
+#include "interop/llmc.h"
+#include "interop/weights.h"
 
 static ls_dtype dtype_of(const char *text) {
     return strcmp(text, "bf16") == 0 ? LS_BF16 : strcmp(text, "fp16") == 0 ? LS_F16 : LS_F32;

@@ -5,15 +5,15 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "cli/image_option.h"
-#include "cli/bos_option.h"
+#include "cli/options/image.h"
+#include "cli/options/bos.h"
 #include "cli/cli.h"
-#include "cli/model_option.h"
+#include "cli/options/model.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
-#include "data/utf8_stream.h"
-#include "train/generate.h"
-#include "train/stop.h"
+#include "data/tokenizer/utf8_stream.h"
+#include "run/generate.h"
+#include "run/stop.h"
 
 enum { EOS_MAX = 256 };
 

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "exchange/save.h"
+#include "interop/save.h"
 
 static void report(const ls_options *options, const ls_weights *weights, const char *tokenizer) {
     static const char *const kinds[] = {

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/print_json.h"
 #include "cli/probe_file.h"
-#include "plan/machine_file.h"
+#include "plan/hardware/machine_file.h"
 
 enum { LARGE = LS_OWN_LINK_SIZES - 1 };
 

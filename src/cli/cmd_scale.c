@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "cli/scale.h"
+#include "cli/scale/scale.h"
 
 static ls_status work(const ls_scale_plan *plan, ls_scale_found *found) {
     const ls_options *o = plan->opts;

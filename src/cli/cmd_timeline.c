@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/timeline_report.h"
-#include "parallel/layout.h"
+#include "parallel/layout/layout.h"
 
 enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
 

@@ -12,12 +12,12 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/bos_option.h"
-#include "data/map.h"
-#include "data/paths.h"
-#include "data/text.h"
-#include "data/token_file.h"
-#include "data/tokenizer.h"
+#include "cli/options/bos.h"
+#include "data/text/map_file.h"
+#include "data/text/paths.h"
+#include "data/text/text.h"
+#include "data/text/token_file.h"
+#include "data/tokenizer/tokenizer.h"
 
 enum { PREFIX_ROOM = 3072, SHOWN = 200 };
 

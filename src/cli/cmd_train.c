@@ -1,9 +1,9 @@
 /* cmd_train.c: `lockstep train`: what can be wrong is looked at first, then the workers run. */
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/train_options.h"
-#include "cli/train_report.h"
-#include "cli/train_session.h"
+#include "cli/train/options.h"
+#include "cli/train/report.h"
+#include "cli/train/session.h"
 
 /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
  * without a name is made here, so that all workers know which it is.

@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/layout_option.h"
-#include "cli/verify_explain.h"
-#include "cli/verify_journal.h"
-#include "cli/verify_order.h"
-#include "cli/verify_report.h"
+#include "cli/options/layout.h"
+#include "cli/verify/explain.h"
+#include "cli/verify/journal.h"
+#include "cli/verify/order.h"
+#include "cli/verify/report.h"
 #include "config/value.h"
-#include "parallel/layout_options.h"
-#include "train/together.h"
+#include "parallel/layout/options.h"
+#include "run/agree.h"
 
 enum { WORKERS_MAX = 16, QUICK_STEPS = 3, STEPS = 10 };
 

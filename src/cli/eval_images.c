@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cli/image_option.h"
+#include "cli/options/image.h"
 #include "cli/print_json.h"
-#include "train/stop.h"
+#include "run/stop.h"
 
 typedef struct source {
     const ls_images *images;

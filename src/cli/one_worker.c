@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "model/model.h"
-#include "train/save.h"
-#include "train/settings.h"
+#include "run/folder/save.h"
+#include "run/settings.h"
 
 static ls_status check_options(const ls_options *o) {
     if (ls_cli_place_get().size > 1)

@@ -2,9 +2,9 @@
 #ifndef LS_CLI_ONE_WORKER_H
 #define LS_CLI_ONE_WORKER_H
 
-#include "cli/model_option.h"
+#include "cli/options/model.h"
 #include "comm/placement.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 typedef struct ls_one_worker {
     ls_start start;

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "cli/model_option.h"
-#include "plan/machine_file.h"
+#include "cli/options/model.h"
+#include "plan/hardware/machine_file.h"
 
 static const double quick_seconds = 3;
 

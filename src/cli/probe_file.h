@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "config/options.h"
-#include "plan/probe.h"
+#include "lab/probe/probe.h"
 
 /* The file of this machine in the cache folder. */
 ls_status ls_probe_file_path(char path[PATH_MAX]);

@@ -13,7 +13,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "comm/comm.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 
 /* Long enough to bridge the skew between workers in lock step: on a virtual machine waking a sleeper costs up to a
  * tenth of this, and its peers pay in turn. Only workers with cores of their own spin. */

@@ -7,7 +7,7 @@
 #define LS_COMM_WORLD_H
 
 #include "base/pool.h"
-#include "comm/heap.h"
+#include "comm/shm/heap.h"
 #include "comm/transports/transport.h"
 #include "comm/wire.h"
 

@@ -2,7 +2,7 @@
 #include "nn/init.h"
 
 #include "base/rng.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 #include "numerics/elementary.h"
 
 enum { PURPOSE_INIT = 0x494e4954, CHUNK = 1024 };

@@ -20,14 +20,14 @@
 #ifndef LS_NN_NN_H
 #define LS_NN_NN_H
 
-#include "kernels/ops.h"
+#include "device/ops.h"
 #include "lockstep.h"
 #include "nn/grad_plan.h"
 #include "nn/param.h"
 #include "nn/policy.h"
 #include "nn/shape.h"
-#include "tensor/arena.h"
-#include "tensor/device.h"
+#include "device/arena.h"
+#include "device/device.h"
 
 enum { LS_SLICES_MAX = 64 };
 

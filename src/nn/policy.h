@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "kernels/unit.h"
+#include "device/unit.h"
 #include "lockstep.h"
 
 typedef struct ls_policy {

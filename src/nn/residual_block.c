@@ -4,7 +4,7 @@
  *        └─ unit 2, where sizes change ─┘
  *
  * The gradient of x is that through the convolutions plus that of the way past them. */
-#include "nn/conv_unit.h"
+#include "nn/conv_bn.h"
 #include "nn/image_layer.h"
 
 static bool has_side(const ls_block *block) { return block->units == 3; }

@@ -22,7 +22,7 @@
 #include <stdio.h>
 
 #include "observe/trace_read.h"
-#include "parallel/simulate.h"
+#include "parallel/schedule/simulate.h"
 
 /* Gradient reductions of one worker, in microseconds. */
 typedef struct ls_timeline_reductions {

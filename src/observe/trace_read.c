@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "parallel/layout.h"
+#include "parallel/layout/layout.h"
 
 static const size_t FILE_MAX = (size_t)2 << 30;
 static const double TIME_MAX_US = 1e15; /* thirty years: microseconds are exact to a quarter */

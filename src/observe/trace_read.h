@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 typedef enum ls_mark {
     LS_MARK_FORWARD = LS_ACTION_FORWARD, /* the actions of a schedule come first, with its numbers */

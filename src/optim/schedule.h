@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "kernels/optim.h"
+#include "device/cpu/optim.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 

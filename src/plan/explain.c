@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 
 /* ---- lost time --------------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 

@@ -8,9 +8,9 @@
 #define LS_PLAN_PLAN_H
 
 #include "nn/shape.h"
-#include "parallel/layout.h"
-#include "plan/machine.h"
-#include "plan/stack.h"
+#include "parallel/layout/layout.h"
+#include "plan/hardware/machine.h"
+#include "plan/cost/stack.h"
 
 /* The knobs of a layout; ls_layout has them too, for as many workers as this program can start. */
 typedef struct ls_plan_layout {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 #include "plan/space.h"
 
 typedef struct candidate {

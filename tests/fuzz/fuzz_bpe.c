@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/pretok.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/pretok.h"
+#include "data/tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/identity.h"
+#include "run/folder/identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "plan/machine_file.h"
+#include "plan/hardware/machine_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

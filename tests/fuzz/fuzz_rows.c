@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/validate.h"
+#include "plan/published/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

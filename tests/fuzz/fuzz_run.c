@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose.h"
+#include "observe/diagnose/diagnose.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "data/token_layout.h"
+#include "data/text/token_layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "checkpoint/safetensors_set.h"
-#include "exchange/weights.h"
+#include "interop/weights.h"
 
 enum { HEADER_BYTES = 1024, FILE_BYTES_MAX = 1 << 20, SHARD_TENSORS = 2 };
 

@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "optim/clip.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 #include "tensors.h"
 
 typedef struct job {

@@ -16,7 +16,7 @@
 #include "model/shape_file.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
-#include "parallel/stage_state.h"
+#include "parallel/partition/state.h"
 #include "tensors.h"
 
 typedef struct job {

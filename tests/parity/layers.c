@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/fpenv.h"
-#include "kernels/ops.h"
+#include "device/ops.h"
 
 enum { NUMBERS_MAX = 16, TENSORS_MAX = 32, THREADS = 2, BYTES_MAX = 1 << 28 };
 

@@ -11,9 +11,9 @@
 
 #include "base/files.h"
 #include "base/fpenv.h"
-#include "exchange/weights.h"
+#include "interop/weights.h"
 #include "model/model.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 enum { TOKENS_BYTES_MAX = 1 << 24 };
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 static inline ls_status load_weights(ls_stage *stage, const ls_safetensors *file) {
     const ls_model *model = ls_stage_model(stage);

@@ -16,8 +16,8 @@
 #include "attention_reference.h"
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "kernels/convert.h"
-#include "kernels/dropout.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/dropout.h"
 
 /* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare elements behind every head. `a` is
  * what kernels take, `ref` what the reference takes: fp32 tensors with the same numbers. With fp32 the inputs are

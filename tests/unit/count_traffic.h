@@ -3,8 +3,8 @@
 #ifndef COUNT_TRAFFIC_H
 #define COUNT_TRAFFIC_H
 
-#include "parallel/traffic.h"
-#include "train/trainer.h"
+#include "parallel/traffic/traffic.h"
+#include "run/trainer.h"
 
 static inline const ls_comm *comm_of(const ls_trainer *t, int axis) {
     return axis == LS_TRAFFIC_WORLD ? ls_world_comm(t->world) : ls_mesh_comm(t->mesh, (ls_axis)axis);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "observe/diagnose.h"
+#include "observe/diagnose/diagnose.h"
 
 static ls_run run;
 static ls_diagnosis d;

@@ -19,7 +19,7 @@
 #include "base/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
-#include "exchange/weights.h"
+#include "interop/weights.h"
 
 typedef struct fixture_tensor {
     const char *name;

@@ -10,7 +10,7 @@
 
 #include "base/pool.h"
 #include "base/rng.h"
-#include "kernels/gemm.h"
+#include "device/cpu/gemm/gemm.h"
 
 #include "contract.h"
 #include "gemm_units.h"

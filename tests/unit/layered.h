@@ -4,7 +4,7 @@
 #define LAYERED_H
 
 #include "model/model.h"
-#include "parallel/layout.h"
+#include "parallel/layout/layout.h"
 #include "tiny_stage.h"
 
 enum { LAYERED_SLICES = 4, LAYERED_T = 5 };

@@ -15,8 +15,8 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "device/cpu/kernels.h"
+#include "device/ops.h"
 
 enum { GUARD = 16, TWINS_MAX = 64 };
 

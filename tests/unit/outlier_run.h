@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "train/outlier.h"
+#include "run/guard/outlier.h"
 
 enum { GROUPS_MAX = 64 };
 

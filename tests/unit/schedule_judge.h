@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 #define F LS_ACTION_FORWARD
 #define B LS_ACTION_BACKWARD

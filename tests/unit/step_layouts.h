@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "tiny_trainer.h"
-#include "train/begin.h"
+#include "run/folder/run_start.h"
 
 enum { RUN_STEPS_MAX = 40, RUN_GROUPS_MAX = 8, RUN_BLOCKS_MAX = 4, RUN_WORKERS_MAX = 8 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "tensor/arena.h"
+#include "device/arena.h"
 
 static ls_status test_alloc(void *ctx, size_t bytes, void **memory) {
     ++*(int *)ctx;

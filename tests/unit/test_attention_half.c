@@ -3,8 +3,8 @@
  * dropout; rounding at the ends of the range; one query alone; numbers that are none; threads; and how near fp32 it is.
  */
 #include "attention_sequence.h"
-#include "kernels/kernels.h"
-#include "kernels/ops.h"
+#include "device/cpu/kernels.h"
+#include "device/ops.h"
 
 static ls_dtype act;
 static ls_unit unit;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "tiny_stage.h"
-#include "train/audit.h"
+#include "run/guard/audit.h"
 
 static const struct {
     int dp, share[8];

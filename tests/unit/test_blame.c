@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "parallel/blame.h"
+#include "parallel/partition/blame.h"
 
 enum { HOLDERS_MAX = 6 };
 

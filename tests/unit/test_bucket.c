@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "layered.h"
-#include "parallel/bucket.h"
+#include "parallel/partition/bucket.h"
 
 enum { BLOCK = 1024, ALIGN = 16 };
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "data/corpus.h"
-#include "data/text.h"
+#include "data/text/corpus.h"
+#include "data/text/text.h"
 
 #define TINY "tests/data/tiny_bpe"
 

@@ -13,8 +13,8 @@
 
 #include "data_files.h"
 #include "base/log.h"
-#include "data/cache_folder.h"
-#include "data/corpus.h"
+#include "data/text/cache_folder.h"
+#include "data/text/corpus.h"
 
 #define TEXT "hello world, hello ring\n"
 

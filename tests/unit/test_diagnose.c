@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "observe/diagnose.h"
+#include "observe/diagnose/diagnose.h"
 #include "run_failures.h"
 
 enum { SEEDS = 20, HEALTHY_SEEDS = 6 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tensor/dtype.h"
+#include "device/dtype.h"
 
 static void dtypes_have_sizes_and_names(void **state) {
     (void)state;

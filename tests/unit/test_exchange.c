@@ -2,9 +2,9 @@
 #include "exchange.h"
 
 #include "checkpoint/store.h"
-#include "exchange/hf.h"
-#include "exchange/save.h"
-#include "exchange/weights.h"
+#include "interop/hf.h"
+#include "interop/save.h"
+#include "interop/weights.h"
 
 /* ---- Hugging Face ------------------------------------------------------------------------------------------------ */
 

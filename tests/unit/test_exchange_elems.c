@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "exchange/elems.h"
+#include "interop/elems.h"
 
 /* By the definition of the format, with the C library's arithmetic. */
 static double half_value(unsigned half) {

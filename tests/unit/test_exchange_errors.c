@@ -7,10 +7,10 @@
 
 #include "exchange.h"
 
-#include "exchange/hf.h"
-#include "exchange/llmc.h"
-#include "exchange/save.h"
-#include "exchange/weights.h"
+#include "interop/hf.h"
+#include "interop/llmc.h"
+#include "interop/save.h"
+#include "interop/weights.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 

@@ -1,8 +1,8 @@
 /* test_exchange_llmc.c: model files of llm.c: header, order, orientation and padding, there and back. */
 #include "exchange.h"
 
-#include "exchange/hf.h"
-#include "exchange/llmc.h"
+#include "interop/hf.h"
+#include "interop/llmc.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 

@@ -14,7 +14,7 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "kernels/gemm.h"
+#include "device/cpu/gemm/gemm.h"
 
 #include "gemm_problem.h"
 

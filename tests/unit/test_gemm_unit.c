@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 
 #include "gemm_problem.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tiny_stage.h"
-#include "train/generate.h"
+#include "run/generate.h"
 
 enum { V_MAX = 64, DRAWS = 20000 };
 

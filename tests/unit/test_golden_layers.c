@@ -16,7 +16,7 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 
 /* PLAIN: −4 … 4. WILD: any bits, with zeros, subnormals, infinities and NaN among them. */
 typedef enum kind { PLAIN, WILD } kind;

@@ -14,7 +14,7 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "contract_f32.h"
-#include "kernels/math.h"
+#include "device/cpu/math.h"
 #include "numerics/elementary.h"
 
 enum { BLOCK = 1 << 12, BLOCKS = 400, BLOCKS_LONG = 40000, NEAR = 40, ISAS_MAX = 4 };

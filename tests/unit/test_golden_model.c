@@ -24,12 +24,12 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 #define FOLDER "tests/parity/golden/"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "comm/heap.h"
+#include "comm/shm/heap.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #    define LS_SANITIZED 1

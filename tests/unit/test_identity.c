@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "train/identity.h"
+#include "run/folder/identity.h"
 
 #define FIXED LS_IDENTITY_FIXED
 #define FREE LS_IDENTITY_FREE

@@ -10,7 +10,7 @@
 
 #include "data_files.h"
 #include "base/rng.h"
-#include "data/images.h"
+#include "data/images/images.h"
 #include "data/sampler.h"
 
 enum { COUNT = 7, RECORD = 3073, SIDE = 32, PLANE = SIDE * SIDE };

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "data/images.h"
-#include "data/images_drawings.h"
-#include "data/images_raster.h"
-#include "data/images_shapes.h"
+#include "data/images/images.h"
+#include "data/images/drawings.h"
+#include "data/images/raster.h"
+#include "data/images/shapes.h"
 
 enum { SOME = 200 };
 

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "data/images.h"
-#include "data/images_parts.h"
+#include "data/images/images.h"
+#include "data/images/parts.h"
 
 enum { ROOM = 4096, RECORD = 3073 };
 

@@ -9,7 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 
 enum { MOST = 300, GUARD = 16, ROOM = MOST + 2 * GUARD };
 

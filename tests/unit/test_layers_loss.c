@@ -1,7 +1,7 @@
 /* test_layers_loss.c: softmax cross-entropy of every ISA against the contract, to the bit, and against double. */
 #include "layers.h"
 
-#include "kernels/loss.h"
+#include "device/cpu/loss.h"
 
 enum { MOST_SLICES = 8 };
 

@@ -1,8 +1,8 @@
 /* test_layers_optim.c: optimizer steps, squared norms and conversions of every ISA against the contract, to the bit. */
 #include "layers.h"
 
-#include "kernels/convert.h"
-#include "kernels/optim.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/optim.h"
 
 /* ---- optimizers ---------------------------------------------------------------------------------------------------
  */

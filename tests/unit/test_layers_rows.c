@@ -1,8 +1,8 @@
 /* test_layers_rows.c: rotary embedding and token embeddings of every ISA against the contract, to the bit. */
 #include "layers.h"
 
-#include "kernels/embed.h"
-#include "kernels/rope.h"
+#include "device/cpu/embed.h"
+#include "device/cpu/rope.h"
 
 /* ---- rotary embedding ---------------------------------------------------------------------------------------------
  */

@@ -14,9 +14,9 @@
 #include "base/status.h"
 #include "model/model.h"
 #include "model/shape_file.h"
-#include "parallel/layout.h"
-#include "parallel/layout_options.h"
-#include "parallel/layout_parts.h"
+#include "parallel/layout/layout.h"
+#include "parallel/layout/options.h"
+#include "parallel/layout/parts.h"
 
 enum { TEXT_MAX = 512 };
 

@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "model/model.h"
 #include "model/shape_file.h"
-#include "parallel/layout.h"
-#include "parallel/layout_parts.h"
+#include "parallel/layout/layout.h"
+#include "parallel/layout/parts.h"
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 

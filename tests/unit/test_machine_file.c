@@ -13,7 +13,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "plan/machine_file.h"
+#include "plan/hardware/machine_file.h"
 
 static ls_status read_text(const char *text, ls_cluster *out, json_t **measured) {
     json_t *json;

@@ -15,9 +15,9 @@
 #include "data_files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "data/corpus.h"
-#include "data/images.h"
-#include "data/map.h"
+#include "data/text/corpus.h"
+#include "data/images/images.h"
+#include "data/text/map_file.h"
 
 enum { IDS = 40000 }; /* several pages */
 

@@ -13,7 +13,7 @@
 
 #include "base/cpu.h"
 #include "base/hash.h"
-#include "kernels/math.h"
+#include "device/cpu/math.h"
 
 enum { N = 1 << 21 };
 static float in[N], out[N], again[N];

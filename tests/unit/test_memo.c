@@ -13,7 +13,7 @@
 
 #include "base/files.h"
 #include "model/shape_file.h"
-#include "plan/memo_facts.h"
+#include "report/memo/facts.h"
 
 static const char *const headings[] = {
     "Recommendation",

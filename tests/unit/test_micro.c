@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/status.h"
-#include "parallel/micro.h"
+#include "parallel/layout/micro_batches.h"
 
 enum { B_MAX = 40 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "train/noise.h"
+#include "run/guard/noise.h"
 
 enum { SIDE = 16, GROUPS_MAX = 8 };
 

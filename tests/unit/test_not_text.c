@@ -6,8 +6,8 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "data/corpus.h"
-#include "data/not_text.h"
+#include "data/text/corpus.h"
+#include "data/text/not_text.h"
 
 static void other_formats_are_refused(void **state) {
     (void)state;

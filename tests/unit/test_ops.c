@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/fpenv.h"
-#include "kernels/cpu/cpu.h"
+#include "device/cpu/cpu.h"
 #include "ops.h"
 
 /* Lets a failed allocation return in checked builds too. */

@@ -3,7 +3,7 @@
  * micro-batches. */
 #include <math.h>
 
-#include "kernels/cpu/cpu.h"
+#include "device/cpu/cpu.h"
 #include "ops.h"
 
 enum { SEQUENCES_MAX = 9, GROUPS_MAX = 6, VOCABULARY = 13, ID_BEGIN = 2, ID_END = 11 };

@@ -10,7 +10,7 @@
 
 #include "numerics/float16.h"
 #include "tiny_trainer.h"
-#include "train/order_run.h"
+#include "lab/verify/sum_orders_run.h"
 
 /* ---- by hand -----------------------------------------------------------------------------------------------------
  *

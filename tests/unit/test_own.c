@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
-#include "kernels/kernels.h"
+#include "device/cpu/kernels.h"
 #include "model/model.h"
 #include "model/shape_file.h"
-#include "parallel/predict.h"
-#include "plan/own.h"
-#include "train/trainer.h"
+#include "parallel/schedule/predict.h"
+#include "plan/native/native.h"
+#include "run/trainer.h"
 
 enum { B = 16, T = 64, G = 8, S = 8 };
 static const double FLOP = 1e-10, NEXT_TO_NOTHING = 1e-15;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/cpu/peak.h"
+#include "device/cpu/peak.h"
 
 /* The best of some: other programs may be at work. */
 static double rate_of(ls_pool *pool, ls_unit unit) {

@@ -11,7 +11,7 @@
 
 #include "config/options.h"
 #include "model/shape_file.h"
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 
 static void near_to(const char *what, double got, double expected, double tolerance) {
     if (!(fabs(got - expected) <= tolerance * fabs(expected)))

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 
 enum { CASES = 2500, CASES_LONG = 40000, PURPOSE = 0x504c414e };
 

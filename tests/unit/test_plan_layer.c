@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 
 static const ls_plan_layout ONE = {
     .dp = 2, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 2, .zero = 1, .type = LS_PLAN_FP16};

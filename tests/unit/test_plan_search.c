@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "model/shape_file.h"
-#include "plan/case.h"
+#include "plan/cost/cost_case.h"
 #include "plan/search.h"
 
 enum { BRUTE_MAX = 20000 };

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "kernels/kernels.h"
-#include "parallel/predict.h"
+#include "device/cpu/kernels.h"
+#include "parallel/schedule/predict.h"
 #include "tiny_stage.h"
 
 enum { B = 12, T = 9, G = 4 };

@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "train/progress.h"
-#include "train/stop.h"
+#include "run/progress/progress.h"
+#include "run/stop.h"
 
 static const ls_progress_step sample = {.step = 120,
                                         .steps = 5000,

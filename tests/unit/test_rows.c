@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "measured_rows.h"
-#include "plan/csv.h"
-#include "plan/rows.h"
+#include "plan/published/csv.h"
+#include "plan/published/published_runs.h"
 
 static char table[16384];
 

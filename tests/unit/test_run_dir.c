@@ -18,7 +18,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "train/run_dir.h"
+#include "run/folder/run_dir.h"
 
 enum { NOBODY = 65534 };
 #define COMMAND LS_COMMAND_BENCH_COMM

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "train/sample_frame.h"
-#include "train/summary.h"
-#include "train/unit_hint.h"
+#include "run/progress/sample_frame.h"
+#include "run/progress/summary.h"
+#include "run/progress/unit_hint.h"
 
 /* ---- summary ----------------------------------------------------------------------------------------------------- */
 

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "exchange/hf.h"
+#include "interop/hf.h"
 #include "tiny_trainer.h"
-#include "train/begin.h"
-#include "train/together.h"
+#include "run/folder/run_start.h"
+#include "run/agree.h"
 
 enum { WORKERS_MAX = 8 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "plan/scaling.h"
+#include "lab/scale/scaling.h"
 
 enum { RS = LS_TRAFFIC_REDUCE_SCATTER, AR = LS_TRAFFIC_ALL_REDUCE, AG = LS_TRAFFIC_ALL_GATHER };
 

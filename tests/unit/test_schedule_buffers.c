@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 enum { FORWARD, BACKWARD, DIRECTIONS, STAGES = 8, CHUNKS = 4, MICROS = 20, RING_MAX = 2 + CHUNKS * MICROS };
 

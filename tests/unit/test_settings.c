@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "model/shape_file.h"
-#include "train/settings_lr.h"
+#include "run/settings_lr.h"
 
 static ls_shape shape_of(const char *preset) {
     ls_shape shape;

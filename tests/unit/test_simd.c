@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/simd/portable.h"
+#include "device/cpu/simd/portable.h"
 #include "simd_checks.h"
 
 int main(void) { return cmocka_run_group_tests(simd_tests, NULL, NULL); }

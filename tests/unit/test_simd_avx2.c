@@ -21,7 +21,7 @@
 #        pragma GCC push_options
 #        pragma GCC target("avx2,fma")
 #    endif
-#    include "kernels/simd/avx2.h"
+#    include "device/cpu/simd/avx2.h"
 #    include "simd_checks.h"
 #    ifdef __clang__
 #        pragma clang attribute pop

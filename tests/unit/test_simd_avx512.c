@@ -24,7 +24,7 @@
 #        pragma GCC push_options
 #        pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
 #    endif
-#    include "kernels/simd/avx512.h"
+#    include "device/cpu/simd/avx512.h"
 #    include "simd_checks.h"
 #    ifdef __clang__
 #        pragma clang attribute pop

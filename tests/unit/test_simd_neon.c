@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #ifdef __aarch64__
-#    include "kernels/simd/neon.h"
+#    include "device/cpu/simd/neon.h"
 #    include "simd_checks.h"
 
 int main(void) { return cmocka_run_group_tests(simd_tests, NULL, NULL); }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "parallel/simulate.h"
+#include "parallel/schedule/simulate.h"
 
 #define F LS_ACTION_FORWARD
 #define B LS_ACTION_BACKWARD

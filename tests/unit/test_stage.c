@@ -12,7 +12,7 @@
 
 #include "optim/clip.h"
 #include "optim/optimizer.h"
-#include "parallel/stage_state.h"
+#include "parallel/partition/state.h"
 #include "tiny_stage.h"
 
 /* ---- counting allocations ---------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "plan/times.h"
+#include "plan/times/times.h"
 
 enum { PURPOSE = 0x54494d45, SEEDS = 300 };
 

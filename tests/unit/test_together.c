@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "data_files.h"
-#include "train/save.h"
-#include "train/together.h"
+#include "run/folder/save.h"
+#include "run/agree.h"
 
 enum { WORKERS = 4, TURNS = 3 };
 

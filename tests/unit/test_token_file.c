@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "data_files.h"
-#include "data/token_file.h"
-#include "data/token_layout.h"
+#include "data/text/token_file.h"
+#include "data/text/token_layout.h"
 
 enum { HEADER = 1024 };
 

@@ -12,8 +12,8 @@
 
 #include "data_files.h"
 #include "base/log.h"
-#include "data/corpus.h"
-#include "data/token_sums.h"
+#include "data/text/corpus.h"
+#include "data/text/token_sums.h"
 
 enum { TOKENS = 200000, SHARD = 120000, PIECE = LS_TOKEN_PIECE_BYTES / 2, HEADER = 1024, SUMS_HEADER = 56 };
 

@@ -9,7 +9,7 @@
 
 #include "data_files.h"
 #include "base/rng.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 #define TINY "tests/data/tiny_bpe"
 #define TINY_LLAMA "tests/data/tiny_llama"

@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "data/pretok.h"
+#include "data/tokenizer/pretok.h"
 
 /* The pieces of `text` joined by |. */
 static const char *cut(const ls_pretok *step, const char *text, size_t bytes) {

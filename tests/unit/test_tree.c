@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "kernels/tree_sum.h"
+#include "device/cpu/tree_sum.h"
 #include "numerics/float16.h"
 #include "numerics/tree.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "data/unicode.h"
-#include "data/utf8_stream.h"
+#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/utf8_stream.h"
 
 #define BAD "\xEF\xBF\xBD"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "measured_rows.h"
-#include "plan/validate.h"
+#include "plan/published/validate.h"
 
 enum { LAYOUTS = 10 };
 

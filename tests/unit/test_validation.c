@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "train/validation.h"
+#include "run/validation.h"
 
 static void the_lowest_loss_is_the_best(void **state) {
     (void)state;

@@ -11,8 +11,8 @@
 
 #include "model/model.h"
 #include "numerics/float16.h"
-#include "train/verify.h"
-#include "train/verify_matrix.h"
+#include "lab/verify/trial.h"
+#include "lab/verify/matrix.h"
 
 /* ---- matrix ------------------------------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "train/verify_cover.h"
+#include "lab/verify/cover.h"
 
 enum { FACTORS = 6, BOUND = 3, ALL = 3 * 4 * 2 * 2 * 3 * 2 };
 static const int levels[FACTORS] = {3, 4, 2, 2, 3, 2};

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "train/worker_time.h"
+#include "run/worker_time.h"
 
 enum { WORKERS_MAX = 40 };
 

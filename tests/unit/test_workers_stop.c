@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "train/stop.h"
+#include "run/stop.h"
 
 enum { WORKERS = 3 };
 

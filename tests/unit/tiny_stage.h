@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "model/model.h"
 #include "model/shape_file.h"
-#include "parallel/stage.h"
+#include "parallel/partition/partition.h"
 
 /* Odd sizes: nothing is a multiple of a vector or a tile. */
 static inline ls_shape tiny_gpt2(void) {

@@ -5,7 +5,7 @@
 
 #include "data_files.h"
 #include "tiny_stage.h"
-#include "train/save.h"
+#include "run/folder/save.h"
 
 enum { STEPS = 6, CUT = 3, TOKENS = 400 };
 

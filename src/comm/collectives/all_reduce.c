@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "kernels/tree_sum.h"
+#include "device/cpu/tree_sum.h"
 
 enum { BEGIN, SMALL, LOCAL, EXCHANGE, PARTS_READ, SUM, SPREAD, WRITTEN };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/tree_sum.h"
+#include "device/cpu/tree_sum.h"
 
 /* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
 enum { WINDOW_ROOM = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* elements a thread takes at a time */ };

@@ -1,0 +1,126 @@
+/* partition_tensors.c: a stage's part of a safetensors file, out and in. */
+#include "checkpoint/partition_tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "checkpoint/pieces.h"
+
+enum { PIECE_ELEMS = 1 << 20 };
+
+static ls_status no_memory(int count) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+static void declare(ls_stage_tensors *t, int i) {
+    static const char *const suffix[] = {
+        [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
+    const ls_param *param = t->params[i / t->per_param];
+    snprintf(t->names[i], sizeof t->names[i], "%s%s", param->name, suffix[(int)t->first + i % t->per_param]);
+    t->shapes[i][0] = (int64_t)param->rows;
+    t->shapes[i][1] = (int64_t)param->columns;
+    t->decls[i] = (ls_safetensors_decl){
+        .name = t->names[i], .dtype = LS_F32, .dims = param->kind == LS_PARAM_VECTOR ? 1 : 2, .shape = t->shapes[i]};
+}
+
+ls_status ls_stage_tensors_open(ls_stage *stage, ls_stage_tensor first, int per_param, ls_stage_tensors *out) {
+    const ls_model *model = ls_stage_model(stage);
+    int params = ls_model_params(model), at = 0;
+    ls_stage_tensors t = {.stage = stage, .first = first, .per_param = per_param, .count = params * per_param};
+    t.params = calloc((size_t)params + 1, sizeof(const ls_param *));
+    t.decls = calloc((size_t)t.count + 1, sizeof *t.decls);
+    t.shapes = calloc((size_t)t.count + 1, sizeof *t.shapes);
+    t.names = calloc((size_t)t.count + 1, sizeof *t.names);
+    *out = t;
+    if (!t.params || !t.decls || !t.shapes || !t.names) {
+        ls_stage_tensors_close(out);
+        return no_memory(t.count);
+    }
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams; i++) t.params[at++] = &model->blocks[b].param[i];
+    for (int i = 0; i < t.count; i++) declare(&t, i);
+    return LS_OK;
+}
+
+void ls_stage_tensors_close(ls_stage_tensors *t) {
+    free(t->params);
+    free(t->decls);
+    free(t->shapes);
+    free(t->names);
+    *t = (ls_stage_tensors){.count = 0};
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+/* What goes along from tensor to tensor. */
+typedef struct work {
+    const ls_stage_tensors *t;
+    ls_safetensors_writer *writer; /* one of these two */
+    const ls_safetensors *file;
+    ls_pieces pieces;
+    float *host; /* PIECE_ELEMS */
+} work;
+
+static ls_stage_tensor which_of(const ls_stage_tensors *t, int i) {
+    return (ls_stage_tensor)((int)t->first + i % t->per_param);
+}
+
+static ls_status write_piece(const work *w, int i, size_t first, size_t count) {
+    const ls_param *param = w->t->params[i / w->t->per_param];
+    LS_TRY(ls_stage_read(w->t->stage, param, which_of(w->t, i), first, count, w->host));
+    return ls_safetensors_write_at(w->writer, i, first, w->host, count * sizeof(float));
+}
+
+static ls_status read_piece(const work *w, int i, const ls_safetensor *tensor, size_t first, size_t count) {
+    const ls_param *param = w->t->params[i / w->t->per_param];
+    LS_TRY(ls_safetensor_read(tensor, first * sizeof(float), w->host, count * sizeof(float)));
+    return ls_stage_write(w->t->stage, param, which_of(w->t, i), first, count, w->host);
+}
+
+static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor) {
+    const ls_stage_tensors *t = w->t;
+    LS_TRY(ls_safetensors_need(w->file, t->names[i], t->decls[i].dims, t->shapes[i], tensor));
+    if ((*tensor)->is_readable && (*tensor)->dtype == LS_F32) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "%s: %s is not fp32; checkpoints hold fp32 tensors: this file was changed after it was saved",
+                   ls_safetensors_path(w->file), t->names[i]);
+}
+
+static ls_status move_tensor(work *w, int i) {
+    const ls_param *param = w->t->params[i / w->t->per_param];
+    const ls_safetensor *tensor = NULL;
+    if (w->file) LS_TRY(find_tensor(w, i, &tensor));
+    LS_TRY(w->file ? ls_pieces_needed(w->t->stage, param, which_of(w->t, i), &w->pieces)
+                   : ls_pieces_once(w->t->stage, param, &w->pieces));
+    for (int k = 0; k < w->pieces.count; k++) {
+        const ls_stage_piece *piece = &w->pieces.piece[k];
+        for (size_t done = 0; done < piece->count; done += PIECE_ELEMS) {
+            size_t count = piece->count - done < PIECE_ELEMS ? piece->count - done : PIECE_ELEMS;
+            LS_TRY(w->file ? read_piece(w, i, tensor, piece->first + done, count)
+                           : write_piece(w, i, piece->first + done, count));
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status move_all(work *w) {
+    ls_status status = LS_OK;
+    w->host = malloc(PIECE_ELEMS * sizeof *w->host);
+    if (!w->host) return no_memory(w->t->count);
+    for (int i = 0; i < w->t->count && status == LS_OK; i++) status = move_tensor(w, i);
+    ls_pieces_fini(&w->pieces);
+    free(w->host);
+    return status;
+}
+
+ls_status ls_stage_tensors_write(const ls_stage_tensors *t, ls_safetensors_writer *writer) {
+    work w = {.t = t, .writer = writer};
+    return move_all(&w);
+}
+
+ls_status ls_stage_tensors_read(const ls_stage_tensors *t, const ls_safetensors *file) {
+    work w = {.t = t, .file = file};
+    return move_all(&w);
+}

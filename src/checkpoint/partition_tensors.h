@@ -1,0 +1,36 @@
+/* partition_tensors.h: the tensors of a stage as those of one safetensors file: whole, by name, in canonical order, and
+ * so the same bytes under any layout.
+ *
+ * All workers declare the same file. Each writes the elements that it stands for, and reads those that it needs, in
+ * pieces of at most 1 Mi elements: none ever holds a whole tensor, and no byte is written twice. */
+#ifndef LS_CHECKPOINT_PARTITION_TENSORS_H
+#define LS_CHECKPOINT_PARTITION_TENSORS_H
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_writer.h"
+#include "parallel/partition/partition.h"
+
+enum { LS_STAGE_TENSOR_NAME_MAX = LS_PARAM_NAME_MAX + 8 };
+
+/* Tensor i of the file is tensor first + i % per_param of parameter i / per_param. */
+typedef struct ls_stage_tensors {
+    ls_stage *stage;
+    ls_stage_tensor first;
+    int per_param, count;
+    const ls_param **params;
+    ls_safetensors_decl *decls;
+    int64_t (*shapes)[2];
+    char (*names)[LS_STAGE_TENSOR_NAME_MAX];
+} ls_stage_tensors;
+
+/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the stage. On failure nothing is
+ * left to release. */
+ls_status ls_stage_tensors_open(ls_stage *stage, ls_stage_tensor first, int per_param, ls_stage_tensors *out);
+void ls_stage_tensors_close(ls_stage_tensors *tensors);
+
+/* To a writer of decls, joined or not. */
+ls_status ls_stage_tensors_write(const ls_stage_tensors *tensors, ls_safetensors_writer *writer);
+/* LS_ERR_INPUT for a file without one of the tensors, or with one of another shape or type. */
+ls_status ls_stage_tensors_read(const ls_stage_tensors *tensors, const ls_safetensors *file);
+
+#endif

@@ -1,0 +1,231 @@
+/* report.c: verdict, evidence, what followed, the workers, what to change first, what was not recorded. */
+#include "cli/doctor/report.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 118 };
+
+/* Characters, not bytes. */
+static int width_of(const char *text, size_t bytes) {
+    int width = 0;
+    for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return width;
+}
+
+/* `first`, then the text; further lines begin below the text. */
+static void print_text(const char *first, const char *text) {
+    int indent = width_of(first, strlen(first)), column = indent;
+    printf("%s", first);
+    for (bool begins = true; *text; begins = false) {
+        size_t bytes = strcspn(text, " ");
+        int width = width_of(text, bytes);
+        if (!begins && column + 1 + width > COLUMNS) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (!begins) {
+            printf(" ");
+            column++;
+        }
+        printf("%.*s", (int)bytes, text);
+        column += width;
+        text += bytes + (text[bytes] == ' ');
+    }
+    printf("\n");
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static void print_run(const char *name, const ls_run *run, const ls_diagnosis *d) {
+    const char *precision = ls_run_option_get(run, "precision");
+    printf("%s: ", name);
+    if (d->steps == 0) {
+        printf("no steps");
+    } else {
+        printf("steps %lld to %lld", (long long)d->first_step, (long long)d->last_step);
+        if (d->planned_steps > d->last_step) printf(" of %lld", (long long)d->planned_steps);
+    }
+    if (precision) printf(", %s", precision);
+    if (run->dp > 0) printf(", dp %d × tp %d × pp %d", run->dp, run->tp, run->pp);
+    printf("\n\n");
+}
+
+static void print_place(const ls_finding *f) {
+    printf("  %s, step %lld", ls_cause_name(f->cause), (long long)f->step);
+    if (f->last_step > f->step) printf(" to %lld", (long long)f->last_step);
+    if (f->onset < f->step) printf(", first sign at step %lld", (long long)f->onset);
+    if (f->worker != LS_RUN_NONE) printf(", worker %d", f->worker);
+    if (f->group != LS_RUN_NONE) printf(", group %d", f->group);
+    if (f->block[0]) printf(", block %s", f->block);
+    if (f->tensor[0]) printf(", tensor %s", f->tensor);
+    printf("\n");
+}
+
+static void print_verdict(const ls_diagnosis *d) {
+    switch (d->verdict) {
+    case LS_VERDICT_CLEAN: printf("verdict: no problem found in %zu steps\n", d->steps); return;
+    case LS_VERDICT_NOT_ENOUGH:
+        printf("verdict: not enough recorded data%s%s\n", d->cause_count > 0 ? " to find the cause: " : "",
+               d->cause_count > 0 ? d->finding[0].title : "");
+        break;
+    case LS_VERDICT_CAUSE: print_text("verdict: ", d->finding[0].title); break;
+    }
+    if (d->cause_count == 0) return;
+    print_place(&d->finding[0]);
+    if (d->finding[0].evidence_count > 0) printf("\nevidence\n");
+    for (int i = 0; i < d->finding[0].evidence_count; i++) print_text("  - ", d->finding[0].evidence[i]);
+}
+
+static void print_followed(const ls_diagnosis *d) {
+    if (d->followed_count > 0) printf("\nconsequences\n");
+    for (int i = 0; i < d->followed_count; i++) {
+        char step[32];
+        snprintf(step, sizeof step, "  step %-8lld ", (long long)d->followed[i].step);
+        print_text(step, d->followed[i].text);
+    }
+}
+
+static void print_cell(int decimals, double x, const char *unit) {
+    if (isfinite(x))
+        printf(" %*.*f%s", 11 - (int)strlen(unit), decimals, x, unit);
+    else
+        printf(" %11s", "-");
+}
+
+static void print_workers(const ls_usage *u) {
+    if (u->workers == 0) return;
+    printf("\nworkers, mean of %zu step%s%s\n", u->steps, u->steps == 1 ? "" : "s", u->of_trace ? " of the trace" : "");
+    printf("  %-7s %11s %11s %11s %11s %11s\n", "worker", "computes", "waits", "busy", "to peers", "slowest in");
+    for (int r = 0; r < u->workers; r++) {
+        const ls_usage_worker *w = &u->worker[r];
+        printf("  %-7d %8.1f ms", r, w->busy_ms);
+        print_cell(1, w->wait_ms, " ms");
+        print_cell(1, 100 * w->busy, " %");
+        print_cell(2, w->relative, "");
+        printf(" %5zu steps\n", w->slowest);
+    }
+    printf("  worker %d is the slowest", u->slowest);
+    if (isfinite(u->waited_ms)) printf("; the others waited %.1f s in total for it", u->waited_ms / 1e3);
+    if (isfinite(u->busy)) printf("; on average workers are busy %.1f %% of the time", 100 * u->busy);
+    printf("\n");
+}
+
+static void print_actions(const ls_diagnosis *d) {
+    bool any = false;
+    for (int i = 0; i < d->cause_count; i++) {
+        if (!d->finding[i].action[0]) continue;
+        if (!any) printf("\nwhat to change\n");
+        print_text(i == 0 ? "  " : "  then: ", d->finding[i].action);
+        any = true;
+    }
+}
+
+static void print_notes(const ls_run *run, const ls_diagnosis *d) {
+    bool any = false;
+    for (int i = d->cause_count; i < d->finding_count; i++) {
+        if (!any) printf("\nalso observed\n");
+        print_text("  - ", d->finding[i].title);
+        any = true;
+    }
+    if (run->noise.step == LS_RUN_NONE || !(run->noise.scale_sequences > 0)) return;
+    if (!any) printf("\nalso observed\n");
+    printf("  - gradient noise scale at step %lld: %.3g sequences; larger batches have diminishing returns\n",
+           (long long)run->noise.step, run->noise.scale_sequences);
+}
+
+static void print_missing(const ls_diagnosis *d) {
+    if (d->missing_count > 0) printf("\nnot recorded\n");
+    for (int i = 0; i < d->missing_count; i++) print_text("  - ", d->missing[i]);
+}
+
+void ls_doctor_print(const char *name, const ls_run *run, const ls_diagnosis *d) {
+    print_run(name, run, d);
+    print_verdict(d);
+    print_followed(d);
+    print_workers(&d->usage);
+    print_actions(d);
+    print_notes(run, d);
+    print_missing(d);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *step_json(int64_t step) { return step == LS_RUN_NONE ? json_null() : json_integer((json_int_t)step); }
+static json_t *rank_json(int rank) { return rank == LS_RUN_NONE ? json_null() : json_integer(rank); }
+static json_t *text_json(const char *text) { return text[0] ? json_string(text) : json_null(); }
+
+static json_t *finding_json(const ls_finding *f) {
+    json_t *evidence = json_array();
+    for (int i = 0; evidence && i < f->evidence_count; i++)
+        if (json_array_append_new(evidence, json_string(f->evidence[i])) != 0) {
+            json_decref(evidence);
+            return NULL;
+        }
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "cause",
+                     ls_cause_name(f->cause), "note", f->is_note, "onset", step_json(f->onset), "step",
+                     step_json(f->step), "last_step", step_json(f->last_step), "worker", rank_json(f->worker), "group",
+                     rank_json(f->group), "block", text_json(f->block), "tensor", text_json(f->tensor), "size",
+                     number(f->size), "title", f->title, "evidence", evidence, "action", text_json(f->action));
+}
+
+static json_t *worker_json(const ls_usage *u, int rank) {
+    const ls_usage_worker *w = &u->worker[rank];
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I}", "worker", rank, "busy_ms", number(w->busy_ms), "wait_ms",
+                     number(w->wait_ms), "busy", number(w->busy), "beside_peers", number(w->relative), "slowest_steps",
+                     (json_int_t)w->slowest);
+}
+
+static json_t *usage_json(const ls_usage *u) {
+    if (u->workers == 0) return json_null();
+    json_t *workers = json_array();
+    for (int r = 0; workers && r < u->workers; r++)
+        if (json_array_append_new(workers, worker_json(u, r)) != 0) {
+            json_decref(workers);
+            return NULL;
+        }
+    return json_pack("{s:I, s:b, s:i, s:o, s:o, s:o}", "steps", (json_int_t)u->steps, "of_trace", u->of_trace,
+                     "slowest", u->slowest, "waited_ms", number(u->waited_ms), "busy", number(u->busy), "workers",
+                     workers);
+}
+
+typedef json_t *item_fn(const ls_diagnosis *d, int i);
+static json_t *finding_item(const ls_diagnosis *d, int i) { return finding_json(&d->finding[i]); }
+static json_t *missing_item(const ls_diagnosis *d, int i) { return json_string(d->missing[i]); }
+static json_t *followed_item(const ls_diagnosis *d, int i) {
+    return json_pack("{s:I, s:s}", "step", (json_int_t)d->followed[i].step, "text", d->followed[i].text);
+}
+
+static json_t *list_json(const ls_diagnosis *d, int count, item_fn *item) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < count; i++)
+        if (json_array_append_new(list, item(d, i)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+ls_status ls_doctor_print_json(const char *name, const ls_run *run, const ls_diagnosis *d) {
+    static const char *const verdicts[] = {
+        [LS_VERDICT_CLEAN] = "clean", [LS_VERDICT_CAUSE] = "cause", [LS_VERDICT_NOT_ENOUGH] = "not enough"};
+    json_t *run_name = json_string(name);
+    if (!run_name) run_name = json_string("(not UTF-8)");
+    json_t *cause = d->verdict == LS_VERDICT_CAUSE ? json_string(ls_cause_name(d->finding[0].cause)) : json_null();
+    /* Takes all of them over, also when it fails. */
+    json_t *json = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "run", run_name, "verdict",
+                             verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
+                             step_json(d->first_step), "last_step", step_json(d->last_step), "damaged_lines",
+                             (json_int_t)run->damaged_lines, "findings", list_json(d, d->finding_count, finding_item),
+                             "followed", list_json(d, d->followed_count, followed_item), "workers",
+                             usage_json(&d->usage), "missing", list_json(d, d->missing_count, missing_item));
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "cannot format the diagnosis as JSON");
+    printf("%s\n", text);
+    free(text);
+    return LS_OK;
+}

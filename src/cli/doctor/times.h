@@ -1,0 +1,27 @@
+/* times.h: `lockstep doctor --times FILE`. */
+#ifndef LS_CLI_DOCTOR_TIMES_H
+#define LS_CLI_DOCTOR_TIMES_H
+
+#include "config/options.h"
+#include "plan/times/times.h"
+
+/* All that is said about a table of times. */
+typedef struct ls_times_case {
+    ls_times times;
+    ls_times_basis basis;
+    ls_times_answer answer;
+    ls_times_comparison comparison; /* where there are two labels */
+    bool node_assumed;
+    char model[96]; /* what predictions were made for; empty: none */
+} ls_times_case;
+
+ls_status ls_doctor_times(const ls_options *options);
+
+/* doctor_times_text.c */
+void ls_doctor_times_print(const char *path, const ls_times_case *c);
+/* The first thing to change, one or two sentences. */
+void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room);
+/* doctor_times_json.c */
+ls_status ls_doctor_times_print_json(const char *path, const ls_times_case *c);
+
+#endif

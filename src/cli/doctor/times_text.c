@@ -1,0 +1,301 @@
+/* times_text.c: what measured times say, for people: verdict, table, explanations, what to change first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/doctor/times.h"
+
+static const double NOTHING = .05; /* a loss below this share of the time needs no change */
+
+static const ls_times_row *largest(const ls_times_case *c) { return &c->times.row[c->answer.largest]; }
+
+static double loss_of(const double *share) {
+    double sum = 0;
+    for (int k = LS_LOSS_SYNC; k < LS_LOSS_UNEXPLAINED; k++) sum += share[k];
+    return sum;
+}
+
+/* Without a sign on what rounds to nothing. */
+static double clean(double x) { return x > -.05 && x < .05 ? 0 : x; }
+
+static bool has_term(const ls_times_case *c, ls_times_term term) { return c->answer.explanation[0].terms >> term & 1; }
+
+/* ---- advice ------------------------------------------------------------------------------------------------------ */
+
+static ls_times_term worst_sync(const ls_times_case *c) {
+    const ls_times_explanation *best = &c->answer.explanation[0];
+    ls_times_term worst = LS_TERM_RING;
+    double most = -1;
+    for (int t = 0; t < LS_TERMS; t++) {
+        double part = best->coefficient[t] * c->basis.fit.x[c->answer.largest][t];
+        if (ls_times_term_loss((ls_times_term)t) == LS_LOSS_SYNC && part > most) most = part, worst = (ls_times_term)t;
+    }
+    return worst;
+}
+
+static void sync_advice(const ls_times_case *c, double share, char *text, size_t room) {
+    double gain = 50 * share;
+    ls_times_term term = worst_sync(c);
+    if (term == LS_TERM_PREDICTED && c->answer.explanation[0].coefficient[term] < 1.1) term = LS_TERM_RING;
+    switch (term) {
+    case LS_TERM_NODES:
+        snprintf(
+            text, room,
+            "the link between nodes: doubling its bandwidth, halving the bytes of gradients, or doubling the global "
+            "batch saves about %.0f %% of the time for the same work; keep tensor parallelism inside a node",
+            gain);
+        break;
+    case LS_TERM_LATENCY:
+        snprintf(text, room,
+                 "the number of replicas: half as many (with tensor or pipeline parallelism inside a node instead), "
+                 "fewer and larger buckets, or a tree instead of a ring all-reduce saves about %.0f %% of the time",
+                 gain);
+        break;
+    case LS_TERM_TP:
+        snprintf(text, room,
+                 "tensor parallelism: half the degree, or links twice as fast, saves up to %.0f %% of the time; keep "
+                 "each tensor-parallel group inside a node",
+                 gain);
+        break;
+    case LS_TERM_PREDICTED:
+        snprintf(text, room,
+                 "synchronisation takes %.2f times as long as the planner predicts for these links: look for "
+                 "reductions that do not overlap with compute, a slow network adapter or a busy network; the predicted "
+                 "time would save %.0f %%",
+                 c->answer.explanation[0].coefficient[LS_TERM_PREDICTED],
+                 100 * share * (1 - 1 / c->answer.explanation[0].coefficient[LS_TERM_PREDICTED]));
+        break;
+    default:
+        snprintf(text, room,
+                 "the frequency of gradient reductions: doubling the global batch (accumulated in micro-batches) saves "
+                 "about %.0f %% of the time for the same work; so does halving the bytes of gradients, or overlapping "
+                 "the reduction with the backward pass",
+                 gain);
+    }
+}
+
+static void bubble_advice(const ls_times_row *row, double share, char *text, size_t room) {
+    if (row->micro > 1)
+        snprintf(
+            text, room,
+            "the number of micro-batches: micro_batch %zu instead of %zu, or two virtual stages, halves the bubble "
+            "and saves about %.0f %% of the time",
+            row->micro / 2, row->micro, 50 * share);
+    else
+        snprintf(
+            text, room,
+            "the pipeline: two virtual stages (--schedule interleaved) or twice the global batch halves the bubble "
+            "and saves about %.0f %% of the time for the same work",
+            50 * share);
+}
+
+void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room) {
+    const ls_times_explanation *best = &c->answer.explanation[0];
+    double share = best->share[c->answer.worst];
+    if (loss_of(best->share) < NOTHING) {
+        snprintf(text, room, "nothing about scaling: %.0f %% of the time is compute; speed up the compute",
+                 100 * best->share[LS_LOSS_NONE]);
+        return;
+    }
+    switch (c->answer.worst) {
+    case LS_LOSS_SYNC: sync_advice(c, share, text, room); break;
+    case LS_LOSS_BUBBLE: bubble_advice(largest(c), share, text, room); break;
+    case LS_LOSS_IMBALANCE:
+        if (has_term(c, LS_TERM_STRAGGLER))
+            snprintf(text, room,
+                     "the slowest worker, which the others wait for: record a trace (lockstep train --trace run) and "
+                     "run lockstep doctor RUN to find it; saves up to %.0f %% of the time",
+                     100 * share);
+        else
+            snprintf(text, room,
+                     "the global batch: with a multiple of dp × micro_batch all workers have the same load; saves %.0f "
+                     "%% of the time",
+                     100 * share);
+        break;
+    default:
+        snprintf(text, room,
+                 "work that does not scale (input, logging, checkpoints, host code, an optimizer that is not sharded): "
+                 "record a trace and look between the steps; saves up to %.0f %% of the time",
+                 100 * share);
+    }
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static void print_head(const char *path, const ls_times_case *c) {
+    const ls_times *t = &c->times;
+    int rows = t->count;
+    for (int i = 0; i < t->count; i++) rows -= t->row[i].implied;
+    printf("%s: %d rows of %s", path, rows, t->column);
+    if (!t->has_batch) printf(", assuming the same work at every size");
+    if (c->model[0]) printf("; %s", c->model);
+    printf("\n\n");
+}
+
+static double work(const ls_times *t, const ls_times_row *row) {
+    return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
+}
+
+static void print_table(const ls_times_case *c) {
+    const ls_times *t = &c->times;
+    const ls_times_row *base = &t->row[0];
+    for (int i = 1; i < t->count; i++)
+        if (t->row[i].chips < base->chips) base = &t->row[i];
+    printf("  %6s %12s %10s %10s", "gpus", t->column, "speed-up", "efficiency");
+    for (int k = 0; k < LS_LOSSES; k++) printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, ls_loss_name((ls_loss)k));
+    printf("%s\n", t->labels == 2 ? "  label" : "");
+    for (int i = 0; i < t->count; i++) {
+        const ls_times_row *row = &t->row[i];
+        double part[LS_LOSSES];
+        double speed = base->time / work(t, base) / (row->time / work(t, row));
+        printf("  %6d %12.6g %10.2f %8.0f %%", row->chips, row->measured, speed,
+               100 * speed * base->chips / row->chips);
+        ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
+        for (int k = 0; k < LS_LOSSES; k++) {
+            if (c->basis.fit.weight[i] > 0)
+                printf(" %*.1f %%", k == LS_LOSS_SYNC ? 13 : 9, clean(100 * part[k] / row->time));
+            else
+                printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
+        }
+        printf("%s%s%s\n", t->labels == 2 ? "  " : "", t->labels == 2 ? t->label[row->label] : "",
+               row->implied ? "  (relative to the first row)" : "");
+    }
+}
+
+static void print_verdict(const ls_times_case *c) {
+    const ls_times_answer *a = &c->answer;
+    const double *share = a->explanation[0].share;
+    double loss = loss_of(share);
+    if (loss < NOTHING && a->low[LS_LOSS_NONE] > 1 - 2 * NOTHING) {
+        printf("verdict: scales well: at %d GPUs %.0f %% of the time is compute\n", largest(c)->chips,
+               100 * share[LS_LOSS_NONE]);
+    } else if (a->decided) {
+        printf("verdict: at %d GPUs %.0f %% of the time is lost, most of it to %s: %.0f %% of the time (%.0f to %.0f "
+               "%%)\n",
+               largest(c)->chips, 100 * loss,
+               a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst), 100 * share[a->worst],
+               100 * a->low[a->worst], 100 * a->high[a->worst]);
+    } else {
+        printf("verdict: at %d GPUs %.0f to %.0f %% of the time is lost; these times have more than one explanation, "
+               "the likeliest is %s\n",
+               largest(c)->chips, 100 - 100 * a->high[LS_LOSS_NONE], 100 - 100 * a->low[LS_LOSS_NONE],
+               a->worst == LS_LOSS_SERIAL ? "work that is not divided" : ls_loss_name(a->worst));
+    }
+    if (a->misfit > 3)
+        printf("  the model does not fit these times well (%.1f %% error): some of the time is unexplained\n",
+               100 * a->explanation[0].error);
+}
+
+static void print_shares(const ls_times_case *c) {
+    const ls_times_answer *a = &c->answer;
+    printf("\nbreakdown of the time at %d GPUs\n  %-18s %8s   %s\n", largest(c)->chips, "", "best", "range");
+    for (int k = 0; k < LS_LOSSES; k++) {
+        if (k == LS_LOSS_UNEXPLAINED) {
+            printf("  %-18s %6.1f %%   ± %.1f %% of the time is noise%s\n", ls_loss_name((ls_loss)k),
+                   clean(100 * a->explanation[0].share[k]), 100 * a->scatter, a->scatter_assumed ? ", as assumed" : "");
+            continue;
+        }
+        printf("  %-18s %6.1f %%   %.0f to %.0f %%%s\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
+               100 * a->low[k], 100 * a->high[k],
+               k == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted && a->high[k] > 0
+                   ? ", instead of the others: the layout is unknown"
+                   : "");
+    }
+}
+
+static void print_elsewhere(const ls_times_case *c, double time, int chips) {
+    const ls_times_row *row = largest(c);
+    if (!(time > 0)) return;
+    printf("; at %d GPUs %.2f times as fast as at %d", chips, row->time / time, row->chips);
+}
+
+static void print_explanations(const ls_times_case *c) {
+    int shown = c->answer.count < 6 ? c->answer.count : 6;
+    printf("\npossible explanations%s\n", c->answer.count > shown ? " (the six best)" : "");
+    for (int i = 0; i < shown; i++) {
+        const ls_times_explanation *e = &c->answer.explanation[i];
+        const char *between = "";
+        printf("  - ");
+        for (int t = 0; t < LS_TERMS; t++) {
+            if (!(e->terms >> t & 1)) continue;
+            double part = e->coefficient[t] * c->basis.fit.x[c->answer.largest][t] / largest(c)->time;
+            printf("%s%s %.0f %%", between, ls_times_term_name((ls_times_term)t), 100 * part);
+            between = " + ";
+        }
+        print_elsewhere(c, e->twice, 2 * largest(c)->chips);
+        printf("\n");
+    }
+}
+
+/* A bubble is as constant as a ring, when replicas are added to a given batch. */
+static void print_unknown(const ls_times_case *c) {
+    const ls_times_answer *a = &c->answer;
+    const double *share = a->explanation[0].share;
+    double constant = share[LS_LOSS_SYNC] + share[LS_LOSS_SERIAL], low = 0, high = 0;
+    printf("\nunknown\n");
+    if (!c->times.has_layout && constant > NOTHING && share[LS_LOSS_NONE] > 0)
+        printf("  - the layout: a pipeline bubble would look the same; (pp − 1) / micro-batches would be %.2f at %d "
+               "GPUs. Add columns dp, tp, pp, micro_batch and global_batch to tell them apart\n",
+               constant / share[LS_LOSS_NONE], largest(c)->chips);
+    if (!c->times.has_batch)
+        printf("  - the batch: if the batch per GPU was constant, add column global_batch; the rows are then not the "
+               "same work\n");
+    if (c->node_assumed) printf("  - the nodes: 8 GPUs per node are assumed; set --gpus-per-node\n");
+    for (int i = 0; i < a->count; i++) {
+        double time = a->explanation[i].twice;
+        if (i == 0 || time < low) low = time;
+        if (i == 0 || time > high) high = time;
+    }
+    if (!a->decided && low > 0 && high > 1.05 * low)
+        printf("  - which explanation is right: a measurement at %d GPUs would tell; they predict %.2f to %.2f times "
+               "the speed of %d\n",
+               2 * largest(c)->chips, largest(c)->time / high, largest(c)->time / low, largest(c)->chips);
+}
+
+static void print_predicted(const ls_times_case *c) {
+    const ls_times_explanation *best = &c->answer.explanation[0];
+    if (!c->basis.predicted) return;
+    printf("\ncompared with the prediction\n  - compute takes %.2f times as long\n",
+           best->coefficient[LS_TERM_COMPUTE]);
+    if (best->coefficient[LS_TERM_PREDICTED] > 0)
+        printf("  - synchronisation takes %.2f times as long\n", best->coefficient[LS_TERM_PREDICTED]);
+    if (best->coefficient[LS_TERM_SERIAL] > 0)
+        printf("  - %.4g s of a step are not predicted at all\n", best->coefficient[LS_TERM_SERIAL]);
+}
+
+static const char *move_name(int term) {
+    return term < 0 ? "only the layout" : ls_times_term_name((ls_times_term)term);
+}
+
+static void print_comparison(const ls_times_case *c) {
+    const ls_times_comparison *m = &c->comparison;
+    const ls_times_move *first = &m->move[0];
+    if (c->times.labels != 2) return;
+    printf("from %s to %s", c->times.label[0], c->times.label[1]);
+    if (m->slowdown > 0) printf(": %.2f times as long, mean of equal rows", m->slowdown);
+    printf("\n  %s: %s", m->decided ? "what changed" : "what changed, as far as these times show",
+           move_name(first->term));
+    if (first->term >= 0) {
+        printf(", by %+.4g %s of %.4g at %d GPUs", first->change, c->times.unit, c->times.row[m->largest].time,
+               c->times.row[m->largest].chips);
+        if (first->before > 0) printf(" (%.2f times its previous value)", first->after / first->before);
+    }
+    printf("\n  if only that changed, the times are matched within %.1f %%", 100 * first->error);
+    for (int i = 1; i < m->count && i < 4; i++)
+        printf("%s %s: %.1f %%", i == 1 ? "; if it were" : ",", move_name(m->move[i].term), 100 * m->move[i].error);
+    printf("\n\n");
+}
+
+void ls_doctor_times_print(const char *path, const ls_times_case *c) {
+    char advice[512];
+    print_head(path, c);
+    print_comparison(c);
+    print_verdict(c);
+    printf("\n");
+    print_table(c);
+    print_shares(c);
+    print_explanations(c);
+    print_predicted(c);
+    ls_doctor_times_advice(c, advice, sizeof advice);
+    printf("\nwhat to change\n  %s\n", advice);
+    if (!c->basis.predicted) print_unknown(c);
+}

@@ -1,0 +1,44 @@
+/* layout.c: reading --layout FILE, and flags over it. */
+#include "cli/options/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "model/shape_json.h"
+#include "parallel/layout/options.h"
+
+enum { FILE_BYTES_MAX = 1 << 20 };
+
+static bool has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), tail = strlen(suffix);
+    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
+}
+
+/* The format goes by the name or, for other names, by the first character, as for --config. */
+static ls_status read_file(const char *path, json_t **out) {
+    char *text = NULL;
+    size_t bytes = 0, blank = 0;
+    LS_TRY(ls_file_read(path, FILE_BYTES_MAX, &text, &bytes));
+    while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank])) blank++;
+    bool is_yaml = has_suffix(path, ".yaml") || has_suffix(path, ".yml");
+    bool is_json = has_suffix(path, ".json") || (!is_yaml && text[blank] == '{');
+    ls_status status = is_json ? ls_json_load_text(path, text, bytes, out) : ls_shape_yaml_load(path, text, bytes, out);
+    free(text);
+    return status;
+}
+
+ls_status ls_layout_wish_from_options(const ls_options *o, json_t **file, ls_layout_wish *out) {
+    *file = NULL;
+    *out = ls_layout_wish_none();
+    if (!o->layout) return ls_layout_wish_add(o, LS_ORIGIN_FILE, out);
+    ls_status status = read_file(o->layout, file);
+    if (status == LS_OK) status = ls_layout_wish_from_json(o->layout, *file, out);
+    if (status == LS_OK) status = ls_layout_wish_add(o, o->source[LS_OPT_layout].origin, out);
+    if (status == LS_OK) return LS_OK;
+    json_decref(*file);
+    *file = NULL;
+    return ls_fail_at(status, "--layout: ");
+}

@@ -1,0 +1,152 @@
+/* json.c: the answer for programs. */
+#include <string.h>
+
+#include "cli/plan/command.h"
+#include "cli/print_json.h"
+
+/* An object that cannot be made is NULL and makes what it goes into NULL: jansson passes it on. */
+static json_t *times_to_json(const double *time) {
+    json_t *object = json_object();
+    for (int k = 0; k < LS_TIME_KINDS; k++)
+        json_object_set_new(object, ls_time_kind_name((ls_time_kind)k), json_real(time[k]));
+    return object;
+}
+
+static json_t *memory_to_json(const double *memory) {
+    json_t *object = json_object();
+    for (int k = 0; k < LS_MEMORY_KINDS; k++)
+        json_object_set_new(object, ls_memory_kind_name((ls_memory_kind)k), json_real(memory[k]));
+    return object;
+}
+
+static json_t *layout_to_json(const ls_plan_task *task, const ls_plan_layout *l) {
+    json_t *object = ls_plan_layout_to_json(l);
+    if (!object) return NULL;
+    json_object_set_new(object, "precision", json_string(ls_plan_type_name(l->type)));
+    if (task->cluster.sites > 1)
+        json_object_set_new(object, "sites_divide", json_string(l->stages_across ? "stages" : "replicas"));
+    return object;
+}
+
+static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {
+    const ls_prediction *p = &c->prediction;
+    double rate = ls_plan_tokens_per_second(&q->task, p), lacks = p->memory_bytes - p->capacity_bytes;
+    json_t *object = json_pack(
+        "{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
+        layout_to_json(&q->task, &c->layout), "fits", lacks <= 0, "seconds", p->seconds, "tokens_per_second", rate,
+        "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops", p->model_flops, "time_seconds",
+        times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
+        lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory", memory_to_json(p->memory),
+        "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
+    if (object && q->tokens > 0) {
+        double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&q->task.cluster);
+        json_object_set_new(object, "days", json_real(days));
+        json_object_set_new(object, "gpu_hours", json_real(hours));
+        if (q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
+    }
+    return object;
+}
+
+static json_t *choices_to_json(const ls_plan_question *q, const ls_plan_choice *list, int first, int count) {
+    json_t *array = json_array();
+    for (int i = first; i < count; i++) json_array_append_new(array, choice_to_json(q, &list[i]));
+    return array;
+}
+
+static json_t *cluster_to_json(const ls_cluster *cluster) {
+    json_t *sites = json_array();
+    for (int i = 0; i < cluster->sites; i++) {
+        const ls_site *s = &cluster->site[i];
+        json_array_append_new(sites, json_pack("{s:s, s:i, s:i, s:s, s:s, s:f}", "chip", s->chip.name, "chips",
+                                               s->chips, "chips_per_node", s->node, "inside", s->inside.name, "between",
+                                               s->between.name, "memory_bytes", s->chip.memory_bytes));
+    }
+    if (cluster->sites < 2) return json_pack("{s:o}", "sites", sites);
+    return json_pack("{s:o, s:s}", "sites", sites, "link", cluster->across.name);
+}
+
+static json_t *changes_to_json(const ls_plan_answer *a) {
+    json_t *array = json_array();
+    for (int i = 0; i < a->changes; i++) {
+        const ls_plan_change *c = &a->change[i];
+        json_array_append_new(array, json_pack("{s:s, s:b, s:f, s:f, s:o}", "what", c->what, "hardware", c->hardware,
+                                               "gain", c->gain, "seconds", c->to.prediction.seconds, "layout",
+                                               layout_to_json(&a->question->task, &c->to.layout)));
+    }
+    return array;
+}
+
+static json_t *points_to_json(const ls_plan_answer *a, const ls_plan_point *list, int count) {
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++) {
+        const ls_plan_point *p = &list[i];
+        bool fits = p->best.prediction.seconds > 0;
+        json_t *layout = fits ? layout_to_json(&a->question->task, &p->best.layout) : json_null();
+        json_array_append_new(array,
+                              json_pack("{s:i, s:f, s:f, s:f, s:f, s:o}", "chips", p->chips, "tokens_per_second",
+                                        p->tokens_per_second, "held_tokens_per_second", p->held_tokens_per_second,
+                                        "ideal_tokens_per_second", p->ideal_tokens_per_second, "seconds",
+                                        p->best.prediction.seconds, "layout", layout));
+    }
+    return array;
+}
+
+static json_t *ladder_to_json(const ls_plan_answer *a) {
+    json_t *array = json_array();
+    for (int i = 0; i < a->rungs; i++)
+        json_array_append_new(array, json_pack("{s:s, s:f, s:o}", "what", a->rung[i].what, "bytes", a->rung[i].bytes,
+                                               "memory", memory_to_json(a->rung[i].memory)));
+    return array;
+}
+
+static void add_reasons(const ls_plan_answer *a, json_t *out) {
+    json_object_set_new(out, "losses",
+                        json_pack("{s:f, s:o, s:s}", "useful_seconds", a->losses.useful, "lost_seconds",
+                                  times_to_json(a->losses.lost), "worst", ls_time_kind_name(a->losses.worst)));
+    json_object_set_new(out, "changes", changes_to_json(a));
+    json_object_set_new(out, "scaling",
+                        json_pack("{s:o, s:o}", "batch_grows", points_to_json(a, a->weak, a->weak_points),
+                                  "batch_stays", points_to_json(a, a->strong, a->strong_points)));
+    json_object_set_new(out, "ladder", ladder_to_json(a));
+    if (a->question->task.cluster.sites > 1)
+        json_object_set_new(out, "cut",
+                            json_pack("{s:s, s:f, s:f, s:f}", "divided",
+                                      a->best->layout.stages_across ? "stages" : "replicas", "bytes_each_way",
+                                      a->across_bytes, "seconds", a->across_seconds, "other_way_seconds",
+                                      a->not_cut.prediction.seconds));
+}
+
+static void add_remedy(const ls_plan_answer *a, json_t *out) {
+    const ls_plan_remedy *r = &a->remedy;
+    const ls_plan_task *task = &a->question->task;
+    json_t *object = json_object();
+    if (r->is_freed)
+        json_object_set_new(object, "other_knobs",
+                            json_pack("{s:f, s:o}", "seconds", r->freed.prediction.seconds, "layout",
+                                      layout_to_json(task, &r->freed.layout)));
+    if (r->chips > 0)
+        json_object_set_new(object, "more_chips",
+                            json_pack("{s:i, s:f, s:o}", "chips", r->chips, "seconds", r->with.prediction.seconds,
+                                      "layout", layout_to_json(task, &r->with.layout)));
+    if (r->chip.name[0])
+        json_object_set_new(object, "larger_chip",
+                            json_pack("{s:s, s:f, s:o}", "chip", r->chip.name, "seconds", r->other.prediction.seconds,
+                                      "layout", layout_to_json(task, &r->other.layout)));
+    json_object_set_new(out, "would_fit", object);
+}
+
+ls_status ls_plan_report_json(const ls_plan_answer *a) {
+    const ls_plan_question *q = a->question;
+    const ls_plan_task *task = &q->task;
+    json_t *best = a->best ? choice_to_json(q, a->best) : json_null();
+    json_t *out = json_pack("{s:{s:s, s:f, s:I}, s:o, s:I, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "model", "name",
+                            task->shape.name, "parameters", ls_plan_params(&task->shape), "layers",
+                            (json_int_t)task->shape.L, "cluster", cluster_to_json(&task->cluster), "seq",
+                            (json_int_t)task->seq, "global_batch", (json_int_t)task->global_batch, "program",
+                            task->stack.name, "tried", (json_int_t)a->found.tried, "fit", (json_int_t)a->found.fit,
+                            "best", best, "runners_up", choices_to_json(q, a->found.fits, 1, a->found.fitting),
+                            "misfits", choices_to_json(q, a->found.lacks, 0, a->found.missing));
+    if (out && a->best) add_reasons(a, out);
+    if (out && !a->best) add_remedy(a, out);
+    return ls_cli_print_json_lines(out);
+}

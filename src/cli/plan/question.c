@@ -1,0 +1,192 @@
+/* question.c: from options to a task for the planner. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/cluster.h"
+#include "base/files.h"
+#include "cli/options/image.h"
+#include "cli/options/layout.h"
+#include "cli/options/model.h"
+#include "cli/plan/command.h"
+#include "config/value.h"
+#include "plan/space.h"
+
+/* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
+static const double HEADROOM = .05;
+
+enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKENS = 8192 };
+
+/* ---- the cluster ------------------------------------------------------------------------------------------------- */
+
+/* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
+static long long chips_of_wish(const ls_plan_wish *wish) {
+    if (wish->dp == 0 || wish->tp == 0 || wish->pp == 0) return 0;
+    return (long long)wish->dp * wish->tp * wish->pp;
+}
+
+static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out) {
+    json_t *measured;
+    bool is_file;
+    LS_TRY(ls_cluster_option_site(o, name, out, &is_file, &measured));
+    json_decref(q->measured);
+    q->measured = measured;
+    long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_wish(&q->wish);
+    if (chips > LS_CHIPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "dp × tp × pp is %lld chips; the limit is %d", chips, LS_CHIPS_MAX);
+    out->chips = chips > 0 ? (int)chips : out->node;
+    return LS_OK;
+}
+
+static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
+    ls_cluster *cluster = &q->task.cluster;
+    const char *at = o->cluster;
+    while (at) {
+        char name[NAME_MAX_BYTES];
+        size_t length = strcspn(at, ",");
+        if (length == 0 || length >= sizeof name)
+            return ls_options_fail(o, LS_OPT_cluster, "has an empty name, or one that is too long");
+        if (cluster->sites == LS_SITES_MAX)
+            return ls_options_fail(o, LS_OPT_cluster, "at most %d clusters are supported", LS_SITES_MAX);
+        memcpy(name, at, length);
+        name[length] = '\0';
+        at = at[length] ? at + length + 1 : NULL;
+        LS_TRY(read_site(o, name, q, &cluster->site[cluster->sites]));
+        cluster->sites++;
+    }
+    snprintf(cluster->name, sizeof cluster->name, "%s", cluster->site[0].chip.name);
+    if (cluster->sites > 1 && !o->link)
+        return ls_options_fail(o, LS_OPT_cluster, "two clusters require --link, the link between them, e.g. 10gbe");
+    if (cluster->sites < 2 && o->link)
+        return ls_options_fail(o, LS_OPT_link, "applies to two clusters only; the link between nodes is --network");
+    if (o->link) LS_TRY(ls_cluster_option_link(o, LS_OPT_link, o->link, 1, &cluster->across));
+    return ls_cluster_check(cluster);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+/* Sequences of a step where nobody says: tokens as Brown et al. (2020, table 2.1) have them for models of such sizes,
+ * and not so few that large clusters have nothing to divide. */
+static size_t usual_batch(const ls_plan_task *task) {
+    double params = ls_plan_params(&task->shape);
+    size_t tokens = params < 5e8 ? 524288 : params < 2e9 ? 1048576 : params < 2e10 ? 2097152 : 4194304, batch = 1;
+    if (task->cluster.site[0].chip.is_cpu) tokens = CPU_BATCH_TOKENS;
+    while (2 * batch * task->seq <= tokens) batch *= 2;
+    while (!task->cluster.site[0].chip.is_cpu && 8 * batch < (size_t)ls_cluster_chips(&task->cluster)) batch *= 2;
+    return batch;
+}
+
+static ls_status read_sizes(const ls_options *o, ls_plan_task *task) {
+    size_t most = task->cluster.site[0].chip.is_cpu ? CPU_SEQ_MAX : SEQ_MAX, T = task->shape.T;
+    task->seq = o->seq > 0 ? (size_t)o->seq : T < most ? T : most;
+    if (task->seq > T)
+        return ls_options_fail(o, LS_OPT_seq, "%s has %zu positions: use --seq %zu or less", task->shape.name, T, T);
+    task->global_batch = o->global_batch > 0 ? (size_t)o->global_batch : usual_batch(task);
+    return LS_OK;
+}
+
+static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
+    bool cpu = task->cluster.site[0].chip.is_cpu;
+    if (o->stack) {
+        ls_status status = ls_stack_find(o->stack, &task->stack);
+        return status == LS_OK ? LS_OK : ls_fail_at(status, "--stack: ");
+    }
+    return ls_stack_find(cpu ? "native" : "megatron", &task->stack);
+}
+
+/* "300B", "1.5T", "2000000" */
+static ls_status read_tokens(const ls_options *o, double *out) {
+    static const char letters[] = "KMBT";
+    static const double factors[] = {1e3, 1e6, 1e9, 1e12};
+    char number[32];
+    size_t length = o->tokens ? strlen(o->tokens) : 0;
+    *out = 0;
+    if (length == 0) return LS_OK;
+    const char *unit = strchr(letters, o->tokens[length - 1]);
+    if (unit) length--;
+    if (length > 0 && length < sizeof number) {
+        memcpy(number, o->tokens, length);
+        number[length] = '\0';
+        if (ls_value_parse_float(number, out) == LS_OK && *out > 0) {
+            if (unit) *out *= factors[unit - letters];
+            if (*out >= 1 && *out <= 1e18) return LS_OK;
+        }
+    }
+    return ls_options_fail(o, LS_OPT_tokens, "must be a number of tokens, e.g. 300B or 1.5T");
+}
+
+/* ---- knobs ------------------------------------------------------------------------------------------------------- */
+
+static ls_status read_wish(const ls_options *o, ls_plan_wish *out) {
+    ls_layout_wish given;
+    json_t *file;
+    LS_TRY(ls_layout_wish_from_options(o, &file, &given));
+    json_decref(file);
+    *out = ls_plan_wish_none();
+    out->dp = given.dp;
+    out->tp = given.tp;
+    out->pp = given.pp;
+    out->virtual_stages = given.virtual_stages;
+    out->micro = given.micro;
+    out->schedule = given.schedule;
+    out->zero = given.zero;
+    out->recompute = given.recompute;
+    out->sequence_parallel = given.sequence_parallel;
+    if (given.workers > 0 && given.dp == 0 && given.tp > 0 && given.pp > 0)
+        out->dp = given.workers / given.tp / given.pp;
+    ls_plan_type type;
+    if (o->source[LS_OPT_precision].origin == LS_ORIGIN_DEFAULT) return LS_OK;
+    LS_TRY(ls_plan_type_parse(o->precision, &type));
+    out->type = (int)type;
+    return LS_OK;
+}
+
+static void read_memory(ls_plan_question *q) {
+    const ls_cluster *cluster = &q->task.cluster;
+    double least = cluster->site[0].chip.memory_bytes;
+    if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < least) least = cluster->site[1].chip.memory_bytes;
+    if (!cluster->site[0].chip.is_cpu) q->wish.memory_bytes = least * (1 - HEADROOM);
+}
+
+static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
+    if (q->wish.type != LS_PLAN_FP8) return LS_OK;
+    for (int i = 0; i < q->task.cluster.sites; i++)
+        if (q->task.cluster.site[i].chip.peak_flops[LS_PLAN_FP8] <= 0)
+            return ls_options_fail(o, LS_OPT_precision, "%s does not support fp8: use bf16 or fp16",
+                                   q->task.cluster.site[i].chip.name);
+    return LS_OK;
+}
+
+static ls_status read_all(const ls_options *o, ls_plan_question *q) {
+    ls_start start;
+    LS_TRY(ls_start_look(o->model, &start));
+    q->task.shape = start.shape;
+    ls_start_close(&start);
+    LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
+    LS_TRY(read_wish(o, &q->wish));
+    LS_TRY(read_cluster(o, q));
+    LS_TRY(check_type(o, q));
+    LS_TRY(read_sizes(o, &q->task));
+    LS_TRY(read_stack(o, &q->task));
+    LS_TRY(read_tokens(o, &q->tokens));
+    q->price = o->price;
+    if (q->price > 0 && !(q->tokens > 0)) return ls_options_fail(o, LS_OPT_price, "needs --tokens N to compute a cost");
+    read_memory(q);
+    return LS_OK;
+}
+
+ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out) {
+    memset(out, 0, sizeof *out);
+    if (!o->cluster)
+        return ls_fail(LS_ERR_INPUT, "plan needs --cluster: a chip such as H100 (--cluster list shows all), or a file");
+    if (!o->model)
+        return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or a config.json");
+    ls_status status = read_all(o, out);
+    if (status != LS_OK) ls_plan_question_end(out);
+    return status;
+}
+
+void ls_plan_question_end(ls_plan_question *question) {
+    json_decref(question->measured);
+    question->measured = NULL;
+}

@@ -1,0 +1,204 @@
+/* report.c: the answer for people: the best layout, what it costs by kind, what others trade, what does not fit.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/plan/command.h"
+
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
+enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, DIGITS_MAX = 32 };
+
+/* "1,234,567" */
+static const char *grouped(double number, char text[DIGITS_MAX]) {
+    char plain[DIGITS_MAX];
+    int length = snprintf(plain, sizeof plain, "%.0f", number), used = 0;
+    for (int i = 0; i < length && used < DIGITS_MAX - 2; i++) {
+        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
+        text[used++] = plain[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static void print_bar(double share) {
+    int full = (int)(share * BAR_MAX + .5);
+    for (int i = 0; i < full && i < BAR_MAX; i++) fputs("█", stdout);
+    putchar('\n');
+}
+
+/* ---- what was asked ---------------------------------------------------------------------------------------------- */
+
+static void print_site(const ls_site *site) {
+    printf("%d × %s", site->chips, site->chip.name);
+    if (site->chips > site->node)
+        printf(" in nodes of %d (%s inside, %s between)", site->node, site->inside.name, site->between.name);
+    else if (site->chips > 1)
+        printf(" in one node (%s)", site->inside.name);
+}
+
+static void print_question(const ls_plan_answer *a) {
+    const ls_plan_task *task = &a->question->task;
+    const ls_cluster *cluster = &task->cluster;
+    char number[DIGITS_MAX];
+    printf("model    %s: %.4g B parameters, %zu layers\n", task->shape.name, ls_plan_params(&task->shape) / 1e9,
+           task->shape.L);
+    printf("cluster  ");
+    print_site(&cluster->site[0]);
+    if (cluster->sites > 1) {
+        printf(",\n         %s to ", cluster->across.name);
+        print_site(&cluster->site[1]);
+    }
+    double tokens = (double)task->global_batch * (double)task->seq;
+    printf("\nstep     %zu sequences of %zu tokens = %s tokens; program %s\n", task->global_batch, task->seq,
+           grouped(tokens, number), task->stack.name);
+    printf("layouts  %s tried, ", grouped((double)a->found.tried, number));
+    printf("%s fit", grouped((double)a->found.fit, number));
+    double used = a->question->wish.memory_bytes, all = cluster->site[0].chip.memory_bytes;
+    if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < all) all = cluster->site[1].chip.memory_bytes;
+    if (used > 0)
+        printf(" in %.1f GiB (%.1f GiB minus %.0f %% headroom)", used / GIB, all / GIB, 100 * (1 - used / all));
+    printf("\n");
+}
+
+/* ---- the best ---------------------------------------------------------------------------------------------------- */
+
+static void print_cost(const ls_plan_answer *a, double rate, int chips) {
+    const ls_plan_question *q = a->question;
+    char number[DIGITS_MAX];
+    if (!(q->tokens > 0)) return;
+    double days = q->tokens / rate / 86400, hours = days * 24 * chips;
+    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, grouped(hours, number));
+    if (q->price > 0) printf(", %s at %.4g per hour", grouped(hours * q->price, number), q->price);
+    printf("\n");
+}
+
+static void print_times(const ls_prediction *p) {
+    printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
+    for (int k = 0; k < LS_TIME_KINDS; k++) {
+        double share = p->time[k] / p->seconds;
+        if (p->time[k] <= 0) continue;
+        printf("  %-20s %10.4g %6.1f %%  ", ls_time_kind_label((ls_time_kind)k), p->time[k], 100 * share);
+        print_bar(share);
+    }
+    printf("  %-20s %10.4g\n", "sum", p->seconds);
+    if (p->link_dp > 0)
+        printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
+               p->hidden_dp);
+}
+
+static void print_memory(const ls_prediction *p, int stages) {
+    printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
+    for (int k = 0; k < LS_MEMORY_KINDS; k++) {
+        double share = p->memory[k] / p->capacity_bytes;
+        if (p->memory[k] <= 0) continue;
+        printf("  %-20s %10.4g %6.1f %%  ", ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB, 100 * share);
+        print_bar(share);
+    }
+    printf("  %-20s %10.4g of %.4g GiB", "sum", p->memory_bytes / GIB, p->capacity_bytes / GIB);
+    if (stages > 1) printf(", on stage %d, the most loaded", p->heaviest_stage);
+    printf("\n");
+}
+
+static void print_best(const ls_plan_answer *a) {
+    const ls_plan_task *task = &a->question->task;
+    const ls_prediction *p = &a->best->prediction;
+    char text[LS_PLAN_TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
+    int chips = ls_cluster_chips(&task->cluster);
+    double rate = ls_plan_tokens_per_second(task, p);
+    ls_plan_layout_text(&a->best->layout, text);
+    printf("\nbest     %s\n", text);
+    printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
+           p->micros > 1 ? "es" : "", p->seconds, grouped(rate, number), grouped(rate / chips, each),
+           100 * ls_plan_mfu(task, a->best));
+    print_cost(a, rate, chips);
+    if (task->cluster.sites > 1) {
+        const char *how = a->best->layout.stages_across ? "the pipeline stages are divided between the sites"
+                                                        : "the replicas are divided between the sites";
+        printf("cut      %s: %.4g GB cross the link each way and cost %.4g s of the step\n", how, a->across_bytes / 1e9,
+               a->across_seconds);
+        if (a->not_cut.prediction.seconds > 0)
+            printf("         with the other cut (%s), this layout takes %.4g s\n",
+                   a->best->layout.stages_across ? "replicas" : "stages", a->not_cut.prediction.seconds);
+    }
+    print_times(p);
+    print_memory(p, a->best->layout.pp);
+}
+
+/* ---- others ------------------------------------------------------------------------------------------------------ */
+
+static void print_row(const ls_plan_choice *c) {
+    char text[LS_PLAN_TEXT_MAX];
+    ls_plan_layout_short(&c->layout, text);
+    int wide = 0;
+    for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
+    printf("  %s%*s %10.4g %8.1f  ", text, wide < 40 ? 40 - wide : 0, "", c->prediction.seconds,
+           c->prediction.memory_bytes / GIB);
+}
+
+static void print_runners(const ls_plan_answer *a) {
+    const ls_prediction *best = &a->best->prediction;
+    if (a->found.fitting < 2) return;
+    printf("\n%-42s %10s %8s  %s\n", "runners-up", "s", "GiB", "compared with the best");
+    for (int i = 1; i < a->found.fitting && i <= RUNNERS; i++) {
+        const ls_plan_choice *c = &a->found.fits[i];
+        double memory = (c->prediction.memory_bytes - best->memory_bytes) / GIB;
+        print_row(c);
+        printf("+%.1f %% time, %s%.1f GiB\n", 100 * (c->prediction.seconds / best->seconds - 1), memory < 0 ? "−" : "+",
+               memory < 0 ? -memory : memory);
+    }
+}
+
+/* Beside a layout that fits, those alone that would be faster. */
+static void print_misfits(const ls_plan_answer *a) {
+    double limit = a->best ? a->best->prediction.seconds : 0;
+    int shown = 0;
+    for (int i = 0; i < a->found.missing && shown < MISFITS; i++) {
+        const ls_plan_choice *c = &a->found.lacks[i];
+        if (a->best && c->prediction.seconds >= limit) continue;
+        if (shown++ == 0) printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", "s", "GiB");
+        print_row(c);
+        printf("lacks %.1f GiB", (c->prediction.memory_bytes - c->prediction.capacity_bytes) / GIB);
+        if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
+        printf("\n");
+    }
+    if (a->found.missing > 0 && shown == 0) printf("\nno layout that does not fit would be faster\n");
+}
+
+static void print_remedy(const ls_plan_answer *a) {
+    const ls_plan_remedy *r = &a->remedy;
+    char text[LS_PLAN_TEXT_MAX];
+    printf("\nnothing fits. These would:\n");
+    if (r->is_freed) {
+        ls_plan_layout_short(&r->freed.layout, text);
+        printf("  other options: %s: %.1f GiB, %.4g s per step\n", text, r->freed.prediction.memory_bytes / GIB,
+               r->freed.prediction.seconds);
+    }
+    if (r->chips > 0) {
+        ls_plan_layout_short(&r->with.layout, text);
+        printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
+               a->question->task.cluster.sites > 1 ? " at each site" : "", text, r->with.prediction.memory_bytes / GIB,
+               r->with.prediction.seconds);
+    }
+    if (r->chip.name[0]) {
+        ls_plan_layout_short(&r->other.layout, text);
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, text,
+               r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
+    }
+    if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
+        printf("  nothing that was tried: omit some of the given options\n");
+}
+
+void ls_plan_report(const ls_plan_answer *a) {
+    print_question(a);
+    if (!a->best) {
+        print_remedy(a);
+        print_misfits(a);
+        if (a->found.missing > 0) print_memory(&a->found.lacks[0].prediction, a->found.lacks[0].layout.pp);
+        return;
+    }
+    print_best(a);
+    print_runners(a);
+    print_misfits(a);
+    ls_plan_report_why(a);
+}

@@ -1,0 +1,259 @@
+/* run.c: the measuring of `lockstep scale`: short trainings of each size, through the workers of verify.
+ *
+ * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
+ * quiet round stand in for those of a busy one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/options/layout.h"
+#include "cli/scale/scale.h"
+#include "cli/verify/case.h"
+#include "cli/verify/run.h"
+#include "parallel/traffic/traffic.h"
+
+enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
+#define ROUND_NS_MAX UINT64_C(5000000000)
+
+/* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
+static const double round_s = 0.15;
+
+/* Groups bound the workers; they are the same for all sizes, as far as the batch allows. */
+static int groups_of(const ls_scale_plan *p, size_t batch) {
+    int most = p->count[p->counts - 1], groups = 1, wanted = most > 8 ? most : 8;
+    while (groups * 2 <= 4096 && groups < wanted) groups *= 2;
+    while ((size_t)groups > batch) groups /= 2;
+    return groups < most ? most : groups;
+}
+
+/* Batch norm wants groups of one size, of two images at least; 0: they would be fewer than the workers. */
+static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
+    int groups = groups_of(p, batch);
+    while (groups >= workers && (batch % (size_t)groups != 0 || batch / (size_t)groups < 2)) groups--;
+    return groups >= workers ? groups : 0;
+}
+
+static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_verify_case *out) {
+    ls_options o = *p->opts; /* borrows texts; nothing to end */
+    ls_start start;
+    LS_TRY(ls_start_look(model, &start));
+    bool has_norm = ls_shape_has_batch_norm(&start.shape);
+    size_t positions = start.shape.T;
+    ls_start_close(&start);
+    o.model = model;
+    o.global_batch = (int64_t)batch;
+    if (o.groups == 0) o.groups = has_norm ? groups_with_norm(p, batch, workers) : groups_of(p, batch);
+    if (o.groups == 0)
+        return ls_options_fail(p->opts, LS_OPT_global_batch_list,
+                               "%s has batch norm, which needs equal groups of at least two images, one per worker: "
+                               "%zu images cannot be divided like that among %d workers; use a multiple of %d",
+                               model, batch, workers, 2 * workers);
+    if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
+    return ls_verify_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
+}
+
+/* What cannot be is said before anything is measured. */
+static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
+    for (int i = 0; i < found->points; i++) {
+        ls_verify_case one;
+        LS_TRY(open_case(p, model, found->point[i].workers, found->point[i].batch, &one));
+        ls_verify_case_close(&one);
+    }
+    return LS_OK;
+}
+
+static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int workers, ls_layout *out) {
+    ls_layout_wish wish;
+    json_t *file = NULL;
+    LS_TRY(ls_layout_wish_from_options(p->opts, &file, &wish));
+    json_decref(file);
+    wish.workers = workers;
+    if (workers == 1) wish.zero = -1; /* there is nobody to divide with */
+    LS_TRY(ls_layout_make(&wish, &one->task, out));
+    return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
+}
+
+/* What of a size is known before it is measured. */
+static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_point *point, ls_layout *layout) {
+    ls_status status = make_layout(p, one, point->workers, layout);
+    if (status != LS_OK) return status;
+    int groups = one->settings.groups, most = 0;
+    for (int d = 0, first = 0; d < layout->dp; first += layout->share[d++]) {
+        int end = first + layout->share[d];
+        size_t each = one->settings.B * (size_t)end / (size_t)groups - one->settings.B * (size_t)first / (size_t)groups;
+        if ((int)each > most) most = (int)each;
+    }
+    point->sequences = most;
+    for (int rank = 0; point->workers > 1 && rank < point->workers; rank++) {
+        ls_step_traffic traffic;
+        LS_TRY(ls_traffic_of_step(&one->task, layout, ls_layout_place(layout, rank), &traffic));
+        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
+            double messages = 0, bytes = 0;
+            for (int axis = 0; axis < LS_TRAFFIC_AXES; axis++) {
+                messages += (double)traffic.of[axis][k].calls * (axis == LS_AXIS_DP || axis == LS_TRAFFIC_WORLD);
+                bytes += (double)traffic.of[axis][k].bytes;
+            }
+            if (messages > point->messages[k]) point->messages[k] = messages;
+            if (bytes > point->bytes[k]) point->bytes[k] = bytes;
+        }
+    }
+    return LS_OK;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------------------------------
+ */
+
+static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, const ls_layout *layout, int workers,
+                           ls_scale_record *record) {
+    ls_verify_place place = {.options = p->opts};
+    ls_verify_order order = {.workers = workers, .threads = p->threads, .times = record};
+    order.job = (ls_verify_job){.settings = &one->settings,
+                                .data = ls_verify_case_data(one),
+                                .weights = one->start.weights,
+                                .layout = *layout,
+                                .steps = record->steps};
+    return ls_verify_run(&place, &order);
+}
+
+/* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
+ * epochs. */
+static ls_status make_drawings(const ls_verify_case *one) {
+    const ls_image_shape *image = &one->settings.shape.image;
+    uint64_t count = ls_images_get_about(one->images)->count;
+    uint8_t *pixels = malloc(image->channels * image->height * image->width);
+    ls_status status = pixels ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for an image");
+    int32_t label;
+    for (uint64_t i = 0; i < count && status == LS_OK; i++) status = ls_images_pixels(one->images, i, pixels, &label);
+    free(pixels);
+    return status;
+}
+
+static void describe(const ls_verify_case *one, const ls_layout *layout, ls_scale_found *found) {
+    const ls_shape *shape = &one->settings.shape;
+    found->seq = one->settings.T;
+    found->images = ls_shape_sees_images(shape);
+    found->image = shape->image;
+    if (ls_layout_workers(layout) > 1) found->zero = layout->zero;
+    found->parameters = 0;
+    for (int i = 0; i < ls_model_params(one->model); i++)
+        found->parameters += ls_param_elems(ls_model_param(one->model, i));
+}
+
+/* Steps of one round that count. */
+static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_scaling_point *point) {
+    int64_t at = round % rounds, steps = p->steps * (at + 1) / rounds - p->steps * at / rounds;
+    if (p->steps_given || round == 0) return steps;
+    double wanted = round_s / point->seconds;
+    if (wanted > ROUND_STEPS_MAX) wanted = ROUND_STEPS_MAX;
+    return (double)steps < wanted ? (int64_t)wanted : steps;
+}
+
+static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
+                         ls_scale_series *series, ls_scale_found *found) {
+    ls_verify_case one;
+    ls_layout layout;
+    ls_scale_record record = {0};
+    ls_status status;
+    LS_TRY(open_case(p, model, point->workers, point->batch, &one));
+    if (one.images && !p->opts->data) LS_TRY_OUT(make_drawings(&one));
+    LS_TRY_OUT(know(p, &one, point, &layout));
+    LS_TRY_OUT(ls_scale_record_open(point->workers, LS_SCALE_WARMUP + steps, &record));
+    LS_TRY_OUT(run_steps(p, &one, &layout, point->workers, &record));
+    LS_TRY_OUT(ls_scale_series_add(series, &record));
+    LS_TRY_OUT(ls_scale_series_take(series, point));
+    describe(&one, &layout, found);
+out:
+    ls_scale_record_close(&record);
+    ls_verify_case_close(&one);
+    return status;
+}
+
+/* In a run of its own: watching the gradients of groups takes time. */
+static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
+    ls_verify_case one;
+    ls_layout layout;
+    ls_scale_record record = {0};
+    ls_status status;
+    LS_TRY(open_case(p, model, 1, p->batch[p->batches - 1], &one));
+    one.settings.numerics = 1;
+    LS_TRY_OUT(make_layout(p, &one, 1, &layout));
+    LS_TRY_OUT(ls_scale_record_open(1, NOISE_STEPS, &record));
+    if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, 1, &record));
+    found->noise = *record.noise;
+out:
+    ls_scale_record_close(&record);
+    ls_verify_case_close(&one);
+    return status;
+}
+
+/* Sizes that follow: twice and four times as many workers, with each batch that they can divide (batch norm: into
+ * two images each), and with the first batch for each of them. */
+static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
+    int most = p->count[p->counts - 1];
+    for (int factor = 2; factor <= 4; factor *= 2) {
+        for (int b = 0; b <= p->batches && most * factor <= LS_WORKERS_MAX; b++) {
+            size_t workers = (size_t)most * (size_t)factor,
+                   batch = b < p->batches ? p->batch[b] : p->batch[0] * workers;
+            bool again = false;
+            for (int i = 0; b == p->batches && i < b; i++) again = again || p->batch[i] == batch;
+            if (batch < workers || again) continue;
+            ls_scaling_point *next = &found->next[found->nexts];
+            ls_layout layout;
+            ls_verify_case one;
+            *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
+            LS_TRY(open_case(p, model, 1, batch, &one));
+            if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
+            bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
+            ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
+            ls_verify_case_close(&one);
+            if (status != LS_OK) return status;
+            found->nexts += !is_thin;
+        }
+    }
+    return LS_OK;
+}
+
+/* Another round may find the machine quiet; it is worth it where it is short, and the user did not say how much. */
+static bool wants_more(const ls_scale_plan *p, const ls_scale_series *series, const ls_scale_found *found, int round,
+                       uint64_t round_ns) {
+    if (p->steps_given || round >= ROUNDS_MAX || round_ns > ROUND_NS_MAX) return false;
+    for (int i = 0; i < found->points; i++)
+        if (found->point[i].crowding <= 1 && !ls_scale_series_is_calm(&series[i])) return true;
+    return false;
+}
+
+static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale_series *series, ls_scale_found *out) {
+    int rounds = p->steps < ROUNDS_FROM ? 1 : ROUNDS;
+    bool more = true;
+    for (int round = 0; more; round++) {
+        uint64_t begin = ls_clock_ns();
+        for (int i = 0; i < out->points; i++) {
+            ls_scaling_point *point = &out->point[i];
+            LS_TRY(measure(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
+        }
+        more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
+        if (more && round + 1 < rounds) fprintf(stderr, "%s: round %d of %d done\n", out->name, round + 1, rounds);
+        if (more && round + 1 >= rounds)
+            fprintf(stderr, "%s: other programs use the cores: measuring one more round\n", out->name);
+    }
+    for (int i = 0; i < out->points; i++)
+        fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
+                out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
+                i + 1, out->points);
+    return LS_OK;
+}
+
+ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
+    const char *slash = strrchr(model, '/');
+    *out = (ls_scale_found){.made_up = !p->opts->data};
+    snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : model);
+    out->points = ls_scale_plan_sizes(p, out->point);
+    LS_TRY(try_sizes(p, model, out));
+    LS_TRY(look_ahead(p, model, out));
+    ls_scale_series *series = calloc((size_t)out->points, sizeof *series);
+    ls_status status = series ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
+    if (status == LS_OK) status = measure_all(p, model, series, out);
+    for (int i = 0; series && i < out->points; i++) free(series[i].step);
+    free(series);
+    return status == LS_OK ? measure_noise(p, model, out) : status;
+}

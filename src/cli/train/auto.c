@@ -1,0 +1,103 @@
+/* auto.c: measures (or remembers) the machine, compares layouts, takes the best. */
+#include "cli/train/auto.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "cli/cli.h"
+#include "cli/probe_file.h"
+
+enum { TEXT_MAX = 256, NEXT = 3 };
+static const double memory_share = .9; /* of the machine's, that a run may take */
+
+ls_own_task ls_train_own_task(const ls_settings *s) {
+    ls_layout none = {.dp = 1, .tp = 1, .pp = 1, .virtual_stages = 1};
+    return (ls_own_task){.shape = s->shape,
+                         .slices = s->slices,
+                         .setup = ls_trainer_setup(s, &none, 0),
+                         .checks_replicas = s->checks_replicas};
+}
+
+/* A launcher's workers can be joined once, which is for training. */
+static ls_status get_machine(const ls_train_session *s, ls_own_machine *machine, bool *measured) {
+    char path[PATH_MAX];
+    if (!s->launched) return ls_probe_file_get(s->opts, s->opts->probe_again, machine, measured);
+    *measured = false;
+    LS_TRY(ls_probe_file_path(path));
+    if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))
+        return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine has not been measured yet; run lockstep probe "
+                                     "first, without mpirun or srun");
+    return LS_OK;
+}
+
+static void take(const ls_layout *l, ls_layout_wish *wish) {
+    wish->workers = ls_layout_workers(l);
+    wish->dp = l->dp;
+    wish->tp = l->tp;
+    wish->pp = l->pp;
+    wish->zero = l->zero;
+    wish->schedule = (int)l->schedule;
+    wish->virtual_stages = l->virtual_stages;
+    wish->recompute = (int)l->recompute;
+    wish->sequence_parallel = l->sequence_parallel;
+    wish->micro = l->micro;
+}
+
+/* ", 1.8 times as fast as one worker": nothing where one worker was not compared, or is chosen. */
+static void faster_text(const ls_own_found *found, char text[TEXT_MAX]) {
+    const ls_own_choice *best = &found->fits[0];
+    text[0] = '\0';
+    if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
+        snprintf(text, TEXT_MAX, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
+}
+
+static void print_choice(FILE *out, const ls_own_found *found, bool measured) {
+    const ls_own_choice *best = &found->fits[0];
+    char text[TEXT_MAX], faster[TEXT_MAX];
+    ls_layout_text(&best->layout, text, sizeof text);
+    faster_text(found, faster);
+    fprintf(out, "auto     %s: %.4g s a step predicted%s\n", text, best->prediction.seconds, faster);
+    fprintf(out, "         best of %d layouts on the machine as %s", found->tried,
+            measured ? "measured now" : "measured before");
+    for (int i = 1; i < found->fitting && i <= NEXT; i++) {
+        const ls_own_choice *c = &found->fits[i];
+        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
+                c->layout.pp, c->layout.zero, 100 * (c->prediction.seconds / best->prediction.seconds - 1));
+    }
+    fprintf(out, "\n");
+    fflush(out); /* before workers are forked, who have its buffer too */
+}
+
+static ls_status none_fits(const ls_own_found *found) {
+    char text[TEXT_MAX];
+    const ls_prediction *p = &found->lacks.prediction;
+    ls_layout_text(&found->lacks.layout, text, sizeof text);
+    return ls_fail(
+        LS_ERR_RESOURCE,
+        "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks %.0f MiB "
+        "on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
+        found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
+}
+
+ls_status ls_train_auto(ls_train_session *s) {
+    ls_own_machine *machine = malloc(sizeof *machine);
+    ls_own_found *found = malloc(sizeof *found);
+    ls_own_task task = ls_train_own_task(&s->settings);
+    ls_status status = LS_OK;
+    bool measured = false;
+    if (!machine || !found) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
+        goto out;
+    }
+    LS_TRY_OUT(get_machine(s, machine, &measured));
+    task.memory_bytes = memory_share * machine->memory_bytes;
+    LS_TRY_OUT(ls_own_search(machine, &task, &s->wish, 0, found));
+    LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
+    take(&found->fits[0].layout, &s->wish);
+    if (ls_cli_place_get().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
+out:
+    free(machine);
+    free(found);
+    return status;
+}

@@ -1,0 +1,111 @@
+/* report.c: what `lockstep train` prints before the first step and after the last. */
+#include "cli/train/report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/print_json.h"
+#include "run/settings_lr.h"
+
+enum { LAYOUT_TEXT_MAX = 512 };
+
+static void print_tokens(const ls_trainer *trainer) {
+    const ls_settings *set = &trainer->settings;
+    printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
+           (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
+    printf("data      %.3f M tokens in %llu sequences an epoch%s\n", (double)trainer->sampler.tokens / 1e6,
+           (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; no validation data");
+    printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
+           trainer->layout.micro, set->groups, set->slices);
+}
+
+static void print_images(const ls_trainer *trainer) {
+    const ls_settings *set = &trainer->settings;
+    const ls_images_about *about = ls_images_get_about(trainer->images);
+    printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name,
+           ls_model_learned_elems(trainer->model), trainer->model->nblocks, set->shape.V);
+    printf("data      %s: %llu training images of %u × %u × %u, %llu test images\n", about->format,
+           (unsigned long long)about->count, about->height, about->width, about->channels,
+           (unsigned long long)trainer->val_sampler.windows);
+    printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
+}
+
+void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed, const char *hint) {
+    const ls_settings *set = &trainer->settings;
+    const ls_arena *arena = ls_stage_arena(trainer->stage);
+    int workers = ls_layout_workers(&trainer->layout);
+    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
+    ls_layout_text(&trainer->layout, layout, sizeof layout);
+    if (ls_shape_sees_images(&set->shape))
+        print_images(trainer);
+    else
+        print_tokens(trainer);
+    ls_settings_lr_text(set, lr);
+    if (*lr) printf("lr        %s\n", lr);
+    if (trainer->lr_start > 0)
+        printf("schedule  %s, from the fork at step %lld to step %lld, with %lld steps of warm-up\n",
+               ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->steps,
+               (long long)set->lr.warmup_steps);
+    if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
+    printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
+           (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",
+           (double)(ls_arena_kind_bytes(arena, "parameters") + ls_arena_kind_bytes(arena, "16-bit parameters")) /
+               0x1p20,
+           (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
+           (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
+           (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", out, ls_settings_dtype_name(set->policy.act),
+           ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
+           workers > 1 ? " each" : "", resumed ? ", resumed" : "");
+    if (*hint) printf("          %s\n", hint);
+    fflush(stdout);
+}
+
+void ls_train_print_shares(const ls_layout *layout, const double *speeds) {
+    double best = 0;
+    for (int d = 0; d < layout->dp; d++) best = speeds[d] > best ? speeds[d] : best;
+    printf("shares    by measured speed:");
+    for (int d = 0; d < layout->dp; d++)
+        printf("%s %d (%.0f %%)", d > 0 ? "," : "", layout->share[d], 100 * speeds[d] / best);
+    printf(" gradient groups\n");
+    fflush(stdout);
+}
+
+/* Bytes of memory by worker, on all workers. */
+static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORKERS_MAX]) {
+    size_t each[LS_WORKERS_MAX];
+    bytes[trainer->rank] = ls_stage_arena(trainer->stage)->peak;
+    if (!trainer->world) return LS_OK;
+    for (int r = 0; r < ls_layout_workers(&trainer->layout); r++) each[r] = sizeof *bytes;
+    return ls_comm_all_gather(ls_world_comm(trainer->world), &bytes[trainer->rank], bytes, each);
+}
+
+static json_t *list_arenas(const ls_trainer *trainer, const uint64_t *bytes) {
+    json_t *list = json_array();
+    for (int r = 0; r < ls_layout_workers(&trainer->layout); r++)
+        json_array_append_new(list, json_integer((json_int_t)bytes[r]));
+    return list;
+}
+
+ls_status ls_train_print_done(const ls_trainer *trainer, const ls_identity *identity, const char *out, bool json) {
+    char weights[33], run[LS_HASH_TEXT_BYTES];
+    double loss = trainer->last_loss;
+    uint64_t arenas[LS_WORKERS_MAX];
+    ls_hash128 hash;
+    LS_TRY(ls_stage_hash(trainer->stage, weights));
+    LS_TRY(gather_arenas(trainer, arenas));
+    LS_TRY(ls_identity_hash(identity, &hash));
+    ls_hash_text(hash, run);
+    if (trainer->rank > 0) return LS_OK;
+    if (!json) {
+        printf("done: steps=%lld loss=%a weights=xxh128:%s identity=%s\n", (long long)trainer->step, loss, weights,
+               run);
+        return LS_OK;
+    }
+    char hex[64];
+    snprintf(hex, sizeof hex, "%a", loss);
+    json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
+                               isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
+                               weights, "identity", run, "out", out, "arena_bytes", list_arenas(trainer, arenas));
+    return ls_cli_print_json(object);
+}

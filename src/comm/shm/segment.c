@@ -1,0 +1,129 @@
+/* segment.c: creating, mapping and ending shared memory; see segment.h for its picture. */
+#include "comm/shm/segment.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGE = 65536 /* the largest page of the machines we run on */, HEAP_LEAST = 1 << 20 };
+
+static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+static size_t machine_memory_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
+}
+
+/* Half of a limit on address space is left to everything else that a worker does. */
+static size_t heap_choice(int workers) {
+    size_t heap = machine_memory_bytes();
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        size_t share = (size_t)limit.rlim_cur / 2 / (size_t)workers;
+        if (heap > share) heap = share;
+    }
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        size_t share = (size_t)limit.rlim_cur / 2 / (size_t)workers;
+        if (heap > share) heap = share;
+    }
+    return heap < HEAP_LEAST ? HEAP_LEAST : heap;
+}
+
+static ls_status map(ls_segment *s) {
+    s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
+    if (s->base == MAP_FAILED) {
+        s->base = NULL;
+        return ls_fail_errno(LS_ERR_RESOURCE,
+                             "cannot map %zu MiB of shared memory for %d workers (lower --shm-heap or raise ulimit -v)",
+                             s->bytes >> 20, s->workers);
+    }
+    /* Wide pages spare address translation where the system grants them; a refusal costs nothing. */
+    (void)madvise(s->base, s->bytes, MADV_HUGEPAGE);
+    s->header = (ls_segment_header *)(void *)s->base;
+    return LS_OK;
+}
+
+static void lay_out(ls_segment *s, size_t heap_bytes) {
+    size_t header = sizeof(ls_segment_header) + sizeof(ls_worker_record) * (size_t)s->workers;
+    s->control_at = round_up(header, PAGE);
+    s->heap_at = round_up(s->control_at + s->control_bytes, PAGE);
+    s->heap_bytes = round_up(heap_bytes, PAGE);
+    s->bytes = s->heap_at + s->heap_bytes * (size_t)s->workers;
+}
+
+ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out) {
+    assert(workers >= 1 && workers <= LS_WORKERS_MAX);
+    *out = (ls_segment){.fd = -1, .workers = workers, .control_bytes = control_bytes};
+    out->fd = memfd_create("lockstep", MFD_CLOEXEC);
+    if (out->fd < 0)
+        return ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (check the open-file limit, ulimit -n)");
+    bool chosen = heap_bytes == 0;
+    if (heap_bytes > ((size_t)1 << 56) / (size_t)workers) {
+        ls_segment_close(out);
+        return ls_fail(LS_ERR_INPUT, "%zu GiB of shared memory for each of %d workers exceeds the address space",
+                       heap_bytes >> 30, workers);
+    }
+    size_t heap = chosen ? heap_choice(workers) : heap_bytes;
+    ls_status status;
+    for (;;) {
+        lay_out(out, heap);
+        status = ftruncate(out->fd, (off_t)out->bytes) == 0
+                     ? map(out)
+                     : ls_fail_errno(LS_ERR_RESOURCE, "cannot resize shared memory to %zu MiB", out->bytes >> 20);
+        /* Small address spaces (39 bits on some ARM64 systems): a chosen heap shrinks until it fits. */
+        if (status == LS_OK || !chosen || heap / 2 < HEAP_LEAST) break;
+        heap /= 2;
+    }
+    if (status != LS_OK) ls_segment_close(out);
+    return status;
+}
+
+ls_status ls_segment_join(pid_t pid, int fd, const ls_segment *same, ls_segment *out) {
+    *out = *same;
+    out->base = NULL;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
+    out->fd = open(path, O_RDWR | O_CLOEXEC);
+    if (out->fd < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot open the shared memory of process %d", (int)pid);
+    ls_status status = map(out);
+    if (status != LS_OK) ls_segment_close(out);
+    return status;
+}
+
+void ls_segment_close(ls_segment *segment) {
+    if (segment->base) munmap(segment->base, segment->bytes);
+    if (segment->fd >= 0) close(segment->fd);
+    *segment = (ls_segment){.fd = -1};
+}
+
+void ls_segment_ring(ls_worker_record *worker) {
+    atomic_fetch_add_explicit(&worker->bell, 1, memory_order_release);
+    syscall(SYS_futex, &worker->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Whether it was the first. */
+static bool note(ls_failure *failure, int rank, ls_status status, const char *message) {
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&failure->state, &none, 1)) return false;
+    failure->status = status;
+    failure->rank = rank;
+    snprintf(failure->message, sizeof failure->message, "%s", message);
+    atomic_store_explicit(&failure->state, 2, memory_order_release);
+    return true;
+}
+
+void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message) {
+    (void)note(&segment->header->stop, rank, status, message);
+}
+
+void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
+    if (!note(&segment->header->failure, rank, status, message)) return;
+    for (int i = 0; i < segment->workers; i++) ls_segment_ring(&segment->header->workers[i]);
+}

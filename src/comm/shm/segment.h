@@ -1,0 +1,82 @@
+/* segment.h: the memory that the workers of one machine share.
+ *
+ * One memfd, which has no name and dies with its last process, mapped whole by every worker:
+ *
+ *     | header: failure, worker records | control of the world's communicator | heap 0 | heap 1 | … | heap L−1 |
+ *
+ * Pages exist only where they were touched, so the heaps are as large as the machine's memory. Each worker allocates in
+ * its own heap and reads and writes all of them. Places are passed around as offsets, since the address of the mapping
+ * may differ from process to process. Offset 0 is the header's: it serves as "none". */
+#ifndef LS_COMM_SHM_SEGMENT_H
+#define LS_COMM_SHM_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+
+/* What the first failing worker leaves behind for all others and for the parent; and what the first worker that ended
+ * because of a signal leaves for the parent alone. */
+typedef struct ls_failure {
+    _Atomic int state; /* 0 none, 1 being written, 2 complete */
+    ls_status status;
+    int rank; /* the worker that reported it; −1: the parent */
+    char message[LS_MESSAGE_MAX];
+} ls_failure;
+
+enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL };
+
+/* A worker that found nothing to do sets `sleeping` and waits on `bell`; whoever publishes something rings it. */
+typedef struct ls_worker_record {
+    _Alignas(128) _Atomic uint32_t bell;
+    _Atomic uint32_t sleeping;
+    _Alignas(64) _Atomic int pid;
+    _Atomic int ended; /* its function has returned (LS_ENDED…): it joins no further collective */
+    int rank;          /* in the world */
+} ls_worker_record;
+
+typedef struct ls_segment_header {
+    ls_failure failure, stop;
+    _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
+    ls_worker_record workers[];
+} ls_segment_header;
+
+typedef struct ls_segment {
+    int fd;
+    char *base;
+    size_t bytes;
+    int workers;
+    size_t control_at, control_bytes;
+    size_t heap_at, heap_bytes; /* of each worker */
+    ls_segment_header *header;
+} ls_segment;
+
+/* Makes and maps a segment for `workers`; heap_bytes 0 chooses: the machine's memory, less where address space is
+ * short. */
+ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out);
+/* Maps the segment that process `pid` of this machine holds as descriptor `fd`, with the same numbers as there. */
+ls_status ls_segment_join(pid_t pid, int fd, const ls_segment *same, ls_segment *out);
+void ls_segment_close(ls_segment *segment);
+
+static inline void *ls_segment_at(const ls_segment *segment, size_t offset) { return segment->base + offset; }
+static inline bool ls_segment_holds(const ls_segment *segment, const void *memory) {
+    return segment->base && (const char *)memory >= segment->base &&
+           (const char *)memory < segment->base + segment->bytes;
+}
+static inline size_t ls_segment_offset(const ls_segment *segment, const void *memory) {
+    return (size_t)((const char *)memory - segment->base);
+}
+
+/* Records a failure if it is the first, and wakes everybody. */
+void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message);
+/* Notes that a worker ends because of a signal, if it is the first; nobody is woken. */
+void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message);
+/* Whether somebody failed; cheap. */
+static inline bool ls_segment_failed(const ls_segment *segment) {
+    return atomic_load_explicit(&segment->header->failure.state, memory_order_acquire) != 0;
+}
+void ls_segment_ring(ls_worker_record *worker);
+
+#endif

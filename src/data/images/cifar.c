@@ -1,0 +1,94 @@
+/* cifar.c: the binary files of CIFAR-10: records of a label and 32 × 32 bytes of red, of green and of blue. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "data/images/parts.h"
+
+enum { BATCHES_MAX = 9 };
+
+static const char *const names[LS_CIFAR_CLASSES] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                    "dog",      "frog",       "horse", "ship", "truck"};
+
+ls_status ls_cifar_parse(const char *path, const uint8_t *data, size_t bytes, uint64_t *count) {
+    *count = bytes / LS_CIFAR_RECORD;
+    if (!bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty: records of CIFAR-10 were expected", LS_IMAGES_SHOWN, path);
+    if (bytes % LS_CIFAR_RECORD)
+        return ls_fail(LS_ERR_INPUT,
+                       "%.*s is truncated or not a CIFAR-10 file: it has %zu bytes, which are %" PRIu64
+                       " records of %d and %zu more",
+                       LS_IMAGES_SHOWN, path, bytes, *count, LS_CIFAR_RECORD, bytes % LS_CIFAR_RECORD);
+    for (uint64_t i = 0; i < *count; i++) {
+        if (data[i * LS_CIFAR_RECORD] >= LS_CIFAR_CLASSES)
+            return ls_fail(LS_ERR_INPUT,
+                           "%.*s: image %" PRIu64 " has label %u, but CIFAR-10 has %d classes (0 … %d): damaged, or "
+                           "another format",
+                           LS_IMAGES_SHOWN, path, i, data[i * LS_CIFAR_RECORD], LS_CIFAR_CLASSES, LS_CIFAR_CLASSES - 1);
+    }
+    return LS_OK;
+}
+
+ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t count) {
+    ls_images_piece *pieces;
+    uint64_t total = 0, at = 0;
+    LS_TRY(ls_images_add_pieces(images, count, &pieces));
+    for (size_t i = 0; i < count; i++) {
+        LS_TRY(ls_map_open(paths[i], &pieces[i].map));
+        LS_TRY(ls_cifar_parse(paths[i], pieces[i].map.data, pieces[i].map.bytes, &pieces[i].count));
+        pieces[i].pixels = pieces[i].map.data + 1;
+        pieces[i].stride_bytes = LS_CIFAR_RECORD;
+        total += pieces[i].count;
+    }
+    images->labels = malloc((size_t)total * sizeof *images->labels);
+    if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu64 " labels", total);
+    for (size_t i = 0; i < count; i++)
+        for (uint64_t k = 0; k < pieces[i].count; k++) images->labels[at++] = pieces[i].map.data[k * LS_CIFAR_RECORD];
+    images->about = (ls_images_about){.format = "CIFAR-10",
+                                      .count = total,
+                                      .channels = 3,
+                                      .height = LS_CIFAR_SIDE,
+                                      .width = LS_CIFAR_SIDE,
+                                      .mean = {0.4914, 0.4822, 0.4465},
+                                      .std = {0.2470, 0.2435, 0.2616}};
+    return ls_images_name_classes(images, LS_CIFAR_CLASSES, names);
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+/* Batch 0 is the one for tests. */
+static ls_status batch_path(const char *folder, int batch, char out[LS_IMAGES_PATH_ROOM]) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "data_batch_%d.bin", batch);
+    return ls_images_join(out, folder, batch ? name : "test_batch.bin");
+}
+
+static bool has_batch(const char *folder, int batch) {
+    char path[LS_IMAGES_PATH_ROOM];
+    return batch_path(folder, batch, path) == LS_OK && ls_file_exists(path);
+}
+
+bool ls_cifar_is_folder(const char *folder) {
+    for (int batch = 0; batch <= BATCHES_MAX; batch++) {
+        if (has_batch(folder, batch)) return true;
+    }
+    return false;
+}
+
+ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options *options) {
+    char paths[BATCHES_MAX][LS_IMAGES_PATH_ROOM], *list[BATCHES_MAX];
+    const char *folder = options->source;
+    int first = options->part == LS_IMAGES_TRAIN ? 1 : 0, last = first;
+    for (int batch = first; first && batch <= BATCHES_MAX; batch++) {
+        if (has_batch(folder, batch)) last = batch;
+    }
+    for (int batch = first; batch <= last; batch++) {
+        int i = batch - first;
+        LS_TRY(batch_path(folder, batch, paths[i]));
+        if (!ls_file_exists(paths[i]))
+            return ls_fail(LS_ERR_INPUT, "%.*s is missing, but other files of CIFAR-10 are there", LS_IMAGES_SHOWN,
+                           paths[i]);
+        list[i] = paths[i];
+    }
+    return ls_images_open_cifar(images, list, (size_t)(last - first + 1));
+}

@@ -1,0 +1,89 @@
+/* gzip.c: gzip files, through zlib. Memory grows with what comes out, never with what a header claims. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "data/images/parts.h"
+
+bool ls_gzip_is(const uint8_t *data, size_t bytes) { return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b; }
+
+#ifdef LS_HAVE_ZLIB
+
+#    define ZLIB_CONST
+#    include <zlib.h>
+
+enum { GZIP_WINDOW = 15 + 16, FIRST_ROOM = 1 << 16, CHUNK_MAX = 1 << 30 };
+
+typedef struct expansion {
+    uint8_t *data;
+    size_t used, room, max;
+} expansion;
+
+static ls_status grow(expansion *out, const char *path) {
+    size_t room = out->room ? 2 * out->room : FIRST_ROOM;
+    /* One byte above the limit tells a file that is too long from one that fits exactly. */
+    if (room > out->max + 1) room = out->max + 1;
+    if (room == out->room)
+        return ls_fail(LS_ERR_INPUT, "%.*s holds more than %zu bytes: no file of images", LS_IMAGES_SHOWN, path,
+                       out->max);
+    LS_TRY(ls_memory_check(room - out->room));
+    uint8_t *data = realloc(out->data, room);
+    if (!data) return ls_fail(LS_ERR_RESOURCE, "no memory to expand %.*s", LS_IMAGES_SHOWN, path);
+    out->data = data;
+    out->room = room;
+    return LS_OK;
+}
+
+static uInt at_most(size_t bytes) { return (uInt)(bytes < CHUNK_MAX ? bytes : CHUNK_MAX); }
+
+static ls_status expand(const char *path, const uint8_t *data, size_t bytes, z_stream *z, expansion *out) {
+    size_t taken = 0;
+    for (int rc = Z_OK; rc != Z_STREAM_END || taken < bytes;) {
+        if (rc == Z_STREAM_END && inflateReset(z) != Z_OK)
+            return ls_fail(LS_ERR_FAILED, "zlib cannot go on with %.*s", LS_IMAGES_SHOWN, path);
+        if (out->used == out->room) LS_TRY(grow(out, path));
+        uInt in = at_most(bytes - taken), room = at_most(out->room - out->used);
+        z->next_in = data + taken;
+        z->avail_in = in;
+        z->next_out = out->data + out->used;
+        z->avail_out = room;
+        rc = inflate(z, Z_NO_FLUSH);
+        taken += in - z->avail_in;
+        out->used += room - z->avail_out;
+        if (rc == Z_MEM_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to expand %.*s", LS_IMAGES_SHOWN, path);
+        if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
+            return ls_fail(LS_ERR_INPUT, "%.*s is damaged: no gzip data at byte %zu (%s)", LS_IMAGES_SHOWN, path, taken,
+                           z->msg ? z->msg : "zlib gives no reason");
+        if (rc != Z_STREAM_END && taken == bytes && z->avail_out)
+            return ls_fail(LS_ERR_INPUT, "%.*s is truncated: its gzip data do not end after %zu bytes", LS_IMAGES_SHOWN,
+                           path, bytes);
+    }
+    return out->used <= out->max ? LS_OK : grow(out, path);
+}
+
+ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out) {
+    expansion result = {.max = max_bytes};
+    z_stream z = {0};
+    *out = (ls_map){0};
+    if (inflateInit2(&z, GZIP_WINDOW) != Z_OK) return ls_fail(LS_ERR_RESOURCE, "zlib does not start");
+    ls_status status = expand(path, data, bytes, &z, &result);
+    (void)inflateEnd(&z);
+    if (status != LS_OK) {
+        free(result.data);
+        return status;
+    }
+    *out = (ls_map){.data = result.data, .bytes = result.used};
+    return LS_OK;
+}
+
+#else
+
+ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out) {
+    (void)data, (void)bytes, (void)max_bytes;
+    *out = (ls_map){0};
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s is a gzip file, and this lockstep was built without zlib: expand it (gunzip), or "
+                   "install zlib1g-dev and build again",
+                   LS_IMAGES_SHOWN, path);
+}
+
+#endif

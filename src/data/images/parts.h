@@ -1,0 +1,90 @@
+/* parts.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
+ *
+ * Parsers take bytes that nobody vouches for: every length is checked before use, and `path` is only for messages. */
+#ifndef LS_DATA_IMAGES_PARTS_H
+#define LS_DATA_IMAGES_PARTS_H
+
+#include "data/images/images.h"
+#include "data/images/drawings.h"
+#include "data/text/map_file.h"
+
+enum { LS_IMAGES_PATH_ROOM = 4096, LS_IMAGES_SHOWN = 200 };
+
+/* Some images that follow each other at a fixed distance, and the memory that they are in. */
+typedef struct ls_images_piece {
+    ls_map map;
+    const uint8_t *pixels; /* of the first: [channels][height][width] */
+    size_t stride_bytes;
+    uint64_t count;
+} ls_images_piece;
+
+struct ls_images {
+    ls_images_about about;
+    ls_images_piece *pieces; /* none for drawings */
+    size_t piece_count;
+    int32_t *labels; /* none for drawings */
+    char **class_names;
+    ls_drawings *drawings;
+    float (*value)[256]; /* [channels]: what a pixel becomes */
+};
+
+/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ---------
+ */
+
+ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options);
+/* Whether a folder has one of the names of the format. */
+bool ls_idx_is_folder(const char *folder);
+ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *options);
+ls_status ls_images_open_idx(ls_images *images, const ls_images_options *options, const char *pixels,
+                             const char *labels);
+bool ls_cifar_is_folder(const char *folder);
+ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options *options);
+ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t count);
+ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options);
+
+/* Room for so many more pieces, zeroed. */
+ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out);
+/* `names` are copied; NULL: the numbers 0 … classes−1. */
+ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char *const *names);
+/* "folder/name"; LS_ERR_INPUT where that is too long. */
+ls_status ls_images_join(char out[LS_IMAGES_PATH_ROOM], const char *folder, const char *name);
+
+/* ---- parsers ----------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_idx {
+    uint32_t size[3]; /* images, rows, columns; or labels */
+    const uint8_t *values;
+} ls_idx;
+
+/* An IDX file of bytes with 3 dimensions (images) or 1 (labels), exactly as long as it says. */
+ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsigned dims, ls_idx *out);
+
+enum { LS_CIFAR_SIDE = 32, LS_CIFAR_CLASSES = 10, LS_CIFAR_RECORD = 1 + 3 * LS_CIFAR_SIDE * LS_CIFAR_SIDE };
+
+/* Whole records with labels below 10. */
+ls_status ls_cifar_parse(const char *path, const uint8_t *data, size_t bytes, uint64_t *count);
+
+typedef struct ls_picture {
+    uint32_t width, height, channels; /* 1 or 3 */
+} ls_picture;
+
+/* What a picture is, by its first bytes: PNG, PPM or PGM. */
+ls_status ls_picture_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
+/* Its pixels, [channels][height][width]. `want` has the size that look told, and its channels or three, which a grey
+ * picture then has alike. */
+ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
+
+bool ls_png_is(const uint8_t *data, size_t bytes);
+ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
+ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
+ls_status ls_ppm_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
+ls_status ls_ppm_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
+/* LS_ERR_INPUT where a side is 0 or above LS_IMAGES_SIDE_MAX. */
+ls_status ls_picture_check_size(const char *path, uint64_t width, uint64_t height);
+
+bool ls_gzip_is(const uint8_t *data, size_t bytes);
+/* The bytes behind a gzip file, of one member or more, in memory that ls_map_close() frees. More than max_bytes are
+ * LS_ERR_INPUT. */
+ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* cache_folder.c: see cache_folder.h. */
+#include "data/text/cache_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+enum { SHOWN = 160, KEY_BYTES = LS_HASH_TEXT_BYTES - 1, OWNER_ROOM = 32 };
+
+static const double TELL_S = 1, LOOK_S = 0.05;
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+static ls_status make_private(const char *folder) {
+    char above[LS_CACHE_PATH_ROOM];
+    const char *slash = strrchr(folder, '/');
+    if (slash && slash > folder) {
+        if (snprintf(above, sizeof above, "%.*s", (int)(slash - folder), folder) >= (int)sizeof above)
+            return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, folder);
+        LS_TRY(ls_dir_make(above));
+    }
+    if (mkdir(folder, 0700) == 0 || errno == EEXIST) return LS_OK;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot make the token cache %.*s; name another folder with XDG_CACHE_HOME",
+                         SHOWN, folder);
+}
+
+ls_status ls_cache_folder_open(const char *folder) {
+    struct stat about;
+    ls_status status = LS_OK;
+    LS_TRY(make_private(folder));
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot open the token cache %.*s; name another with XDG_CACHE_HOME",
+                               SHOWN, folder);
+    else if (about.st_uid != geteuid())
+        status = ls_fail(LS_ERR_INPUT,
+                         "the token cache %.*s belongs to another user (%ld), who could change what is trained on: "
+                         "name a folder of your own with XDG_CACHE_HOME",
+                         SHOWN, folder, (long)about.st_uid);
+    else if ((about.st_mode & 077) != 0 && fchmod(fd, 0700) != 0)
+        ls_log_warn("the token cache %.*s is open to other users, and this cannot be changed: %s", SHOWN, folder,
+                    strerror(errno));
+    if (fd >= 0) (void)close(fd);
+    return status;
+}
+
+/* ---- the lock ---------------------------------------------------------------------------------------------------- */
+
+static bool is_same_file(const char *path, int fd) {
+    struct stat by_name, by_fd;
+    return lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino &&
+           by_name.st_dev == by_fd.st_dev;
+}
+
+static ls_status open_lock(ls_cache_lock *lock) {
+    struct stat about;
+    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (lock->fd < 0)
+        return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s in the token cache; delete it", SHOWN, lock->path);
+    if (fstat(lock->fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid()) return LS_OK;
+    (void)close(lock->fd);
+    lock->fd = -1;
+    return ls_fail(LS_ERR_INPUT, "%.*s in the token cache is not a file of yours; delete it", SHOWN, lock->path);
+}
+
+/* Its number, or 0 when it has not written it yet. */
+static long owner_of(int fd) {
+    char text[OWNER_ROOM];
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    return strtol(text, NULL, 10);
+}
+
+static void describe_owner(long pid, const char *source, char *out, size_t room) {
+    if (pid > 0)
+        snprintf(out, room, "process %ld, which is tokenizing %.*s", pid, SHOWN, source);
+    else
+        snprintf(out, room, "another process, which is tokenizing %.*s", SHOWN, source);
+}
+
+static void sleep_s(double seconds) {
+    struct timespec rest = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    (void)nanosleep(&rest, NULL);
+}
+
+/* What those who wait know of the process that works. */
+typedef struct waiting {
+    double since_s;
+    struct timespec seen;
+    long pid;
+    bool told;
+} waiting;
+
+static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char *source, double wait_s,
+                              void (*say)(void *ctx, const char *message), void *say_ctx) {
+    char message[LS_MESSAGE_MAX], owner[LS_MESSAGE_MAX / 2];
+    struct stat about;
+    double now_s = ls_clock_seconds();
+    if (fstat(lock->fd, &about) == 0 &&
+        (about.st_mtim.tv_sec != w->seen.tv_sec || about.st_mtim.tv_nsec != w->seen.tv_nsec)) {
+        w->seen = about.st_mtim;
+        w->since_s = now_s;
+    }
+    w->pid = owner_of(lock->fd);
+    describe_owner(w->pid, source, owner, sizeof owner);
+    if (now_s - w->since_s > wait_s)
+        return ls_fail(LS_ERR_DEADLINE,
+                       "waited %.3g s for %s and has made no progress; stop it, or delete %.*s if it hangs", wait_s,
+                       owner, SHOWN, lock->path);
+    if (!w->told) {
+        snprintf(message, sizeof message, "waiting for %s …", owner);
+        say(say_ctx, message);
+        w->told = true;
+    }
+    sleep_s(LOOK_S);
+    return LS_OK;
+}
+
+static void write_owner(int fd) {
+    char text[OWNER_ROOM];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)length, 0); /* it is only for messages */
+}
+
+ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char *key, const char *source,
+                             double wait_s, void (*say)(void *ctx, const char *message), void *say_ctx) {
+    waiting w = {.since_s = ls_clock_seconds()};
+    lock->fd = -1;
+    lock->told_s = w.since_s;
+    if (snprintf(lock->path, sizeof lock->path, "%s/%s.lock", folder, key) >= (int)sizeof lock->path)
+        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, folder);
+    for (;;) {
+        LS_TRY(open_lock(lock));
+        ls_status status = LS_OK;
+        if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) {
+            /* The one before may have removed it between the two calls above: then it is no lock any more. */
+            if (is_same_file(lock->path, lock->fd)) {
+                write_owner(lock->fd);
+                return LS_OK;
+            }
+        } else if (errno == EWOULDBLOCK) {
+            status = keep_waiting(lock, &w, source, wait_s, say, say_ctx);
+        } else if (errno != EINTR) {
+            (void)close(lock->fd); /* no locks here */
+            lock->fd = -1;
+            return LS_OK;
+        }
+        (void)close(lock->fd);
+        lock->fd = -1;
+        LS_TRY(status);
+    }
+}
+
+void ls_cache_lock_tell(ls_cache_lock *lock) {
+    double now_s = ls_clock_seconds();
+    if (lock->fd < 0 || now_s - lock->told_s < TELL_S) return;
+    lock->told_s = now_s;
+    (void)futimens(lock->fd, NULL);
+}
+
+void ls_cache_lock_release(ls_cache_lock *lock) {
+    if (lock->fd < 0) return;
+    (void)unlink(lock->path); /* while it is held: see ls_cache_lock_take() */
+    (void)close(lock->fd);
+    lock->fd = -1;
+}
+
+/* ---- what was left behind ---------------------------------------------------------------------------------------- */
+
+/* Whether the name begins with a key, and what follows it. */
+static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **rest) {
+    if (strspn(name, "0123456789abcdef") != KEY_BYTES) return false;
+    memcpy(key, name, KEY_BYTES);
+    key[KEY_BYTES] = '\0';
+    *rest = name + KEY_BYTES;
+    return true;
+}
+
+static bool is_running(long pid) { return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH); }
+
+/* Takes the lock away with it, when nobody holds it. False: somebody does. */
+static bool remove_free_lock(int folder, const char *key) {
+    char name[KEY_BYTES + 8];
+    snprintf(name, sizeof name, "%s.lock", key);
+    int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT;
+    bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (is_free) (void)unlinkat(folder, name, 0);
+    (void)close(fd);
+    return is_free;
+}
+
+/* The number of the process that writes, or wrote, this temporary file; false: it is none. */
+static bool split_temporary(const char *rest, long *pid) {
+    static const char *const marks[] = {".bin.tmp-", ".bin.sums.tmp-"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *mark = strstr(rest, marks[i]);
+        if (!mark) continue;
+        *pid = strtol(mark + strlen(marks[i]), NULL, 10);
+        return true;
+    }
+    return false;
+}
+
+static void clean_entry(int folder, const char *name, const char *held) {
+    char key[KEY_BYTES + 1];
+    const char *rest;
+    if (!split_name(name, key, &rest)) return;
+    bool is_own = held && strcmp(key, held) == 0;
+    long pid;
+    if (split_temporary(rest, &pid)) {
+        bool is_stale = is_own || (!is_running(pid) && remove_free_lock(folder, key));
+        if (is_stale) (void)unlinkat(folder, name, 0);
+    } else if (strcmp(rest, ".lock") == 0 && !is_own) {
+        (void)remove_free_lock(folder, key);
+    }
+}
+
+void ls_cache_folder_clean(const char *folder, const char *held) {
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) clean_entry(dirfd(dir), entry->d_name, held);
+    (void)closedir(dir);
+}

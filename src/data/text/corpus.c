@@ -1,0 +1,211 @@
+/* corpus.c: see corpus.h. */
+#include "data/text/corpus.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "data/text/corpus_cache.h"
+#include "data/text/map_file.h"
+#include "data/text/not_text.h"
+
+enum { SHOWN = 200, HASH_BLOCK = 1 << 18 };
+
+typedef struct part {
+    ls_token_file *file;
+    uint64_t begin; /* its first token in the corpus */
+} part;
+
+struct ls_corpus {
+    part *parts;
+    size_t count, room;
+    uint64_t tokens, text_bytes;
+    bool text_is_known; /* so far, for every file */
+    bool has_text;
+    uint32_t limit; /* ids are below it */
+};
+
+void ls_corpus_close(ls_corpus *corpus) {
+    if (!corpus) return;
+    for (size_t i = 0; i < corpus->count; i++) ls_token_file_close(corpus->parts[i].file);
+    free(corpus->parts);
+    free(corpus);
+}
+
+static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *options) {
+    ls_token_origin origin = ls_token_file_origin(file);
+    if (options->tokenizer && origin.vocab && !ls_hash_equal(origin.tokenizer, ls_tokenizer_hash(options->tokenizer)))
+        ls_log_warn("%.*s was made with a different tokenizer than %.*s", SHOWN, ls_token_file_path(file), SHOWN,
+                    ls_tokenizer_name(options->tokenizer));
+}
+
+/* Every id before training begins. A large file of the cache is verified when it is read instead: that its ids are in
+ * the vocabulary of its header was seen to when it was written. What is wrong with sums was told when the cache was
+ * looked at. */
+static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool is_cached,
+                            const ls_corpus_options *options) {
+    bool in_pieces = false;
+    if (is_cached && ls_token_file_origin(file).vocab <= corpus->limit)
+        (void)ls_token_file_use_sums(file, ls_corpus_cache_pieces_from(options), &in_pieces);
+    return in_pieces || options->skip_check ? LS_OK : ls_token_file_check(file, corpus->limit, NULL, NULL);
+}
+
+static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
+    if (corpus->count == corpus->room) {
+        size_t room = corpus->room ? 2 * corpus->room : 16;
+        part *parts = realloc(corpus->parts, room * sizeof *parts);
+        if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+        corpus->parts = parts;
+        corpus->room = room;
+    }
+    part *last = &corpus->parts[corpus->count];
+    LS_TRY(ls_token_file_open(path, &last->file));
+    last->begin = corpus->tokens;
+    corpus->count++;
+    warn_of_origin(last->file, options);
+    LS_TRY(check_file(corpus, last->file, is_cached, options));
+    corpus->tokens += ls_token_file_count(last->file);
+    uint64_t text_bytes = ls_token_file_origin(last->file).text_bytes;
+    corpus->text_bytes += text_bytes;
+    corpus->text_is_known &= text_bytes > 0;
+    return LS_OK;
+}
+
+typedef struct head {
+    const char *path;
+    const ls_map *text;
+} head;
+
+static ls_status check_head(void *ctx) {
+    const head *h = ctx;
+    return ls_not_text_check(h->path, h->text->data, h->text->bytes);
+}
+
+/* Before anything is said of tokenizers: a compressed file needs another remedy. */
+static ls_status check_first_bytes(const char *path) {
+    ls_map text;
+    LS_TRY(ls_map_open(path, &text));
+    ls_status status = ls_map_guard(check_head, &(head){.path = path, .text = &text});
+    ls_map_close(&text);
+    return status;
+}
+
+static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
+    char prefix[LS_CACHE_PREFIX_ROOM], shard[LS_CACHE_PREFIX_ROOM];
+    LS_TRY(check_first_bytes(path));
+    if (!options->tokenizer)
+        return ls_fail(LS_ERR_INPUT, "%.*s is text and this model has no tokenizer; add --tokenizer FOLDER", SHOWN,
+                       path);
+    if (!options->cache_dir)
+        return ls_fail(LS_ERR_INPUT, "%.*s is text: turn it into tokens with `lockstep tokenize`", SHOWN, path);
+    corpus->has_text = true;
+    LS_TRY(ls_corpus_cache_fill(path, options, prefix));
+    for (size_t number = 1;; number++) {
+        LS_TRY(ls_token_shard_path(prefix, number, shard, sizeof shard));
+        if (number > 1 && !ls_file_exists(shard)) return LS_OK;
+        LS_TRY(add_file(corpus, shard, true, options));
+    }
+}
+
+ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out) {
+    ls_paths paths = {0};
+    ls_status status;
+    bool is_tokens = false;
+    ls_corpus *corpus = *out = calloc(1, sizeof *corpus);
+    if (!corpus) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+    corpus->text_is_known = true;
+    corpus->limit = options->vocab       ? options->vocab
+                    : options->tokenizer ? ls_tokenizer_vocab(options->tokenizer)
+                                         : INT32_MAX;
+    LS_TRY_OUT(ls_paths_expand(list, options->split, &paths));
+    for (size_t i = 0; i < paths.count; i++) {
+        LS_TRY_OUT(ls_token_file_detect(paths.names[i], &is_tokens));
+        LS_TRY_OUT(is_tokens ? add_file(corpus, paths.names[i], false, options)
+                             : add_text(corpus, paths.names[i], options));
+    }
+out:
+    ls_paths_fini(&paths);
+    if (status != LS_OK) {
+        ls_corpus_close(corpus);
+        *out = NULL;
+    }
+    return status;
+}
+
+uint64_t ls_corpus_count(const ls_corpus *corpus) { return corpus->tokens; }
+
+uint64_t ls_corpus_text_bytes(const ls_corpus *corpus) { return corpus->text_is_known ? corpus->text_bytes : 0; }
+
+size_t ls_corpus_files(const ls_corpus *corpus) { return corpus->count; }
+
+bool ls_corpus_has_text(const ls_corpus *corpus) { return corpus->has_text; }
+
+/* The part that token `at` is in. */
+static size_t find_part(const ls_corpus *corpus, uint64_t at) {
+    size_t low = 0, high = corpus->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (corpus->parts[middle].begin <= at) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* They were checked when the file was opened; an id that no embedding has would end in the middle of a kernel. */
+static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids,
+                           size_t count) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < count; i++) largest = (uint32_t)ids[i] > largest ? (uint32_t)ids[i] : largest;
+    if (largest < corpus->limit) return LS_OK;
+    size_t at = 0;
+    while ((uint32_t)ids[at] < corpus->limit) at++;
+    return ls_fail(LS_ERR_INPUT,
+                   "%.*s: token %" PRIu64 " has id %" PRId32
+                   ", but the vocabulary has %u: the file was changed while it was being read",
+                   SHOWN, ls_token_file_path(from->file), begin + at, ids[at], corpus->limit);
+}
+
+ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, int32_t *out) {
+    if (begin > corpus->tokens || count > corpus->tokens - begin)
+        return ls_fail(LS_ERR_INPUT, "the data has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
+                       corpus->tokens, count, begin);
+    for (size_t i = find_part(corpus, begin); count; i++) {
+        const part *from = &corpus->parts[i];
+        uint64_t inside = begin - from->begin, left = ls_token_file_count(from->file) - inside;
+        size_t size = count < left ? count : (size_t)left;
+        LS_TRY(ls_token_file_read(from->file, inside, size, out));
+        LS_TRY(check_ids(corpus, from, inside, out, size));
+        begin += size;
+        out += size;
+        count -= size;
+    }
+    return LS_OK;
+}
+
+/* The blocks are cut by position in the corpus, so that the files it is cut into do not matter. */
+ls_status ls_corpus_hash(const ls_corpus *corpus, ls_hash128 *out) {
+    size_t blocks = (size_t)((corpus->tokens + HASH_BLOCK - 1) / HASH_BLOCK);
+    ls_hash128 *hashes = malloc(blocks * sizeof *hashes);
+    int32_t *ids = malloc(HASH_BLOCK * sizeof *ids);
+    ls_status status = LS_OK;
+    if (!hashes || !ids) {
+        status = ls_fail(LS_ERR_RESOURCE, "no memory to hash %" PRIu64 " tokens", corpus->tokens);
+        goto out;
+    }
+    for (size_t i = 0; i < blocks; i++) {
+        uint64_t begin = (uint64_t)i * HASH_BLOCK, left = corpus->tokens - begin;
+        size_t count = left < HASH_BLOCK ? (size_t)left : HASH_BLOCK;
+        LS_TRY_OUT(ls_corpus_read(corpus, begin, count, ids));
+        hashes[i] = ls_hash_bytes(ids, count * sizeof *ids);
+    }
+    *out = ls_hash_combine(hashes, blocks);
+out:
+    free(hashes);
+    free(ids);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* paths.c: see paths.h. */
+#include "data/text/paths.h"
+
+#include <dirent.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/files.h"
+
+enum { PATH_ROOM = 4096, SHOWN = 200 };
+
+bool ls_path_has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), tail = strlen(suffix);
+    return length > tail && strcmp(path + length - tail, suffix) == 0;
+}
+
+/* "val" or "valid" as a whole word: not the beginning of "value". */
+static bool is_val_word(const char *word) {
+    size_t length = strcspn(word, "_-.0123456789");
+    return (length == 3 && strncmp(word, "val", 3) == 0) || (length == 5 && strncmp(word, "valid", 5) == 0) ||
+           (length == 10 && strncmp(word, "validation", 10) == 0);
+}
+
+bool ls_path_is_val(const char *path) {
+    const char *slash = strrchr(path, '/'), *word = slash ? slash + 1 : path, *dot = strchr(word, '.');
+    while (word && (!dot || word < dot)) {
+        if (is_val_word(word)) return true;
+        word = strpbrk(word, "_-");
+        if (word) word++;
+    }
+    return false;
+}
+
+void ls_paths_fini(ls_paths *paths) {
+    for (size_t i = 0; i < paths->count; i++) free(paths->names[i]);
+    free(paths->names);
+    *paths = (ls_paths){0};
+}
+
+static ls_status add(ls_paths *paths, const char *name) {
+    if (paths->count == paths->room) {
+        size_t room = paths->room ? 2 * paths->room : 16;
+        char **names = realloc(paths->names, room * sizeof *names);
+        if (!names) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+        paths->names = names;
+        paths->room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+    paths->names[paths->count++] = copy;
+    return LS_OK;
+}
+
+/* A pipe or a device may never end, and cannot be read again by the next worker. */
+static ls_status refuse_special(const char *name, mode_t mode) {
+    if (S_ISREG(mode) || S_ISDIR(mode)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%.*s is %s: data must be regular files; write it to a file first", SHOWN, name,
+                   ls_file_kind(mode));
+}
+
+static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bool is_wanted(const char *name, ls_split split) {
+    if (name[0] == '.' || ls_path_has_suffix(name, ".idx") || ls_path_has_suffix(name, ".bin.sums")) return false;
+    return split == LS_SPLIT_ALL || ls_path_is_val(name) == (split == LS_SPLIT_VAL);
+}
+
+static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split) {
+    char name[PATH_ROOM];
+    struct stat about;
+    size_t before = paths->count;
+    ls_status status = LS_OK;
+    DIR *dir = opendir(folder);
+    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %.*s", SHOWN, folder);
+    for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;) {
+        if (!is_wanted(entry->d_name, split)) continue;
+        bool slash = ls_path_has_suffix(folder, "/");
+        if (snprintf(name, sizeof name, "%s%s%s", folder, slash ? "" : "/", entry->d_name) >= (int)sizeof name)
+            status = ls_fail(LS_ERR_INPUT, "a name in folder %.*s is too long", SHOWN, folder);
+        else if (stat(name, &about) == 0 && !S_ISDIR(about.st_mode))
+            status = S_ISREG(about.st_mode) ? add(paths, name) : refuse_special(name, about.st_mode);
+    }
+    (void)closedir(dir);
+    if (paths->count > before) qsort(paths->names + before, paths->count - before, sizeof *paths->names, compare);
+    return status;
+}
+
+static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
+    glob_t found;
+    ls_status status = LS_OK;
+    int rc = glob(pattern, GLOB_ERR, NULL, &found);
+    *any = rc == 0;
+    if (rc == GLOB_NOSPACE) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
+    if (rc != 0) return LS_OK;
+    for (size_t i = 0; status == LS_OK && i < found.gl_pathc; i++) {
+        struct stat about;
+        if (stat(found.gl_pathv[i], &about) == 0) status = refuse_special(found.gl_pathv[i], about.st_mode);
+        if (status == LS_OK && !ls_path_has_suffix(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return status;
+}
+
+static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
+    struct stat about;
+    char index[PATH_ROOM];
+    bool any = false;
+    if (stat(name, &about) == 0) {
+        LS_TRY(refuse_special(name, about.st_mode));
+        return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add(paths, name);
+    }
+    if (strpbrk(name, "*?")) LS_TRY(add_matches(paths, name, &any));
+    if (any) return LS_OK;
+    /* Megatron's name of a pair has no ending. */
+    if (snprintf(index, sizeof index, "%s.idx", name) < (int)sizeof index && stat(index, &about) == 0)
+        return add(paths, name);
+    return ls_fail(LS_ERR_INPUT, "there is no file or folder '%.*s'", SHOWN, name);
+}
+
+static bool is_folder(const char *name) {
+    struct stat about;
+    return stat(name, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static ls_status expand(const char *list, ls_split split, bool only_folders, ls_paths *out) {
+    char name[PATH_ROOM];
+    for (const char *at = list;;) {
+        size_t length = strcspn(at, ",");
+        if (length >= sizeof name) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, at);
+        if (!length) return ls_fail(LS_ERR_INPUT, "the list '%.*s' has an empty name", SHOWN, list);
+        memcpy(name, at, length);
+        name[length] = '\0';
+        if (!only_folders || is_folder(name)) LS_TRY(add_name(out, name, split));
+        if (!at[length]) break;
+        at += length + 1;
+    }
+    return out->count ? LS_OK
+                      : ls_fail(LS_ERR_INPUT, "'%.*s' has no %sfiles", SHOWN, list,
+                                split == LS_SPLIT_VAL     ? "validation "
+                                : split == LS_SPLIT_TRAIN ? "training "
+                                                          : "");
+}
+
+ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out) {
+    *out = (ls_paths){0};
+    ls_status status = expand(list, split, false, out);
+    if (status != LS_OK) ls_paths_fini(out);
+    return status;
+}
+
+bool ls_paths_any(const char *list, ls_split split) {
+    ls_paths paths = {0};
+    bool any = expand(list, split, true, &paths) == LS_OK;
+    ls_paths_fini(&paths);
+    return any;
+}

@@ -1,0 +1,172 @@
+/* text.c: see text.h. */
+#include "data/text/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "data/text/not_text.h"
+#include "data/text/paths.h"
+#include "data/tokenizer/unicode.h"
+
+enum { SHOWN = 200 };
+
+typedef struct text_job {
+    const char *path;
+    const ls_map *text;
+    const ls_text_options *options;
+    ls_token_writer *train, *val;
+    ls_text_counts *counts;
+    /* the document being tokenized */
+    ls_token_writer *writer;
+    size_t document_done; /* its bytes whose tokens are written */
+    size_t offset;        /* where it begins in the file; progress is counted from there */
+} text_job;
+
+bool ls_text_is_jsonl(const char *path) {
+    return ls_path_has_suffix(path, ".jsonl") || ls_path_has_suffix(path, ".ndjson");
+}
+
+static ls_status take_ids(void *ctx, const int32_t *ids, size_t count, size_t bytes_done) {
+    text_job *job = ctx;
+    size_t bytes = bytes_done - job->document_done;
+    job->document_done = bytes_done;
+    if (job->options->progress)
+        job->options->progress(job->options->progress_ctx, job->offset + bytes_done, job->text->bytes);
+    return ls_token_writer_add(job->writer, ids, count, bytes);
+}
+
+static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
+    uint64_t invalid = 0;
+    for (size_t at = 0; at < bytes;) {
+        at += ls_utf8_valid_bytes(text + at, bytes - at);
+        if (at < bytes) {
+            invalid++;
+            at++;
+        }
+    }
+    return invalid;
+}
+
+/* A token that both begins and ends documents is there already behind the one before. */
+static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
+    const ls_text_options *o = job->options;
+    const ls_frame *frame = &o->frame;
+    bool follows = frame->before_count == 1 && frame->before[0] == ls_tokenizer_eot(o->tokenizer) &&
+                   ls_token_writer_count(job->writer) > 0;
+    bool is_spelled = (o->encode_flags & LS_ENCODE_SPECIAL) && ls_frame_is_spelled(o->tokenizer, frame, text, bytes);
+    if (follows || is_spelled) return LS_OK;
+    return ls_token_writer_add(job->writer, frame->before, frame->before_count, 0);
+}
+
+static ls_status add_document(text_job *job, const void *text, size_t bytes, bool is_val) {
+    ls_tokenizer *tokenizer = job->options->tokenizer;
+    const ls_frame *frame = &job->options->frame;
+    int32_t end = ls_tokenizer_eot(tokenizer);
+    job->writer = is_val ? job->val : job->train;
+    job->document_done = 0;
+    job->counts->text_bytes += bytes;
+    job->counts->invalid_bytes += count_invalid(text, bytes);
+    LS_TRY(begin_document(job, text, bytes));
+    LS_TRY(ls_tokenizer_encode_to(tokenizer, text, bytes, job->options->encode_flags, take_ids, job));
+    LS_TRY(ls_token_writer_add(job->writer, frame->after, frame->after_count, 0));
+    return end >= 0 ? ls_token_writer_add(job->writer, &end, 1, 0) : LS_OK;
+}
+
+/* ---- plain text -------------------------------------------------------------------------------------------------- */
+
+/* Where the validation part begins: behind the first line end from there on, else at the next character. */
+static size_t cut_of(const ls_map *text, double val_fraction) {
+    size_t cut = (size_t)((double)text->bytes * (1 - val_fraction));
+    if (cut > text->bytes) cut = text->bytes;
+    const uint8_t *newline = memchr(text->data + cut, '\n', text->bytes - cut);
+    if (newline && newline + 1 < text->data + text->bytes) return (size_t)(newline + 1 - text->data);
+    while (cut < text->bytes && (text->data[cut] & 0xC0) == 0x80) cut++;
+    return cut;
+}
+
+static ls_status tokenize_plain(text_job *job) {
+    const ls_map *text = job->text;
+    size_t cut = job->val ? cut_of(text, job->options->val_fraction) : text->bytes;
+    job->counts->documents++;
+    if (cut) LS_TRY(add_document(job, text->data, cut, false));
+    job->offset = cut;
+    return cut < text->bytes ? add_document(job, text->data + cut, text->bytes - cut, true) : LS_OK;
+}
+
+/* ---- JSONL ------------------------------------------------------------------------------------------------------- */
+
+static bool is_blank(const uint8_t *at, const uint8_t *end) {
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r')) at++;
+    return at == end;
+}
+
+/* The line at `at`: returns where the next one begins. */
+static const uint8_t *next_line(const uint8_t *at, const uint8_t *end, const uint8_t **stop) {
+    const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+    *stop = newline ? newline : end;
+    return newline ? newline + 1 : end;
+}
+
+static uint64_t count_documents(const ls_map *text) {
+    const uint8_t *end = text->data + text->bytes, *stop;
+    uint64_t count = 0;
+    for (const uint8_t *at = text->data, *next; at < end; at = next) {
+        next = next_line(at, end, &stop);
+        count += !is_blank(at, stop);
+    }
+    return count;
+}
+
+/* How many of `count` documents are for training. */
+static uint64_t train_share(uint64_t count, double val_fraction) {
+    uint64_t val = (uint64_t)((double)count * val_fraction + 0.5);
+    if (!val && count > 1) val = 1;
+    return val < count ? count - val : 1;
+}
+
+static ls_status add_line(text_job *job, const uint8_t *line, size_t bytes, uint64_t number, bool is_val) {
+    const char *field = job->options->text_field ? job->options->text_field : "text";
+    json_error_t error;
+    json_t *root = json_loadb((const char *)line, bytes, JSON_ALLOW_NUL, &error);
+    if (!root)
+        return ls_fail(LS_ERR_INPUT, "%.*s:%" PRIu64 ": not a JSON object: %s", SHOWN, job->path, number, error.text);
+    const json_t *text = json_object_get(root, field);
+    ls_status status;
+    if (json_is_string(text)) {
+        job->counts->documents++;
+        status = add_document(job, json_string_value(text), json_string_length(text), is_val);
+    } else if (!json_is_object(root)) {
+        status = ls_fail(LS_ERR_INPUT, "%.*s:%" PRIu64 ": not a JSON object", SHOWN, job->path, number);
+    } else {
+        status =
+            ls_fail(LS_ERR_INPUT, "%.*s:%" PRIu64 ": the member \"%.60s\" is %s; --text-field names the one to take",
+                    SHOWN, job->path, number, field, text ? "not a string" : "missing");
+    }
+    json_decref(root);
+    return status;
+}
+
+static ls_status tokenize_jsonl(text_job *job) {
+    const uint8_t *end = job->text->data + job->text->bytes, *stop;
+    uint64_t documents = count_documents(job->text), number = 0, line = 0;
+    uint64_t for_train = job->val ? train_share(documents, job->options->val_fraction) : documents;
+    if (!documents) return ls_fail(LS_ERR_INPUT, "%.*s has no documents", SHOWN, job->path);
+    for (const uint8_t *at = job->text->data, *next; at < end; at = next) {
+        line++;
+        next = next_line(at, end, &stop);
+        if (is_blank(at, stop)) continue;
+        job->offset = (size_t)(at - job->text->data);
+        LS_TRY(add_line(job, at, (size_t)(stop - at), line, number++ >= for_train));
+    }
+    return LS_OK;
+}
+
+ls_status ls_text_tokenize(const char *path, const ls_map *text, const ls_text_options *options, ls_token_writer *train,
+                           ls_token_writer *val, ls_text_counts *counts) {
+    text_job job = {.path = path, .text = text, .options = options, .train = train, .val = val, .counts = counts};
+    if (!text->bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty: there is nothing to tokenize", SHOWN, path);
+    LS_TRY(ls_not_text_check(path, text->data, text->bytes));
+    LS_TRY(ls_not_text_check_nul(path, text->data, text->bytes));
+    return ls_text_is_jsonl(path) ? tokenize_jsonl(&job) : tokenize_plain(&job);
+}

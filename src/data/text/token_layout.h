@@ -1,0 +1,46 @@
+/* token_layout.h: where the ids are in the bytes of a token file. Works on memory, so that any bytes can be tried. */
+#ifndef LS_DATA_TEXT_TOKEN_LAYOUT_H
+#define LS_DATA_TEXT_TOKEN_LAYOUT_H
+
+#include "data/text/token_file.h"
+
+enum { LS_LLMC_WORDS = 256, LS_LLMC_BYTES = 4 * LS_LLMC_WORDS };
+enum { LS_LLMC_MAGIC_16 = 20240520, LS_LLMC_VERSION_16 = 1, LS_LLMC_MAGIC_32 = 20240801, LS_LLMC_VERSION_32 = 7 };
+enum { LS_LLMC_ORIGIN_WORD = 8, LS_LLMC_SUM_WORD = 16, LS_LLMC_SUM_END = 20 };
+#define LS_LLMC_ORIGIN_MAGIC 0x4B54534Cu
+
+typedef enum ls_token_type {
+    LS_TOKEN_U8,
+    LS_TOKEN_I8,
+    LS_TOKEN_U16,
+    LS_TOKEN_I16,
+    LS_TOKEN_U32,
+    LS_TOKEN_I32,
+    LS_TOKEN_I64
+} ls_token_type;
+
+typedef struct ls_token_layout {
+    const char *format;
+    ls_token_type type;
+    const uint8_t *tokens; /* inside the file's bytes; of any alignment */
+    uint64_t count;
+    ls_token_origin origin;
+    ls_hash128 sum; /* zeros: the file has none */
+} ls_token_layout;
+
+/* Bytes of one id. */
+size_t ls_token_width(ls_token_type type);
+/* Reads `count` ids. */
+void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
+
+/* The checksum of a file of llm.c that lockstep wrote: of its header, in which the checksum itself counts as zeros, and
+ * of the hash of its ids. */
+ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
+
+/* Whether a file that begins with these bytes is llm.c's. */
+bool ls_token_layout_is_llmc(const void *head, size_t bytes);
+/* The layout of name.bin; `index` is Megatron's name.idx, or NULL. `name` is for messages. */
+ls_status ls_token_layout_parse(const char *name, const void *data, size_t bytes, const void *index, size_t index_bytes,
+                                ls_token_layout *out);
+
+#endif

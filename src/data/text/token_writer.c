@@ -1,0 +1,299 @@
+/* token_writer.c: writing token files. A shard is a temporary file beside its final place; ids gather in a buffer and
+ * go to it in large writes. All shards stay temporary until the end, so that whatever stops the work leaves no half of
+ * it. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "data/text/token_layout.h"
+#include "data/text/token_sums.h"
+
+enum { PATH_ROOM = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
+
+/* What is flushed before the end of a shard is whole pieces. */
+_Static_assert(BUFFER_BYTES % LS_TOKEN_PIECE_BYTES == 0, "the buffer holds whole pieces");
+
+struct ls_token_writer {
+    char *prefix;
+    ls_token_origin origin;
+    uint64_t shard_tokens, total;
+    size_t shards, begun; /* begun: temporary files that exist */
+    bool finished;
+    int fd;              /* of the shard being written; −1: none */
+    long stamp;          /* of the names of temporary files, beside the process */
+    ls_hash_stream *sum; /* of the ids of the shard */
+    uint64_t shard_count, shard_text_bytes;
+    uint64_t sums_from_bytes; /* shards with as many bytes of ids get sums of their pieces */
+    ls_token_sum_list pieces; /* of the shard being written */
+    size_t used;
+    uint8_t buffer[BUFFER_BYTES];
+};
+
+ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t room) {
+    if (snprintf(path, room, "%s_%06zu.bin", prefix, number) < (int)room) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, prefix);
+}
+
+static ls_status temporary_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
+    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.tmp-%ld-%ld", writer->prefix, number, (long)getpid(), writer->stamp) <
+        PATH_ROOM)
+        return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
+}
+
+ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
+                               ls_token_writer **out) {
+    *out = NULL;
+    if (!shard_tokens || shard_tokens > LS_SHARD_TOKENS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a shard of %" PRIu64 " tokens is not possible; 1 to %" PRIu64 " are",
+                       shard_tokens, LS_SHARD_TOKENS_MAX);
+    ls_token_writer *writer = calloc(1, sizeof *writer);
+    if (writer) writer->prefix = strdup(prefix);
+    if (writer) writer->sum = ls_hash_stream_create();
+    if (!writer || !writer->prefix || !writer->sum) {
+        if (writer) ls_hash_stream_destroy(writer->sum);
+        if (writer) free(writer->prefix);
+        free(writer);
+        return ls_fail(LS_ERR_RESOURCE, "no memory to write tokens");
+    }
+    writer->origin = *origin;
+    writer->shard_tokens = shard_tokens;
+    writer->fd = -1;
+    writer->sums_from_bytes = UINT64_MAX;
+    *out = writer;
+    return LS_OK;
+}
+
+void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
+    assert(!writer->begun);
+    writer->sums_from_bytes = from_bytes;
+}
+
+static size_t width_of(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
+
+static ls_status write_all(const ls_token_writer *writer, const uint8_t *data, size_t bytes, off_t at) {
+    while (bytes) {
+        ssize_t put = at < 0 ? write(writer->fd, data, bytes) : pwrite(writer->fd, data, bytes, at);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0)
+            return ls_fail_errno(LS_ERR_FAILED, "cannot write shard %zu of '%.*s' (token %" PRIu64 ")", writer->begun,
+                                 SHOWN, writer->prefix, writer->total);
+        data += put;
+        bytes -= (size_t)put;
+        if (at >= 0) at += put;
+    }
+    return LS_OK;
+}
+
+static ls_status flush(ls_token_writer *writer) {
+    size_t bytes = writer->used;
+    writer->used = 0;
+    ls_hash_stream_add(writer->sum, writer->buffer, bytes);
+    if (writer->sums_from_bytes < UINT64_MAX) LS_TRY(ls_token_sum_list_add(&writer->pieces, writer->buffer, bytes));
+    return write_all(writer, writer->buffer, bytes, -1);
+}
+
+/* `path` of a temporary shard, with .sums in front of its .tmp-: its sums. */
+static ls_status temporary_sums_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
+    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.sums.tmp-%ld-%ld", writer->prefix, number, (long)getpid(),
+                 writer->stamp) < PATH_ROOM)
+        return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
+}
+
+static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
+    return writer->sums_from_bytes < UINT64_MAX && shard_count * width_of(writer) >= writer->sums_from_bytes;
+}
+
+static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
+    char path[PATH_ROOM];
+    uint64_t halves[2];
+    memcpy(halves, header + LS_LLMC_SUM_WORD, sizeof halves);
+    const ls_token_shard_sums of = {.shard = {.lo = halves[0], .hi = halves[1]},
+                                    .ids = ls_hash_stream_value(writer->sum)};
+    if (!has_sums(writer, writer->shard_count)) return LS_OK;
+    LS_TRY(temporary_sums_path(writer, writer->begun, path));
+    return ls_token_sum_list_write(&writer->pieces, &of, path);
+}
+
+static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
+    bool is_wide = width_of(writer) == 4;
+    memset(header, 0, LS_LLMC_BYTES);
+    header[0] = is_wide ? LS_LLMC_MAGIC_32 : LS_LLMC_MAGIC_16;
+    header[1] = is_wide ? LS_LLMC_VERSION_32 : LS_LLMC_VERSION_16;
+    header[2] = (uint32_t)writer->shard_count;
+    header[LS_LLMC_ORIGIN_WORD] = LS_LLMC_ORIGIN_MAGIC;
+    uint64_t pairs[] = {writer->shard_text_bytes, writer->origin.tokenizer.lo, writer->origin.tokenizer.hi};
+    size_t places[] = {9, 12, 14};
+    for (size_t i = 0; i < 3; i++) {
+        header[places[i]] = (uint32_t)pairs[i];
+        header[places[i] + 1] = (uint32_t)(pairs[i] >> 32);
+    }
+    header[11] = writer->origin.vocab;
+    ls_hash128 sum = ls_token_layout_sum(header, ls_hash_stream_value(writer->sum));
+    uint64_t halves[] = {sum.lo, sum.hi};
+    for (size_t i = 0; i < 2; i++) {
+        header[LS_LLMC_SUM_WORD + 2 * i] = (uint32_t)halves[i];
+        header[LS_LLMC_SUM_WORD + 2 * i + 1] = (uint32_t)(halves[i] >> 32);
+    }
+}
+
+/* A name that nobody has, not even a symbolic link: what a process of the same number left behind, or somebody put
+ * there, is not written to. */
+static ls_status make_temporary(ls_token_writer *writer, char path[PATH_ROOM]) {
+    for (int i = 0; i < TEMPORARY_TRIES; i++) {
+        LS_TRY(temporary_path(writer, writer->shards + 1, path));
+        writer->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (writer->fd >= 0) return LS_OK;
+        /* The stamp is of all shards, so that it may change only before the first. */
+        if (errno != EEXIST || writer->begun > 0) break;
+        writer->stamp++;
+    }
+    return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path);
+}
+
+static ls_status begin_shard(ls_token_writer *writer) {
+    char path[PATH_ROOM];
+    uint32_t header[LS_LLMC_WORDS];
+    LS_TRY(make_temporary(writer, path));
+    writer->begun++;
+    ls_hash_stream_restart(writer->sum);
+    writer->pieces.count = 0;
+    writer->shard_count = writer->shard_text_bytes = 0;
+    make_header(writer, header);
+    return write_all(writer, (const uint8_t *)header, sizeof header, -1);
+}
+
+/* Writes what is left, then the header again, now that the count is known. */
+static ls_status end_shard(ls_token_writer *writer) {
+    uint32_t header[LS_LLMC_WORDS];
+    LS_TRY(flush(writer));
+    make_header(writer, header);
+    LS_TRY(write_all(writer, (const uint8_t *)header, sizeof header, 0));
+    if (fsync(writer->fd) != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot force shard %zu of '%.*s' to disk", writer->begun, SHOWN,
+                             writer->prefix);
+    int rc = close(writer->fd);
+    writer->fd = -1;
+    if (rc != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot close shard %zu of '%.*s'", writer->begun, SHOWN, writer->prefix);
+    LS_TRY(write_sums(writer, header));
+    writer->shards++;
+    return LS_OK;
+}
+
+/* Puts `count` ids, for which the shard and the buffer have room, into the buffer. */
+static ls_status put_ids(ls_token_writer *writer, const int32_t *ids, size_t count) {
+    uint8_t *at = writer->buffer + writer->used;
+    bool is_wide = width_of(writer) == 4;
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || (uint32_t)ids[i] >= writer->origin.vocab)
+            return ls_fail(LS_ERR_INPUT, "token id %d is not below %u, the size of the vocabulary", ids[i],
+                           writer->origin.vocab);
+        uint32_t wide = (uint32_t)ids[i];
+        uint16_t narrow = (uint16_t)ids[i];
+        memcpy(at, is_wide ? (const void *)&wide : (const void *)&narrow, is_wide ? 4 : 2);
+        at += is_wide ? 4 : 2;
+    }
+    writer->used += count * width_of(writer);
+    writer->shard_count += count;
+    writer->total += count;
+    return LS_OK;
+}
+
+ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_t count, uint64_t text_bytes) {
+    assert(!writer->finished);
+    while (count) {
+        if (writer->fd < 0) LS_TRY(begin_shard(writer));
+        writer->shard_text_bytes += text_bytes;
+        text_bytes = 0;
+        uint64_t room = (BUFFER_BYTES - writer->used) / width_of(writer);
+        if (room > writer->shard_tokens - writer->shard_count) room = writer->shard_tokens - writer->shard_count;
+        size_t part = count < room ? count : (size_t)room;
+        LS_TRY(put_ids(writer, ids, part));
+        ids += part;
+        count -= part;
+        if (BUFFER_BYTES - writer->used < width_of(writer)) LS_TRY(flush(writer));
+        if (writer->shard_count == writer->shard_tokens) LS_TRY(end_shard(writer));
+    }
+    return LS_OK;
+}
+
+static ls_status sync_folder(const char *path) {
+    char folder[PATH_ROOM];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
+    ls_status status = LS_OK;
+    /* Some file systems cannot force a folder to disk and say EINVAL. */
+    if (fsync(fd) != 0 && errno != EINVAL)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
+    (void)close(fd);
+    return status;
+}
+
+static ls_status give_name(const char *from, const char *to) {
+    if (rename(from, to) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to);
+}
+
+/* The sums first: where a large shard is, they are. */
+static ls_status name_shard(const ls_token_writer *writer, size_t number) {
+    char from[PATH_ROOM], to[PATH_ROOM], sums[PATH_ROOM];
+    uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
+    LS_TRY(ls_token_shard_path(writer->prefix, number, to, sizeof to));
+    if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens)) {
+        LS_TRY(temporary_sums_path(writer, number, from));
+        LS_TRY(ls_token_sums_path(to, sums, sizeof sums));
+        LS_TRY(give_name(from, sums));
+    }
+    LS_TRY(temporary_path(writer, number, from));
+    return give_name(from, to);
+}
+
+/* Names the shards, the last one first; on failure takes back the names given. */
+static ls_status name_shards(const ls_token_writer *writer) {
+    char name[PATH_ROOM], sums[PATH_ROOM];
+    ls_status status = LS_OK;
+    size_t number = writer->shards;
+    while (number > 0 && (status = name_shard(writer, number)) == LS_OK) number--;
+    while (status != LS_OK && ++number <= writer->shards) {
+        if (snprintf(name, sizeof name, "%s_%06zu.bin", writer->prefix, number) < (int)sizeof name) (void)unlink(name);
+        if (snprintf(sums, sizeof sums, "%s_%06zu.bin.sums", writer->prefix, number) < (int)sizeof sums)
+            (void)unlink(sums);
+    }
+    return status;
+}
+
+ls_status ls_token_writer_finish(ls_token_writer *writer) {
+    if (writer->fd >= 0) LS_TRY(end_shard(writer));
+    if (!writer->shards) return ls_fail(LS_ERR_INPUT, "there are no tokens to write to '%.*s'", SHOWN, writer->prefix);
+    LS_TRY(name_shards(writer));
+    writer->finished = true;
+    return sync_folder(writer->prefix);
+}
+
+uint64_t ls_token_writer_count(const ls_token_writer *writer) { return writer->total; }
+
+size_t ls_token_writer_shards(const ls_token_writer *writer) { return writer->shards; }
+
+void ls_token_writer_close(ls_token_writer *writer) {
+    char path[PATH_ROOM];
+    if (!writer) return;
+    if (writer->fd >= 0) (void)close(writer->fd);
+    for (size_t number = 1; !writer->finished && number <= writer->begun; number++) {
+        if (temporary_path(writer, number, path) == LS_OK) (void)unlink(path);
+        if (temporary_sums_path(writer, number, path) == LS_OK) (void)unlink(path);
+    }
+    ls_hash_stream_destroy(writer->sum);
+    ls_token_sum_list_fini(&writer->pieces);
+    free(writer->prefix);
+    free(writer);
+}

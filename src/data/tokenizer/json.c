@@ -1,0 +1,183 @@
+/* json.c: tokenizer.json of Hugging Face `tokenizers`. Read is what byte-level BPE needs; what would change
+ * the ids and is not known here is refused by name, never passed over. Truncation, padding and the decoder do not
+ * change ids. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/tokenizer/parts.h"
+
+enum { SHOWN = 60 };
+
+static const char *type_of(const json_t *node) {
+    const char *type = json_string_value(json_object_get(node, "type"));
+    return type ? type : "(none)";
+}
+
+static bool flag_of(const json_t *node, const char *key, bool otherwise) {
+    const json_t *value = json_object_get(node, key);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+/* ---- model ------------------------------------------------------------------------------------------------------- */
+
+static ls_status check_model(const json_t *model) {
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const json_t *type = json_object_get(model, "type");
+    const json_t *dropout = json_object_get(model, "dropout");
+    if (type && strcmp(type_of(model), "BPE") != 0)
+        return ls_fail(LS_ERR_INPUT, "the model is of type %.*s; only byte-level BPE can be used", SHOWN,
+                       type_of(model));
+    if (flag_of(model, "byte_fallback", false))
+        return ls_fail(LS_ERR_INPUT,
+                       "the model is SentencePiece's BPE (byte_fallback); only byte-level BPE can be used");
+    if (json_is_number(dropout) && json_number_value(dropout) > 0)
+        return ls_fail(LS_ERR_INPUT, "the model has dropout, so the same text would give other ids each time");
+    for (size_t i = 0; i < sizeof affixes / sizeof *affixes; i++) {
+        const char *affix = json_string_value(json_object_get(model, affixes[i]));
+        if (affix && *affix)
+            return ls_fail(LS_ERR_INPUT, "the model has %s '%.*s', which byte-level BPE does not have", affixes[i],
+                           SHOWN, affix);
+    }
+    return LS_OK;
+}
+
+/* "left right", or a list of the two. */
+static ls_status read_merge(ls_tokenizer *tokenizer, const json_t *merge, uint32_t rank) {
+    const char *left = json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge);
+    const char *right = json_is_array(merge) ? json_string_value(json_array_get(merge, 1)) : NULL;
+    size_t left_bytes = left ? strlen(left) : 0;
+    if (json_is_string(merge)) {
+        right = strchr(left, ' ');
+        if (right) left_bytes = (size_t)(right++ - left);
+    }
+    if (!left || !right || (json_is_array(merge) && json_array_size(merge) != 2))
+        return ls_fail(LS_ERR_INPUT, "merge %u is not a pair of tokens", rank + 1);
+    return ls_tokenizer_load_merge(tokenizer, left, left_bytes, right, strlen(right), rank);
+}
+
+static ls_status read_model(ls_tokenizer *tokenizer, const json_t *root) {
+    json_t *model, *vocab, *merges;
+    LS_TRY(ls_json_get_object(root, "model", &model));
+    LS_TRY(check_model(model));
+    LS_TRY(ls_json_get_object(model, "vocab", &vocab));
+    LS_TRY(ls_json_get_array(model, "merges", &merges));
+    LS_TRY(ls_tokenizer_load_vocab(tokenizer, vocab));
+    size_t count = json_array_size(merges);
+    LS_TRY(ls_bpe_init(&tokenizer->bpe, &tokenizer->vocab, count, flag_of(model, "ignore_merges", false)));
+    for (size_t i = 0; i < count; i++) LS_TRY(read_merge(tokenizer, json_array_get(merges, i), (uint32_t)i));
+    return LS_OK;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+static ls_status next_step(ls_tokenizer *tokenizer, ls_pretok **step) {
+    if (tokenizer->step_count == LS_PRETOK_STEPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has more than %d steps", LS_PRETOK_STEPS_MAX);
+    *step = &tokenizer->steps[tokenizer->step_count++];
+    **step = (ls_pretok){0};
+    return LS_OK;
+}
+
+/* What a "Split" leaves out is kept here, as a piece: no text may be lost. So "Removed" can only be taken where it
+ * removes what the pattern does not match, which is nothing for a pattern of all text. */
+static ls_status read_split(ls_tokenizer *tokenizer, const char *name, const json_t *node) {
+    const char *behavior = json_string_value(json_object_get(node, "behavior"));
+    const json_t *pattern = json_object_get(node, "pattern");
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *plain = json_string_value(json_object_get(pattern, "String"));
+    bool keeps = behavior && (strcmp(behavior, "Isolated") == 0 ||
+                              (strcmp(behavior, "Removed") == 0 && flag_of(node, "invert", false)));
+    if (!keeps)
+        return ls_fail(LS_ERR_INPUT, "the pre_tokenizer Split has the behavior %.*s%s; only Isolated can be used",
+                       SHOWN, behavior ? behavior : "(none)", flag_of(node, "invert", false) ? ", inverted" : "");
+    if (!regex && !plain) return ls_fail(LS_ERR_INPUT, "the pre_tokenizer Split has no pattern");
+    ls_pretok *step = NULL;
+    LS_TRY(next_step(tokenizer, &step));
+    return ls_pretok_init(step, name, regex ? regex : plain, !regex);
+}
+
+static ls_status read_byte_level(ls_tokenizer *tokenizer, const json_t *node, bool *is_byte_level) {
+    ls_pretok *step = NULL;
+    tokenizer->add_prefix_space = flag_of(node, "add_prefix_space", true);
+    if (tokenizer->add_prefix_space && tokenizer->step_count)
+        return ls_fail(LS_ERR_INPUT, "the pre_tokenizer ByteLevel has add_prefix_space behind another step");
+    *is_byte_level = true;
+    if (!flag_of(node, "use_regex", true)) return LS_OK;
+    LS_TRY(next_step(tokenizer, &step));
+    step->kind = LS_PRETOK_GPT2;
+    return LS_OK;
+}
+
+static ls_status read_pretok(ls_tokenizer *tokenizer, const char *name, const json_t *node, bool *is_byte_level) {
+    const char *type = type_of(node);
+    if (strcmp(type, "Sequence") == 0) {
+        json_t *steps;
+        LS_TRY(ls_json_get_array(node, "pretokenizers", &steps));
+        for (size_t i = 0; i < json_array_size(steps); i++)
+            LS_TRY(read_pretok(tokenizer, name, json_array_get(steps, i), is_byte_level));
+        return LS_OK;
+    }
+    if (*is_byte_level)
+        return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has the step %.*s behind ByteLevel", SHOWN, type);
+    if (strcmp(type, "ByteLevel") == 0) return read_byte_level(tokenizer, node, is_byte_level);
+    if (strcmp(type, "Split") == 0) return read_split(tokenizer, name, node);
+    if (strcmp(type, "Digits") == 0) {
+        ls_pretok *step = NULL;
+        LS_TRY(next_step(tokenizer, &step));
+        step->kind = LS_PRETOK_DIGITS;
+        step->digits_max = flag_of(node, "individual_digits", false) ? 1 : SIZE_MAX;
+        return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT,
+                   "the pre_tokenizer is of type %.*s; only Sequence, Split, Digits and ByteLevel are known", SHOWN,
+                   type);
+}
+
+static ls_status check_normalizer(const json_t *node) {
+    const json_t *parts = json_object_get(node, "normalizers");
+    if (!json_is_object(node) || (strcmp(type_of(node), "Sequence") == 0 && json_array_size(parts) == 0)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "the normalizer is of type %.*s; text is taken as it is here, so such a tokenizer cannot "
+                   "be used",
+                   SHOWN, type_of(node));
+}
+
+/* ---- added tokens ------------------------------------------------------------------------------------------------ */
+
+static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
+    const char *text = NULL;
+    int64_t id = -1;
+    LS_TRY(ls_json_get_i64(node, "id", &id));
+    LS_TRY(ls_json_get_text(node, "content", &text));
+    if (flag_of(node, "single_word", false))
+        return ls_fail(LS_ERR_INPUT, "the added token '%.*s' is marked single_word, which is not supported", SHOWN,
+                       text);
+    if (id < 0 || id >= LS_VOCAB_MAX)
+        return ls_fail(LS_ERR_INPUT, "the added token '%.*s' has id %lld", SHOWN, text, (long long)id);
+    char *copy = strdup(text);
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
+    ls_added_token token = {.id = (int32_t)id,
+                            .text = copy,
+                            .bytes = strlen(text),
+                            .special = flag_of(node, "special", false),
+                            .lstrip = flag_of(node, "lstrip", false),
+                            .rstrip = flag_of(node, "rstrip", false),
+                            .late = flag_of(node, "normalized", false)};
+    ls_status status = ls_tokenizer_load_added(tokenizer, &token);
+    free(copy);
+    return status;
+}
+
+ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root) {
+    const json_t *pretok = json_object_get(root, "pre_tokenizer"), *added = json_object_get(root, "added_tokens");
+    bool is_byte_level = false;
+    if (!json_is_object(root)) return ls_fail(LS_ERR_INPUT, "it must be an object with the field \"model\"");
+    LS_TRY(read_model(tokenizer, root));
+    LS_TRY(check_normalizer(json_object_get(root, "normalizer")));
+    if (json_is_object(pretok)) LS_TRY(read_pretok(tokenizer, name, pretok, &is_byte_level));
+    if (!is_byte_level)
+        return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has no step ByteLevel; only byte-level BPE can be used");
+    for (size_t i = 0; i < json_array_size(added); i++) LS_TRY(read_added(tokenizer, json_array_get(added, i)));
+    LS_TRY(ls_tokenizer_load_post(tokenizer, json_object_get(root, "post_processor")));
+    return ls_tokenizer_complete(tokenizer);
+}

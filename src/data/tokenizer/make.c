@@ -1,0 +1,115 @@
+/* make.c: the pieces that every kind of tokenizer file fills in: vocabulary, merges, added tokens. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/tokenizer/parts.h"
+
+/* A token longer than this is no token of text. Vocabularies may leave ids out, though not arbitrarily many: memory is
+ * taken for each. */
+enum { TOKEN_BYTES_MAX = 4096, IDS_UNUSED_MAX = 1 << 16, SHOWN = 40 };
+
+static ls_status check_token(const ls_tokenizer *tokenizer, const char *text, size_t bytes, int64_t id, size_t count) {
+    if (bytes > TOKEN_BYTES_MAX)
+        return ls_fail(LS_ERR_INPUT, "the token '%.*s…' has %zu bytes; the most is %d", SHOWN, text, bytes,
+                       TOKEN_BYTES_MAX);
+    int64_t limit = (int64_t)(4 * count) + tokenizer->vocab.size + IDS_UNUSED_MAX;
+    if (id < 0 || id >= limit)
+        return ls_fail(LS_ERR_INPUT, "the token '%.*s' has id %" PRId64 ", far from the others (%zu tokens)", SHOWN,
+                       text, id, count);
+    return LS_OK;
+}
+
+ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab) {
+    ls_vocab *out = &tokenizer->vocab;
+    char data[TOKEN_BYTES_MAX];
+    const char *text;
+    json_t *value;
+    size_t count = json_object_size(vocab), bytes;
+    if (!count) return ls_fail(LS_ERR_INPUT, "the vocabulary is empty");
+    /* The cast takes away a const that jansson's iteration does not know of; nothing is changed. */
+    json_object_foreach((json_t *)(uintptr_t)vocab, text, value) {
+        size_t length = strlen(text);
+        if (!json_is_integer(value))
+            return ls_fail(LS_ERR_INPUT, "the id of the token '%.*s' must be a whole number", SHOWN, text);
+        int64_t id = (int64_t)json_integer_value(value);
+        LS_TRY(check_token(tokenizer, text, length, id, count));
+        if (id < out->size && out->tokens[id].is_there)
+            return ls_fail(LS_ERR_INPUT, "two tokens have the id %" PRId64 "; one is '%.*s'", id, SHOWN, text);
+        if (ls_alphabet_decode(text, length, data, &bytes)) {
+            LS_TRY(ls_vocab_put(out, id, data, bytes, bytes > 0));
+        } else {
+            LS_TRY(ls_vocab_put(out, id, text, length, false));
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
+                                  size_t right_bytes, uint32_t rank) {
+    char data[2 * TOKEN_BYTES_MAX];
+    size_t first, second;
+    const ls_vocab *vocab = &tokenizer->vocab;
+    if (left_bytes > TOKEN_BYTES_MAX || right_bytes > TOKEN_BYTES_MAX)
+        return ls_fail(LS_ERR_INPUT, "merge %u: a token longer than %d bytes", rank + 1, TOKEN_BYTES_MAX);
+    if (!ls_alphabet_decode(left, left_bytes, data, &first) ||
+        !ls_alphabet_decode(right, right_bytes, data + first, &second))
+        return ls_fail(LS_ERR_INPUT, "merge %u, '%.*s %.*s': not in the alphabet of byte-level BPE", rank + 1,
+                       (int)(left_bytes < SHOWN ? left_bytes : SHOWN), left,
+                       (int)(right_bytes < SHOWN ? right_bytes : SHOWN), right);
+    int32_t left_id = ls_vocab_find(vocab, data, first), right_id = ls_vocab_find(vocab, data + first, second);
+    int32_t id = ls_vocab_find(vocab, data, first + second);
+    if (left_id < 0 || right_id < 0 || id < 0)
+        return ls_fail(LS_ERR_INPUT, "merge %u, '%.*s %.*s': %s is not in the vocabulary", rank + 1,
+                       (int)(left_bytes < SHOWN ? left_bytes : SHOWN), left,
+                       (int)(right_bytes < SHOWN ? right_bytes : SHOWN), right,
+                       left_id < 0    ? "the first token"
+                       : right_id < 0 ? "the second token"
+                                      : "the token they give");
+    ls_bpe_add(&tokenizer->bpe, left_id, right_id, rank, id);
+    return LS_OK;
+}
+
+ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token) {
+    ls_added *added = &tokenizer->added;
+    LS_TRY(check_token(tokenizer, token->text, token->bytes, token->id, added->count));
+    if (!token->bytes) return ls_fail(LS_ERR_INPUT, "the added token of id %d is empty", token->id);
+    /* Powers of two from 16 on. */
+    if (added->count == 0 || (added->count >= 16 && (added->count & (added->count - 1)) == 0)) {
+        size_t room = added->count ? 2 * added->count : 16;
+        ls_added_token *tokens = realloc(added->tokens, room * sizeof *tokens);
+        if (!tokens) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
+        added->tokens = tokens;
+    }
+    ls_added_token copy = *token;
+    copy.text = malloc(token->bytes + 1);
+    if (!copy.text) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
+    memcpy(copy.text, token->text, token->bytes);
+    copy.text[token->bytes] = '\0';
+    added->tokens[added->count++] = copy;
+    return ls_vocab_put(&tokenizer->vocab, token->id, token->text, token->bytes, false);
+}
+
+static int32_t find_named(const ls_added *added, const char *const names[]) {
+    for (; *names; names++) {
+        for (size_t i = 0; i < added->count; i++) {
+            if (strcmp(added->tokens[i].text, *names) == 0) return added->tokens[i].id;
+        }
+    }
+    return -1;
+}
+
+ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer) {
+    static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", NULL};
+    static const char *const begins[] = {"<|begin_of_text|>", "<s>", "<bos>", NULL};
+    ls_added *added = &tokenizer->added;
+    ls_added_sort(added);
+    tokenizer->specials = calloc(added->count + 1, sizeof *tokenizer->specials);
+    if (!tokenizer->specials) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
+    for (size_t i = 0; i < added->count; i++) {
+        if (added->tokens[i].special) tokenizer->specials[tokenizer->special_count++] = i;
+    }
+    if (tokenizer->eot < 0) tokenizer->eot = find_named(added, ends);
+    if (tokenizer->bos < 0) tokenizer->bos = find_named(added, begins);
+    return LS_OK;
+}

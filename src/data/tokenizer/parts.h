@@ -1,0 +1,77 @@
+/* parts.h: the inside of a tokenizer, for the files that make and use it. */
+#ifndef LS_DATA_TOKENIZER_PARTS_H
+#define LS_DATA_TOKENIZER_PARTS_H
+
+#include "base/json.h"
+#include "data/tokenizer/bpe.h"
+#include "data/tokenizer/frame.h"
+#include "data/tokenizer/pretok.h"
+#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/vocab.h"
+
+enum { LS_PRETOK_STEPS_MAX = 16, LS_TOKENIZER_FILES_MAX = 8 };
+
+/* A token that is found in the text before anything else is done to it. */
+typedef struct ls_added_token {
+    int32_t id;
+    char *text; /* owned; never empty */
+    size_t bytes;
+    bool special, lstrip, rstrip;
+    bool late; /* "normalized": looked for in what the others leave over */
+} ls_added_token;
+
+typedef struct ls_added {
+    ls_added_token *tokens; /* sorted by first byte, the longest first */
+    size_t count;
+    size_t first[257]; /* tokens of first byte b: first[b] … first[b+1]−1 */
+    bool has_late;
+} ls_added;
+
+struct ls_tokenizer {
+    bool is_bpe; /* else bytes */
+    char *name;
+    ls_hash128 hash, content[2]; /* content: of the files */
+    ls_vocab vocab;
+    ls_bpe bpe;
+    ls_pretok steps[LS_PRETOK_STEPS_MAX];
+    size_t step_count;
+    bool add_prefix_space;
+    ls_added added;
+    size_t *specials; /* indexes of `added` */
+    size_t special_count;
+    int32_t eot, bos;
+    ls_frame frame; /* what its files say; `after` may end with eot */
+    char *files[LS_TOKENIZER_FILES_MAX];
+    size_t file_count;
+};
+
+/* ---- making (tokenizer_json.c, tokenizer_open.c) ----------------------------------------------------------------- */
+
+/* Fills the vocabulary from an object of texts and ids. */
+ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
+/* One merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
+ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
+                                  size_t right_bytes, uint32_t rank);
+/* Adds to tokenizer->added, unsorted. */
+ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
+/* Sorts the added tokens and finds the ends of documents where they are not known yet. */
+ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
+ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
+/* The post_processor of tokenizer.json; NULL or null: none. After the added tokens. */
+ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node);
+
+/* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
+
+void ls_added_sort(ls_added *added);
+void ls_added_fini(ls_added *added);
+
+typedef struct ls_added_match {
+    const ls_added_token *token; /* NULL: none */
+    const uint8_t *start, *end;  /* with the blanks that the token takes along */
+} ls_added_match;
+
+/* The first added token of the round (late or not) in at … end; where several begin at one place, the longest. Special
+ * ones are passed over unless `special`. */
+ls_added_match ls_added_find(const ls_added *added, bool late, bool special, const uint8_t *at, const uint8_t *end);
+
+#endif

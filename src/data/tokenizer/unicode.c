@@ -1,0 +1,50 @@
+/* unicode.c: reading UTF-8. */
+#include "data/tokenizer/unicode.h"
+
+#include <string.h>
+
+_Static_assert(LS_CHAR_OTHER == 0 && LS_CHAR_SPACE == 3, "the numbers of the classes are those in unicode_table.c");
+
+static bool is_tail(uint8_t byte) { return (byte & 0xC0) == 0x80; }
+
+size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
+    size_t room = (size_t)(end - at);
+    uint8_t lead = at[0];
+    if (lead < 0x80) {
+        *code = lead;
+        return 1;
+    }
+    if (lead < 0xC2 || lead > 0xF4) return 0; /* a tail, an overlong form, or too large */
+    if (lead < 0xE0) {
+        if (room < 2 || !is_tail(at[1])) return 0;
+        *code = (lead & 0x1Fu) << 6 | (at[1] & 0x3Fu);
+        return 2;
+    }
+    if (lead < 0xF0) {
+        if (room < 3 || !is_tail(at[1]) || !is_tail(at[2])) return 0;
+        *code = (lead & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
+        return *code < 0x800 || (*code >= 0xD800 && *code < 0xE000) ? 0 : 3;
+    }
+    if (room < 4 || !is_tail(at[1]) || !is_tail(at[2]) || !is_tail(at[3])) return 0;
+    *code = (lead & 0x07u) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
+    return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
+}
+
+size_t ls_utf8_valid_bytes(const uint8_t *text, size_t bytes) {
+    const uint8_t *at = text, *end = text + bytes;
+    while (at < end) {
+        uint64_t word;
+        uint32_t code;
+        if ((size_t)(end - at) >= sizeof word) {
+            memcpy(&word, at, sizeof word);
+            if (!(word & UINT64_C(0x8080808080808080))) {
+                at += sizeof word;
+                continue;
+            }
+        }
+        size_t length = ls_utf8_decode(at, end, &code);
+        if (!length) break;
+        at += length;
+    }
+    return (size_t)(at - text);
+}

@@ -1,0 +1,122 @@
+/* vocab.c: tokens in one pool of bytes, an array by id and a hash table by bytes. */
+#include "data/tokenizer/vocab.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "data/tokenizer/unicode.h"
+
+enum { TOKENS_MIN = 512, POOL_MIN = 4096, SLOTS_MIN = 1024 };
+
+void ls_vocab_fini(ls_vocab *vocab) {
+    free(vocab->tokens);
+    free(vocab->pool);
+    free(vocab->slots);
+    *vocab = (ls_vocab){0};
+}
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "no memory for the vocabulary"); }
+
+static uint32_t slot_of(const ls_vocab *vocab, const char *data, size_t bytes) {
+    return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_room - 1);
+}
+
+static bool has_bytes(const ls_vocab *vocab, uint32_t id, const char *data, size_t bytes) {
+    return vocab->tokens[id].bytes == bytes && memcmp(ls_vocab_bytes(vocab, id), data, bytes) == 0;
+}
+
+static void enter(ls_vocab *vocab, uint32_t id) {
+    uint32_t slot = slot_of(vocab, ls_vocab_bytes(vocab, id), vocab->tokens[id].bytes);
+    while (vocab->slots[slot]) slot = (slot + 1) & (vocab->slots_room - 1);
+    vocab->slots[slot] = id + 1;
+}
+
+static ls_status grow_slots(ls_vocab *vocab) {
+    uint32_t *old = vocab->slots, old_room = vocab->slots_room;
+    if (vocab->slots_used < old_room / 2) return LS_OK;
+    uint32_t room = old_room ? 2 * old_room : SLOTS_MIN;
+    uint32_t *slots = calloc(room, sizeof *slots);
+    if (!slots) return no_memory();
+    vocab->slots = slots;
+    vocab->slots_room = room;
+    for (uint32_t i = 0; i < old_room; i++) {
+        if (old[i]) enter(vocab, old[i] - 1);
+    }
+    free(old);
+    return LS_OK;
+}
+
+static ls_status grow(ls_vocab *vocab, uint32_t id, size_t bytes) {
+    if (id >= vocab->room) {
+        uint32_t room = id < TOKENS_MIN / 2 ? TOKENS_MIN : 2 * (id + 1);
+        ls_vocab_token *tokens = realloc(vocab->tokens, room * sizeof *tokens);
+        if (!tokens) return no_memory();
+        memset(tokens + vocab->room, 0, (room - vocab->room) * sizeof *tokens);
+        vocab->tokens = tokens;
+        vocab->room = room;
+    }
+    if (vocab->pool_room - vocab->pool_used < bytes + 1) {
+        size_t room = 2 * (vocab->pool_used + bytes) + POOL_MIN;
+        char *pool = realloc(vocab->pool, room);
+        if (!pool) return no_memory();
+        vocab->pool = pool;
+        vocab->pool_room = room;
+    }
+    return LS_OK;
+}
+
+ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t bytes, bool is_found) {
+    if (id < 0 || id >= LS_VOCAB_MAX)
+        return ls_fail(LS_ERR_INPUT, "the token '%.40s' has id %lld; ids are 0 … %d", data, (long long)id,
+                       LS_VOCAB_MAX - 1);
+    if (bytes >= UINT32_MAX) return ls_fail(LS_ERR_INPUT, "the token of id %lld is too long", (long long)id);
+    LS_TRY(grow(vocab, (uint32_t)id, bytes));
+    if (is_found) LS_TRY(grow_slots(vocab));
+    ls_vocab_token *token = &vocab->tokens[id];
+    *token = (ls_vocab_token){.offset = vocab->pool_used, .bytes = (uint32_t)bytes, .is_there = true};
+    if (bytes) memcpy(vocab->pool + vocab->pool_used, data, bytes);
+    vocab->pool[vocab->pool_used + bytes] = '\0';
+    vocab->pool_used += bytes + 1;
+    if ((uint32_t)id >= vocab->size) vocab->size = (uint32_t)id + 1;
+    if (is_found) {
+        enter(vocab, (uint32_t)id);
+        vocab->slots_used++;
+    }
+    return LS_OK;
+}
+
+int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes) {
+    if (!vocab->slots_room) return -1;
+    uint32_t slot = slot_of(vocab, data, bytes);
+    for (; vocab->slots[slot]; slot = (slot + 1) & (vocab->slots_room - 1)) {
+        uint32_t id = vocab->slots[slot] - 1;
+        if (has_bytes(vocab, id, data, bytes)) return (int32_t)id;
+    }
+    return -1;
+}
+
+/* The byte that a character stands for: printable ones for themselves, the 68 others, in order, from U+0100 on. −1:
+ * none. */
+static int alphabet_byte(uint32_t code) {
+    if ((code >= 0x21 && code <= 0x7E) || (code >= 0xA1 && code <= 0xFF && code != 0xAD)) return (int)code;
+    if (code < 0x100 || code > 0x143) return -1;
+    uint32_t i = code - 0x100;
+    if (i <= 0x20) return (int)i;          /* 0x00 … 0x20 */
+    if (i <= 0x42) return (int)(i + 0x5E); /* 0x7F … 0xA0 */
+    return 0xAD;
+}
+
+bool ls_alphabet_decode(const char *text, size_t text_bytes, char *out, size_t *bytes) {
+    const uint8_t *at = (const uint8_t *)text, *end = at + text_bytes;
+    *bytes = 0;
+    while (at < end) {
+        uint32_t code;
+        size_t length = ls_utf8_decode(at, end, &code);
+        int byte = length ? alphabet_byte(code) : -1;
+        if (byte < 0) return false;
+        out[(*bytes)++] = (char)byte;
+        at += length;
+    }
+    return true;
+}

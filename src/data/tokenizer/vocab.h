@@ -1,0 +1,46 @@
+/* vocab.h: the tokens of a vocabulary: id to bytes, and bytes to id.
+ *
+ * Vocabulary files of byte-level BPE write each byte as one printable character (GPT-2's alphabet: 0x20 is Ġ). Here
+ * tokens are the bytes themselves. Text that is not in that alphabet, as in names of special tokens, stands for its own
+ * bytes; such tokens have an id but are not found by their bytes. */
+#ifndef LS_DATA_TOKENIZER_VOCAB_H
+#define LS_DATA_TOKENIZER_VOCAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { LS_VOCAB_MAX = 1 << 24 };
+
+typedef struct ls_vocab_token {
+    size_t offset;
+    uint32_t bytes;
+    bool is_there;
+} ls_vocab_token;
+
+/* Starts as {0}. */
+typedef struct ls_vocab {
+    ls_vocab_token *tokens; /* by id */
+    uint32_t size, room;    /* size: highest id + 1 */
+    char *pool;             /* bytes of all tokens */
+    size_t pool_used, pool_room;
+    uint32_t *slots; /* hash table of id + 1; 0: free; a power of two */
+    uint32_t slots_room, slots_used;
+} ls_vocab;
+
+void ls_vocab_fini(ls_vocab *vocab);
+/* Gives `id` these bytes, in place of others it may have had. `is_found`: ls_vocab_find() knows it. */
+ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t bytes, bool is_found);
+/* −1: no token has these bytes. */
+int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes);
+static inline const char *ls_vocab_bytes(const ls_vocab *vocab, uint32_t id) {
+    return vocab->pool + vocab->tokens[id].offset;
+}
+
+/* The bytes that `text`, in GPT-2's alphabet, stands for; `out` has room for as many bytes as the text has. False: a
+ * character is not of the alphabet. */
+bool ls_alphabet_decode(const char *text, size_t text_bytes, char *out, size_t *bytes);
+
+#endif

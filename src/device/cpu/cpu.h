@@ -1,0 +1,63 @@
+/* cpu.h: the inside of the CPU device: its pool, its scratch, and how work is cut.
+ *
+ * An operation is a function over a range of elements, rows or columns; ls_cpu_run() hands out pieces of `grain` to
+ * whichever thread is free. The kernels promise that no cut changes a bit, so grains are about speed alone. */
+#ifndef LS_DEVICE_CPU_CPU_H
+#define LS_DEVICE_CPU_CPU_H
+
+#include "base/pool.h"
+#include "device/cpu/kernels.h"
+#include "device/ops.h"
+
+/* Elements of a piece: some microseconds of work, many times what handing it out costs. A multiple of LS_SQUARE_BLOCK.
+ */
+enum { LS_CPU_GRAIN = 16 * 1024 };
+
+typedef struct ls_cpu_device {
+    ls_device base;
+    ls_ops ops;
+    const ls_kernels *kernels;
+    ls_pool *pool;
+    bool owns_pool;
+    void *scratch;
+    size_t scratch_bytes;
+    uint64_t recorded; /* events so far */
+} ls_cpu_device;
+
+/* What every operation calls first: the device, with this thread's floating-point environment as the arithmetic wants
+ * it. */
+ls_cpu_device *ls_cpu_enter(ls_device *device);
+
+/* A product that has been checked. */
+ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call);
+
+/* At least `bytes`, 64-byte aligned, until the next call. Allocates only when it has never been as large. */
+ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
+
+/* Elements, rows or columns begin … end−1 of what `args` describes. */
+typedef void (*ls_cpu_fn)(const ls_kernels *kernels, const void *args, size_t begin, size_t end);
+
+void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const void *args);
+
+/* Rows of so many columns that a thread takes at a time. */
+size_t ls_cpu_row_grain(size_t columns);
+
+/* Each file of operations puts its own into the table. */
+void ls_cpu_ops_fill_act(ls_ops *ops);
+void ls_cpu_ops_fill_attention(ls_ops *ops);
+void ls_cpu_ops_fill_batch_norm(ls_ops *ops);
+void ls_cpu_ops_fill_conv(ls_ops *ops);
+void ls_cpu_ops_fill_convert(ls_ops *ops);
+void ls_cpu_ops_fill_count(ls_ops *ops);
+void ls_cpu_ops_fill_dropout(ls_ops *ops);
+void ls_cpu_ops_fill_embed(ls_ops *ops);
+void ls_cpu_ops_fill_embed_grad(ls_ops *ops);
+void ls_cpu_ops_fill_hash(ls_ops *ops);
+void ls_cpu_ops_fill_loss(ls_ops *ops);
+void ls_cpu_ops_fill_norm(ls_ops *ops);
+void ls_cpu_ops_fill_optim(ls_ops *ops);
+void ls_cpu_ops_fill_pooling(ls_ops *ops);
+void ls_cpu_ops_fill_products(ls_ops *ops);
+void ls_cpu_ops_fill_sum(ls_ops *ops);
+
+#endif

@@ -1,0 +1,155 @@
+/* gemm.h: matrix products in chain order.
+ *
+ *     C[m][n] = sum over k of A·B        form NN: A[m][k] B[k][n]   NT: A[m][k] B[n][k]   TN: A[k][m] B[k][n]
+ *
+ * The order of every sum is that of docs/arithmetic.md, "Matrix products": a chain over k inside a slice, a tree over
+ * slices. Block sizes, tile shapes and threads only decide who computes what when, so they never change a bit. Operands
+ * are packed into panels, 16-bit types are widened on the way; K is never padded. A product with few rows or few
+ * columns reads its large operand once and packs nothing that outlives a block (gemm_thin.c).
+ *
+ * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
+ * with +0 to whole granules at the end of each slice and of each sequence (gemm_k.h).
+ *
+ * A machine adds its kernels and its block sizes, set together in one function; the loops are written once (gemm.c,
+ * gemm_tile.c, gemm_thin.c). */
+#ifndef LS_DEVICE_CPU_GEMM_GEMM_H
+#define LS_DEVICE_CPU_GEMM_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/pool.h"
+#include "device/cpu/convert.h"
+#include "device/unit.h"
+#include "lockstep.h"
+
+typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
+
+enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
+
+/* A matrix of patches that is nowhere stored: a row for each position (image, y, x), a column for each (tap y, tap x,
+ * channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
+ * p·step + t·tap of each direction; pixels outside the image are +0. */
+typedef struct ls_gemm_patches {
+    size_t height, width, channels;
+    size_t rows_y, rows_x; /* positions of an image */
+    size_t taps_y, taps_x;
+    ptrdiff_t first_y, first_x, step_y, step_x, tap_y, tap_x;
+} ls_gemm_patches;
+
+/* Rows that do not lie at equal distances: row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 elements behind the
+ * first. */
+typedef struct ls_gemm_grid {
+    size_t n1, n2;
+    size_t step0, step1, step2;
+} ls_gemm_grid;
+
+typedef struct ls_gemm {
+    ls_gemm_form form;
+    ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
+    ls_unit unit;   /* with LS_BF16: who adds; anything but LS_UNIT_CHAIN adds granules of k */
+    size_t period;  /* with a unit: k is sequences of so many, and a granule ends with each; slices begin and end with
+                       sequences then; 0: k is one sequence */
+    size_t m, n, k;
+    const void *a, *b;
+    size_t lda, ldb; /* elements from one row to the next, as stored */
+    void *c;
+    ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
+    size_t ldc;
+
+    int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
+    const size_t *bounds; /* slices + 1 ascending positions from 0 to k; NULL with one slice */
+    bool accumulate;      /* with one slice: the chain continues from C */
+    /* Each is added from the left to the finished product, one after another; any may be C, or NULL with siblings 0. */
+    int siblings;
+    const float *sibling[LS_GEMM_SIBLINGS_MAX];
+    size_t ldsibling;
+    const float *bias; /* [n], added last, or NULL */
+
+    /* For convolutions: fp32 with chains alone. NULL: as stored. */
+    const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
+    const ls_gemm_grid *b_rows;     /* host, form NN: where the rows of B lie */
+    const ls_gemm_grid *c_rows;     /* host: where the rows of C lie; not with accumulate or siblings */
+} ls_gemm;
+
+/* One value to be added to a tile from the left. */
+typedef struct ls_gemm_addend {
+    const float *at;
+    size_t ld;
+} ls_gemm_addend;
+
+/* What a micro-kernel does after its chains, in this order: adds the addends, adds the bias, rounds, stores. */
+typedef struct ls_gemm_tile {
+    const float *start; /* where the chains continue from, NULL: +0 */
+    size_t ldstart;
+    float *out;
+    size_t ldout;
+    int addends;
+    const ls_gemm_addend *addend;
+    const float *bias; /* nr values, or NULL */
+    uint16_t *halves;  /* where the table rounds to bf16 itself: instead of out, or NULL */
+    size_t ldhalves;
+} ls_gemm_tile;
+
+/* a: k × mr, b: k × nr, packed as the table says; k is a multiple of its granule. */
+typedef void (*ls_gemm_micro)(size_t k, const void *a, const void *b, const ls_gemm_tile *tile);
+
+/* Kernels for few rows continue c[row][column] = chain over k of a·b, for 1 to LS_GEMM_THIN_ROWS rows. a: k rows of
+ * LS_GEMM_THIN_ROWS values. */
+enum { LS_GEMM_THIN_ROWS = 4, LS_GEMM_THIN_LANES = 16 };
+
+/* b: k rows, ldb apart; columns are a multiple of LS_GEMM_THIN_LANES. */
+typedef void (*ls_gemm_thin)(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
+                             size_t columns);
+/* b: lines along k, ldb apart, one for each column; as many columns as the table's thin_lines. */
+typedef void (*ls_gemm_thin_along)(size_t k, size_t rows, const float *a, const void *b, ls_dtype dtype, size_t ldb,
+                                   float *c, size_t ldc);
+
+/* Transposes some of `lines` lines, k values each, line l at from + l·ld, to to[k][line], `width` apart; returns how
+ * many. 0: this machine has no faster way for so few. */
+typedef size_t (*ls_gemm_transpose)(float *to, size_t width, const void *from, ls_dtype dtype, size_t ld, size_t lines,
+                                    size_t k);
+
+typedef struct ls_gemm_kernels {
+    const char *name; /* tile and machine */
+    ls_gemm_micro micro;
+    ls_gemm_thin thin;
+    ls_gemm_thin_along thin_along; /* or NULL */
+    size_t thin_lines;
+    ls_gemm_transpose transpose; /* or NULL */
+    size_t mr, nr;
+    size_t kc;        /* k of a pass over a block: its panel of B stays in the first cache */
+    size_t mb, nb;    /* rows and columns of a block: its panels stay in the second cache; multiples of mr, nr */
+    size_t own_bytes; /* of panels that a task packs for itself at most; 0: the usual */
+    ls_convert_kernels convert;
+    /* Of a unit alone; all 0 with chains. A panel is [k / group][line][group]. */
+    size_t granule;
+    size_t group_a, group_b; /* they divide the granule */
+    size_t rate;             /* multiply-adds while a chain in fp32 does one; for choosing tasks */
+    bool rounds_bf16;        /* the micro-kernel can store a tile as bf16 */
+    void (*begin)(void);     /* called by a thread before the first tile of a task, and after its last; or NULL */
+    void (*end)(void);
+} ls_gemm_kernels;
+
+void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_avx2(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table);
+/* A unit's, whatever the ISA of the others; the unit must be here (ls_unit_is_here) to run them. */
+void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
+
+/* The kernels for products of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
+const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit);
+
+/* LS_ERR_INPUT where types, unit and options of a product do not go together, or the unit is not here. */
+ls_status ls_gemm_check(const ls_gemm *g);
+/* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. Looks at no pointer. */
+size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
+/* Outputs of different tasks go to different threads as they come free. The scratch is 64-byte aligned. `kernels` are
+ * those of the ISA; the unit's are found by itself. */
+void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch);
+
+#endif

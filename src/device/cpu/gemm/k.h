@@ -1,0 +1,37 @@
+/* k.h: the contraction as panels hold it.
+ *
+ * A unit adds whole granules. So K is a row of positions: the values of a slice in their order, and +0 behind the end
+ * of each sequence and of each slice up to the next multiple of the granule. Chains have granule 1 and no such padding.
+ *
+ *     granule 4, period 6, two sequences:    0 1 2 3 | 4 5 . . | 6 7 8 9 | 10 11 . .
+ *
+ * What is cut at a multiple of the granule (a pass, a chunk, a call that is continued) cuts no granule. */
+#ifndef LS_DEVICE_CPU_GEMM_K_H
+#define LS_DEVICE_CPU_GEMM_K_H
+
+#include "device/cpu/gemm/gemm.h"
+
+typedef struct ls_gemm_k {
+    size_t granule;
+    size_t period; /* 0: no padding but behind slices */
+    bool is_dense; /* no padding at all */
+    int slices;
+    size_t from[LS_GEMM_SLICES_MAX + 1];   /* where slices begin and end in k */
+    size_t bounds[LS_GEMM_SLICES_MAX + 1]; /* the same in positions */
+} ls_gemm_k;
+
+void ls_gemm_k_open(ls_gemm_k *x, const ls_gemm *g, size_t granule);
+
+/* Positions that a product has at most, wherever its slices end. */
+size_t ls_gemm_k_most(const ls_gemm *g, size_t granule);
+
+/* Values that are neighbours, and the padding behind them. */
+typedef struct ls_gemm_stretch {
+    size_t k, values; /* `values` from k on */
+    size_t positions; /* that they take with their padding */
+} ls_gemm_stretch;
+
+/* The first stretch of the positions at … end−1, both multiples of the granule. */
+ls_gemm_stretch ls_gemm_k_stretch(const ls_gemm_k *x, size_t at, size_t end);
+
+#endif

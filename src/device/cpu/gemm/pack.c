@@ -1,0 +1,212 @@
+/* pack.c: packing as fp32. Where the values of a line are neighbours, by transposes: the machine's own, else 4
+ * × 4. fp16 is widened to a buffer in the first cache and packed from there. */
+#include "device/cpu/gemm/pack.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "device/cpu/gemm/four_floats.h"
+#include "device/cpu/gemm/gather.h"
+#include "numerics/float16.h"
+
+ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g) {
+    const ls_gemm_patches *patches = g->form == LS_GEMM_TN ? NULL : g->patches;
+    return (ls_gemm_lines){g->a, g->dtype, g->lda, g->form != LS_GEMM_TN, patches, NULL, 0, 0};
+}
+
+ls_gemm_lines ls_gemm_lines_of_b(const ls_gemm *g) {
+    const ls_gemm_patches *patches = g->form == LS_GEMM_TN ? g->patches : NULL;
+    return (ls_gemm_lines){g->b, g->dtype, g->ldb, g->form == LS_GEMM_NT, patches, g->b_rows, 0, 0};
+}
+
+ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
+    if (!ls_gemm_lines_are_stored(&x)) {
+        x.k += k;
+        if (x.patches)
+            x.line += line;
+        else
+            x.at = (const float *)x.at + line;
+        return x;
+    }
+    size_t elems = x.along_k ? line * x.ld + k : k * x.ld + line;
+    x.at = (const char *)x.at + elems * ls_dtype_bytes(x.dtype);
+    return x;
+}
+
+/* ---- lines along k ----------------------------------------------------------------------------------------------- */
+
+static inline four widen4(const uint16_t *from) {
+    return (four){ls_bf16_to_f32(from[0]), ls_bf16_to_f32(from[1]), ls_bf16_to_f32(from[2]), ls_bf16_to_f32(from[3])};
+}
+
+static inline void transpose4(float *panel, size_t width, four r0, four r1, four r2, four r3) {
+    four t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
+    four t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    store4(panel, __builtin_shufflevector(t0, t2, 0, 1, 4, 5));
+    store4(panel + width, __builtin_shufflevector(t0, t2, 2, 3, 6, 7));
+    store4(panel + 2 * width, __builtin_shufflevector(t1, t3, 0, 1, 4, 5));
+    store4(panel + 3 * width, __builtin_shufflevector(t1, t3, 2, 3, 6, 7));
+}
+
+static inline float value_at(const void *source, ls_dtype dtype, size_t at) {
+    return dtype == LS_BF16 ? ls_bf16_to_f32(((const uint16_t *)source)[at]) : ((const float *)source)[at];
+}
+
+static void pack_four_lines(float *panel, size_t width, const void *source, ls_dtype dtype, size_t ld, size_t k) {
+    size_t i = 0;
+    if (dtype == LS_BF16) {
+        const uint16_t *s = source;
+        for (; i + 4 <= k; i += 4)
+            transpose4(panel + i * width, width, widen4(s + i), widen4(s + ld + i), widen4(s + 2 * ld + i),
+                       widen4(s + 3 * ld + i));
+    } else {
+        const float *s = source;
+        for (; i + 4 <= k; i += 4)
+            transpose4(panel + i * width, width, load4(s + i), load4(s + ld + i), load4(s + 2 * ld + i),
+                       load4(s + 3 * ld + i));
+    }
+    for (; i < k; i++)
+        for (size_t l = 0; l < 4; l++) panel[i * width + l] = value_at(source, dtype, l * ld + i);
+}
+
+size_t ls_gemm_pack_some(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
+                         size_t k) {
+    size_t done = kernels->transpose ? kernels->transpose(to, width, from.at, from.dtype, from.ld, lines, k) : 0;
+    if (done > 0) return done;
+    if (lines >= 4) {
+        pack_four_lines(to, width, from.at, from.dtype, from.ld, k);
+        return 4;
+    }
+    for (size_t i = 0; i < k; i++) to[i * width] = value_at(from.at, from.dtype, i);
+    return 1;
+}
+
+/* Some k at a time: that much of the panel stays in the first cache while one line after the other is written across
+ * it. */
+enum { K_AT_ONCE = 256, ROWS_AT_ONCE = 32, ROWS_AHEAD = 16 };
+
+/* What fp16 is widened to at a time: lines × K_AT_ONCE along k, rows × lines across. */
+enum { WIDE_LINES = 16, WIDE_ROWS = 16, WIDE_ACROSS = 256 };
+
+static void pack_wide_along_k(const ls_gemm_kernels *kernels, float *to, size_t width, ls_gemm_lines from, size_t lines,
+                              size_t k) {
+    _Alignas(64) float wide[WIDE_LINES * K_AT_ONCE];
+    for (size_t first = 0; first < lines; first += WIDE_LINES) {
+        size_t some = lines - first < WIDE_LINES ? lines - first : WIDE_LINES;
+        for (size_t l = 0; l < some; l++)
+            kernels->convert.f16_to_f32(wide + l * K_AT_ONCE, ls_gemm_lines_from(from, first + l, 0).at, k);
+        ls_gemm_lines x = {.at = wide, .ld = K_AT_ONCE, .along_k = true};
+        for (size_t l = 0; l < some;)
+            l += ls_gemm_pack_some(kernels, to + first + l, width, ls_gemm_lines_from(x, l, 0), some - l, k);
+    }
+}
+
+static void pack_along_k(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
+                         size_t k) {
+    for (size_t i = 0; i < k; i += K_AT_ONCE) {
+        size_t n = k - i < K_AT_ONCE ? k - i : K_AT_ONCE;
+        if (from.dtype == LS_F16) {
+            pack_wide_along_k(kernels, panel + i * width, width, ls_gemm_lines_from(from, 0, i), lines, n);
+            continue;
+        }
+        for (size_t l = 0; l < lines;)
+            l += ls_gemm_pack_some(kernels, panel + i * width + l, width, ls_gemm_lines_from(from, l, i), lines - l, n);
+    }
+}
+
+/* ---- lines across k ---------------------------------------------------------------------------------------------- */
+
+/* `n` is a constant for whole panels of the widths that machines have: then a row is a few moves. */
+static inline __attribute__((always_inline)) void copy_rows(float *to, size_t width, const float *from, size_t ld,
+                                                            size_t rows, size_t n) {
+    for (size_t i = 0; i < rows; i++) {
+        /* Rows are too far apart for the machine to foresee the next ones. */
+        __builtin_prefetch(from + (i + ROWS_AHEAD) * ld);
+        __builtin_prefetch(from + (i + ROWS_AHEAD) * ld + n - 1);
+        memcpy(to + i * width, from + i * ld, n * sizeof(float));
+    }
+}
+
+static void copy_panel(float *to, size_t width, const float *from, size_t ld, size_t rows, size_t n) {
+    switch (n) {
+    case 6: copy_rows(to, width, from, ld, rows, 6); break;
+    case 8: copy_rows(to, width, from, ld, rows, 8); break;
+    case 12: copy_rows(to, width, from, ld, rows, 12); break;
+    case 14: copy_rows(to, width, from, ld, rows, 14); break;
+    case 16: copy_rows(to, width, from, ld, rows, 16); break;
+    case 32: copy_rows(to, width, from, ld, rows, 32); break;
+    default: copy_rows(to, width, from, ld, rows, n); break;
+    }
+}
+
+static void widen_panel(float *to, size_t width, const uint16_t *from, size_t ld, size_t rows, size_t n) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t l = 0; l < n; l++) to[i * width + l] = ls_bf16_to_f32(from[i * ld + l]);
+}
+
+/* `k` rows into panels of `length` rows. */
+static void pack_rows(float *panel, size_t width, size_t length, ls_gemm_lines from, size_t lines, size_t k) {
+    for (size_t l = 0; l < lines; l += width) {
+        size_t n = lines - l < width ? lines - l : width;
+        const void *at = ls_gemm_lines_from(from, l, 0).at;
+        if (from.dtype == LS_BF16)
+            widen_panel(panel + l * length, width, at, from.ld, k, n);
+        else
+            copy_panel(panel + l * length, width, at, from.ld, k, n);
+    }
+}
+
+static void pack_wide_rows(const ls_gemm_kernels *kernels, float *panel, size_t width, size_t length,
+                           ls_gemm_lines from, size_t lines, size_t k) {
+    _Alignas(64) float wide[WIDE_ROWS * WIDE_ACROSS];
+    size_t most = WIDE_ACROSS / width * width;
+    for (size_t i = 0; i < k; i += WIDE_ROWS)
+        for (size_t l = 0; l < lines; l += most) {
+            size_t rows = k - i < WIDE_ROWS ? k - i : WIDE_ROWS, n = lines - l < most ? lines - l : most;
+            for (size_t r = 0; r < rows; r++)
+                kernels->convert.f16_to_f32(wide + r * WIDE_ACROSS, ls_gemm_lines_from(from, l, i + r).at, n);
+            ls_gemm_lines x = {.at = wide, .ld = WIDE_ACROSS};
+            pack_rows(panel + l * length + i * width, width, length, x, n, rows);
+        }
+}
+
+/* Some rows of k at a time: they stay in the first cache while one panel after the other takes its part of them. */
+static void pack_across(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
+                        size_t k) {
+    for (size_t i = 0; i < k; i += ROWS_AT_ONCE) {
+        size_t rows = k - i < ROWS_AT_ONCE ? k - i : ROWS_AT_ONCE;
+        ls_gemm_lines x = ls_gemm_lines_from(from, 0, i);
+        if (from.dtype == LS_F16)
+            pack_wide_rows(kernels, panel + i * width, width, k, x, lines, rows);
+        else
+            pack_rows(panel + i * width, width, k, x, lines, rows);
+    }
+}
+
+/* The lines that the last panel misses. What is cleared in a row is too short for the library; the last four may
+ * overlap those before them. */
+static void clear_rest(float *panel, size_t width, size_t lines, size_t k) {
+    const four zero = {0, 0, 0, 0};
+    size_t n = width - lines;
+    for (size_t i = 0; i < k; i++) {
+        float *to = panel + i * width + lines;
+        for (size_t l = 0; l + 4 <= n; l += 4) store4(to + l, zero);
+        if (n >= 4)
+            store4(to + n - 4, zero);
+        else
+            for (size_t l = 0; l < n; l++) to[l] = 0.0f;
+    }
+}
+
+void ls_gemm_pack(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
+                  size_t k) {
+    if (!ls_gemm_lines_are_stored(&from))
+        ls_gemm_gather(kernels, panel, width, from, lines, k);
+    else if (from.along_k)
+        for (size_t l = 0; l < lines; l += width)
+            pack_along_k(kernels, panel + l * k, width, ls_gemm_lines_from(from, l, 0),
+                         lines - l < width ? lines - l : width, k);
+    else
+        pack_across(kernels, panel, width, from, lines, k);
+    if (lines % width) clear_rest(panel + lines / width * width * k, width, lines % width, k);
+}

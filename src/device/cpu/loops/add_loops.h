@@ -1,0 +1,82 @@
+/* add_loops.h: the loops of the adding kernels, written once over a vector of LSK_WIDTH bytes.
+ *
+ * Included by one file per ISA, which sets LSK_WIDTH and LSK_NAME(stem). All loads of an iteration come before its
+ * stores, so outputs may be inputs. Elementwise IEEE additions: the width cannot change a bit. */
+#include <string.h>
+
+#include "device/cpu/add.h"
+#include "numerics/float16.h"
+
+typedef float vec_f32 __attribute__((vector_size(LSK_WIDTH)));
+typedef uint64_t vec_u64 __attribute__((vector_size(LSK_WIDTH)));
+
+enum { F32_LANES = LSK_WIDTH / 4, U64_LANES = LSK_WIDTH / 8 };
+
+/* memcpy of a vector's size is one unaligned load or store. */
+static inline vec_f32 load_f32(const float *from) {
+    vec_f32 v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+static inline void store_f32(float *to, vec_f32 v) { memcpy(to, &v, sizeof v); }
+
+static void LSK_NAME(lsk_add_f32)(float *out, const float *a, const float *b, size_t n) {
+    size_t i = 0;
+    for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {
+        vec_f32 s0 = load_f32(a + i) + load_f32(b + i);
+        vec_f32 s1 = load_f32(a + i + F32_LANES) + load_f32(b + i + F32_LANES);
+        vec_f32 s2 = load_f32(a + i + 2 * F32_LANES) + load_f32(b + i + 2 * F32_LANES);
+        vec_f32 s3 = load_f32(a + i + 3 * F32_LANES) + load_f32(b + i + 3 * F32_LANES);
+        store_f32(out + i, s0);
+        store_f32(out + i + F32_LANES, s1);
+        store_f32(out + i + 2 * F32_LANES, s2);
+        store_f32(out + i + 3 * F32_LANES, s3);
+    }
+    for (; i < n; i++) out[i] = a[i] + b[i];
+}
+
+static void LSK_NAME(lsk_add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n) {
+    size_t i = 0;
+    for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {
+        vec_f32 s0 = load_f32(a + i) + load_f32(b + i);
+        vec_f32 s1 = load_f32(a + i + F32_LANES) + load_f32(b + i + F32_LANES);
+        vec_f32 s2 = load_f32(a + i + 2 * F32_LANES) + load_f32(b + i + 2 * F32_LANES);
+        vec_f32 s3 = load_f32(a + i + 3 * F32_LANES) + load_f32(b + i + 3 * F32_LANES);
+        store_f32(out0 + i, s0);
+        store_f32(out0 + i + F32_LANES, s1);
+        store_f32(out0 + i + 2 * F32_LANES, s2);
+        store_f32(out0 + i + 3 * F32_LANES, s3);
+        store_f32(out1 + i, s0);
+        store_f32(out1 + i + F32_LANES, s1);
+        store_f32(out1 + i + 2 * F32_LANES, s2);
+        store_f32(out1 + i + 3 * F32_LANES, s3);
+    }
+    for (; i < n; i++) {
+        float sum = a[i] + b[i];
+        out0[i] = sum;
+        out1[i] = sum;
+    }
+}
+
+static void LSK_NAME(lsk_add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n) {
+    size_t i = 0;
+    for (; i + U64_LANES <= n; i += U64_LANES) {
+        vec_u64 x, y;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        x += y;
+        memcpy(out + i, &x, sizeof x);
+    }
+    for (; i < n; i++) out[i] = a[i] + b[i];
+}
+
+static void LSK_NAME(lsk_widen_bf16)(float *restrict out, const uint16_t *restrict in, size_t n) {
+    for (size_t i = 0; i < n; i++) out[i] = ls_bf16_to_f32(in[i]);
+}
+
+static void LSK_NAME(fill)(ls_add_kernels *t) {
+    t->add_f32 = LSK_NAME(lsk_add_f32);
+    t->add_two_f32 = LSK_NAME(lsk_add_two_f32);
+    t->add_i64 = LSK_NAME(lsk_add_i64);
+    t->widen_bf16 = LSK_NAME(lsk_widen_bf16);
+}

@@ -1,0 +1,48 @@
+/* attention_drop_loops.h: dropout of attention's weights.
+ *
+ * Included by attention_loops.h. A pair of query and key has a factor, the scale or +0, with which its weight is
+ * multiplied after l has been summed up. Numbers are made for the keys of one query, which are neighbours; where keys
+ * run down the rows, the factors of a panel of queries are turned. */
+#include "device/cpu/loops/philox_loops.h"
+
+enum { DROP_KEYS = 128 }; /* that are made at a time for a panel */
+
+LSK_INLINE int is_dropping(const ls_attention *a) { return a->drop.scale > 0; }
+
+/* Factors of a query with the keys key … key+n−1, n ≤ LS_ATTENTION_KEYS; `to` has room for whole v16. */
+static void make_factors(const ls_attention *a, float *to, size_t head, size_t query, size_t key, size_t n) {
+    uint32_t room[STRETCH_WORDS(LS_ATTENTION_KEYS)];
+    uint64_t index = ((a->drop.head0 + head) * a->T + query) * a->T + key;
+    const uint32_t *words = make_stretch(room, a->drop.key, index, n);
+    const v16i limit = limit_of(a->drop.threshold);
+    const v16 none = v16_set1(0.0f), scale = v16_set1(a->drop.scale);
+    for (size_t i = 0; i < n; i += LANES) v16_store(to + i, v16_select(dropped_lanes(words + i, limit), none, scale));
+}
+
+LSK_INLINE void times(float *x, const float *factors, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store(x + i, v16_mul(v16_load(x + i), v16_load(factors + i)));
+    if (i < n) store_part(x + i, v16_mul(load_part(x + i, n - i), load_part(factors + i, n - i)), n - i);
+}
+
+/* weights[key] of one query with the keys 0 … keys−1. */
+static void drop_row(const ls_attention *a, float *weights, size_t head, size_t query, size_t keys) {
+    float factors[LS_ATTENTION_KEYS];
+    for (size_t key = 0; key < keys; key += LS_ATTENTION_KEYS) {
+        size_t n = min_size(LS_ATTENTION_KEYS, keys - key);
+        make_factors(a, factors, head, query, key, n);
+        times(weights + key, factors, n);
+    }
+}
+
+/* weights[key][nr] of `count` queries from `query` on, with the keys that the last of them sees. */
+static void drop_panel(const ls_attention *a, const engine *e, float *weights, size_t head, size_t query,
+                       size_t count) {
+    float factors[LS_ATTENTION_TILE * DROP_KEYS], turned[LS_ATTENTION_TILE * DROP_KEYS];
+    for (size_t key = 0; key < query + count; key += DROP_KEYS) {
+        size_t n = min_size(DROP_KEYS, query + count - key);
+        for (size_t j = 0; j < count; j++) make_factors(a, factors + j * DROP_KEYS, head, query + j, key, n);
+        transpose(e, turned, e->nr, factors, DROP_KEYS, count, n);
+        times(weights + key * e->nr, turned, n * e->nr);
+    }
+}

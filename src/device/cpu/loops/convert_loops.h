@@ -1,0 +1,52 @@
+/* convert_loops.h: conversions between fp32 and 16-bit formats over a vector of 16 lanes.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. */
+#include "device/cpu/convert.h"
+#include "device/cpu/loops/part_loops.h"
+
+static void LSK_NAME(lsk_f32_to_bf16)(uint16_t *out, const float *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store_bf16(out + i, v16_load(in + i));
+    if (i < n) v16_store_bf16_n(out + i, v16_load_n(in + i, n - i, 0.0f), n - i);
+}
+
+static void LSK_NAME(lsk_bf16_to_f32)(float *out, const uint16_t *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_load_bf16(in + i));
+    if (i < n) v16_store_n(out + i, v16_load_bf16_n(in + i, n - i), n - i);
+}
+
+static void LSK_NAME(lsk_f32_to_f16)(uint16_t *out, const float *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store_f16(out + i, v16_load(in + i));
+    if (i < n) v16_store_f16_n(out + i, v16_load_n(in + i, n - i, 0.0f), n - i);
+}
+
+static void LSK_NAME(lsk_f16_to_f32)(float *out, const uint16_t *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_load_f16(in + i));
+    if (i < n) v16_store_n(out + i, v16_load_f16_n(in + i, n - i), n - i);
+}
+
+static void LSK_NAME(lsk_widen_bf16)(float *out, const uint16_t *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_widen_bf16(in + i));
+    if (i < n) v16_store_n(out + i, v16_load_bf16_n(in + i, n - i), n - i);
+}
+
+static void LSK_NAME(lsk_widen_f16)(float *out, const uint16_t *in, size_t n) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_widen_f16(in + i));
+    if (i < n) v16_store_n(out + i, v16_load_f16_n(in + i, n - i), n - i);
+}
+
+static void LSK_NAME(fill)(ls_convert_kernels *t) {
+    *t = (ls_convert_kernels){
+        .f32_to_bf16 = LSK_NAME(lsk_f32_to_bf16),
+        .bf16_to_f32 = LSK_NAME(lsk_bf16_to_f32),
+        .f32_to_f16 = LSK_NAME(lsk_f32_to_f16),
+        .f16_to_f32 = LSK_NAME(lsk_f16_to_f32),
+        .widen_bf16 = LSK_NAME(lsk_widen_bf16),
+        .widen_f16 = LSK_NAME(lsk_widen_f16),
+    };
+}

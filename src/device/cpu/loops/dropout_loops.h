@@ -1,0 +1,55 @@
+/* dropout_loops.h: dropout over a vector of 16 lanes.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. The numbers of a stretch of a row are
+ * made first, then used. */
+#include "device/cpu/dropout.h"
+#include "device/cpu/loops/part_loops.h"
+/* Needs what is above. */
+#include "device/cpu/loops/philox_loops.h"
+
+enum { STRETCH = 1024 };
+
+/* `words` of the 16 elements. */
+LSK_INLINE v16 dropped_part(const float *x, const uint32_t *words, v16i limit, v16 scale, size_t n) {
+    return v16_select(dropped_lanes(words, limit), v16_set1(0.0f), v16_mul(load_part(x, n), scale));
+}
+
+LSK_INLINE void dropout_part(float *y, const float *residual, v16 dropped, size_t n) {
+    store_part(y, residual ? v16_add(load_part(residual, n), dropped) : dropped, n);
+}
+
+/* n ≤ STRETCH elements from global index `index` on. */
+static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, const float *residual, uint64_t index,
+                         size_t n) {
+    uint32_t room[STRETCH_WORDS(STRETCH)];
+    const uint32_t *words = make_stretch(room, c->key, index, n);
+    const v16i limit = limit_of(c->threshold);
+    const v16 scale = v16_set1(c->scale);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        dropout_part(y + i, residual ? residual + i : NULL, dropped_part(x + i, words + i, limit, scale, LANES), LANES);
+    if (i < n)
+        dropout_part(y + i, residual ? residual + i : NULL, dropped_part(x + i, words + i, limit, scale, n - i), n - i);
+}
+
+static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
+    const ls_dropout_call *c = call;
+    const float *x = c->x;
+    float *y = c->y;
+    size_t rows = c->rows, columns = c->columns;
+    uint64_t index = c->index0 * columns;
+    /* Rows that follow each other without gaps are one long row. */
+    if (c->x_stride == columns && c->y_stride == columns && (!c->residual || c->residual_stride == columns)) {
+        columns *= rows;
+        rows = 1;
+    }
+    for (size_t r = 0; r < rows; r++, index += columns)
+        for (size_t i = 0; i < columns; i += STRETCH)
+            drop_stretch(c, y + r * c->y_stride + i, x + r * c->x_stride + i,
+                         c->residual ? c->residual + r * c->residual_stride + i : NULL, index + i,
+                         columns - i < STRETCH ? columns - i : STRETCH);
+}
+
+static void LSK_NAME(fill)(ls_dropout_kernels *t) {
+    *t = (ls_dropout_kernels){.dropout_add = LSK_NAME(lsk_dropout_add)};
+}

@@ -1,0 +1,51 @@
+/* gemm_thin_loops.h: chains of a few rows with rows of a wide operand, over v16.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Some k are taken along the columns at a
+ * time: so the wide operand is read in long runs, and each chain still takes its k in ascending order. */
+#include "device/cpu/gemm/gemm.h"
+
+/* Runs shorter than this many columns do not start the machine's own prefetching. */
+enum { THIN_K = 8, THIN_LONG = 512 };
+
+#ifdef __clang__
+#    define THIN_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#    define THIN_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* `k` and `rows` are constants. */
+LSK_INLINE void thin_step(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
+                          size_t columns) {
+    for (size_t j = 0; j < columns; j += LS_GEMM_THIN_LANES) {
+        v16 sums[LS_GEMM_THIN_ROWS];
+        THIN_UNROLL
+        for (size_t r = 0; r < rows; r++) sums[r] = v16_load(c + r * ldc + j);
+        THIN_UNROLL
+        for (size_t p = 0; p < k; p++) {
+            v16 row = v16_load(b + p * ldb + j);
+            if (columns < THIN_LONG) __builtin_prefetch(b + (p + k) * ldb + j);
+            THIN_UNROLL
+            for (size_t r = 0; r < rows; r++) sums[r] = v16_fma(v16_set1(a[p * LS_GEMM_THIN_ROWS + r]), row, sums[r]);
+        }
+        THIN_UNROLL
+        for (size_t r = 0; r < rows; r++) v16_store(c + r * ldc + j, sums[r]);
+    }
+}
+
+LSK_INLINE void thin_rows(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c, size_t ldc,
+                          size_t columns) {
+    size_t p = 0;
+    for (; p + THIN_K <= k; p += THIN_K)
+        thin_step(THIN_K, rows, a + p * LS_GEMM_THIN_ROWS, b + p * ldb, ldb, c, ldc, columns);
+    for (; p < k; p++) thin_step(1, rows, a + p * LS_GEMM_THIN_ROWS, b + p * ldb, ldb, c, ldc, columns);
+}
+
+static void LSK_NAME(lsk_gemm_thin_f32)(size_t k, size_t rows, const float *a, const float *b, size_t ldb, float *c,
+                                        size_t ldc, size_t columns) {
+    switch (rows) {
+    case 1: thin_rows(k, 1, a, b, ldb, c, ldc, columns); break;
+    case 2: thin_rows(k, 2, a, b, ldb, c, ldc, columns); break;
+    case 3: thin_rows(k, 3, a, b, ldb, c, ldc, columns); break;
+    default: thin_rows(k, 4, a, b, ldb, c, ldc, columns); break;
+    }
+}

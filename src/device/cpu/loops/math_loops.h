@@ -1,0 +1,40 @@
+/* math_loops.h: the loops of the elementary functions, written once over sixteen lanes.
+ *
+ * Included by one file per ISA, after its simd header and LSK_NAME(stem). */
+#include "device/cpu/math.h"
+#include "device/cpu/simd/math.h"
+
+#define LSK_MATH_LOOP(stem, function)                                                                                  \
+    static void LSK_NAME(stem)(float *out, const float *in, size_t n) {                                                \
+        size_t i = 0;                                                                                                  \
+        for (; i + 16 <= n; i += 16) v16_store(out + i, function(v16_load(in + i)));                                   \
+        if (i < n) v16_store_n(out + i, function(v16_load_n(in + i, n - i, 0.0f)), n - i);                             \
+    }
+
+LSK_MATH_LOOP(lsk_exp, v16_exp)
+LSK_MATH_LOOP(lsk_log, v16_log)
+LSK_MATH_LOOP(lsk_tanh, v16_tanh)
+LSK_MATH_LOOP(lsk_sigmoid, v16_sigmoid)
+LSK_MATH_LOOP(lsk_erf, v16_erf)
+LSK_MATH_LOOP(lsk_sin, v16_sin)
+LSK_MATH_LOOP(lsk_cos, v16_cos)
+
+static void LSK_NAME(lsk_pow)(float *out, const float *in, float y, size_t n) {
+    v16 power = v16_set1(y);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(out + i, v16_pow(v16_load(in + i), power));
+    if (i < n) v16_store_n(out + i, v16_pow(v16_load_n(in + i, n - i, 0.0f), power), n - i);
+}
+
+static void LSK_NAME(lsk_math_fill)(ls_math_kernels *table) {
+    *table = (ls_math_kernels){
+        .exp = LSK_NAME(lsk_exp),
+        .log = LSK_NAME(lsk_log),
+        .tanh = LSK_NAME(lsk_tanh),
+        .sigmoid = LSK_NAME(lsk_sigmoid),
+        .erf = LSK_NAME(lsk_erf),
+        .sin = LSK_NAME(lsk_sin),
+        .cos = LSK_NAME(lsk_cos),
+        .pow = LSK_NAME(lsk_pow),
+    };
+}

@@ -1,0 +1,260 @@
+/* norm_loops.h: layer norm and RMS norm over a vector of 16 lanes, which are the lanes of sum16.
+ *
+ * Included by one file per ISA after its vector type, with LSK_NAME(stem) set, and FORWARD_ROWS, BACKWARD_ROWS and
+ * PARAM_ROWS: as many rows go through a loop together. Their sums are independent, so one waits for the unit while
+ * another adds, and what is there for each column is loaded once for all of them; but they are as many streams, and
+ * sums want registers. Short rows, or several together, do not look like a stream to the machine, so the rows behind
+ * them are fetched while the last loop over these runs. Long rows go one by one. */
+#include <math.h>
+#include <string.h>
+
+#include "device/cpu/norm.h"
+#include "device/cpu/loops/part_loops.h"
+
+enum { ROWS_MAX = 4, SHORT_ROW = 1024 };
+
+/* Without a loop left, sums in an array stay in registers. */
+#define EACH_ROW(r, rows) _Pragma("GCC unroll 4") for (size_t r = 0; r < (rows); r++)
+
+/* Rows at hand; their number is a constant at each place of use. Those to be fetched are `ahead` rows behind them. The
+ * numbers of the rows are copies, which no store of a result can change. */
+typedef struct norm_rows {
+    const float *x, *dy;
+    size_t x_stride, dy_stride, C, ahead;
+    float mean[ROWS_MAX], rstd[ROWS_MAX];
+} norm_rows;
+
+LSK_INLINE void fetch(const float *from, const norm_rows *in, size_t stride, int wanted) {
+    if (wanted) __builtin_prefetch(from + in->ahead * stride);
+}
+
+/* Whether `most` rows go together: of the `left` rows of the call there are as many, and they are short. */
+LSK_INLINE int go_together(norm_rows *in, size_t left, size_t most) {
+    in->ahead = left >= 2 * most ? most : 0;
+    return left >= most && in->C <= SHORT_ROW;
+}
+
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+LSK_INLINE void add_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n) {
+    EACH_ROW(r, rows) sums[r] = v16_add(sums[r], load_part(in->x + r * in->x_stride + c, n));
+}
+
+LSK_INLINE void find_means(norm_rows *in, size_t rows) {
+    v16 sums[ROWS_MAX];
+    size_t c = 0;
+    EACH_ROW(r, rows) sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= in->C; c += LANES) add_parts(sums, in, rows, c, LANES);
+    if (c < in->C) add_parts(sums, in, rows, c, in->C - c);
+    EACH_ROW(r, rows) in->mean[r] = v16_sum(sums[r]) / (float)in->C;
+}
+
+LSK_INLINE void add_square_parts(v16 *sums, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
+    EACH_ROW(r, rows) {
+        v16 d = load_part(in->x + r * in->x_stride + c, n);
+        if (!rms) d = keep_part(v16_sub(d, v16_set1(in->mean[r])), n);
+        sums[r] = v16_fma(d, d, sums[r]);
+    }
+}
+
+LSK_INLINE void find_rstds(norm_rows *in, float eps, size_t rows, int rms) {
+    v16 sums[ROWS_MAX];
+    size_t c = 0;
+    EACH_ROW(r, rows) sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= in->C; c += LANES) add_square_parts(sums, in, rows, c, LANES, rms);
+    if (c < in->C) add_square_parts(sums, in, rows, c, in->C - c, rms);
+    EACH_ROW(r, rows) in->rstd[r] = 1.0f / sqrtf(v16_sum(sums[r]) / (float)in->C + eps);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* b is loaded for each row: an addend in a register would first be copied, by the units that calculate. */
+LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, const float *w_at, const float *b,
+                              size_t rows, size_t c, size_t n, int rms, int ahead) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        const float *x_at = in->x + r * in->x_stride + c;
+        v16 x = load_part(x_at, n), k = v16_set1(in->rstd[r]);
+        fetch(x_at, in, in->x_stride, ahead);
+        v16 result = rms ? v16_mul(v16_mul(x, k), w)
+                         : v16_fma(v16_mul(v16_sub(x, v16_set1(in->mean[r])), k), w, load_part(b + c, n));
+        store_part(y + r * y_stride + c, result, n);
+    }
+}
+
+LSK_INLINE void forward_rows(float *y, size_t y_stride, norm_rows *in, const float *w, const float *b, float eps,
+                             size_t rows, int rms, int ahead) {
+    size_t c = 0;
+    if (!rms) find_means(in, rows);
+    find_rstds(in, eps, rows, rms);
+    for (; c + LANES <= in->C; c += LANES) forward_parts(y, y_stride, in, w, b, rows, c, LANES, rms, ahead);
+    if (c < in->C) forward_parts(y, y_stride, in, w, b, rows, c, in->C - c, rms, ahead);
+}
+
+static void LSK_NAME(lsk_layer_forward)(float *y, size_t y_stride, float *mean, float *rstd, const float *x,
+                                        size_t x_stride, const float *w, const float *b, float eps, size_t rows,
+                                        size_t C) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
+        int together = go_together(&in, rows - r, FORWARD_ROWS);
+        n = together ? FORWARD_ROWS : 1;
+        if (together)
+            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, FORWARD_ROWS, 0, 1);
+        else
+            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, 1, 0, 0);
+        memcpy(mean + r, in.mean, n * sizeof *mean);
+        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
+    }
+}
+
+static void LSK_NAME(lsk_rms_forward)(float *y, size_t y_stride, float *rstd, const float *x, size_t x_stride,
+                                      const float *w, float eps, size_t rows, size_t C) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
+        int together = go_together(&in, rows - r, FORWARD_ROWS);
+        n = together ? FORWARD_ROWS : 1;
+        if (together)
+            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, FORWARD_ROWS, 1, 1);
+        else
+            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, 1, 1, 0);
+        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
+    }
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+LSK_INLINE void copy_numbers(norm_rows *in, const float *mean, const float *rstd, size_t n) {
+    if (mean) memcpy(in->mean, mean, n * sizeof *mean);
+    memcpy(in->rstd, rstd, n * sizeof *rstd);
+}
+
+LSK_INLINE v16 hat_part(const norm_rows *in, size_t r, size_t c, size_t n, int rms) {
+    v16 x = load_part(in->x + r * in->x_stride + c, n);
+    return v16_mul(rms ? x : v16_sub(x, v16_set1(in->mean[r])), v16_set1(in->rstd[r]));
+}
+
+/* The sums of g, which RMS norm does not need, and of g·h. */
+LSK_INLINE void backward_sums_parts(v16 *g_sums, v16 *gh_sums, const norm_rows *in, const float *w_at, size_t rows,
+                                    size_t c, size_t n, int rms) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        v16 g = v16_mul(load_part(in->dy + r * in->dy_stride + c, n), w);
+        gh_sums[r] = v16_fma(g, keep_part(hat_part(in, r, c, n, rms), n), gh_sums[r]);
+        if (!rms) g_sums[r] = v16_add(g_sums[r], g);
+    }
+}
+
+LSK_INLINE void dx_parts(float *dx, size_t dx_stride, const norm_rows *in, const float *w_at, const float *s,
+                         const float *t, size_t rows, size_t c, size_t n, int rms, int ahead) {
+    v16 w = load_part(w_at + c, n);
+    EACH_ROW(r, rows) {
+        const float *dy = in->dy + r * in->dy_stride + c;
+        v16 g = v16_mul(load_part(dy, n), w), h = hat_part(in, r, c, n, rms);
+        fetch(dy, in, in->dy_stride, ahead);
+        fetch(in->x + r * in->x_stride + c, in, in->x_stride, ahead);
+        v16 start = rms ? g : v16_sub(g, v16_set1(s[r]));
+        store_part(dx + r * dx_stride + c, v16_mul(v16_set1(in->rstd[r]), v16_fnma(h, v16_set1(t[r]), start)), n);
+    }
+}
+
+LSK_INLINE void backward_rows(float *dx, size_t dx_stride, const norm_rows *in, const float *w, size_t rows, int rms,
+                              int ahead) {
+    v16 g_sums[ROWS_MAX], gh_sums[ROWS_MAX];
+    float s[ROWS_MAX] = {0}, t[ROWS_MAX] = {0};
+    size_t c = 0, C = in->C;
+    EACH_ROW(r, rows) g_sums[r] = gh_sums[r] = v16_set1(0.0f);
+    for (; c + LANES <= C; c += LANES) backward_sums_parts(g_sums, gh_sums, in, w, rows, c, LANES, rms);
+    if (c < C) backward_sums_parts(g_sums, gh_sums, in, w, rows, c, C - c, rms);
+    EACH_ROW(r, rows) {
+        s[r] = v16_sum(g_sums[r]) / (float)C;
+        t[r] = v16_sum(gh_sums[r]) / (float)C;
+    }
+    for (c = 0; c + LANES <= C; c += LANES) dx_parts(dx, dx_stride, in, w, s, t, rows, c, LANES, rms, ahead);
+    if (c < C) dx_parts(dx, dx_stride, in, w, s, t, rows, c, C - c, rms, ahead);
+}
+
+static void LSK_NAME(lsk_layer_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
+                                         size_t x_stride, const float *w, const float *mean, const float *rstd,
+                                         size_t rows, size_t C) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
+        int together = go_together(&in, rows - r, BACKWARD_ROWS);
+        n = together ? BACKWARD_ROWS : 1;
+        copy_numbers(&in, mean + r, rstd + r, n);
+        if (together)
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 0, 1);
+        else
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 0, 0);
+    }
+}
+
+static void LSK_NAME(lsk_rms_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
+                                       size_t x_stride, const float *w, const float *rstd, size_t rows, size_t C) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
+        int together = go_together(&in, rows - r, BACKWARD_ROWS);
+        n = together ? BACKWARD_ROWS : 1;
+        copy_numbers(&in, NULL, rstd + r, n);
+        if (together)
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 1, 1);
+        else
+            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 1, 0);
+    }
+}
+
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t rows, size_t c, size_t n, int rms) {
+    v16 w = load_part(dw + c, n), b = rms ? v16_set1(0.0f) : load_part(db + c, n);
+    EACH_ROW(r, rows) {
+        v16 g = load_part(in->dy + r * in->dy_stride + c, n);
+        w = v16_fma(g, hat_part(in, r, c, n, rms), w);
+        if (!rms) b = v16_add(b, g);
+    }
+    store_part(dw + c, w, n);
+    if (!rms) store_part(db + c, b, n);
+}
+
+LSK_INLINE void params_rows(float *dw, float *db, const norm_rows *in, size_t rows, size_t begin, size_t end, int rms) {
+    size_t c = begin;
+    for (; c + LANES <= end; c += LANES) params_part(dw, db, in, rows, c, LANES, rms);
+    if (c < end) params_part(dw, db, in, rows, c, end - c, rms);
+}
+
+static void LSK_NAME(lsk_layer_params)(float *dw, float *db, const float *dy, size_t dy_stride, const float *x,
+                                       size_t x_stride, const float *mean, const float *rstd, size_t rows,
+                                       size_t column_begin, size_t column_end) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
+        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
+        copy_numbers(&in, mean + r, rstd + r, n);
+        if (n == PARAM_ROWS)
+            params_rows(dw, db, &in, PARAM_ROWS, column_begin, column_end, 0);
+        else
+            params_rows(dw, db, &in, 1, column_begin, column_end, 0);
+    }
+}
+
+static void LSK_NAME(lsk_rms_params)(float *dw, const float *dy, size_t dy_stride, const float *x, size_t x_stride,
+                                     const float *rstd, size_t rows, size_t column_begin, size_t column_end) {
+    for (size_t r = 0, n; r < rows; r += n) {
+        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
+        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
+        copy_numbers(&in, NULL, rstd + r, n);
+        if (n == PARAM_ROWS)
+            params_rows(dw, NULL, &in, PARAM_ROWS, column_begin, column_end, 1);
+        else
+            params_rows(dw, NULL, &in, 1, column_begin, column_end, 1);
+    }
+}
+
+static void LSK_NAME(fill)(ls_norm_kernels *t) {
+    *t = (ls_norm_kernels){
+        .layer_forward = LSK_NAME(lsk_layer_forward),
+        .layer_backward = LSK_NAME(lsk_layer_backward),
+        .layer_params = LSK_NAME(lsk_layer_params),
+        .rms_forward = LSK_NAME(lsk_rms_forward),
+        .rms_backward = LSK_NAME(lsk_rms_backward),
+        .rms_params = LSK_NAME(lsk_rms_params),
+    };
+}

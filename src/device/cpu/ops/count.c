@@ -1,0 +1,146 @@
+/* count.c: counting and finding numbers of a kind: what telemetry and guards ask for. Split by elements.
+ *
+ * Numbers are compared as the integers that their patterns are without the sign bit, in loops that the compiler turns
+ * into vectors. Counts are exact integers, so it does not matter which thread adds first. */
+#include <stdatomic.h>
+
+#include "device/cpu/ops/staging.h"
+#include "numerics/float16.h"
+
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
+
+enum { INFINITY_BITS = 0x7F800000 };
+
+/* Patterns of products: up to `flushed` they round to 0, from `high` on they are at the upper end. */
+typedef struct count_limits {
+    int32_t flushed, high;
+} count_limits;
+
+/* The tie between 0 and the smallest number goes to 0. */
+static count_limits limits_of(ls_dtype type) {
+    float flushed = type == LS_BF16 ? 0x1p-134f : type == LS_F16 ? 0x1p-25f : 0.0f;
+    float high = type == LS_BF16 ? 0x1.FEp123f : type == LS_F16 ? 0x1.FFCp11f : 0x1.FFFFFEp123f;
+    return (count_limits){(int32_t)ls_f32_bits(flushed), (int32_t)ls_f32_bits(high)};
+}
+
+typedef struct count_args {
+    const float *x;
+    float scale;
+    count_limits limits;
+    _Atomic int64_t *out;
+} count_args;
+
+static int32_t magnitude(float x) { return (int32_t)(ls_f32_bits(x) & 0x7FFFFFFFu); }
+
+static void count_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const count_args *a = args;
+    const float *x = a->x, scale = a->scale;
+    const int32_t low = a->limits.flushed, high = a->limits.high;
+    uint32_t flushed = 0, at_end = 0, nonzero = 0, bad = 0;
+    for (size_t i = begin; i < end; i++) {
+        int32_t size = magnitude(x[i]), product = magnitude(x[i] * scale);
+        nonzero += size != 0;
+        bad += size >= INFINITY_BITS;
+        flushed += (size != 0) & (product <= low);
+        at_end += (product >= high) & (product <= INFINITY_BITS);
+    }
+    const uint32_t counts[LS_COUNTS] = {
+        [LS_COUNT_FLUSHED] = flushed, [LS_COUNT_HIGH] = at_end, [LS_COUNT_NONZERO] = nonzero, [LS_COUNT_BAD] = bad};
+    for (int i = 0; i < LS_COUNTS; i++)
+        if (counts[i]) atomic_fetch_add_explicit(&a->out[i], counts[i], memory_order_relaxed);
+}
+
+static ls_status count(ls_device *device, int64_t out[LS_COUNTS], const float *x, float scale, ls_dtype type,
+                       size_t n) {
+    LS_TRY(ls_cpu_check_dtype("counts", type));
+    _Atomic int64_t sums[LS_COUNTS] = {0};
+    count_args args = {x, scale, limits_of(type), sums};
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, count_range, &args);
+    for (int i = 0; i < LS_COUNTS; i++) out[i] += sums[i];
+    return LS_OK;
+}
+
+/* ---- differences ------------------------------------------------------------------------------------------------- */
+
+typedef struct difference_args {
+    float *before;
+    const float *after, *by;
+    _Atomic int64_t *lost;
+} difference_args;
+
+static void difference_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const difference_args *a = args;
+    float *before = a->before;
+    const float *after = a->after, *by = a->by;
+    uint32_t lost = 0;
+    for (size_t i = begin; i < end; i++) {
+        uint32_t moved = magnitude(by[i]) != 0, same = ls_f32_bits(before[i]) == ls_f32_bits(after[i]);
+        lost += moved & same;
+        before[i] = after[i] - before[i];
+    }
+    atomic_fetch_add_explicit(a->lost, lost, memory_order_relaxed);
+}
+
+static ls_status difference(ls_device *device, float *before, const float *after, const float *by, int64_t *lost,
+                            size_t n) {
+    _Atomic int64_t sum = 0;
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, difference_range, &(difference_args){before, after, by, &sum});
+    *lost += sum;
+    return LS_OK;
+}
+
+/* ---- the first that is not finite -------------------------------------------------------------------------------- */
+
+typedef struct find_args {
+    const void *x;
+    ls_dtype dtype;
+    _Atomic size_t *first;
+} find_args;
+
+static bool is_bad(const find_args *a, size_t i) {
+    if (a->dtype == LS_F32) return magnitude(((const float *)a->x)[i]) >= INFINITY_BITS;
+    return (((const uint16_t *)a->x)[i] & 0x7FFF) >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
+}
+
+/* The largest pattern of a stretch, which is that of a number unless one of them is bad. */
+static bool any_bad(const find_args *a, size_t begin, size_t end) {
+    if (a->dtype == LS_F32) {
+        const float *x = a->x;
+        int32_t most = 0;
+        for (size_t i = begin; i < end; i++) most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
+        return most >= INFINITY_BITS;
+    }
+    const uint16_t *x = a->x;
+    int16_t most = 0;
+    for (size_t i = begin; i < end; i++) {
+        int16_t size = (int16_t)(x[i] & 0x7FFF);
+        most = size > most ? size : most;
+    }
+    return most >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
+}
+
+static void find_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const find_args *a = args;
+    size_t first = atomic_load_explicit(a->first, memory_order_relaxed);
+    if (begin >= first || !any_bad(a, begin, end)) return;
+    size_t here = begin;
+    while (!is_bad(a, here)) here++;
+    while (here < first && !atomic_compare_exchange_weak(a->first, &first, here)) continue;
+}
+
+static ls_status find_bad(ls_device *device, const void *x, ls_dtype dtype, size_t n, size_t *index) {
+    LS_TRY(ls_cpu_check_dtype("a search", dtype));
+    _Atomic size_t first = n;
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, find_range, &(find_args){x, dtype, &first});
+    *index = first;
+    return LS_OK;
+}
+
+void ls_cpu_ops_fill_count(ls_ops *ops) {
+    ops->count = count;
+    ops->difference = difference;
+    ops->find_bad = find_bad;
+}

@@ -1,0 +1,44 @@
+/* dropout.c: dropout, split by rows. */
+#include "device/cpu/ops/staging.h"
+
+/* n elements of row r from `column` on, as a call of n rows with one column, whose global indices follow each other. */
+static void dropout_piece(const ls_kernels *kernels, const ls_dropout_call *c, size_t r, size_t column, size_t n) {
+    ls_cpu_buffer buffer;
+    ls_dropout_call piece = *c;
+    size_t y = r * c->y_stride + column;
+    piece.index0 = (c->index0 + r) * c->columns + column;
+    piece.rows = n;
+    piece.columns = piece.x_stride = piece.y_stride = piece.residual_stride = 1;
+    piece.x = ls_cpu_widen(kernels, buffer.at, c->x, c->x_dtype, r * c->x_stride + column, n);
+    piece.residual = c->residual ? c->residual + r * c->residual_stride + column : NULL;
+    piece.y = ls_cpu_target(buffer.at, c->y, c->y_dtype, y);
+    piece.x_dtype = piece.y_dtype = LS_F32;
+    kernels->dropout.dropout_add(&piece);
+    ls_cpu_narrow(kernels, c->y, c->y_dtype, y, piece.y, n);
+}
+
+static void dropout_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_dropout_call *c = args;
+    if (c->x_dtype == LS_F32 && c->y_dtype == LS_F32) {
+        ls_dropout_call part = *c;
+        part.rows = end - begin;
+        part.index0 += begin;
+        part.x = (const float *)c->x + begin * c->x_stride;
+        part.y = (float *)c->y + begin * c->y_stride;
+        if (c->residual) part.residual += begin * c->residual_stride;
+        kernels->dropout.dropout_add(&part);
+        return;
+    }
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
+            dropout_piece(kernels, c, r, i, c->columns - i < LS_CPU_STAGE ? c->columns - i : LS_CPU_STAGE);
+}
+
+static ls_status dropout_add(ls_device *device, const ls_dropout_call *call) {
+    LS_TRY(ls_cpu_check_dtype("dropout", call->x_dtype));
+    LS_TRY(ls_cpu_check_dtype("dropout", call->y_dtype));
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), dropout_rows, call);
+    return LS_OK;
+}
+
+void ls_cpu_ops_fill_dropout(ls_ops *ops) { ops->dropout_add = dropout_add; }

@@ -1,0 +1,159 @@
+/* embed.c: tokens and positions: embeddings and rotation, split by rows. The gradients of the tables are in
+ * ops_embed_grad.c. */
+#include <assert.h>
+
+#include "device/cpu/ops/staging.h"
+
+typedef struct embed_args {
+    float *y;
+    size_t y_stride;
+    const void *token;
+    ls_dtype token_dtype;
+    const float *position;
+    size_t position0, period;
+    const ls_embed_tokens *tokens;
+} embed_args;
+
+/* A row of a 16-bit table is widened into its place, and the position added there. */
+static void embed_half_rows(const ls_kernels *kernels, const embed_args *e, size_t begin, size_t end) {
+    const ls_embed_tokens *t = e->tokens;
+    for (size_t r = begin; r < end; r++) {
+        int32_t id = t->ids[r];
+        if (id < t->id_begin || id >= t->id_end) continue;
+        size_t row = (size_t)(id - t->id_begin) * t->C;
+        const float *position = e->position ? e->position + (e->position0 + r) % e->period * t->C : NULL;
+        for (size_t i = 0, n; i < t->C; i += n) {
+            float *y = e->y + r * e->y_stride + i;
+            n = ls_cpu_piece(e->token_dtype, t->C - i);
+            ls_cpu_widen(kernels, y, e->token, e->token_dtype, row + i, n);
+            if (position) kernels->add.add_f32(y, y, position + i, n);
+        }
+    }
+}
+
+static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const embed_args *e = args;
+    if (e->token_dtype != LS_F32) {
+        embed_half_rows(kernels, e, begin, end);
+        return;
+    }
+    ls_embed_tokens tokens = *e->tokens;
+    tokens.ids += begin;
+    tokens.rows = end - begin;
+    kernels->embed.forward(e->y + begin * e->y_stride, e->y_stride, e->token, e->position, e->position0 + begin,
+                           e->period, &tokens);
+}
+
+static ls_status embed_forward(ls_device *device, float *y, size_t y_stride, const void *token, ls_dtype token_dtype,
+                               const float *position, size_t position0, size_t period, const ls_embed_tokens *tokens) {
+    assert(!position || period > 0);
+    LS_TRY(ls_cpu_check_dtype("an embedding table", token_dtype));
+    ls_cpu_run(ls_cpu_enter(device), tokens->rows, ls_cpu_row_grain(tokens->C), embed_rows,
+               &(embed_args){y, y_stride, token, token_dtype, position, position0, period, tokens});
+    return LS_OK;
+}
+
+/* ---- rotation ---------------------------------------------------------------------------------------------------- */
+
+typedef void (*rope_kernel)(const ls_rope_call *call);
+
+typedef struct rope_args {
+    rope_kernel kernel;
+    const ls_rope_call *call;
+} rope_args;
+
+/* Of a 16-bit row: pairs first … first+pairs−1 of some heads. In the buffer a head is its `pairs` first numbers, then
+ * those that they are paired with: a head of 2·pairs elements. */
+typedef struct rope_piece {
+    size_t row, head, heads, first, pairs;
+} rope_piece;
+
+static void widen_heads(const ls_kernels *kernels, const ls_rope_call *c, float *buffer, const rope_piece *p) {
+    if (2 * p->pairs == c->d && c->x_head_stride == c->d) {
+        ls_cpu_widen(kernels, buffer, c->x, c->act, p->row * c->x_row_stride + p->head * c->d, p->heads * c->d);
+        return;
+    }
+    for (size_t h = 0; h < p->heads; h++) {
+        float *to = buffer + h * 2 * p->pairs;
+        size_t at = p->row * c->x_row_stride + (p->head + h) * c->x_head_stride + p->first;
+        ls_cpu_widen(kernels, to, c->x, c->act, at, p->pairs);
+        ls_cpu_widen(kernels, to + p->pairs, c->x, c->act, at + c->d / 2, p->pairs);
+    }
+}
+
+static void narrow_heads(const ls_kernels *kernels, const ls_rope_call *c, const float *buffer, const rope_piece *p) {
+    if (2 * p->pairs == c->d && c->y_head_stride == c->d) {
+        ls_cpu_narrow(kernels, c->y, c->act, p->row * c->y_row_stride + p->head * c->d, buffer, p->heads * c->d);
+        return;
+    }
+    for (size_t h = 0; h < p->heads; h++) {
+        const float *from = buffer + h * 2 * p->pairs;
+        size_t at = p->row * c->y_row_stride + (p->head + h) * c->y_head_stride + p->first;
+        ls_cpu_narrow(kernels, c->y, c->act, at, from, p->pairs);
+        ls_cpu_narrow(kernels, c->y, c->act, at + c->d / 2, from + p->pairs, p->pairs);
+    }
+}
+
+static void rotate_piece(const ls_kernels *kernels, const rope_args *a, const rope_piece *p) {
+    const ls_rope_call *c = a->call;
+    ls_cpu_buffer buffer;
+    size_t d = 2 * p->pairs, table = (c->position0 + p->row) % c->period * (c->d / 2) + p->first;
+    widen_heads(kernels, c, buffer.at, p);
+    a->kernel(&(ls_rope_call){.y = buffer.at,
+                              .x = buffer.at,
+                              .y_head_stride = d,
+                              .x_head_stride = d,
+                              .rows = 1,
+                              .heads = p->heads,
+                              .d = d,
+                              .cos = c->cos + table,
+                              .sin = c->sin + table,
+                              .period = 1});
+    narrow_heads(kernels, c, buffer.at, p);
+}
+
+static void rotate_half_row(const ls_kernels *kernels, const rope_args *a, size_t row) {
+    const ls_rope_call *c = a->call;
+    size_t half = c->d / 2, most = half < LS_CPU_STAGE / 2 ? half : LS_CPU_STAGE / 2;
+    size_t together = most ? LS_CPU_STAGE / (2 * most) : 1;
+    for (size_t head = 0; head < c->heads; head += together)
+        for (size_t first = 0; first < half; first += most) {
+            rope_piece p = {row, head, c->heads - head, first, half - first};
+            if (p.heads > together) p.heads = together;
+            if (p.pairs > most) p.pairs = most;
+            rotate_piece(kernels, a, &p);
+        }
+}
+
+static void rope_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const rope_args *a = args;
+    if (a->call->act != LS_F32) {
+        for (size_t r = begin; r < end; r++) rotate_half_row(kernels, a, r);
+        return;
+    }
+    ls_rope_call part = *a->call;
+    part.y = (float *)part.y + begin * part.y_row_stride;
+    part.x = (const float *)part.x + begin * part.x_row_stride;
+    part.position0 += begin;
+    part.rows = end - begin;
+    a->kernel(&part);
+}
+
+static ls_status rotate(ls_device *device, const ls_rope_call *call, bool back) {
+    assert(call->period > 0 && call->d % 2 == 0);
+    LS_TRY(ls_cpu_check_dtype("a rotation", call->act));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    rope_args args = {back ? cpu->kernels->rope.backward : cpu->kernels->rope.forward, call};
+    ls_cpu_run(cpu, call->rows, ls_cpu_row_grain(call->heads * call->d), rope_rows, &args);
+    return LS_OK;
+}
+
+static ls_status rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
+
+static ls_status rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }
+
+void ls_cpu_ops_fill_embed(ls_ops *ops) {
+    ops->embed_forward = embed_forward;
+    ops->rope_forward = rope_forward;
+    ops->rope_backward = rope_backward;
+}

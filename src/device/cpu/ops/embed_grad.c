@@ -1,0 +1,200 @@
+/* embed_grad.c: the gradients of the token and position tables: sums over tokens.
+ *
+ * Token rows: the rows of dy are put in the order of their ids, so that the rows of one id lie together; a thread takes
+ * a stretch of this order, and the ids that begin in it are its own. Where one id has most of the rows, threads still
+ * find work, since columns are divided too.
+ *
+ *     order      3 9 | 0 | 5 | 1 2 4 8 | 6 | 7          rows, cut where the id changes
+ *     stretches  [     0     |    1    |  2   ]         stretch 1 begins with id of rows 1 2 4 8
+ *
+ * Position rows: a thread takes some positions and goes through all sequences. */
+#include <string.h>
+
+#include "device/cpu/cpu.h"
+#include "device/cpu/ops/token_order.h"
+#include "device/cpu/ops/token_sums.h"
+#include "numerics/tree.h"
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+enum { COLUMNS_MIN = 256, COLUMNS_MAX = 2048, STRETCHES_PER_THREAD = 8 };
+
+typedef struct token_job {
+    const ls_kernels *kernels;
+    float *dtoken;
+    const float *dy;
+    size_t dy_stride;
+    const ls_embed_tokens *tokens;
+    const ls_token_groups *groups;
+    const size_t *order;
+    size_t count, stretch, piece, pieces; /* rows in order, rows of a stretch; columns of a piece, their number */
+    float *scratch;
+    size_t scratch_elems; /* of each thread */
+} token_job;
+
+/* Columns first, columns … of what one thread works on. */
+typedef struct token_piece {
+    const token_job *job;
+    const float *dy;
+    size_t columns;
+} token_piece;
+
+/* rows[0 … count−1] belong to one id and to one group. */
+static void sum_rows(const token_piece *p, const size_t *rows, size_t count, float *out) {
+    memcpy(out, p->dy + rows[0] * p->job->dy_stride, p->columns * sizeof *out);
+    p->job->kernels->embed.row_sums(out, p->dy, p->job->dy_stride, rows + 1, count - 1, p->columns);
+}
+
+/* The tree over groups first … first+groups−1 for one id. Halves of the tree without the id contribute nothing. */
+static void sum_groups(const token_piece *p, const size_t *rows, size_t count, int first, int groups, float *out,
+                       float *scratch) {
+    const ls_token_groups *g = p->job->groups;
+    while (groups > 1) {
+        int left = ls_tree_left(groups);
+        size_t right_row = g->bounds[first + left] * g->T, split = 0;
+        for (; split < count && rows[split] < right_row; split++) continue;
+        if (split > 0 && split < count) {
+            sum_groups(p, rows, split, first, left, out, scratch);
+            sum_groups(p, rows + split, count - split, first + left, groups - left, scratch, scratch + p->columns);
+            p->job->kernels->add.add_f32(out, out, scratch, p->columns);
+            return;
+        }
+        if (split == 0) first += left;
+        groups = split == 0 ? groups - left : left;
+    }
+    sum_rows(p, rows, count, out);
+}
+
+static void add_id(const token_piece *p, const size_t *rows, size_t count, float *to, float *scratch) {
+    const token_job *job = p->job;
+    if (job->groups->accumulate || count == 1) {
+        job->kernels->embed.row_sums(to, p->dy, job->dy_stride, rows, count, p->columns);
+        return;
+    }
+    sum_groups(p, rows, count, 0, job->groups->groups, scratch, scratch + p->columns);
+    job->kernels->add.add_f32(to, scratch, to, p->columns);
+}
+
+static void token_task(void *ctx, size_t task, int thread) {
+    const token_job *job = ctx;
+    const int32_t *ids = job->tokens->ids;
+    const size_t *order = job->order, C = job->tokens->C, column = task % job->pieces * job->piece;
+    size_t left = C - column, begin = task / job->pieces * job->stretch, end = begin + job->stretch;
+    token_piece p = {job, job->dy + column, left < job->piece ? left : job->piece};
+    if (end > job->count) end = job->count;
+    /* An id that began in an earlier stretch belongs to that one. */
+    while (begin > 0 && begin < end && ids[order[begin]] == ids[order[begin - 1]]) begin++;
+    while (begin < end) {
+        int32_t id = ids[order[begin]];
+        size_t next = begin + 1;
+        while (next < job->count && ids[order[next]] == id) next++;
+        add_id(&p, order + begin, next - begin, job->dtoken + (size_t)(id - job->tokens->id_begin) * C + column,
+               job->scratch + (size_t)thread * job->scratch_elems);
+        begin = next;
+    }
+}
+
+static size_t divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
+
+static void divide_tokens(token_job *job, size_t threads) {
+    size_t C = job->tokens->C, pieces = C / COLUMNS_MIN < threads ? C / COLUMNS_MIN : threads;
+    job->piece = divide_up(C, pieces ? pieces : 1);
+    if (job->piece > COLUMNS_MAX) job->piece = COLUMNS_MAX;
+    job->pieces = divide_up(C, job->piece);
+    job->stretch = divide_up(job->tokens->rows, threads * STRETCHES_PER_THREAD);
+    job->scratch_elems = job->piece * (1 + ls_cpu_sum_levels(job->groups->groups));
+}
+
+static ls_status embed_token_grad(ls_device *device, float *dtoken, const float *dy, size_t dy_stride,
+                                  const ls_embed_tokens *tokens, const ls_token_groups *groups) {
+    LS_TRY(ls_cpu_check_group_rows(groups, tokens->rows));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    size_t threads = (size_t)ls_pool_threads(cpu->pool);
+    if (tokens->rows == 0 || tokens->C == 0) return LS_OK;
+    if (threads == 1 && groups->accumulate) {
+        cpu->kernels->embed.token_grad(dtoken, dy, dy_stride, tokens, 0, tokens->C);
+        return LS_OK;
+    }
+    token_job job = {.kernels = cpu->kernels,
+                     .dtoken = dtoken,
+                     .dy = dy,
+                     .dy_stride = dy_stride,
+                     .tokens = tokens,
+                     .groups = groups};
+    divide_tokens(&job, threads);
+    void *scratch;
+    size_t order_bytes = 2 * tokens->rows * sizeof(size_t), sums = job.scratch_elems * threads;
+    LS_TRY(ls_cpu_scratch(cpu, order_bytes + sums * sizeof(float), &scratch));
+    size_t *order = scratch;
+    job.order = order;
+    job.scratch = (float *)(void *)(order + 2 * tokens->rows);
+    job.count = ls_cpu_order_tokens(tokens, order, order + tokens->rows);
+    ls_pool_run(cpu->pool, divide_up(job.count, job.stretch) * job.pieces, token_task, &job);
+    return LS_OK;
+}
+
+/* ---- positions --------------------------------------------------------------------------------------------------- */
+
+/* Sums of so many numbers stay in the first cache while the sequences pass by. */
+enum { POSITION_ELEMS = 4096 };
+
+typedef struct position_job {
+    const ls_kernels *kernels;
+    float *dposition;
+    const float *dy;
+    size_t dy_stride, C;
+    const ls_token_groups *groups;
+    size_t grain; /* positions that a thread takes at a time */
+    float *scratch;
+    size_t scratch_elems; /* of each thread */
+} position_job;
+
+typedef struct position_piece {
+    const position_job *job;
+    size_t begin, rows;
+} position_piece;
+
+static void position_leaf(const void *ctx, int group, float *out) {
+    const position_piece *p = ctx;
+    const position_job *job = p->job;
+    const ls_token_groups *g = job->groups;
+    size_t C = job->C;
+    if (!g->accumulate)
+        for (size_t i = 0; i < p->rows * C; i++) out[i] = -0.0f;
+    for (size_t sequence = g->bounds[group]; sequence < g->bounds[group + 1]; sequence++)
+        job->kernels->embed.position_grad(out, job->dy + (sequence * g->T + p->begin) * job->dy_stride, job->dy_stride,
+                                          0, p->rows, p->rows, C, 0, C);
+}
+
+static void position_task(void *ctx, size_t task, int thread) {
+    const position_job *job = ctx;
+    size_t begin = task * job->grain, left = job->groups->T - begin;
+    position_piece p = {job, begin, left < job->grain ? left : job->grain};
+    ls_cpu_leaves leaves = {job->kernels, position_leaf, &p, p.rows * job->C};
+    ls_cpu_sum_groups(&leaves, 0, job->groups->groups, job->dposition + begin * job->C,
+                      job->scratch + (size_t)thread * job->scratch_elems);
+}
+
+static ls_status embed_position_grad(ls_device *device, float *dposition, const float *dy, size_t dy_stride, size_t C,
+                                     const ls_token_groups *groups) {
+    LS_TRY(ls_cpu_check_groups(groups));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    position_job job = {.kernels = cpu->kernels,
+                        .dposition = dposition,
+                        .dy = dy,
+                        .dy_stride = dy_stride,
+                        .C = C,
+                        .groups = groups,
+                        .grain = C < POSITION_ELEMS ? POSITION_ELEMS / (C ? C : 1) : 1};
+    job.scratch_elems = job.grain * C * ls_cpu_sum_levels(groups->groups);
+    void *scratch;
+    LS_TRY(ls_cpu_scratch(cpu, job.scratch_elems * (size_t)ls_pool_threads(cpu->pool) * sizeof(float), &scratch));
+    job.scratch = scratch;
+    ls_pool_run(cpu->pool, divide_up(groups->T, job.grain), position_task, &job);
+    return LS_OK;
+}
+
+void ls_cpu_ops_fill_embed_grad(ls_ops *ops) {
+    ops->embed_token_grad = embed_token_grad;
+    ops->embed_position_grad = embed_position_grad;
+}

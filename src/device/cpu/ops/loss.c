@@ -1,0 +1,109 @@
+/* loss.c: softmax cross-entropy. Everything splits by rows. */
+#include <assert.h>
+#include <math.h>
+
+#include "device/cpu/ops/staging.h"
+
+static size_t first_column(const ls_loss_call *c) { return c->bounds[0]; }
+static size_t end_column(const ls_loss_call *c) { return c->bounds[c->slices]; }
+
+/* The column of a row's target, or LS_LOSS_NO_TARGET where it is none of those held here. */
+static size_t target_column(const ls_loss_call *c, size_t row) {
+    int64_t column = (int64_t)c->targets[row] - c->id_begin;
+    if (column < (int64_t)first_column(c) || column >= (int64_t)end_column(c)) return LS_LOSS_NO_TARGET;
+    return (size_t)column;
+}
+
+static ls_status run_rows(ls_device *device, const ls_loss_call *call, ls_cpu_fn fn) {
+    assert(call->slices >= 1 && call->slices <= 4096);
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(end_column(call) - first_column(call)), fn, call);
+    return LS_OK;
+}
+
+/* dz of row r; target counted from the first column. A 16-bit dz may lie over z: its elements are half as wide, so a
+ * piece ends before anything that is still to be read. */
+static void grad_row(const ls_kernels *kernels, const ls_loss_call *c, size_t r, float m, float l, size_t target) {
+    ls_cpu_buffer buffer;
+    size_t first = first_column(c), columns = end_column(c) - first;
+    for (size_t i = 0, n; i < columns; i += n) {
+        n = ls_cpu_piece(c->dz_dtype, columns - i);
+        size_t at = r * c->dz_stride + first + i, here = target - i < n ? target - i : LS_LOSS_NO_TARGET;
+        float *dz = ls_cpu_target(buffer.at, c->dz, c->dz_dtype, at);
+        kernels->loss.slice_grad(dz, c->z + r * c->z_stride + first + i, n, m, l, here, c->g);
+        ls_cpu_narrow(kernels, c->dz, c->dz_dtype, at, dz, n);
+    }
+}
+
+static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) {
+        size_t target = target_column(c, r);
+        assert(target != LS_LOSS_NO_TARGET);
+        float *dz = c->dz && c->dz_dtype == LS_F32 ? (float *)c->dz + r * c->dz_stride : NULL;
+        ls_loss_row row = kernels->loss.row(dz, c->z + r * c->z_stride, c->bounds, c->slices, target, c->g);
+        if (c->dz && !dz) grad_row(kernels, c, r, row.m, row.l, target - first_column(c));
+        c->loss[r] = row.loss;
+        if (c->m) c->m[r] = row.m;
+        if (c->l) c->l[r] = row.l;
+    }
+}
+
+static ls_status loss_rows(ls_device *device, const ls_loss_call *call) {
+    if (call->dz) LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    return run_rows(device, call, whole_rows);
+}
+
+static void max_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) {
+        const float *z = c->z + r * c->z_stride;
+        size_t target = target_column(c, r);
+        c->m[r] = kernels->loss.slice_max(z + first_column(c), end_column(c) - first_column(c));
+        c->z_target[r] = target == LS_LOSS_NO_TARGET ? -INFINITY : z[target];
+    }
+}
+
+static ls_status loss_max(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, max_rows); }
+
+static void sums_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0; i < c->slices; i++)
+            c->sums[i * c->rows + r] = kernels->loss.slice_sum(c->z + r * c->z_stride + c->bounds[i],
+                                                               c->bounds[i + 1] - c->bounds[i], c->m[r]);
+}
+
+static ls_status loss_sums(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, sums_rows); }
+
+static void value_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) c->loss[r] = kernels->loss.value(c->z_target[r], c->m[r], c->l[r]);
+}
+
+static ls_status loss_values(ls_device *device, const ls_loss_call *call) {
+    enum { ROWS = 1024 };
+    ls_cpu_run(ls_cpu_enter(device), call->rows, ROWS, value_rows, call);
+    return LS_OK;
+}
+
+static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) {
+        size_t target = target_column(c, r);
+        if (target != LS_LOSS_NO_TARGET) target -= first_column(c);
+        grad_row(kernels, c, r, c->m[r], c->l[r], target);
+    }
+}
+
+static ls_status loss_grad(ls_device *device, const ls_loss_call *call) {
+    LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    return run_rows(device, call, grad_rows);
+}
+
+void ls_cpu_ops_fill_loss(ls_ops *ops) {
+    ops->loss_rows = loss_rows;
+    ops->loss_max = loss_max;
+    ops->loss_sums = loss_sums;
+    ops->loss_values = loss_values;
+    ops->loss_grad = loss_grad;
+}

@@ -1,0 +1,66 @@
+/* pooling.c: pooling, split by rows of windows (forward) or of pixels (backward). */
+#include "device/cpu/cpu.h"
+
+static ls_status check(const ls_pooling_call *c) {
+    const ls_window *w = &c->window;
+    LS_TRY(ls_window_check(w, c->height, c->width));
+    if (w->pad_y >= w->kernel_y || w->pad_x >= w->kernel_x)
+        return ls_fail(LS_ERR_INPUT,
+                       "pooling with windows of %zu × %zu pixels and padding %zu × %zu; use less padding, so that each "
+                       "window covers a pixel",
+                       w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
+    if (c->channels < 1 || c->channels > LS_SIDE_MAX)
+        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
+                       LS_SIDE_MAX);
+    if (w->kernel_y * w->kernel_x > INT32_MAX)
+        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
+                       w->kernel_x);
+    return LS_OK;
+}
+
+typedef struct rows_args {
+    ls_pooling_rows kernel;
+    const ls_pooling_call *call;
+} rows_args;
+
+static void rows_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const rows_args *a = args;
+    a->kernel(a->call, begin, end);
+}
+
+/* Work of a row is that of the pixels under it. */
+static size_t grain_of(const ls_pooling_call *c, size_t rows) {
+    return ls_cpu_row_grain(c->height * c->width * c->channels / rows + 1);
+}
+
+static ls_status forward(ls_device *device, const ls_pooling_call *c, bool max) {
+    LS_TRY(check(c));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    const ls_pooling_kernels *k = &cpu->kernels->pooling;
+    size_t rows = ls_window_rows(&c->window, c->height);
+    ls_cpu_run(cpu, c->images * rows, grain_of(c, rows), rows_range,
+               &(rows_args){max ? k->max_forward : k->mean_forward, c});
+    return LS_OK;
+}
+
+static ls_status backward(ls_device *device, const ls_pooling_call *c, bool max) {
+    LS_TRY(check(c));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    const ls_pooling_kernels *k = &cpu->kernels->pooling;
+    ls_cpu_run(cpu, c->images * c->height, grain_of(c, c->height), rows_range,
+               &(rows_args){max ? k->max_backward : k->mean_backward, c});
+    return LS_OK;
+}
+
+static ls_status max_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, true); }
+static ls_status max_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, true); }
+static ls_status mean_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, false); }
+static ls_status mean_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, false); }
+
+void ls_cpu_ops_fill_pooling(ls_ops *ops) {
+    ops->max_pool_forward = max_pool_forward;
+    ops->max_pool_backward = max_pool_backward;
+    ops->mean_pool_forward = mean_pool_forward;
+    ops->mean_pool_backward = mean_pool_backward;
+}

@@ -1,0 +1,176 @@
+/* token_sums.c: trees over groups, and the chains of one-dimensional parameters below them.
+ *
+ * A thread takes one token slice and a piece of the columns, and goes through all sequences: so slices, not columns,
+ * are what is mainly divided, and a thread reads long stretches of whole rows. Its partial sums lie in its scratch:
+ *
+ *     | sum | chain | right operands of the tree, one for each level |      each of sums × piece numbers */
+#include "device/cpu/ops/token_sums.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "device/cpu/ops/staging.h"
+#include "numerics/tree.h"
+
+enum { LINE_FLOATS = 16, PIECE_MAX = 2048, PIECE_MIN = 64 };
+/* Of a 16-bit tensor, what is widened at a time: as many rows as the kernels take together, in the first cache. */
+enum { TILE_ROWS = 8, TILE_COLUMNS = 768 };
+
+ls_status ls_cpu_check_groups(const ls_token_groups *groups) {
+    if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
+    if (groups->T < 1 || groups->slices < 1)
+        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
+                       groups->T, groups->slices);
+    if (groups->accumulate && groups->groups > 1)
+        return ls_fail(LS_ERR_INPUT,
+                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
+                       groups->groups);
+    for (int i = 0; groups->tokens && i < groups->slices; i++)
+        if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
+            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend",
+                           i, groups->tokens[i], groups->tokens[i + 1], groups->T);
+    for (int g = 0; g < groups->groups; g++)
+        if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
+            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g,
+                           groups->bounds[g], groups->bounds[g + 1]);
+    return LS_OK;
+}
+
+ls_status ls_cpu_check_group_rows(const ls_token_groups *groups, size_t rows) {
+    LS_TRY(ls_cpu_check_groups(groups));
+    size_t sequences = groups->bounds[groups->groups];
+    if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
+        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences,
+                       groups->T, rows);
+    return LS_OK;
+}
+
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
+
+size_t ls_cpu_sum_levels(int count) {
+    size_t levels = 0;
+    for (; (1 << levels) < count; levels++) continue;
+    return levels;
+}
+
+void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch) {
+    if (count == 1) {
+        leaves->leaf(leaves->ctx, first, out);
+        return;
+    }
+    int left = ls_tree_left(count);
+    ls_cpu_sum_groups(leaves, first, left, out, scratch);
+    ls_cpu_sum_groups(leaves, first + left, count - left, scratch, scratch + leaves->elems);
+    leaves->kernels->add.add_f32(out, out, scratch, leaves->elems);
+}
+
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
+
+typedef struct chain_job {
+    const ls_cpu_chains *chains;
+    const ls_kernels *kernels;
+    size_t piece, pieces; /* columns of one, their number */
+    float *scratch;
+    size_t scratch_elems; /* of each thread */
+} chain_job;
+
+/* What one thread adds up at a time: tokens begin … end−1 of every sequence, n columns. */
+typedef struct chain_task {
+    const chain_job *job;
+    size_t token_begin, token_end, column, n;
+    float *chain;
+} chain_task;
+
+static void fill_negative_zero(float *to, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = -0.0f;
+}
+
+/* Goes on with the chains in `to` over rows row … row+rows−1. */
+static void chain_rows(const chain_task *t, float *to, size_t row, size_t rows) {
+    const ls_cpu_chains *c = t->job->chains;
+    const ls_kernels *kernels = t->job->kernels;
+    float *const sums[2] = {to, to + t->n};
+    if (c->act == LS_F32) {
+        const float *dy = (const float *)c->dy + row * c->dy_stride + t->column;
+        c->chain(kernels, c->args, sums, &(ls_cpu_tile){dy, c->dy_stride, row, rows, t->column, t->n});
+        return;
+    }
+    _Alignas(64) float buffer[TILE_ROWS * TILE_COLUMNS];
+    for (size_t i = 0; i < t->n; i += TILE_COLUMNS) {
+        size_t columns = t->n - i < TILE_COLUMNS ? t->n - i : TILE_COLUMNS;
+        float *const part[2] = {sums[0] + i, sums[1] + i};
+        for (size_t r = 0; r < rows; r += TILE_ROWS) {
+            ls_cpu_tile tile = {buffer, columns, row + r, rows - r, t->column + i, columns};
+            if (tile.rows > TILE_ROWS) tile.rows = TILE_ROWS;
+            for (size_t k = 0; k < tile.rows; k++)
+                ls_cpu_widen(kernels, buffer + k * columns, c->dy, c->act, (tile.row + k) * c->dy_stride + tile.column,
+                             columns);
+            c->chain(kernels, c->args, part, &tile);
+        }
+    }
+}
+
+static void chain_leaf(const void *ctx, int group, float *out) {
+    const chain_task *t = ctx;
+    const ls_cpu_chains *c = t->job->chains;
+    const ls_token_groups *g = c->groups;
+    size_t elems = t->n * (size_t)c->sums, begin = g->bounds[group], end = g->bounds[group + 1];
+    bool going_on = g->accumulate;
+    if (begin == end && !going_on) fill_negative_zero(out, elems);
+    for (size_t sequence = begin; sequence < end; sequence++) {
+        float *to = going_on ? t->chain : out;
+        memset(to, 0, elems * sizeof *to);
+        chain_rows(t, to, sequence * g->T + t->token_begin, t->token_end - t->token_begin);
+        if (going_on) t->job->kernels->add.add_f32(out, out, to, elems);
+        going_on = true;
+    }
+}
+
+/* Where slice i of a sequence begins. */
+static size_t token_of(const ls_token_groups *g, size_t i) {
+    return g->tokens ? g->tokens[i] : i * g->T / (size_t)g->slices;
+}
+
+static void chain_run(void *ctx, size_t task, int thread) {
+    const chain_job *job = ctx;
+    const ls_cpu_chains *c = job->chains;
+    const ls_token_groups *g = c->groups;
+    size_t slice = task / job->pieces, column = task % job->pieces * job->piece;
+    size_t left = c->columns - column, n = left < job->piece ? left : job->piece, at = slice * c->columns + column;
+    float *sum = job->scratch + (size_t)thread * job->scratch_elems, *chain = sum + n * (size_t)c->sums;
+    chain_task t = {job, token_of(g, slice), token_of(g, slice + 1), column, n, chain};
+    if (t.token_begin == t.token_end) {
+        for (int i = 0; i < c->sums && !g->accumulate; i++) fill_negative_zero(c->out[i] + at, n);
+        return;
+    }
+    for (int i = 0; i < c->sums && g->accumulate; i++) memcpy(sum + (size_t)i * n, c->out[i] + at, n * sizeof *sum);
+    ls_cpu_leaves leaves = {job->kernels, chain_leaf, &t, n * (size_t)c->sums};
+    ls_cpu_sum_groups(&leaves, 0, g->groups, sum, chain + leaves.elems);
+    for (int i = 0; i < c->sums; i++) memcpy(c->out[i] + at, sum + (size_t)i * n, n * sizeof *sum);
+}
+
+/* Whole rows where there are slices enough for the threads, else pieces as wide as can be: narrow ones are no stream.
+ */
+static size_t piece_of(size_t columns, size_t slices, size_t threads) {
+    size_t pieces = (threads + slices - 1) / slices;
+    size_t piece = (columns + pieces - 1) / pieces;
+    if (threads == 1 || piece > PIECE_MAX) piece = PIECE_MAX;
+    if (piece < PIECE_MIN) piece = PIECE_MIN;
+    return (piece + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+}
+
+ls_status ls_cpu_run_chains(ls_cpu_device *cpu, const ls_cpu_chains *chains) {
+    assert(chains->sums >= 1 && chains->sums <= 2);
+    const ls_token_groups *g = chains->groups;
+    size_t threads = (size_t)ls_pool_threads(cpu->pool), slices = (size_t)g->slices;
+    chain_job job = {.chains = chains, .kernels = cpu->kernels};
+    job.piece = piece_of(chains->columns, slices, threads);
+    job.pieces = (chains->columns + job.piece - 1) / job.piece;
+    job.scratch_elems = job.piece * (size_t)chains->sums * (2 + ls_cpu_sum_levels(g->groups));
+    void *scratch;
+    LS_TRY(ls_cpu_scratch(cpu, job.scratch_elems * threads * sizeof(float), &scratch));
+    job.scratch = scratch;
+    ls_pool_run(cpu->pool, slices * job.pieces, chain_run, &job);
+    return LS_OK;
+}

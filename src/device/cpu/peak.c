@@ -1,0 +1,190 @@
+/* peak.c: the rate of multiply-adds that this CPU, or one of its matrix units, can reach, for benchmarks and for MFU.
+ *
+ * Chains of multiply-adds that stay in registers, more of them than latency × pipes, in assembly so that no
+ * compiler can make them fewer. All threads start together and each tells its own rate. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "device/cpu/peak.h"
+
+typedef struct fma_code {
+    void (*run)(size_t turns);
+    double flops; /* of one turn */
+} fma_code;
+
+/* clang-format off */
+#if defined __aarch64__
+#define CLEAR(r) "movi v" #r ".4s, #0\n\t"
+#define FMA(r) "fmla v" #r ".4s, v30.4s, v31.4s\n\t"
+#define R24(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) \
+    X(19) X(20) X(21) X(22) X(23)
+static void fma_neon(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR) CLEAR(30) CLEAR(31)
+        "1:\n\t"
+        R24(FMA)
+        "subs %[turns], %[turns], #1\n\t"
+        "b.ne 1b\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+          "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");
+}
+/* bfmmla v<r>.4s, v30.8h, v31.8h, by its number: assemblers want to be told of the extension, each in another way. */
+#define BFMMLA(r) ".inst 0x6e5fefc0 + " #r "\n\t"
+static void multiply_bfmmla(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR) CLEAR(30) CLEAR(31)
+        "1:\n\t"
+        R24(BFMMLA)
+        "subs %[turns], %[turns], #1\n\t"
+        "b.ne 1b\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
+          "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");
+}
+#elif defined __x86_64__
+#define CLEAR_Y(r) "vxorps %%ymm" #r ", %%ymm" #r ", %%ymm" #r "\n\t"
+#define FMA_Y(r) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #r "\n\t"
+#define R12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+__attribute__((target("avx2,fma"))) static void fma_avx2(size_t turns) {
+    __asm__ volatile(
+        R12(CLEAR_Y) CLEAR_Y(14) CLEAR_Y(15)
+        "1:\n\t"
+        R12(FMA_Y) R12(FMA_Y)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "vzeroupper\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15");
+}
+#define CLEAR_Z(r) "vpxord %%zmm" #r ", %%zmm" #r ", %%zmm" #r "\n\t"
+#define FMA_Z(r) "vfmadd231ps %%zmm30, %%zmm31, %%zmm" #r "\n\t"
+#define R24(X) R12(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
+__attribute__((target("avx512f"))) static void fma_avx512(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR_Z) CLEAR_Z(30) CLEAR_Z(31)
+        "1:\n\t"
+        R24(FMA_Z)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "vzeroupper\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
+          "xmm30", "xmm31");
+}
+#define DOT_Z(r) "vdpbf16ps %%zmm30, %%zmm31, %%zmm" #r "\n\t"
+__attribute__((target("avx512f"))) static void multiply_avx512_bf16(size_t turns) {
+    __asm__ volatile(
+        R24(CLEAR_Z) CLEAR_Z(30) CLEAR_Z(31)
+        "1:\n\t"
+        R24(DOT_Z)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "vzeroupper\n\t"
+        : [turns] "+r"(turns)
+        :
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",
+          "xmm30", "xmm31");
+}
+/* Eight tiles of 16 rows of 64 bytes, as LDTILECFG reads it; the unit's own kernels set theirs up anew. */
+static const _Alignas(64) uint8_t tiles[64] = {
+    [0] = 1, [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
+    [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16,
+};
+#define CLEAR_T(r) "tilezero %%tmm" #r "\n\t"
+#define DOT_T(r) "tdpbf16ps %%tmm7, %%tmm6, %%tmm" #r "\n\t"
+#define R6(X) X(0) X(1) X(2) X(3) X(4) X(5)
+static void multiply_amx(size_t turns) {
+    __asm__ volatile(
+        "ldtilecfg %[tiles]\n\t"
+        R6(CLEAR_T) CLEAR_T(6) CLEAR_T(7)
+        "1:\n\t"
+        R6(DOT_T)
+        "dec %[turns]\n\t"
+        "jnz 1b\n\t"
+        "tilerelease\n\t"
+        : [turns] "+r"(turns)
+        : [tiles] "m"(tiles)
+        : "cc");
+}
+#endif
+/* clang-format on */
+
+/* Of a unit that this CPU has. */
+static fma_code choose_unit(ls_unit unit) {
+#if defined __aarch64__
+    if (unit == LS_UNIT_BFMMLA) return (fma_code){multiply_bfmmla, 24 * 16 * 2};
+#elif defined __x86_64__
+    if (unit == LS_UNIT_AVX512_BF16) return (fma_code){multiply_avx512_bf16, 24 * 32 * 2};
+    if (unit == LS_UNIT_AMX) return (fma_code){multiply_amx, 6 * 16 * 16 * 32 * 2};
+#endif
+    (void)unit;
+    return (fma_code){0};
+}
+
+static fma_code choose_fma(ls_unit unit) {
+    if (unit != LS_UNIT_CHAIN) return ls_unit_is_here(unit) ? choose_unit(unit) : (fma_code){0};
+#if defined __aarch64__
+    return (fma_code){fma_neon, 24 * 4 * 2};
+#elif defined __x86_64__
+    if (ls_cpu_use(LS_ISA_AVX512)) return (fma_code){fma_avx512, 24 * 16 * 2};
+    if (ls_cpu_detect()->avx2 && ls_cpu_detect()->fma) return (fma_code){fma_avx2, 2 * 12 * 8 * 2};
+    return (fma_code){0};
+#else
+    return (fma_code){0};
+#endif
+}
+
+typedef struct fma_job {
+    fma_code code;
+    size_t turns;
+    int threads;
+    atomic_int arrived;
+    double rate[LS_POOL_THREADS_MAX];
+} fma_job;
+
+/* As a thread with a task waits for all tasks to be taken, no thread gets two. */
+static void fma_task(void *ctx, size_t task, int thread) {
+    (void)thread;
+    fma_job *job = ctx;
+    atomic_fetch_add(&job->arrived, 1);
+    while (atomic_load(&job->arrived) < job->threads) sched_yield();
+    double start = ls_clock_seconds();
+    job->code.run(job->turns);
+    job->rate[task] = (double)job->turns * job->code.flops / (ls_clock_seconds() - start);
+}
+
+bool ls_cpu_peak_measure(ls_pool *pool, ls_unit unit, double seconds, double rates[LS_CPU_PEAK_TRIES]) {
+    enum { TURNS = 20000 };
+    fma_job job = {.code = choose_fma(unit), .threads = ls_pool_threads(pool)};
+    if (job.code.run == NULL) return false;
+    double start = ls_clock_seconds();
+    job.code.run(TURNS);
+    double once = ls_clock_seconds() - start;
+    job.turns = (size_t)(TURNS * (seconds / LS_CPU_PEAK_TRIES / (once > 1e-9 ? once : 1e-9))) + 1;
+    for (int i = 0; i < LS_CPU_PEAK_TRIES; i++) {
+        rates[i] = 0;
+        atomic_store(&job.arrived, 0);
+        ls_pool_run(pool, (size_t)job.threads, fma_task, &job);
+        for (int t = 0; t < job.threads; t++) rates[i] += job.rate[t];
+    }
+    return true;
+}
+
+double ls_cpu_peak(ls_pool *pool, ls_unit unit, double seconds) {
+    double rates[LS_CPU_PEAK_TRIES], best = 0;
+    if (!ls_cpu_peak_measure(pool, unit, seconds, rates)) return 0;
+    for (int i = 0; i < LS_CPU_PEAK_TRIES; i++)
+        if (rates[i] > best) best = rates[i];
+    return best;
+}

@@ -1,0 +1,24 @@
+/* tree_sum.h: evaluates a tree program over memory.
+ *
+ * Works in blocks of LS_TREE_BLOCK elements, so that partial sums stay in the first cache and every source is read, and
+ * every output written, exactly once. An output may be one of the sources. */
+#ifndef LS_DEVICE_CPU_TREE_SUM_H
+#define LS_DEVICE_CPU_TREE_SUM_H
+
+#include <stdbool.h>
+
+#include "numerics/tree.h"
+
+enum { LS_TREE_BLOCK = 512 };
+
+typedef struct ls_tree_source {
+    const void *data; /* of the first element to add */
+    ls_dtype dtype;   /* LS_F32, LS_BF16 or LS_F16; LS_I64 in a sum of integers */
+} ls_tree_source;
+
+/* Writes `elems` sums to each of the outputs: fp32, or int64 where `integers`. `stream` says that the outputs are large
+ * and are none of the sources. */
+void ls_tree_sum_run(const ls_tree_program *program, const ls_tree_source *sources, bool integers, void *const *outs,
+                     int n_outs, bool stream, size_t elems);
+
+#endif

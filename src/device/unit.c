@@ -1,0 +1,62 @@
+/* unit.c: names, granules and presence of the matrix units. */
+#include "device/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/fault.h"
+
+static const struct {
+    const char *name;
+    size_t granule;
+} units[LS_UNITS] = {
+    [LS_UNIT_CHAIN] = {"chain", 1},
+    [LS_UNIT_BFMMLA] = {"bfmmla", 4},
+    [LS_UNIT_AVX512_BF16] = {"avx512-bf16", 2},
+    [LS_UNIT_AMX] = {"amx", 32},
+};
+
+const char *ls_unit_name(ls_unit unit) { return (unsigned)unit < LS_UNITS ? units[unit].name : "unknown"; }
+
+size_t ls_unit_granule(ls_unit unit) { return (unsigned)unit < LS_UNITS ? units[unit].granule : 1; }
+
+bool ls_unit_is_here(ls_unit unit) {
+    const ls_cpu *cpu = ls_cpu_detect();
+    bool avx512 = cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl && cpu->avx2 && cpu->fma;
+    if (ls_fault_no_unit && unit != LS_UNIT_CHAIN) return false;
+    switch (unit) {
+    case LS_UNIT_CHAIN: return true;
+    case LS_UNIT_BFMMLA: return cpu->neon && cpu->bf16;
+    case LS_UNIT_AVX512_BF16: return avx512 && cpu->avx512_bf16;
+    case LS_UNIT_AMX: return avx512 && ls_cpu_allow_amx();
+    default: return false;
+    }
+}
+
+/* "chain, bfmmla" */
+static void list_units(char *text, size_t room, bool here_only) {
+    size_t used = 0;
+    for (int u = 0; u < LS_UNITS && used < room; u++)
+        if (!here_only || ls_unit_is_here((ls_unit)u))
+            used += (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", units[u].name);
+}
+
+ls_status ls_unit_parse(const char *name, ls_unit *out) {
+    for (int u = 0; u < LS_UNITS; u++)
+        if (strcmp(name, units[u].name) == 0) {
+            *out = (ls_unit)u;
+            return LS_OK;
+        }
+    char all[64];
+    list_units(all, sizeof all, false);
+    return ls_fail(LS_ERR_INPUT, "unknown matrix unit '%s'; choose one of: %s", name, all);
+}
+
+ls_status ls_unit_check(ls_unit unit) {
+    if (ls_unit_is_here(unit)) return LS_OK;
+    char here[64];
+    list_units(here, sizeof here, true);
+    return ls_fail_here(LS_ERR_INPUT, "this CPU (%s) has no matrix unit %s; it has: %s", ls_cpu_detect()->model,
+                        ls_unit_name(unit), here);
+}

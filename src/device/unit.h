@@ -1,0 +1,25 @@
+/* unit.h: who multiplies matrices of 16-bit numbers, and so in which order (docs/arithmetic.md, "Matrix units").
+ *
+ * `chain` is the order of fp32, one fma after another, and has the same bits on every CPU. A hardware unit adds several
+ * products at once, a granule of K, in its own way: faster, with bits of its own. The unit is part of the identity. */
+#ifndef LS_DEVICE_UNIT_H
+#define LS_DEVICE_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef enum ls_unit { LS_UNIT_CHAIN, LS_UNIT_BFMMLA, LS_UNIT_AVX512_BF16, LS_UNIT_AMX, LS_UNITS } ls_unit;
+
+/* "chain", "bfmmla", "avx512-bf16", "amx" */
+const char *ls_unit_name(ls_unit unit);
+ls_status ls_unit_parse(const char *name, ls_unit *out);
+/* Products that the unit adds at once; 1 for chain. */
+size_t ls_unit_granule(ls_unit unit);
+/* Whether this CPU (and its system) has the unit; LS_ISA and --isa have no say in it. */
+bool ls_unit_is_here(ls_unit unit);
+/* LS_ERR_INPUT of this machine (ls_fail_here), naming the units that this CPU has, where it lacks this one. */
+ls_status ls_unit_check(ls_unit unit);
+
+#endif

@@ -1,0 +1,124 @@
+/* copies.c: the files of a tokenizer, copied beside a model. */
+#include "interop/copies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "interop/weights_file.h"
+
+#define COPY_BYTES_MAX ((size_t)1 << 30)
+
+static const char *const file_names[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",  "vocab.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     LS_GENERATION_CONFIG,
+};
+enum { FILE_COUNT = sizeof file_names / sizeof *file_names, BYTE_COUNT = 256 };
+
+const char *ls_copies_name(int i) { return i >= 0 && i < FILE_COUNT ? file_names[i] : NULL; }
+
+bool ls_copies_has_tokenizer(const char *folder) {
+    return ls_path_has(folder, "tokenizer.json") ||
+           (ls_path_has(folder, "vocab.json") && ls_path_has(folder, "merges.txt"));
+}
+
+static ls_status copy_file(const char *from_folder, const char *to_folder, const char *name) {
+    char *from = NULL, *to = NULL, *data = NULL;
+    size_t bytes;
+    ls_status status;
+    LS_TRY_OUT(ls_path_join(from_folder, name, &from));
+    LS_TRY_OUT(ls_path_join(to_folder, name, &to));
+    LS_TRY_OUT(ls_file_read(from, COPY_BYTES_MAX, &data, &bytes));
+    LS_TRY_OUT(ls_file_write_atomic(to, data, bytes));
+out:
+    free(data);
+    free(to);
+    free(from);
+    return status;
+}
+
+ls_status ls_copies_put(const char *tokenizer, const char *folder) {
+    ls_status status = LS_OK;
+    char *from = strdup(tokenizer);
+    if (!from) return ls_fail(LS_ERR_RESOURCE, "out of memory to copy %s", tokenizer);
+    if (!ls_file_exists(from)) {
+        ls_log_warn("the tokenizer %s no longer exists; the model is written without it", tokenizer);
+        goto out;
+    }
+    if (!ls_path_is_folder(from)) {
+        char *slash = strrchr(from, '/');
+        if (slash)
+            slash[slash == from] = '\0';
+        else
+            from[0] = '.', from[1] = '\0'; /* a name has at least this room */
+    }
+    for (int i = 0; i < FILE_COUNT; i++)
+        if (ls_path_has(from, file_names[i])) LS_TRY_OUT(copy_file(from, folder, file_names[i]));
+out:
+    free(from);
+    return status;
+}
+
+ls_status ls_copies_put_generation(const char *model, const char *folder) {
+    bool has_one = ls_path_is_folder(model) && ls_path_has(model, LS_GENERATION_CONFIG);
+    return has_one ? copy_file(model, folder, LS_GENERATION_CONFIG) : LS_OK;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static bool is_printable(int byte) {
+    return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+/* Byte-level tokenizers write printable bytes of Latin-1 as themselves and the others as U+0100 and on, in order. */
+static int byte_symbol(int byte) {
+    int others = 0;
+    if (is_printable(byte)) return byte;
+    for (int i = 0; i < byte; i++) others += !is_printable(i);
+    return 0x100 + others;
+}
+
+static json_t *byte_vocab(void) {
+    json_t *vocab = json_object();
+    for (int byte = 0; byte < BYTE_COUNT; byte++) {
+        int symbol = byte_symbol(byte);
+        char text[3] = {(char)symbol, '\0', '\0'};
+        if (symbol >= 0x80) {
+            text[0] = (char)(0xC0 | symbol >> 6);
+            text[1] = (char)(0x80 | (symbol & 0x3F));
+        }
+        if (json_object_set_new(vocab, text, json_integer(byte)) != 0) {
+            json_decref(vocab);
+            return NULL;
+        }
+    }
+    return vocab;
+}
+
+static ls_status put_json(const char *folder, const char *name, json_t *json) {
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL, *path = NULL;
+    json_decref(json);
+    ls_status status =
+        text ? ls_path_join(folder, name, &path) : ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
+    if (status == LS_OK) status = ls_file_write_atomic(path, text, strlen(text));
+    free(path);
+    free(text);
+    return status;
+}
+
+ls_status ls_copies_put_bytes(const char *folder, size_t positions) {
+    json_t *tokenizer =
+        json_pack("{s:s, s:n, s:n, s:[], s:n, s:{s:s, s:b, s:b, s:b}, s:n, s:{s:s, s:b, s:b, s:b}, "
+                  "s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:[]}}",
+                  "version", "1.0", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "type",
+                  "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 0, "post_processor", "decoder",
+                  "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 0, "model", "type", "BPE",
+                  "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
+                  "byte_fallback", 0, "ignore_merges", 0, "vocab", byte_vocab(), "merges");
+    LS_TRY(put_json(folder, "tokenizer.json", tokenizer));
+    json_t *config = json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast",
+                               "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)positions);
+    return put_json(folder, "tokenizer_config.json", config);
+}

@@ -1,0 +1,26 @@
+/* hf.h: models as Hugging Face's transformers keep them: config.json, model.safetensors or shards with an index, and
+ * the files of the tokenizer. Reading is in weights.h; names and orientations are in hf_names.h. */
+#ifndef LS_INTEROP_HF_H
+#define LS_INTEROP_HF_H
+
+#include "base/json.h"
+#include "interop/stored.h"
+#include "nn/blocks.h"
+
+/* Whether the folder has weights of any kind, also such that cannot be read. */
+bool ls_hf_has_weights(const char *folder);
+
+typedef struct ls_hf_export_options {
+    ls_dtype dtype;          /* LS_F32, LS_BF16 or LS_F16 */
+    size_t shard_bytes;      /* the most tensor bytes of a file, where a tensor is not larger itself; 0: one file */
+    const char *tokenizer;   /* "bytes", or a folder or file whose files are copied; NULL: none */
+    const char *origin;      /* where the model comes from: its generation_config.json goes along; may be NULL */
+    const json_t *token_ids; /* ls_weights_token_ids(); may be NULL */
+} ls_hf_export_options;
+
+/* Makes `folder`, which must not be there or be empty: it appears complete or not at all. LS_ERR_INPUT for a shape that
+ * transformers has no code for, or values too large for the type; LS_ERR_RESOURCE when the disk is full. */
+ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_export_options *options,
+                       ls_tensor_source source, void *ctx);
+
+#endif

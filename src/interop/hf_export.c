@@ -1,0 +1,230 @@
+/* hf_export.c: a Hugging Face folder from weights. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "checkpoint/safetensors_writer.h"
+#include "interop/copies.h"
+#include "interop/elems.h"
+#include "interop/hf.h"
+#include "interop/hf_names.h"
+#include "interop/out_folder.h"
+#include "interop/weights_file.h"
+#include "model/shape_file.h"
+
+enum { FILE_NAME_MAX = 64 };
+
+typedef struct export_job {
+    const ls_model *model;
+    const ls_hf_export_options *options;
+    ls_tensor_source source;
+    void *source_ctx;
+    const char *folder;
+    ls_hf_tensor *list;
+    int count;
+    int *shard; /* of each tensor; ascending */
+    int shards;
+} export_job;
+
+static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
+
+static size_t tensor_bytes(const export_job *job, int i) {
+    return job->list[i].rows * job->list[i].columns * ls_dtype_bytes(job->options->dtype);
+}
+
+static void divide(export_job *job) {
+    size_t room = job->options->shard_bytes, used = 0;
+    job->shards = 1;
+    for (int i = 0; i < job->count; i++) {
+        size_t bytes = tensor_bytes(job, i);
+        if (room > 0 && used > 0 && bytes > room - (used < room ? used : room)) {
+            job->shards++;
+            used = 0;
+        }
+        job->shard[i] = job->shards - 1;
+        used += bytes;
+    }
+}
+
+static void shard_name(const export_job *job, int shard, char name[FILE_NAME_MAX]) {
+    if (job->shards == 1)
+        snprintf(name, FILE_NAME_MAX, "model.safetensors");
+    else
+        snprintf(name, FILE_NAME_MAX, "model-%05d-of-%05d.safetensors", shard + 1, job->shards);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tensor_out {
+    ls_safetensors_writer *writer;
+    int tensor;
+    size_t unit, elems_done;
+} tensor_out;
+
+static ls_status write_piece(void *ctx, const void *data, size_t bytes) {
+    tensor_out *out = ctx;
+    LS_TRY(ls_safetensors_write_at(out->writer, out->tensor, out->elems_done, data, bytes));
+    out->elems_done += bytes / out->unit;
+    return LS_OK;
+}
+
+static ls_status write_tensors(const export_job *job, int first, int count, ls_safetensors_writer *writer) {
+    for (int i = 0; i < count; i++) {
+        const ls_hf_tensor *t = &job->list[first + i];
+        ls_stored stored = {.first_row = t->first_row,
+                            .rows = t->rows,
+                            .columns = t->columns,
+                            .transposed = t->transposed,
+                            .dtype = job->options->dtype};
+        tensor_out out = {writer, i, ls_dtype_bytes(stored.dtype), 0};
+        LS_TRY(ls_stored_write(&stored, t->name, t->param, job->source, job->source_ctx, write_piece, &out));
+    }
+    return LS_OK;
+}
+
+static ls_status write_shard(const export_job *job, int first, int count) {
+    static const ls_safetensors_text metadata = {"format", "pt"};
+    char name[FILE_NAME_MAX];
+    char *path = NULL;
+    ls_safetensors_writer *writer = NULL;
+    ls_status status;
+    ls_safetensors_decl *decls = calloc((size_t)count, sizeof *decls);
+    if (!decls) return out_of_memory();
+    for (int i = 0; i < count; i++) {
+        const ls_hf_tensor *t = &job->list[first + i];
+        decls[i] =
+            (ls_safetensors_decl){.name = t->name, .dtype = job->options->dtype, .dims = t->dims, .shape = t->shape};
+    }
+    ls_safetensors_plan plan = {.tensors = decls, .count = count, .metadata = &metadata, .metadata_count = 1};
+    shard_name(job, job->shard[first], name);
+    LS_TRY_OUT(ls_path_join(job->folder, name, &path));
+    LS_TRY_OUT(ls_safetensors_create(path, &plan, &writer));
+    LS_TRY_OUT(write_tensors(job, first, count, writer));
+    status = ls_safetensors_finish(writer, NULL);
+    writer = NULL;
+out:
+    ls_safetensors_abort(writer);
+    free(path);
+    free(decls);
+    return status;
+}
+
+static ls_status write_shards(const export_job *job) {
+    for (int first = 0, end; first < job->count; first = end) {
+        for (end = first; end < job->count && job->shard[end] == job->shard[first];) end++;
+        LS_TRY(write_shard(job, first, end - first));
+    }
+    return LS_OK;
+}
+
+/* ---- JSON files -------------------------------------------------------------------------------------------------- */
+
+/* 1e-05 and not 1.0000000000000001e-05, where the fewer digits read back as the same numbers. */
+static char *dump_short(json_t *json) {
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    json_t *back = text ? json_loads(text, 0, NULL) : NULL;
+    bool same = back && json_equal(json, back);
+    json_decref(back);
+    if (same) return text;
+    free(text);
+    return json_dumps(json, JSON_INDENT(2));
+}
+
+static ls_status put_json(const export_job *job, const char *name, json_t *json) {
+    char *path = NULL, *text = dump_short(json);
+    ls_status status = text ? ls_path_join(job->folder, name, &path) : out_of_memory();
+    if (status == LS_OK) status = ls_file_write_atomic(path, text, strlen(text));
+    free(path);
+    free(text);
+    return status;
+}
+
+static ls_status write_index(const export_job *job) {
+    size_t total = 0;
+    json_t *map = json_object();
+    int bad = map == NULL;
+    if (job->shards == 1) {
+        json_decref(map);
+        return LS_OK;
+    }
+    for (int i = 0; i < job->count; i++) {
+        char name[FILE_NAME_MAX];
+        shard_name(job, job->shard[i], name);
+        bad |= json_object_set_new(map, job->list[i].name, json_string(name));
+        total += tensor_bytes(job, i);
+    }
+    json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    ls_status status = index && !bad ? put_json(job, "model.safetensors.index.json", index) : out_of_memory();
+    json_decref(index);
+    return status;
+}
+
+/* Without a word about them, transformers would take ids of the first GPT-2 or Llama, which this vocabulary may not
+ * have. */
+static int set_token_ids(json_t *config, const json_t *ids) {
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    int bad = 0;
+    for (int i = 0; i < 3; i++) {
+        json_t *value = ids ? json_object_get(ids, keys[i]) : NULL;
+        if (value)
+            bad |= json_object_set(config, keys[i], value);
+        else if (!ids)
+            bad |= json_object_set_new(config, keys[i], json_null());
+    }
+    return bad;
+}
+
+static ls_status write_config(const export_job *job) {
+    static const char *const types[] = {[LS_F32] = "float32", [LS_BF16] = "bfloat16", [LS_F16] = "float16"};
+    json_t *config = ls_shape_to_hf(&job->model->shape);
+    int bad = config == NULL;
+    bad |= json_object_set_new(config, "torch_dtype", json_string(types[job->options->dtype]));
+    bad |= set_token_ids(config, job->options->token_ids);
+    ls_status status = bad ? out_of_memory() : put_json(job, "config.json", config);
+    json_decref(config);
+    return status;
+}
+
+static ls_status write_copies(const export_job *job) {
+    const char *tokenizer = job->options->tokenizer, *origin = job->options->origin;
+    if (tokenizer && strcmp(tokenizer, "bytes") == 0)
+        LS_TRY(ls_copies_put_bytes(job->folder, job->model->shape.T));
+    else if (tokenizer)
+        LS_TRY(ls_copies_put(tokenizer, job->folder));
+    return origin ? ls_copies_put_generation(origin, job->folder) : LS_OK;
+}
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+static ls_status run(export_job *job) {
+    ls_status status;
+    LS_TRY_OUT(ls_hf_tensors(job->model, &job->list, &job->count));
+    job->shard = calloc((size_t)job->count, sizeof *job->shard);
+    if (!job->shard) {
+        status = out_of_memory();
+        goto out;
+    }
+    divide(job);
+    LS_TRY_OUT(write_shards(job));
+    LS_TRY_OUT(write_index(job));
+    LS_TRY_OUT(write_copies(job));
+    LS_TRY_OUT(write_config(job));
+out:
+    free(job->shard);
+    free(job->list);
+    return status;
+}
+
+ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_export_options *options,
+                       ls_tensor_source source, void *ctx) {
+    ls_out_folder out;
+    if (!ls_elems_can(options->dtype)) return ls_fail(LS_ERR_INPUT, "--dtype must be fp32, bf16 or fp16");
+    LS_TRY(ls_hf_check_shape(&model->shape));
+    LS_TRY(ls_out_folder_begin(folder, &out));
+    export_job job = {.model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial};
+    ls_status status = run(&job);
+    if (status == LS_OK) return ls_out_folder_commit(&out, out.partial);
+    ls_out_folder_abort(&out);
+    return status;
+}

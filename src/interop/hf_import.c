@@ -1,0 +1,189 @@
+/* hf_import.c: weights from a Hugging Face folder.
+ *
+ * Every tensor of the files must be a parameter of the model that config.json describes, a known buffer, or the head of
+ * a model whose tables are tied, which then must equal the token table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interop/copies.h"
+#include "interop/hf.h"
+#include "interop/hf_names.h"
+#include "interop/weights_file.h"
+#include "model/shape_file.h"
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+static const char *const pickled[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth",
+                                      "tf_model.h5", "flax_model.msgpack"};
+enum { PICKLED_COUNT = sizeof pickled / sizeof *pickled };
+
+static bool has_safetensors(const char *folder) {
+    return ls_path_has(folder, "model.safetensors") || ls_path_has(folder, "model.safetensors.index.json");
+}
+
+bool ls_hf_has_weights(const char *folder) {
+    if (has_safetensors(folder)) return true;
+    for (int i = 0; i < PICKLED_COUNT; i++)
+        if (ls_path_has(folder, pickled[i])) return true;
+    return false;
+}
+
+static ls_status check_files(const char *folder) {
+    if (has_safetensors(folder)) return LS_OK;
+    for (int i = 0; i < PICKLED_COUNT; i++)
+        if (ls_path_has(folder, pickled[i]))
+            return ls_fail(LS_ERR_INPUT,
+                           "%s has its weights in %s, a pickle file, which can run code when it is loaded; convert it "
+                           "to safetensors: model.save_pretrained(folder, safe_serialization=True)",
+                           folder, pickled[i]);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s has a config.json but no weights: neither model.safetensors nor model.safetensors.index.json",
+                   folder);
+}
+
+/* ---- config.json ------------------------------------------------------------------------------------------------- */
+
+static ls_status keep_token_ids(ls_weights *weights, const json_t *config) {
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    weights->token_ids = json_object();
+    for (int i = 0; i < 3; i++) {
+        json_t *value = json_object_get(config, keys[i]);
+        if (value && json_object_set(weights->token_ids, keys[i], value) != 0)
+            return ls_fail(LS_ERR_RESOURCE, "out of memory to read config.json");
+    }
+    return LS_OK;
+}
+
+static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *shape) {
+    char *path = NULL;
+    json_t *config = NULL;
+    ls_status status;
+    LS_TRY_OUT(ls_path_join(folder, "config.json", &path));
+    LS_TRY_OUT(ls_json_load_file(path, CONFIG_BYTES_MAX, &config));
+    LS_TRY_OUT(ls_shape_from_json(config, path, shape));
+    LS_TRY_OUT(keep_token_ids(weights, config));
+out:
+    json_decref(config);
+    free(path);
+    return status;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* The name in these files: a bare model has no prefix. */
+static const char *name_in(const ls_hf_tensor *tensor, const char *prefix, bool bare) {
+    size_t skip = strlen(prefix);
+    return bare && strncmp(tensor->name, prefix, skip) == 0 ? tensor->name + skip : tensor->name;
+}
+
+static bool is_bare(const ls_safetensors_set *set, const ls_hf_tensor *first, const char *prefix) {
+    return !ls_safetensors_set_find(set, first->name) &&
+           ls_safetensors_set_find(set, name_in(first, prefix, true)) != NULL;
+}
+
+static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
+    const char *prefix = ls_hf_prefix(&weights->model->shape);
+    for (int i = 0; i < count; i++) {
+        const ls_hf_tensor *t = &list[i];
+        const ls_safetensor *tensor;
+        LS_TRY(ls_safetensors_set_need(weights->set, name_in(t, prefix, bare), t->dims, t->shape, &tensor));
+        ls_stored stored = {.param = (int)t->param->number,
+                            .first_row = t->first_row,
+                            .rows = t->rows,
+                            .columns = t->columns,
+                            .transposed = t->transposed};
+        LS_TRY(ls_weights_add_safetensor(weights, tensor, stored));
+    }
+    return LS_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static ls_status check_rest(const ls_weights *weights, const char *const *known, size_t count) {
+    const ls_shape *shape = &weights->model->shape;
+    for (int i = 0; i < ls_safetensors_set_count(weights->set); i++) {
+        const ls_safetensor *tensor = ls_safetensors_set_get(weights->set, i);
+        if (bsearch(&tensor->name, known, count, sizeof *known, compare_names)) continue;
+        if (ls_hf_is_buffer(shape, tensor->name)) continue;
+        if (shape->tied && strcmp(tensor->name, LS_HF_HEAD) == 0) continue;
+        return ls_fail(LS_ERR_INPUT, "%s: unexpected tensor '%.100s': the model in config.json has no such parameter",
+                       ls_safetensors_path(tensor->file), tensor->name);
+    }
+    return LS_OK;
+}
+
+static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
+    const char *prefix = ls_hf_prefix(&weights->model->shape);
+    const char **known = calloc((size_t)count, sizeof *known);
+    if (!known) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d names", count);
+    for (int i = 0; i < count; i++) known[i] = name_in(&list[i], prefix, bare);
+    qsort(known, (size_t)count, sizeof *known, compare_names);
+    ls_status status = check_rest(weights, known, (size_t)count);
+    free(known);
+    return status;
+}
+
+/* ---- a head beside tied tables ----------------------------------------------------------------------------------- */
+
+static ls_status compare_rows(const ls_stored *table, const ls_stored *other, float *a, float *b, size_t step) {
+    ls_stored_cache none = {NULL, NULL, 0};
+    for (size_t row = 0; row < table->rows; row += step) {
+        size_t rows = table->rows - row < step ? table->rows - row : step;
+        LS_TRY(ls_stored_read(table, &none, row, rows, a));
+        LS_TRY(ls_stored_read(other, &none, row, rows, b));
+        if (memcmp(a, b, rows * table->columns * sizeof *a) != 0)
+            return ls_fail(LS_ERR_INPUT,
+                           "tensor '%s' differs from the token embedding, but config.json says that they are tied; set "
+                           "\"tie_word_embeddings\" to false in it if the model has a separate output head",
+                           LS_HF_HEAD);
+    }
+    return LS_OK;
+}
+
+static ls_status check_tied_head(ls_weights *weights) {
+    const ls_shape *shape = &weights->model->shape;
+    const ls_safetensor *tensor;
+    int64_t dims[2] = {(int64_t)shape->V, (int64_t)shape->C};
+    if (!shape->tied || !ls_safetensors_set_find(weights->set, LS_HF_HEAD)) return LS_OK;
+    LS_TRY(ls_safetensors_set_need(weights->set, LS_HF_HEAD, 2, dims, &tensor));
+    LS_TRY(ls_weights_add_safetensor(weights, tensor, weights->list[0]));
+    ls_stored other = weights->list[--weights->count]; /* only looked at */
+    size_t step = ls_stored_piece_rows(shape->C);
+    float *a = malloc(step * shape->C * sizeof *a), *b = malloc(step * shape->C * sizeof *b);
+    ls_status status = a && b ? compare_rows(&weights->list[0], &other, a, b, step)
+                              : ls_fail(LS_ERR_RESOURCE, "out of memory to compare the tables");
+    free(a);
+    free(b);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", ls_safetensors_path(tensor->file));
+}
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+static ls_status read_tensors(ls_weights *weights, const char *folder, const ls_shape *shape) {
+    ls_hf_tensor *list = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_safetensors_set_open(folder, &weights->set));
+    LS_TRY_OUT(ls_weights_begin(weights, shape, 3 * (int)shape->L * LS_BLOCK_PARAMS_MAX + LS_BLOCK_PARAMS_MAX));
+    LS_TRY_OUT(ls_hf_tensors(weights->model, &list, &count));
+    bool bare = is_bare(weights->set, &list[0], ls_hf_prefix(shape));
+    LS_TRY_OUT(add_tensors(weights, list, count, bare));
+    LS_TRY_OUT(refuse_extra(weights, list, count, bare));
+    LS_TRY_OUT(check_tied_head(weights));
+out:
+    free(list);
+    return status;
+}
+
+ls_status ls_weights_from_hf(ls_weights *weights, const char *folder) {
+    ls_shape shape;
+    weights->kind = LS_WEIGHTS_HF;
+    LS_TRY(check_files(folder));
+    LS_TRY(read_config(weights, folder, &shape));
+    LS_TRY(read_tensors(weights, folder, &shape));
+    if (!ls_copies_has_tokenizer(folder)) return LS_OK;
+    weights->tokenizer = strdup(folder);
+    return weights->tokenizer ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", folder);
+}

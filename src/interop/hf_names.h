@@ -1,0 +1,34 @@
+/* hf_names.h: what Hugging Face calls our parameters, and how it keeps them; for this folder only.
+ *
+ * GPT-2's weights are [inputs][outputs] there, Llama's are [outputs][inputs]; ours have the side that is cut into
+ * slices first (nn/param.h). Llama keeps q, k, v and gate, up apart. */
+#ifndef LS_INTEROP_HF_NAMES_H
+#define LS_INTEROP_HF_NAMES_H
+
+#include "interop/stored.h"
+#include "nn/blocks.h"
+
+enum { LS_HF_NAME_MAX = 96 };
+
+typedef struct ls_hf_tensor {
+    char name[LS_HF_NAME_MAX];
+    const ls_param *param;           /* NULL: a bias that GPT-2 always has there and this model has not */
+    size_t first_row, rows, columns; /* of the parameter */
+    bool transposed;
+    int dims;
+    int64_t shape[2]; /* there */
+} ls_hf_tensor;
+
+/* The tensors of a model, in the order of its parameters; the caller frees the list. */
+ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count);
+
+/* "transformer." or "model.": in front of all names but the head's. Files of a bare model have none. */
+const char *ls_hf_prefix(const ls_shape *shape);
+/* Tensors of older files that hold no parameter: masks and frequencies. */
+bool ls_hf_is_buffer(const ls_shape *shape, const char *name);
+/* Whether Hugging Face's code for this architecture can run the shape. */
+ls_status ls_hf_check_shape(const ls_shape *shape);
+
+#define LS_HF_HEAD "lm_head.weight"
+
+#endif

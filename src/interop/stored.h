@@ -1,0 +1,60 @@
+/* stored.h: rows of our parameters in files of any kind.
+ *
+ * A stored tensor holds rows first_row … first_row + rows − 1 of one parameter, as they are or turned:
+ *
+ *     as they are   [rows][columns]      read in pieces
+ *     turned        [columns][rows]      read as a whole, and kept until another turned tensor is read
+ *
+ * Memory is bounded by the largest turned tensor. */
+#ifndef LS_INTEROP_STORED_H
+#define LS_INTEROP_STORED_H
+
+#include "nn/param.h"
+
+/* Takes `rows` rows of a parameter, from canonical row first_row on, [rows][columns]. */
+typedef ls_status (*ls_tensor_sink)(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data);
+/* Gives them. */
+typedef ls_status (*ls_tensor_source)(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data);
+
+/* Pieces have about this many elements, and at least one row. */
+enum { LS_STORED_PIECE_ELEMS = 1 << 20 };
+static inline size_t ls_stored_piece_rows(size_t columns) {
+    return columns < LS_STORED_PIECE_ELEMS ? LS_STORED_PIECE_ELEMS / columns : 1;
+}
+
+typedef struct ls_stored ls_stored;
+
+struct ls_stored {
+    int param; /* number in the model */
+    size_t first_row, rows, columns;
+    bool transposed;
+    ls_dtype dtype;
+    /* Copies bytes of the tensor; `file` and `offset` are the reader's own. */
+    ls_status (*read)(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes);
+    const void *file;
+    size_t offset;
+};
+
+/* The turned tensor that was read last. Zeroed at first. */
+typedef struct ls_stored_cache {
+    const ls_stored *held;
+    void *raw;
+    size_t room_bytes;
+} ls_stored_cache;
+
+void ls_stored_cache_fini(ls_stored_cache *cache);
+
+/* Rows of the parameter, which must lie inside the tensor. */
+ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t first_row, size_t rows, float *out);
+
+/* ---- the other way ----------------------------------------------------------------------------------------------- */
+
+/* Gets the tensor's bytes in their order. */
+typedef ls_status (*ls_stored_write_fn)(void *ctx, const void *data, size_t bytes);
+
+/* Pulls the rows of a tensor from a source and hands on its bytes; `param` NULL stands for zeros. `name` is the
+ * tensor's in messages. stored->read is not used. */
+ls_status ls_stored_write(const ls_stored *stored, const char *name, const ls_param *param, ls_tensor_source source,
+                          void *source_ctx, ls_stored_write_fn write, void *write_ctx);
+
+#endif

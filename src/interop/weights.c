@@ -1,0 +1,344 @@
+/* weights.c: the weights of a model from wherever they are. */
+#include "interop/weights.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "checkpoint/pieces.h"
+#include "checkpoint/store.h"
+#include "interop/elems.h"
+#include "interop/hf.h"
+#include "interop/weights_file.h"
+#include "model/model.h"
+#include "model/shape_file.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_path_join(const char *folder, const char *name, char **out) {
+    if (asprintf(out, "%s/%s", folder, name) >= 0) return LS_OK;
+    *out = NULL;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
+}
+
+bool ls_path_has(const char *folder, const char *name) {
+    char *path;
+    if (ls_path_join(folder, name, &path) != LS_OK) return false;
+    bool is_there = ls_file_exists(path);
+    free(path);
+    return is_there;
+}
+
+bool ls_path_is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count) {
+    LS_TRY(ls_model_create(shape, 1, &weights->model));
+    if (count == 0) count = weights->model->nparams;
+    weights->list = calloc((size_t)count + 1, sizeof *weights->list);
+    return weights->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
+}
+
+static ls_status read_safetensor(const ls_stored *stored, size_t byte_offset, void *host, size_t bytes) {
+    return ls_safetensor_read(stored->file, byte_offset, host, bytes);
+}
+
+ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *tensor, ls_stored stored) {
+    if (!tensor->is_readable || !ls_elems_can(tensor->dtype))
+        return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is %s; weights must be F32, BF16 or F16",
+                       ls_safetensors_path(tensor->file), tensor->name, tensor->type);
+    stored.dtype = tensor->dtype;
+    stored.read = read_safetensor;
+    stored.file = tensor;
+    weights->list[weights->count++] = stored;
+    return LS_OK;
+}
+
+/* Fills `first`; every row of every parameter must be there, and in order. */
+static ls_status index_list(ls_weights *weights) {
+    int params = weights->model->nparams, at = 0;
+    weights->first = calloc((size_t)params + 1, sizeof *weights->first);
+    if (!weights->first) return ls_fail(LS_ERR_RESOURCE, "out of memory for an index of %d tensors", params);
+    for (int p = 0; p < params; p++) {
+        size_t row = 0;
+        weights->first[p] = at;
+        for (; at < weights->count && weights->list[at].param == p; at++) {
+            assert(weights->list[at].first_row == row);
+            row += weights->list[at].rows;
+        }
+        assert(row == weights->model->params[p]->rows);
+    }
+    assert(at == weights->count);
+    weights->first[params] = at;
+    return LS_OK;
+}
+
+void ls_weights_close(ls_weights *weights) {
+    if (!weights) return;
+    ls_stored_cache_fini(&weights->cache);
+    ls_safetensors_set_close(weights->set);
+    ls_safetensors_close(weights->file);
+    if (weights->fd >= 0) (void)close(weights->fd);
+    ls_model_destroy(weights->model);
+    free(weights->list);
+    free(weights->first);
+    free(weights->tokenizer);
+    json_decref(weights->token_ids);
+    free(weights->path);
+    free(weights);
+}
+
+typedef ls_status (*open_fn)(ls_weights *weights, const char *path);
+
+static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
+    ls_weights *weights = calloc(1, sizeof *weights);
+    if (!weights) return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    weights->fd = -1;
+    weights->path = strdup(path);
+    ls_status status = weights->path ? open(weights, path) : ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    if (status == LS_OK) status = index_list(weights);
+    if (status == LS_OK)
+        *out = weights;
+    else
+        ls_weights_close(weights);
+    return status;
+}
+
+/* ---- telling what it is ------------------------------------------------------------------------------------------ */
+
+static ls_status open_newest_sound(const char *dir, ls_weights **out) {
+    ls_store *store = NULL;
+    int64_t step = -1;
+    char *skipped = NULL, *folder = NULL;
+    ls_status status;
+    LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
+    LS_TRY_OUT(ls_store_newest_sound(store, NULL, NULL, &step, &skipped));
+    if (skipped && *skipped) ls_log_warn("%s: using an older checkpoint: %s", dir, skipped);
+    LS_TRY_OUT(ls_store_folder(store, step, &folder));
+    LS_TRY_OUT(open_with(ls_weights_from_checkpoint, folder, out));
+out:
+    free(folder);
+    free(skipped);
+    ls_store_close(store);
+    return status;
+}
+
+/* The newest one that opens, whether it is sound or not. */
+static ls_status open_newest(const char *dir, ls_weights **out) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    char *folder = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
+    LS_TRY_OUT(ls_store_list(store, &entries, &count));
+    status = ls_fail(LS_ERR_INPUT, "%s/checkpoints has no checkpoint yet", dir);
+    for (int i = count - 1; i >= 0 && status == LS_ERR_INPUT; i--) {
+        LS_TRY_OUT(ls_store_folder(store, entries[i].step, &folder));
+        status = open_with(ls_weights_from_checkpoint, folder, out);
+        free(folder);
+        folder = NULL;
+    }
+out:
+    free(entries);
+    ls_store_close(store);
+    return status;
+}
+
+static ls_status verify_checkpoint(const char *folder) {
+    ls_checkpoint *checkpoint = NULL;
+    LS_TRY(ls_checkpoint_open(folder, &checkpoint));
+    ls_status status = ls_checkpoint_verify(checkpoint, NULL, NULL);
+    ls_checkpoint_close(checkpoint);
+    return status;
+}
+
+static bool is_run(const char *path) { return ls_path_has(path, "checkpoints") || ls_path_has(path, "identity.json"); }
+
+static bool is_checkpoint(const char *path) {
+    return ls_path_has(path, LS_CHECKPOINT_MARKER) || ls_path_has(path, LS_CHECKPOINT_WEIGHTS);
+}
+
+static ls_status open_any(const char *path, bool verify, ls_weights **out) {
+    struct stat about;
+    *out = NULL;
+    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (!S_ISDIR(about.st_mode)) {
+        if (ls_llmc_is_model(path)) return open_with(ls_weights_from_llmc, path, out);
+        return ls_fail(LS_ERR_INPUT, "%s is not a model file of llm.c; for other models, name the folder", path);
+    }
+    if (is_checkpoint(path)) {
+        if (verify) LS_TRY(verify_checkpoint(path));
+        return open_with(ls_weights_from_checkpoint, path, out);
+    }
+    if (is_run(path)) return (verify ? open_newest_sound : open_newest)(path, out);
+    if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
+    return ls_fail(LS_ERR_INPUT,
+                   "%s holds no model: it is neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face "
+                   "model (config.json)",
+                   path, LS_CHECKPOINT_MARKER);
+}
+
+ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
+ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
+
+/* A folder or a config.json that says a shape and no more. */
+static ls_status resolve_shape(const char *path, ls_shape *shape) {
+    char *config = NULL;
+    if (!ls_path_is_folder(path)) return ls_shape_read(path, shape);
+    LS_TRY(ls_path_join(path, "config.json", &config));
+    ls_status status = ls_shape_read(config, shape);
+    free(config);
+    return status;
+}
+
+static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
+    *weights = NULL;
+    if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
+    if (!ls_file_exists(model)) {
+        bool is_path = strpbrk(model, "/.") != NULL;
+        if (is_path) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", model);
+        ls_status status = ls_shape_preset(model, shape);
+        return ls_fail_at(status, "there is no file or folder '%.64s', and ", model);
+    }
+    bool folder = ls_path_is_folder(model);
+    bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_path_has(model, "config.json") &&
+                                   !ls_hf_has_weights(model)
+                             : !ls_llmc_is_model(model);
+    if (shape_only) return resolve_shape(model, shape);
+    LS_TRY(open_any(model, verify, weights));
+    *shape = (*weights)->model->shape;
+    return LS_OK;
+}
+
+ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights) {
+    return resolve(model, true, shape, weights);
+}
+
+ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights) {
+    return resolve(model, false, shape, weights);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+ls_weights_kind ls_weights_kind_of(const ls_weights *weights) { return weights->kind; }
+const char *ls_weights_path(const ls_weights *weights) { return weights->path; }
+const ls_shape *ls_weights_shape(const ls_weights *weights) { return &weights->model->shape; }
+const ls_model *ls_weights_model(const ls_weights *weights) { return weights->model; }
+const char *ls_weights_tokenizer(const ls_weights *weights) { return weights->tokenizer; }
+const char *ls_weights_companions(const ls_weights *weights) {
+    if (weights->tokenizer) return weights->tokenizer;
+    return weights->kind == LS_WEIGHTS_LLMC ? NULL : weights->path;
+}
+const json_t *ls_weights_token_ids(const ls_weights *weights) { return weights->token_ids; }
+int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
+
+static ls_status check_param(const ls_weights *weights, const ls_param *param) {
+    const ls_param *own = ls_model_param(weights->model, (int)param->number);
+    if (!own || strcmp(own->name, param->name) != 0)
+        return ls_fail(LS_ERR_INPUT, "%s does not have this model's parameter '%s': the shapes differ", weights->path,
+                       param->name);
+    if (own->rows != param->rows || own->columns != param->columns)
+        return ls_fail(LS_ERR_INPUT, "%s: '%s' is %zu×%zu, but %zu×%zu in this model: the shapes differ", weights->path,
+                       own->name, own->rows, own->columns, param->rows, param->columns);
+    return LS_OK;
+}
+
+ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data) {
+    ls_weights *weights = ctx;
+    LS_TRY(check_param(weights, param));
+    if (first_row > param->rows || rows > param->rows - first_row)
+        return ls_fail(LS_ERR_INPUT, "'%s' has %zu rows; %zu from row %zu on were asked for", param->name, param->rows,
+                       rows, first_row);
+    size_t end = first_row + rows;
+    for (int i = weights->first[param->number]; i < weights->first[param->number + 1]; i++) {
+        const ls_stored *stored = &weights->list[i];
+        size_t begin = first_row > stored->first_row ? first_row : stored->first_row;
+        size_t stop = stored->first_row + stored->rows < end ? stored->first_row + stored->rows : end;
+        if (begin >= stop) continue;
+        LS_TRY(
+            ls_stored_read(stored, &weights->cache, begin, stop - begin, data + (begin - first_row) * param->columns));
+    }
+    return LS_OK;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+/* What goes along from parameter to parameter. */
+typedef struct load {
+    ls_weights *weights;
+    ls_tensor_sink sink;
+    void *ctx;
+    float *rows; /* `room` elements */
+    size_t room;
+} load;
+
+static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
+    size_t step = ls_stored_piece_rows(param->columns);
+    if (step > param->rows) step = param->rows;
+    if (l->room < step * param->columns) {
+        free(l->rows);
+        l->room = step * param->columns;
+        l->rows = malloc(l->room * sizeof *l->rows);
+        if (!l->rows) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", l->weights->path);
+    }
+    for (size_t row = begin; row < end; row += step) {
+        size_t count = end - row < step ? end - row : step;
+        LS_TRY(ls_weights_read(l->weights, param, row, count, l->rows));
+        LS_TRY(l->sink(l->ctx, param, row, count, l->rows));
+    }
+    return LS_OK;
+}
+
+static ls_status check_count(const ls_weights *weights, const ls_model *model) {
+    int own = weights->model->nparams;
+    if (model->nparams == own) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s has %d parameters, but this model has %d: the shapes differ", weights->path, own,
+                   model->nparams);
+}
+
+ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx) {
+    load l = {.weights = weights, .sink = sink, .ctx = ctx};
+    LS_TRY(check_count(weights, model));
+    ls_status status = LS_OK;
+    for (int i = 0; i < model->nparams && status == LS_OK; i++)
+        status = load_rows(&l, model->params[i], 0, model->params[i]->rows);
+    free(l.rows);
+    return status;
+}
+
+static ls_status put_in_stage(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
+    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
+}
+
+static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) {
+    LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
+    LS_TRY(ls_pieces_needed(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
+    for (int i = 0; i < pieces->count; i++) {
+        size_t first = pieces->piece[i].first, end = first + pieces->piece[i].count, columns = param->columns;
+        LS_TRY(load_rows(l, param, first / columns, (end + columns - 1) / columns));
+    }
+    return LS_OK;
+}
+
+ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage) {
+    load l = {.weights = weights, .sink = put_in_stage, .ctx = stage};
+    const ls_model *model = ls_stage_model(stage);
+    ls_pieces pieces = {.count = 0};
+    LS_TRY(check_count(weights, model));
+    ls_status status = LS_OK;
+    for (int i = 0; i < model->nparams && status == LS_OK; i++) status = load_needed(&l, model->params[i], &pieces);
+    ls_pieces_fini(&pieces);
+    free(l.rows);
+    return status;
+}

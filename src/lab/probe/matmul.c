@@ -1,0 +1,171 @@
+/* matmul.c: matrix products and attention, at sizes of small and of middling models. */
+#include "lab/probe/parts.h"
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+/* A layer of `in` inputs and `out` outputs on so many tokens: forward NT, the gradient of its inputs NN, cut into
+ * slices as layers are, and that of its weights TN, in groups. */
+typedef struct layer {
+    size_t tokens, out, in;
+    int slices, groups;
+    bool both; /* of 16-bit types too */
+} layer;
+
+static const layer layers[] = {
+    {32, 128, 128, 4, 1, false},  {64, 384, 128, 8, 1, true},    {256, 64, 128, 4, 4, false},
+    {256, 512, 128, 8, 1, true},  {256, 128, 512, 8, 4, false},  {1024, 384, 128, 8, 8, true},
+    {2048, 128, 128, 8, 8, true}, {128, 256, 256, 4, 1, false},  {512, 1024, 256, 4, 4, true},
+    {64, 768, 768, 4, 1, true},   {256, 2304, 768, 4, 1, true},  {256, 768, 3072, 4, 4, false},
+    {1024, 768, 768, 4, 8, true}, {128, 4096, 768, 16, 1, true},
+};
+
+enum { LAYERS = sizeof layers / sizeof *layers, OPERAND_ELEMS = 4096 * 768 };
+
+/* In a step every product has weights, or a gradient, of its own: they come from another place in each call, as far as
+ * the memory goes, while what the layer before made is still near. */
+typedef struct product {
+    ls_device *device;
+    ls_gemm call;
+    float *weights, *result; /* OPERAND_ELEMS each */
+    size_t turn;
+    size_t bounds[LS_GEMM_SLICES_MAX + 1];
+} product;
+
+static ls_status multiply(void *ctx) {
+    product *p = ctx;
+    ls_gemm *g = &p->call;
+    bool of_gradient = g->form == LS_GEMM_TN;
+    size_t elems = of_gradient ? g->m * g->n : g->n * g->k, places = OPERAND_ELEMS / elems;
+    size_t at = p->turn++ % places * elems;
+    g->b = of_gradient ? p->weights : p->weights + at;
+    g->c = of_gradient ? p->result + at : p->result;
+    return p->device->ops->gemm(p->device, g);
+}
+
+static void shape(product *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+    ls_gemm *g = &p->call;
+    g->form = form;
+    g->m = m;
+    g->n = n;
+    g->k = k;
+    g->lda = form == LS_GEMM_TN ? m : k;
+    g->ldb = form == LS_GEMM_NT ? k : n;
+    g->ldc = n;
+    g->slices = slices;
+    g->bounds = slices > 1 ? p->bounds : NULL;
+    g->period = form == LS_GEMM_TN && g->unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
+    for (int i = 0; i <= slices; i++) p->bounds[i] = k * (size_t)i / (size_t)slices;
+}
+
+static ls_status measure(const ls_probe_worker *w, product *p, int type) {
+    ls_own_rates *r = w->rates;
+    const ls_gemm *g = &p->call;
+    double seconds;
+    if (r->products == LS_OWN_PRODUCTS_MAX) return LS_OK;
+    LS_TRY(ls_probe_time(w, multiply, p, &seconds));
+    r->product[r->products++] = (ls_own_product){g->form, type, g->m, g->n, g->k, g->slices, seconds};
+    return LS_OK;
+}
+
+static ls_status measure_type(const ls_probe_worker *w, product *p, int type) {
+    bool is_16 = type > 0;
+    p->call.dtype = is_16 ? LS_BF16 : LS_F32;
+    p->call.unit = is_16 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN;
+    for (int i = 0; i < LAYERS; i++) {
+        const layer *l = &layers[i];
+        if (is_16 && !l->both) continue;
+        p->call.c_dtype = p->call.dtype;
+        shape(p, LS_GEMM_NT, l->tokens, l->out, l->in, 1);
+        LS_TRY(measure(w, p, type));
+        shape(p, LS_GEMM_NN, l->tokens, l->in, l->out, l->slices);
+        LS_TRY(measure(w, p, type));
+        p->call.c_dtype = LS_F32;
+        shape(p, LS_GEMM_TN, l->out, l->in, l->tokens, l->groups);
+        LS_TRY(measure(w, p, type));
+    }
+    return LS_OK;
+}
+
+ls_status ls_probe_products(const ls_probe_worker *w) {
+    product p = {.device = w->device};
+    float *a = NULL, *b = NULL, *c = NULL;
+    ls_status status;
+    w->rates->products = 0;
+    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &a));
+    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &b));
+    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &c));
+    p.call.a = a;
+    p.weights = b;
+    p.result = c;
+    for (int type = 0; type < LS_OWN_TYPES; type++)
+        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_type(w, &p, type));
+out:
+    ls_probe_free(w, a);
+    ls_probe_free(w, b);
+    ls_probe_free(w, c);
+    return status;
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+enum { HEADS = 8, HEAD_ELEMS = HEADS * 64 * 1024 };
+
+typedef struct heads {
+    ls_device *device;
+    ls_attention part;
+    ls_attention_call call;
+    bool backward;
+} heads;
+
+static ls_status attend(void *ctx) {
+    const heads *h = ctx;
+    return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);
+}
+
+static void describe(heads *h, size_t T, size_t d, int type, float *const memory[6]) {
+    size_t width = HEADS * d;
+    ls_attention *a = &h->part;
+    *a = (ls_attention){.T = T, .heads = HEADS, .kv_heads = HEADS, .head_size = d, .scale = .125F, .stat_stride = T};
+    a->act = type > 0 ? LS_BF16 : LS_F32;
+    a->unit = type > 0 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN;
+    a->q = (ls_attention_in){memory[0], 3 * width, d};
+    a->k = (ls_attention_in){memory[0] + width / (type > 0 ? 2 : 1), 3 * width, d};
+    a->v = (ls_attention_in){memory[0] + 2 * width / (type > 0 ? 2 : 1), 3 * width, d};
+    a->o = (ls_attention_out){memory[1], width, d};
+    a->dout = (ls_attention_in){memory[2], width, d};
+    a->dq = (ls_attention_out){memory[3], 3 * width, d};
+    a->dk = (ls_attention_out){memory[3] + width / (type > 0 ? 2 : 1), 3 * width, d};
+    a->dv = (ls_attention_out){memory[3] + 2 * width / (type > 0 ? 2 : 1), 3 * width, d};
+    a->m = memory[4];
+    a->l = memory[4] + HEADS * T;
+    a->dots = memory[5];
+    h->call =
+        (ls_attention_call){.parts = a, .nparts = 1, .B = 1, .query_rows = T, .key_rows = T, .stat_elems = HEADS * T};
+}
+
+static ls_status measure_heads(const ls_probe_worker *w, int type, float *const memory[6]) {
+    heads h = {.device = w->device};
+    for (int d = 0; d < LS_OWN_HEADS; d++)
+        for (int t = 0; t < LS_OWN_LENGTHS; t++)
+            for (int back = 0; back < 2; back++) {
+                double seconds;
+                h.backward = back;
+                describe(&h, ls_own_lengths[t], ls_own_heads[d], type, memory);
+                LS_TRY(ls_probe_time(w, attend, &h, &seconds));
+                w->rates->attention[back][type][d][t] = seconds / HEADS;
+            }
+    return LS_OK;
+}
+
+ls_status ls_probe_attention(const ls_probe_worker *w) {
+    static const size_t elems[6] = {3 * HEAD_ELEMS, HEAD_ELEMS,       HEAD_ELEMS,
+                                    3 * HEAD_ELEMS, 2 * HEADS * 1024, HEADS * 1024};
+    float *memory[6] = {NULL};
+    ls_status status = LS_OK;
+    for (int i = 0; i < 6; i++) LS_TRY_OUT(ls_probe_alloc(w, elems[i], &memory[i]));
+    for (int type = 0; type < LS_OWN_TYPES; type++)
+        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_heads(w, type, memory));
+out:
+    for (int i = 0; i < 6; i++) ls_probe_free(w, memory[i]);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* parts.h: what the parts of the probe share. */
+#ifndef LS_LAB_PROBE_PARTS_H
+#define LS_LAB_PROBE_PARTS_H
+
+#include "device/ops.h"
+#include "lab/probe/probe.h"
+
+typedef struct ls_probe_worker {
+    ls_world *world;
+    ls_comm *comm;
+    int rank, size;
+    ls_device *device;
+    double seconds; /* for one measurement */
+    double end;     /* by ls_clock_seconds(): from here on a measurement takes as little as it can */
+    ls_own_machine *machine;
+    ls_own_rates *rates; /* of this number of workers */
+} ls_probe_worker;
+
+typedef ls_status (*ls_probe_call)(void *ctx);
+
+/* Seconds of a call while all workers make it: a first one that does not count, then the lower quartile of some
+ * samples, which leaves out what other programs do to this one; the mean over the workers. Collective. */
+ls_status ls_probe_time(const ls_probe_worker *w, ls_probe_call call, void *ctx, double *seconds);
+/* Memory as a stage has it, filled with numbers from −1 to 1. */
+ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out);
+void ls_probe_free(const ls_probe_worker *w, float *memory);
+/* The lower quartile of `count` ≥ 1 values, which it sorts. */
+double ls_probe_quartile(double *values, int count);
+
+ls_status ls_probe_products(const ls_probe_worker *w);
+ls_status ls_probe_attention(const ls_probe_worker *w);
+ls_status ls_probe_passes(const ls_probe_worker *w);
+ls_status ls_probe_links(const ls_probe_worker *w);
+
+#endif

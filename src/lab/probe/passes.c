@@ -1,0 +1,201 @@
+/* passes.c: passes over arrays, in the nearest caches and beyond them, in fp32 and where there is a 16-bit form.
+ */
+#include <string.h>
+
+#include "lab/probe/parts.h"
+
+enum { ARRAYS = 6, SLICES = 8, COLUMNS = 256, HEAD = 64 };
+
+typedef struct passes {
+    ls_device *device;
+    ls_own_pass which;
+    ls_dtype act;
+    size_t rows, elems;
+    float *at[ARRAYS]; /* LS_OWN_PASS_LARGE elements each */
+    float *vector;     /* COLUMNS·SLICES elements, twice */
+    int32_t *ids;
+} passes;
+
+static ls_norm_call norm_of(const passes *p) {
+    return (ls_norm_call){.rows = p->rows,
+                          .C = COLUMNS,
+                          .act = p->act,
+                          .eps = 1e-5F,
+                          .x = p->at[0],
+                          .x_stride = COLUMNS,
+                          .w = p->vector,
+                          .b = p->vector + COLUMNS,
+                          .y = p->at[1],
+                          .y_stride = COLUMNS,
+                          .mean = p->at[4],
+                          .rstd = p->at[4] + p->rows,
+                          .dy = p->at[2],
+                          .dy_stride = COLUMNS,
+                          .dx = p->at[3],
+                          .dx_stride = COLUMNS,
+                          .add = true,
+                          .dw = p->vector + (size_t)COLUMNS * SLICES,
+                          .db = p->vector + (size_t)2 * COLUMNS * SLICES};
+}
+
+static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
+    const ls_ops *ops = p->device->ops;
+    ls_norm_call c = norm_of(p);
+    switch (p->which) {
+    case LS_PASS_NORM: return ops->layer_norm_forward(p->device, &c);
+    case LS_PASS_NORM_BACK: return ops->layer_norm_backward(p->device, &c);
+    case LS_PASS_NORM_PARAMS: return ops->layer_norm_params(p->device, &c, groups);
+    case LS_PASS_RMS: return ops->rms_norm_forward(p->device, &c);
+    case LS_PASS_RMS_BACK: return ops->rms_norm_backward(p->device, &c);
+    case LS_PASS_RMS_PARAMS: return ops->rms_norm_params(p->device, &c, groups);
+    default: return ops->bias_grad(p->device, c.dw, p->at[0], p->act, COLUMNS, COLUMNS, groups);
+    }
+}
+
+static ls_status run_rope(const passes *p) {
+    ls_rope_call c = {.act = p->act, .y = p->at[0], .x = p->at[0], .rows = p->rows, .heads = COLUMNS / HEAD, .d = HEAD};
+    c.x_row_stride = c.y_row_stride = COLUMNS;
+    c.x_head_stride = c.y_head_stride = HEAD;
+    c.cos = p->at[4];
+    c.sin = p->at[5];
+    c.period = p->rows < 1024 ? p->rows : 1024;
+    return p->device->ops->rope_forward(p->device, &c);
+}
+
+static ls_status run_gated(const passes *p) {
+    ls_gated_call c = {.rows = p->rows, .columns = COLUMNS, .act = p->act, .gate = p->at[0], .up = p->at[1]};
+    c.in_stride = c.y_stride = c.dy_stride = c.din_stride = COLUMNS;
+    c.y = p->at[2];
+    c.dy = p->at[3];
+    c.dgate = p->at[4];
+    c.dup = p->at[5];
+    return (p->which == LS_PASS_GATED ? p->device->ops->gated_forward : p->device->ops->gated_backward)(p->device, &c);
+}
+
+static ls_status run_dropout(const passes *p) {
+    ls_dropout_call c = {.rows = p->rows, .columns = COLUMNS, .x = p->at[0], .x_dtype = p->act, .residual = p->at[1]};
+    c.x_stride = c.residual_stride = c.y_stride = COLUMNS;
+    c.y = p->at[2];
+    ls_dropout_set_rate(&c, .1);
+    return p->device->ops->dropout_add(p->device, &c);
+}
+
+static ls_status run_activation(const passes *p) {
+    const ls_ops *ops = p->device->ops;
+    switch (p->which) {
+    case LS_PASS_GELU: return ops->gelu_forward(p->device, p->at[1], p->at[0], p->act, p->elems);
+    case LS_PASS_GELU_BACK: return ops->gelu_backward(p->device, p->at[2], p->at[2], p->at[0], p->act, p->elems);
+    case LS_PASS_GATED:
+    case LS_PASS_GATED_BACK: return run_gated(p);
+    case LS_PASS_BIAS_ADD:
+        return ops->bias_add(p->device, p->at[1], p->act, COLUMNS, p->at[0], COLUMNS, p->vector, p->rows, COLUMNS);
+    case LS_PASS_ROPE: return run_rope(p);
+    default: return run_dropout(p);
+    }
+}
+
+static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
+    const ls_ops *ops = p->device->ops;
+    ls_embed_tokens tokens = {.ids = p->ids, .id_begin = 0, .id_end = COLUMNS, .rows = p->rows, .C = COLUMNS};
+    size_t bounds[2] = {0, COLUMNS};
+    ls_loss_call c = {.rows = p->rows, .z = p->at[0], .z_stride = COLUMNS, .bounds = bounds, .slices = 1};
+    c.targets = p->ids;
+    c.m = p->at[1];
+    c.l = p->at[1] + p->rows;
+    c.loss = p->at[1] + 2 * p->rows;
+    c.z_target = p->at[1] + 3 * p->rows;
+    c.sums = p->at[2];
+    c.dz = p->which == LS_PASS_LOSS || p->which == LS_PASS_LOSS_GRAD ? p->at[3] : NULL;
+    c.dz_dtype = LS_F32;
+    c.dz_stride = COLUMNS;
+    c.g = 1;
+    switch (p->which) {
+    case LS_PASS_EMBED:
+        return ops->embed_forward(p->device, p->at[1], COLUMNS, p->at[0], LS_F32, p->at[2], 0, p->rows, &tokens);
+    case LS_PASS_EMBED_GRAD: return ops->embed_token_grad(p->device, p->at[5], p->at[0], COLUMNS, &tokens, groups);
+    case LS_PASS_LOSS: return ops->loss_rows(p->device, &c);
+    case LS_PASS_LOSS_MAX: return ops->loss_max(p->device, &c);
+    case LS_PASS_LOSS_SUMS: return ops->loss_sums(p->device, &c);
+    default: return ops->loss_grad(p->device, &c);
+    }
+}
+
+static ls_status run_flat(const passes *p) {
+    const ls_ops *ops = p->device->ops;
+    /* A rate of 0 leaves the weights as they are. */
+    ls_adamw_step adamw = {1, .9F, .1F, .95F, .05F, 0, 1, 1e-8F, 1};
+    ls_sgd_step sgd = {1, 0, .9F, 0, 0};
+    bool copies = p->act != LS_F32;
+    ls_hash128 hash;
+    switch (p->which) {
+    case LS_PASS_ADAMW:
+        return ops->adamw(p->device, p->at[0], p->at[1], p->at[2], copies ? p->at[4] : NULL, LS_BF16, p->at[3], &adamw,
+                          p->elems);
+    case LS_PASS_SGD:
+        return ops->sgd(p->device, p->at[0], p->at[1], copies ? p->at[4] : NULL, LS_BF16, p->at[3], &sgd, p->elems);
+    case LS_PASS_SQUARES: return ops->square_sums(p->device, (double *)(void *)p->at[4], p->at[0], p->elems);
+    case LS_PASS_ADD: return ops->add(p->device, p->at[2], p->at[0], p->at[1], p->act, p->elems);
+    case LS_PASS_SET: return ops->set(p->device, p->at[2], -0.0F, p->elems);
+    case LS_PASS_CONVERT: return ops->convert(p->device, p->at[1], LS_BF16, p->at[0], LS_F32, p->elems);
+    default: return ops->hash(p->device, &hash, p->at[0], p->elems * sizeof(float));
+    }
+}
+
+static ls_status run(void *ctx) {
+    const passes *p = ctx;
+    size_t bounds[2] = {0, p->rows < 256 ? 1 : p->rows / 256};
+    ls_token_groups groups = {.T = p->rows / bounds[1], .slices = SLICES, .groups = 1, .bounds = bounds};
+    if (p->which <= LS_PASS_RMS_PARAMS || p->which == LS_PASS_BIAS_GRAD) return run_norm(p, &groups);
+    if (p->which <= LS_PASS_DROPOUT) return run_activation(p);
+    if (p->which <= LS_PASS_LOSS_GRAD) return run_ends(p, &groups);
+    return run_flat(p);
+}
+
+/* Those whose operands may be 16-bit; the conversion is nothing else. */
+static bool has_type(ls_own_pass which, bool is_16) {
+    bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
+    if (which == LS_PASS_CONVERT) return is_16;
+    return both || !is_16;
+}
+
+/* Statistics and moments are numbers that the passes can do something with. */
+static void make_sane(passes *p) {
+    for (size_t i = 0; i < LS_OWN_PASS_LARGE; i++) {
+        p->at[2][i] = p->at[2][i] * .5F + .75F;
+        p->at[4][i] = p->at[4][i] * .25F + 1;
+    }
+}
+
+static ls_status fill(passes *p, const ls_probe_worker *w, ls_own_pass which, bool is_16) {
+    p->which = which;
+    p->act = is_16 ? LS_BF16 : LS_F32;
+    for (int large = 0; large < 2; large++) {
+        p->elems = large ? LS_OWN_PASS_LARGE : LS_OWN_PASS_SMALL;
+        p->rows = p->elems / COLUMNS;
+        LS_TRY(ls_probe_time(w, run, p, &w->rates->pass[which][is_16][large]));
+    }
+    return LS_OK;
+}
+
+ls_status ls_probe_passes(const ls_probe_worker *w) {
+    passes p = {.device = w->device};
+    float *ids = NULL;
+    ls_status status = LS_OK;
+    memset(w->rates->pass, 0, sizeof w->rates->pass);
+    for (int i = 0; i < ARRAYS; i++) LS_TRY_OUT(ls_probe_alloc(w, LS_OWN_PASS_LARGE, &p.at[i]));
+    LS_TRY_OUT(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
+    LS_TRY_OUT(ls_probe_alloc(w, LS_OWN_PASS_LARGE / COLUMNS, &ids));
+    p.ids = (int32_t *)(void *)ids;
+    for (size_t i = 0; i < LS_OWN_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
+    for (int which = 0; which < LS_OWN_PASSES; which++)
+        for (int is_16 = 0; is_16 < 2; is_16++) {
+            if (!has_type((ls_own_pass)which, is_16)) continue;
+            make_sane(&p);
+            LS_TRY_OUT(fill(&p, w, (ls_own_pass)which, is_16));
+        }
+out:
+    for (int i = 0; i < ARRAYS; i++) ls_probe_free(w, p.at[i]);
+    ls_probe_free(w, p.vector);
+    ls_probe_free(w, ids);
+    return status;
+}

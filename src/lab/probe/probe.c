@@ -1,0 +1,308 @@
+/* probe.c: workers that measure, and what becomes of the numbers. */
+#include "lab/probe/probe.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/fpenv.h"
+#include "comm/launcher.h"
+#include "comm/placement.h"
+#include "comm/world.h"
+#include "device/cpu/kernels.h"
+#include "lab/probe/parts.h"
+
+enum { SAMPLES_MAX = 64, SAMPLES_MIN = 4 };
+static const double default_seconds = 25, sample_seconds = 4e-4;
+
+/* ---- a measurement ----------------------------------------------------------------------------------------------- */
+
+double ls_probe_quartile(double *values, int count) {
+    for (int i = 1; i < count; i++)
+        for (int k = i; k > 0 && values[k - 1] > values[k]; k--) {
+            double swap = values[k];
+            values[k] = values[k - 1];
+            values[k - 1] = swap;
+        }
+    return values[(count - 1) / 4];
+}
+
+static ls_status time_calls(ls_probe_call call, void *ctx, int repeats, double *seconds) {
+    double begin = ls_clock_seconds();
+    for (int i = 0; i < repeats; i++) LS_TRY(call(ctx));
+    *seconds = (ls_clock_seconds() - begin) / repeats;
+    return LS_OK;
+}
+
+static ls_status mean(const ls_probe_worker *w, double *value) {
+    double all[LS_WORKERS_MAX], sum = 0;
+    size_t bytes[LS_WORKERS_MAX];
+    for (int r = 0; r < w->size; r++) bytes[r] = sizeof *value;
+    LS_TRY(ls_comm_all_gather(w->comm, value, all, bytes));
+    for (int r = 0; r < w->size; r++) sum += all[r];
+    *value = sum / w->size;
+    return LS_OK;
+}
+
+ls_status ls_probe_time(const ls_probe_worker *w, ls_probe_call call, void *ctx, double *seconds) {
+    double once, samples[SAMPLES_MAX];
+    int count = 0;
+    LS_TRY(ls_comm_barrier(w->comm));
+    LS_TRY(time_calls(call, ctx, 1, &once));
+    LS_TRY(time_calls(call, ctx, 1, &once));
+    double now = ls_clock_seconds(), end = now + w->seconds, each = sample_seconds / (once > 1e-9 ? once : 1e-9);
+    int repeats = each < 1 ? 1 : each > 10000 ? 10000 : (int)each, least = now < w->end ? SAMPLES_MIN : 1;
+    while (count < SAMPLES_MAX && (count < least || ls_clock_seconds() < end)) {
+        LS_TRY(time_calls(call, ctx, repeats, &samples[count++]));
+        if (count >= least && ls_clock_seconds() > w->end) break;
+    }
+    *seconds = ls_probe_quartile(samples, count);
+    if (*seconds < 1e-9) *seconds = 1e-9;
+    return mean(w, seconds);
+}
+
+ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out) {
+    void *memory;
+    if (w->size > 1)
+        LS_TRY(ls_world_alloc(w->world, elems * sizeof(float), &memory));
+    else
+        LS_TRY(ls_device_alloc(w->device, elems * sizeof(float), &memory));
+    float *at = *out = memory;
+    for (size_t i = 0; i < elems; i++) at[i] = (float)((uint32_t)i * 2654435761u >> 22) / 512.0F - 1.0F;
+    return LS_OK;
+}
+
+void ls_probe_free(const ls_probe_worker *w, float *memory) {
+    if (w->size > 1)
+        ls_world_free(w->world, memory);
+    else
+        ls_device_free(w->device, memory);
+}
+
+/* ---- a worker ---------------------------------------------------------------------------------------------------- */
+
+typedef struct job {
+    ls_own_machine *machine; /* shared with the parent */
+    double seconds, end;     /* as in ls_probe_worker */
+    bool computes;           /* and not collectives alone */
+} job;
+
+static void nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
+
+typedef struct launch {
+    ls_pool *pool;
+    int tasks;
+} launch;
+
+static ls_status start_tasks(void *ctx) {
+    const launch *l = ctx;
+    ls_pool_run(l->pool, (size_t)l->tasks, nothing, NULL);
+    return LS_OK;
+}
+
+enum { COPY_BYTES = 32 << 20 };
+
+typedef struct copying {
+    ls_device *device;
+    float *from, *to;
+} copying;
+
+static ls_status copy_once(void *ctx) {
+    const copying *c = ctx;
+    return ls_device_copy(c->device, c->to, c->from, COPY_BYTES);
+}
+
+static ls_status measure_copy(const ls_probe_worker *w) {
+    copying c = {.device = w->device};
+    ls_status status;
+    double seconds = 0;
+    LS_TRY_OUT(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.from));
+    LS_TRY_OUT(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.to));
+    LS_TRY_OUT(ls_probe_time(w, copy_once, &c, &seconds));
+    w->rates->copy_bytes_per_second = 2.0 * COPY_BYTES / seconds;
+out:
+    ls_probe_free(w, c.from);
+    ls_probe_free(w, c.to);
+    return status;
+}
+
+static ls_status measure_rates(const ls_probe_worker *w) {
+    launch l = {w->world->pool, ls_world_threads(w->world)};
+    w->rates->workers = w->size;
+    w->rates->threads = ls_world_threads(w->world);
+    LS_TRY(ls_probe_time(w, start_tasks, &l, &w->rates->launch_seconds));
+    LS_TRY(measure_copy(w));
+    LS_TRY(ls_probe_products(w));
+    LS_TRY(ls_probe_attention(w));
+    return ls_probe_passes(w);
+}
+
+/* All workers keep the numbers, which are the same everywhere; those of the first are passed on. */
+static ls_status worker_main(ls_world *world, void *arg) {
+    const job *j = arg;
+    static ls_own_machine own;
+    ls_probe_worker w = {.world = world, .comm = ls_world_comm(world), .seconds = j->seconds, .machine = &own};
+    ls_status status = LS_OK;
+    ls_fpenv_set();
+    own = *j->machine;
+    w.end = j->end;
+    w.rank = ls_world_rank(world);
+    w.size = ls_world_size(world);
+    w.rates = &own.rates[own.counts];
+    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &w.device));
+    if (j->computes) {
+        LS_TRY_OUT(measure_rates(&w));
+        own.counts++;
+    }
+    if (w.size > 1) {
+        snprintf(own.transport, sizeof own.transport, "%s", ls_world_transport(world));
+        LS_TRY_OUT(ls_probe_links(&w));
+    }
+    if (w.rank == 0) *j->machine = own;
+out:
+    if (status != LS_OK) ls_world_fail(world, status);
+    ls_device_destroy(w.device);
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static void say(const ls_probe_options *o, int workers, bool computes) {
+    char text[96];
+    if (!o->say) return;
+    snprintf(text, sizeof text, "%d worker%s: %s", workers, workers == 1 ? "" : "s",
+             computes && workers > 1 ? "operations and collectives"
+             : computes              ? "operations"
+                                     : "collectives");
+    o->say(o->ctx, text);
+}
+
+static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_own_machine *shared) {
+    /* Measurements of one number of workers: products of up to four types, attention, passes. */
+    enum { MEASUREMENTS = 190 };
+    ls_workers_options options = {.workers = workers, .no_pin = o->no_pin};
+    job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
+    cpu_set_t cpus;
+    j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_OWN_COUNTS_MAX;
+    if (j.seconds > .02) j.seconds = .02;
+    say(o, workers, j.computes);
+    /* A world of one worker is this process, and pins it. */
+    bool has_cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
+    ls_status status = ls_workers_run(&options, worker_main, &j);
+    if (has_cpus && sched_setaffinity(0, sizeof cpus, &cpus) != 0 && status == LS_OK)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot reset the CPU affinity");
+    return status;
+}
+
+static void describe(ls_own_machine *machine) {
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    ls_placement placement;
+    snprintf(machine->cpu, sizeof machine->cpu, "%s", ls_cpu_detect()->model);
+    snprintf(machine->version, sizeof machine->version, "%s", LS_VERSION);
+    snprintf(machine->isa, sizeof machine->isa, "%s", ls_kernels_get()->isa);
+    snprintf(machine->transport, sizeof machine->transport, "none");
+    machine->cores = ls_cpu_count();
+    if (ls_placement_make(1, 0, false, &placement) == LS_OK) {
+        machine->cores = placement.cores;
+        ls_placement_free(&placement);
+    }
+    machine->memory_bytes = pages > 0 && page_bytes > 0 ? (double)pages * (double)page_bytes : 0;
+}
+
+static ls_status run_counts(const ls_probe_options *o, ls_own_machine *shared) {
+    double seconds = o->seconds > 0 ? o->seconds : default_seconds;
+    int most = o->workers > 0 ? o->workers : shared->cores > 4 ? shared->cores : 4, runs = 0;
+    for (int n = 1; n <= most && n <= shared->cores; n *= 2) runs++;
+    for (int n = 1; n <= most; n *= 2) LS_TRY(run_count(o, n, seconds / runs, shared));
+    return LS_OK;
+}
+
+ls_status ls_probe_run(const ls_probe_options *o, ls_own_machine *out, bool *first) {
+    ls_launcher launcher = ls_launcher_detect();
+    ls_status status;
+    ls_own_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
+    describe(shared);
+    bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
+    *first = !launched || launcher.rank == 0;
+    if (launched) /* they can be joined once */
+        status = run_count(o, launcher.size, o->seconds > 0 ? o->seconds : default_seconds, shared);
+    else
+        status = run_counts(o, shared);
+    if (status == LS_OK) *out = *shared;
+    for (int i = 0; status == LS_OK && i < out->counts; i++) ls_own_rates_fit(&out->rates[i]);
+    munmap(shared, sizeof *shared);
+    return status;
+}
+
+bool ls_probe_is_current(const ls_own_machine *machine) {
+    static ls_own_machine now;
+    describe(&now);
+    return strcmp(now.cpu, machine->cpu) == 0 && strcmp(now.version, machine->version) == 0 &&
+           strcmp(now.isa, machine->isa) == 0 && now.cores == machine->cores;
+}
+
+/* ---- as a cluster ------------------------------------------------------------------------------------------------ */
+
+/* Of a large product. */
+static double product_rate(const ls_own_rates *r, int type) {
+    double flops = 2.0 * 1024 * 768 * 768;
+    return r->law[LS_GEMM_NT][type].known ? flops / ls_own_product_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1) : 0;
+}
+
+static double best_bf16(const ls_own_rates *r) {
+    double best = 0;
+    for (int type = 1; type < LS_OWN_TYPES; type++)
+        if (product_rate(r, type) > best) best = product_rate(r, type);
+    return best;
+}
+
+static void fill_link(const ls_own_machine *machine, int workers, ls_link *link) {
+    double large = (double)ls_own_link_bytes[LS_OWN_LINK_SIZES - 1], seconds;
+    snprintf(link->name, sizeof link->name, "shared memory");
+    link->source = "lockstep probe";
+    link->share = 1;
+    link->bandwidth = 1e10;
+    if (machine->links == 0) return;
+    seconds = ls_own_link_seconds(machine, LS_OWN_ALL_REDUCE, workers, workers, large);
+    if (seconds > 0) link->bandwidth = 2 * (workers - 1) * large / workers / seconds;
+    link->start_seconds = ls_own_link_seconds(machine, LS_OWN_ALL_REDUCE, workers, workers, 0);
+    link->latency_seconds = ls_own_link_seconds(machine, LS_OWN_SEND, workers, 2, 0);
+}
+
+/* As cluster files have shares. */
+static double share_of(double rate, double peak) {
+    double share = peak > 0 ? rate / peak : 1;
+    return share > 1 ? 1 : share < .001 ? .001 : share;
+}
+
+void ls_probe_cluster(const ls_own_machine *machine, ls_cluster *out) {
+    const ls_own_rates *r = &machine->rates[machine->counts - 1];
+    *out = (ls_cluster){.sites = 1};
+    ls_site *site = &out->site[0];
+    ls_chip *chip = &site->chip;
+    snprintf(out->name, sizeof out->name, "this machine");
+    snprintf(chip->name, sizeof chip->name, "%.40s", machine->cpu[0] ? machine->cpu : "CPU");
+    chip->source = "lockstep probe";
+    chip->is_cpu = true;
+    chip->memory_bytes = machine->memory_bytes / r->workers;
+    chip->peak_flops[LS_PLAN_FP32] = product_rate(r, 0);
+    chip->peak_flops[LS_PLAN_BF16] = chip->peak_flops[LS_PLAN_FP16] = best_bf16(r);
+    for (int t = 0; t < LS_PLAN_TYPES; t++) chip->share[t] = 1;
+    chip->units = r->threads;
+    chip->gemm_fill = 32;
+    double pairs = 4 * 64 * 1024.0 * 1024.0 / 2, rate = chip->peak_flops[LS_PLAN_FP32];
+    chip->attention_share = share_of(pairs / ls_own_attention_seconds(r, false, 0, 64, 1024, 1), rate);
+    chip->attention_back_share = share_of(2.5 * pairs / ls_own_attention_seconds(r, true, 0, 64, 1024, 1), rate);
+    chip->memory_bandwidth = r->copy_bytes_per_second;
+    chip->bandwidth_share = 1;
+    chip->launch_seconds = r->launch_seconds;
+    site->chips = site->node = r->workers;
+    fill_link(machine, r->workers > 1 ? r->workers : 2, &site->inside);
+    site->between = site->inside;
+}

@@ -1,0 +1,209 @@
+/* cover.c: greedy: every row takes, factor by factor in a random order, the level that brings most tuples not
+ * seen yet; of several such rows the best is kept.
+ *
+ *     sets     all choices of `strength` factors
+ *     seen     for each set one flag for each tuple of levels; tuples that no legal row has count as seen */
+#include "lab/verify/cover.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+
+enum { SETS_MAX = 560 /* 3 of 16 */, CANDIDATES = 12, PURPOSE = 0x7EC0 };
+
+typedef struct factor_set {
+    int factor[LS_COVER_STRENGTH_MAX];
+    size_t first; /* of its flags */
+} factor_set;
+
+typedef struct cover {
+    const ls_cover_task *task;
+    int sets;
+    factor_set set[SETS_MAX];
+    bool *seen;
+    size_t tuples, left; /* not seen */
+    uint64_t drawn;      /* random numbers so far */
+    ls_cover_row *rows;
+    int count, room;
+} cover;
+
+static int draw(cover *c, int n) {
+    ls_rng_key key = ls_rng_key_make(c->task->seed, PURPOSE, 0);
+    return (int)ls_rng_below(key, c->drawn++, (uint64_t)n);
+}
+
+/* ---- legal rows -------------------------------------------------------------------------------------------------- */
+
+static bool possible_from(const ls_cover_task *task, const ls_cover_row *row, int factor, size_t index) {
+    if (factor == task->bound) return task->legal[index];
+    size_t next = index * (size_t)task->levels[factor];
+    if (row->level[factor] >= 0) return possible_from(task, row, factor + 1, next + (size_t)row->level[factor]);
+    for (int level = 0; level < task->levels[factor]; level++)
+        if (possible_from(task, row, factor + 1, next + (size_t)level)) return true;
+    return false;
+}
+
+bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row) { return possible_from(task, row, 0, 0); }
+
+static ls_cover_row open_row(void) {
+    ls_cover_row row;
+    for (int f = 0; f < LS_COVER_FACTORS_MAX; f++) row.level[f] = -1;
+    return row;
+}
+
+/* ---- tuples ------------------------------------------------------------------------------------------------------ */
+
+static size_t set_tuples(const cover *c, const factor_set *set) {
+    size_t n = 1;
+    for (int k = 0; k < c->task->strength; k++) n *= (size_t)c->task->levels[set->factor[k]];
+    return n;
+}
+
+/* The tuple with this number, as a row. */
+static ls_cover_row tuple_row(const cover *c, const factor_set *set, size_t number) {
+    ls_cover_row row = open_row();
+    for (int k = c->task->strength - 1; k >= 0; k--) {
+        size_t levels = (size_t)c->task->levels[set->factor[k]];
+        row.level[set->factor[k]] = (int)(number % levels);
+        number /= levels;
+    }
+    return row;
+}
+
+/* The flag of the row's tuple; NULL where the row is still open in one of the factors. */
+static bool *flag_of(const cover *c, const factor_set *set, const ls_cover_row *row) {
+    size_t number = 0;
+    for (int k = 0; k < c->task->strength; k++) {
+        int level = row->level[set->factor[k]];
+        if (level < 0) return NULL;
+        number = number * (size_t)c->task->levels[set->factor[k]] + (size_t)level;
+    }
+    return &c->seen[set->first + number];
+}
+
+static bool has_factor(const cover *c, const factor_set *set, int factor) {
+    for (int k = 0; k < c->task->strength; k++)
+        if (set->factor[k] == factor) return true;
+    return false;
+}
+
+static void make_sets(cover *c) {
+    int n = c->task->factors, third = c->task->strength == 3;
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n; j++)
+            for (int k = third ? j + 1 : n - 1; k < n; k++) {
+                factor_set *set = &c->set[c->sets++];
+                *set = (factor_set){{i, j, k}, c->tuples};
+                c->tuples += set_tuples(c, set);
+            }
+}
+
+static ls_status open_cover(cover *c) {
+    make_sets(c);
+    c->seen = calloc(c->tuples + 1, sizeof *c->seen);
+    if (!c->seen) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu combinations", c->tuples);
+    for (int s = 0; s < c->sets; s++)
+        for (size_t t = 0; t < set_tuples(c, &c->set[s]); t++) {
+            ls_cover_row row = tuple_row(c, &c->set[s], t);
+            bool can = ls_cover_possible(c->task, &row);
+            c->seen[c->set[s].first + t] = !can;
+            c->left += can;
+        }
+    return LS_OK;
+}
+
+/* New tuples that the row has; of one factor, or of all (−1). */
+static int gain(const cover *c, const ls_cover_row *row, int factor) {
+    int n = 0;
+    for (int s = 0; s < c->sets; s++) {
+        if (factor >= 0 && !has_factor(c, &c->set[s], factor)) continue;
+        const bool *flag = flag_of(c, &c->set[s], row);
+        n += flag && !*flag;
+    }
+    return n;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static void choose_level(cover *c, ls_cover_row *row, int factor) {
+    int best = -1, best_gain = -1, ties = 0;
+    for (int level = 0; level < c->task->levels[factor]; level++) {
+        row->level[factor] = level;
+        if (!ls_cover_possible(c->task, row)) continue;
+        int g = gain(c, row, factor);
+        if (g > best_gain) ties = 0;
+        if (g < best_gain || draw(c, ++ties) > 0) continue;
+        best = level;
+        best_gain = g;
+    }
+    assert(best >= 0); /* a row that can be completed has a level for each of its factors */
+    row->level[factor] = best;
+}
+
+static void complete(cover *c, ls_cover_row *row) {
+    int order[LS_COVER_FACTORS_MAX] = {0}, n = c->task->factors;
+    for (int f = 0; f < n; f++) { /* a random permutation */
+        int at = draw(c, f + 1);
+        order[f] = order[at];
+        order[at] = f;
+    }
+    for (int i = 0; i < n; i++)
+        if (row->level[order[i]] < 0) choose_level(c, row, order[i]);
+}
+
+static ls_status add_row(cover *c, const ls_cover_row *begin) {
+    ls_cover_row best = {{0}};
+    int most = -1;
+    for (int i = 0; i < CANDIDATES; i++) {
+        ls_cover_row row = *begin;
+        complete(c, &row);
+        int g = gain(c, &row, -1);
+        if (g > most) best = row;
+        if (g > most) most = g;
+    }
+    if (c->count == c->room) {
+        int room = c->room ? 2 * c->room : 64;
+        ls_cover_row *rows = realloc(c->rows, (size_t)room * sizeof *rows);
+        if (!rows) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", room);
+        c->rows = rows;
+        c->room = room;
+    }
+    for (int s = 0; s < c->sets; s++) *flag_of(c, &c->set[s], &best) = true;
+    c->left -= (size_t)most;
+    c->rows[c->count++] = best;
+    return LS_OK;
+}
+
+/* A tuple not seen yet, beginning anywhere. */
+static ls_cover_row next_tuple(cover *c) {
+    size_t at = (size_t)draw(c, (int)c->tuples);
+    while (c->seen[at]) at = (at + 1) % c->tuples;
+    int s = c->sets - 1;
+    while (c->set[s].first > at) s--;
+    return tuple_row(c, &c->set[s], at - c->set[s].first);
+}
+
+ls_status ls_cover_make(const ls_cover_task *task, const ls_cover_row *given, int given_count, ls_cover_row **out,
+                        int *count) {
+    ls_status status = LS_OK;
+    assert(task->strength >= 2 && task->strength <= task->factors && task->factors <= LS_COVER_FACTORS_MAX);
+    cover *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return ls_fail(LS_ERR_RESOURCE, "out of memory for a set of rows");
+    c->task = task;
+    LS_TRY_OUT(open_cover(c));
+    for (int i = 0; i < given_count; i++) LS_TRY_OUT(add_row(c, &given[i]));
+    while (c->left > 0) {
+        ls_cover_row row = next_tuple(c);
+        LS_TRY_OUT(add_row(c, &row));
+    }
+    *out = c->rows;
+    *count = c->count;
+    c->rows = NULL;
+out:
+    free(c->rows);
+    free(c->seen);
+    free(c);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* matrix.c: from a task to rows. What is legal is not known here: every combination of the dependent choices is
+ * given to ls_layout_make(), which is what a user's flags go through. */
+#include "lab/verify/matrix.h"
+
+#include <stdlib.h>
+
+#include "lab/verify/cover.h"
+
+enum { DP, TP, PP, SCHEDULE, SEQUENCE, SHARES, BOUND, ZERO = BOUND, MICRO, RECOMPUTE, DIVISION, THREADS, ISA, FACTORS };
+enum { LEVELS_MAX = 64, ZEROS = 4 };
+
+typedef struct matrix {
+    const ls_layout_task *task;
+    const ls_verify_limits *limits;
+    int levels[FACTORS];
+    int value[FACTORS][LEVELS_MAX]; /* what a level stands for */
+    bool *legal;
+    size_t legal_count; /* combinations of the bound factors */
+} matrix;
+
+/* ---- one row ----------------------------------------------------------------------------------------------------- */
+
+/* Rows of quite different speeds. */
+static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
+    for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
+}
+
+static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) {
+    int most = task->model->nblocks / row->pp;
+    if (row->schedule != LS_SCHEDULE_INTERLEAVED) return 0;
+    return row->by_count && most > 2 ? most : 2;
+}
+
+ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out) {
+    double speeds[LS_WORKERS_MAX];
+    size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
+    int zero = row->zero;
+    if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
+    if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
+    unequal_speeds(speeds);
+    ls_layout_wish wish = {.dp = row->dp,
+                           .tp = row->tp,
+                           .pp = row->pp,
+                           .shares = row->unequal ? "auto" : NULL,
+                           .speeds = speeds,
+                           .stages = row->by_count ? "count" : "cost",
+                           .schedule = row->schedule,
+                           .virtual_stages = virtual_stages(row, task),
+                           .zero = zero,
+                           .recompute = row->recompute,
+                           .sequence_parallel = row->sequence_parallel,
+                           .micro = whole};
+    return ls_layout_make(&wish, task, out);
+}
+
+static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
+    int v[FACTORS];
+    for (int f = 0; f < FACTORS; f++) v[f] = m->value[f][chosen->level[f]];
+    return (ls_verify_row){.dp = v[DP],
+                           .tp = v[TP],
+                           .pp = v[PP],
+                           .schedule = v[SCHEDULE],
+                           .zero = v[ZERO],
+                           .recompute = v[RECOMPUTE],
+                           .sequence_parallel = v[SEQUENCE],
+                           .unequal = v[SHARES],
+                           .by_count = v[DIVISION],
+                           .micro = (size_t)v[MICRO],
+                           .threads = v[THREADS],
+                           .isa = (ls_verify_isa)v[ISA]};
+}
+
+/* ---- choices ----------------------------------------------------------------------------------------------------- */
+
+static void add_level(matrix *m, int factor, int value) {
+    for (int i = 0; i < m->levels[factor]; i++)
+        if (m->value[factor][i] == value) return;
+    if (m->levels[factor] < LEVELS_MAX) m->value[factor][m->levels[factor]++] = value;
+}
+
+static void add_range(matrix *m, int factor, int first, int last) {
+    for (int i = first; i <= last; i++) add_level(m, factor, i);
+}
+
+static void make_mesh_levels(matrix *m, ls_verify_tier tier) {
+    static const int quick_dp[] = {1, 2, 3, 4, 5, 8};
+    int most = m->limits->workers_max, G = m->task->G, nblocks = m->task->model->nblocks;
+    for (size_t i = 0; tier == LS_VERIFY_QUICK && i < sizeof quick_dp / sizeof *quick_dp; i++)
+        if (quick_dp[i] <= G) add_level(m, DP, quick_dp[i]);
+    if (tier != LS_VERIFY_QUICK) add_range(m, DP, 1, G < most ? G : most);
+    for (int tp = 1; tp <= m->task->model->S && tp <= most; tp *= 2) add_level(m, TP, tp);
+    if (tier == LS_VERIFY_QUICK && most > 4) most = 4;
+    add_range(m, PP, 1, nblocks < most ? nblocks : most);
+}
+
+static void make_levels(matrix *m, ls_verify_tier tier) {
+    int B = (int)m->task->B;
+    make_mesh_levels(m, tier);
+    add_range(m, SCHEDULE, 0, LS_SCHEDULE_KINDS - 1);
+    add_range(m, SEQUENCE, 0, 1);
+    add_range(m, SHARES, 0, 1);
+    add_range(m, ZERO, 0, ZEROS - 1);
+    add_level(m, MICRO, 1);
+    add_level(m, MICRO, B < 2 ? B : 2);
+    add_level(m, MICRO, B);
+    add_range(m, RECOMPUTE, 0, LS_RECOMPUTE_KINDS - 1);
+    add_range(m, DIVISION, 0, 1);
+    if (m->limits->threads > 0)
+        add_level(m, THREADS, m->limits->threads);
+    else
+        add_range(m, THREADS, 1, 2);
+    add_range(m, ISA, 0, LS_VERIFY_ISAS - 1);
+}
+
+/* Unequal shares only where there is a choice. */
+static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
+    ls_layout layout;
+    ls_verify_row row = row_of(m, chosen);
+    int workers = row.dp * row.tp * row.pp;
+    if (workers < m->limits->workers_min || workers > m->limits->workers_max) return false;
+    if (row.unequal && (row.dp == 1 || row.dp == m->task->G)) return false;
+    return ls_verify_row_layout(&row, m->task, &layout) == LS_OK;
+}
+
+static ls_status make_legal(matrix *m, bool *any) {
+    m->legal_count = 1;
+    for (int f = 0; f < BOUND; f++) m->legal_count *= (size_t)m->levels[f];
+    m->legal = calloc(m->legal_count, sizeof *m->legal);
+    if (!m->legal) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", m->legal_count);
+    for (size_t i = 0; i < m->legal_count; i++) {
+        ls_cover_row chosen = {{0}};
+        size_t rest = i;
+        for (int f = BOUND - 1; f >= 0; f--) {
+            chosen.level[f] = (int)(rest % (size_t)m->levels[f]);
+            rest /= (size_t)m->levels[f];
+        }
+        m->legal[i] = is_legal(m, &chosen);
+        *any = *any || m->legal[i];
+    }
+    return LS_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* All combinations of the first `factors` of these that can be: they must come up, each once at least. */
+static ls_status make_given(const ls_cover_task *cover, const int *factor, int factors, ls_cover_row **out,
+                            int *count) {
+    size_t n = 1;
+    *count = 0;
+    for (int k = 0; k < factors; k++) n *= (size_t)cover->levels[factor[k]];
+    *out = malloc(n * sizeof **out);
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", n);
+    for (size_t i = 0; i < n; i++) {
+        ls_cover_row row;
+        size_t rest = i;
+        for (int f = 0; f < LS_COVER_FACTORS_MAX; f++) row.level[f] = -1;
+        for (int k = factors - 1; k >= 0; k--) {
+            row.level[factor[k]] = (int)(rest % (size_t)cover->levels[factor[k]]);
+            rest /= (size_t)cover->levels[factor[k]];
+        }
+        if (ls_cover_possible(cover, &row)) (*out)[(*count)++] = row;
+    }
+    return LS_OK;
+}
+
+static ls_status make_rows(const matrix *m, ls_verify_tier tier, ls_verify_row **rows, int *count) {
+    static const int must[] = {DP, TP, PP, SCHEDULE, ZERO};
+    ls_status status = LS_OK;
+    ls_cover_row *given = NULL, *chosen = NULL;
+    int given_count = 0;
+    ls_cover_task cover = {.factors = FACTORS,
+                           .strength = tier == LS_VERIFY_ALL ? 3 : 2,
+                           .bound = BOUND,
+                           .legal = m->legal,
+                           .seed = m->limits->seed};
+    for (int f = 0; f < FACTORS; f++) cover.levels[f] = m->levels[f];
+    if (tier != LS_VERIFY_QUICK)
+        LS_TRY_OUT(make_given(&cover, must, tier == LS_VERIFY_ALL ? 5 : 3, &given, &given_count));
+    LS_TRY_OUT(ls_cover_make(&cover, given, given_count, &chosen, count));
+    *rows = malloc((size_t)*count * sizeof **rows);
+    if (!*rows) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", *count);
+    for (int i = 0; *rows && i < *count; i++) (*rows)[i] = row_of(m, &chosen[i]);
+out:
+    free(given);
+    free(chosen);
+    return status;
+}
+
+ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
+                                ls_verify_row **rows, int *count) {
+    matrix m = {.task = task, .limits = limits};
+    bool any = false;
+    *rows = NULL;
+    *count = 0;
+    make_levels(&m, tier);
+    ls_status status = make_legal(&m, &any);
+    if (status == LS_OK && any) status = make_rows(&m, tier, rows, count);
+    free(m.legal);
+    return status;
+}
+
+/* ---- instruction sets -------------------------------------------------------------------------------------------- */
+
+ls_isa ls_verify_isa_of(ls_verify_isa isa, int rank) {
+    ls_isa has[LS_ISA_COUNT];
+    int n = 0;
+    for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
+        if (ls_cpu_use(i)) has[n++] = i;
+    return isa == LS_VERIFY_PORTABLE ? LS_ISA_PORTABLE : isa == LS_VERIFY_NATIVE ? has[n - 1] : has[rank % n];
+}
+
+const char *ls_verify_isa_name(ls_verify_isa isa) {
+    static const char *const names[LS_VERIFY_ISAS] = {
+        [LS_VERIFY_NATIVE] = "native", [LS_VERIFY_PORTABLE] = "portable", [LS_VERIFY_MIXED] = "mixed"};
+    return names[isa];
+}

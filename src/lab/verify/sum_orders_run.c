@@ -1,0 +1,170 @@
+/* sum_orders_run.c: gradients group by group, and steps with their sums. */
+#include "lab/verify/sum_orders_run.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "model/model.h"
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
+
+ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out) {
+    size_t loss_bytes, tensor_bytes, bytes;
+    *out = (ls_order_record){.steps = steps, .elems = elems};
+    bool fits = !__builtin_mul_overflow((size_t)steps, sizeof(double), &loss_bytes) &&
+                !__builtin_mul_overflow(elems, 2 * sizeof(float), &tensor_bytes) &&
+                !__builtin_add_overflow(loss_bytes, tensor_bytes, &bytes) &&
+                !__builtin_add_overflow(bytes, sizeof(ls_verify_hash), &bytes);
+    if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
+    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps and %zu elements", (long long)steps,
+                             elems);
+    out->map_bytes = bytes;
+    out->loss = (double *)(void *)map;
+    out->grad = (float *)(void *)(map + loss_bytes);
+    out->weight = out->grad + elems;
+    out->weights = (ls_verify_hash *)(void *)(map + loss_bytes + tensor_bytes);
+    return LS_OK;
+}
+
+void ls_order_record_close(ls_order_record *record) {
+    if (record->loss) munmap(record->loss, record->map_bytes);
+    *record = (ls_order_record){0};
+}
+
+/* All parameters one behind the other. */
+static ls_status fetch_all(ls_trainer *t, ls_stage_tensor which, float *out) {
+    for (int i = 0; i < ls_model_params(t->model); i++) {
+        ls_verify_tensor fetch = {.param = i, .which = which, .values = out};
+        LS_TRY(ls_verify_fetch(t, &fetch));
+        out += ls_param_elems(ls_model_param(t->model, i));
+    }
+    return LS_OK;
+}
+
+/* ---- gradients of the groups ------------------------------------------------------------------------------------- */
+
+typedef struct groups {
+    int count;
+    size_t elems;
+    ls_model *model[LS_ORDER_GROUPS_MAX];
+    ls_stage *stage[LS_ORDER_GROUPS_MAX];
+    float *grad[LS_ORDER_GROUPS_MAX]; /* host, all parameters one behind the other */
+    float *flat;                      /* the weights, then the sum */
+} groups;
+
+static void groups_close(groups *g) {
+    for (int i = 0; i < g->count; i++) {
+        ls_stage_destroy(g->stage[i]);
+        ls_model_destroy(g->model[i]);
+        free(g->grad[i]);
+    }
+    free(g->flat);
+}
+
+/* A dp row that has nobody to reduce with keeps the gradient of its own group. */
+static ls_status groups_open(ls_trainer *t, groups *g) {
+    const ls_settings *s = &t->settings;
+    ls_stage_setup setup = *ls_stage_setup_of(t->stage);
+    *g = (groups){.count = s->groups, .elems = ls_model_elems(t->model)};
+    assert(!setup.world && s->groups <= LS_ORDER_GROUPS_MAX);
+    setup.layout.dp = s->groups;
+    setup.moments = 0;
+    for (int i = 0; i < g->count; i++) setup.layout.share[i] = 1;
+    g->flat = malloc(g->elems * sizeof *g->flat);
+    if (!g->flat) goto no_memory;
+    for (int i = 0; i < g->count; i++) {
+        setup.place.dp = i;
+        g->grad[i] = malloc(g->elems * sizeof *g->grad[i]);
+        if (!g->grad[i]) goto no_memory;
+        LS_TRY(ls_model_create(&s->shape, s->slices, &g->model[i]));
+        LS_TRY(ls_stage_create(g->model[i], t->device, &setup, &g->stage[i]));
+    }
+    return LS_OK;
+no_memory:
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the gradients of %d groups: use a smaller model", g->count);
+}
+
+typedef enum direction { READ, WRITE } direction;
+
+static ls_status copy_all(ls_stage *stage, ls_stage_tensor which, float *host, direction to) {
+    ls_model *model = ls_stage_model(stage);
+    for (int i = 0; i < ls_model_params(model); i++) {
+        const ls_param *param = ls_model_param(model, i);
+        size_t elems = ls_param_elems(param);
+        LS_TRY(to == READ ? ls_stage_read(stage, param, which, 0, elems, host)
+                          : ls_stage_write(stage, param, which, 0, elems, host));
+        host += elems;
+    }
+    return LS_OK;
+}
+
+static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
+    ls_stage_feed feed = ls_trainer_feed(t);
+    LS_TRY(copy_all(t->stage, LS_TENSOR_WEIGHT, g->flat, READ));
+    for (int i = 0; i < g->count; i++) {
+        LS_TRY(copy_all(g->stage[i], LS_TENSOR_WEIGHT, g->flat, WRITE));
+        LS_TRY(ls_stage_settle(g->stage[i]));
+        LS_TRY(ls_stage_step(g->stage[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed, loss));
+        LS_TRY(copy_all(g->stage[i], LS_TENSOR_GRAD, g->grad[i], READ));
+    }
+    return LS_OK;
+}
+
+static void add_up(const ls_trainer *t, const ls_order_way *way, groups *g) {
+    const float *const *grads = (const float *const *)g->grad;
+    int turn[LS_ORDER_GROUPS_MAX];
+    switch (way->kind) {
+    case LS_ORDER_RING: ls_order_ring(grads, g->count, way->workers, g->flat, g->elems); break;
+    case LS_ORDER_RING16: ls_order_ring16(grads, g->count, way->workers, g->flat, g->elems); break;
+    default:
+        ls_order_arrival(t->settings.seed, way->run, (uint64_t)t->step, g->count, turn);
+        ls_order_in_turn(grads, turn, g->count, g->flat, g->elems);
+    }
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static ls_status gradients(const ls_verify_job *job, const ls_order_way *way, ls_trainer *t, groups *g,
+                           ls_step_result *result) {
+    ls_loss_sum loss = {0};
+    if (way->kind == LS_ORDER_LOCKSTEP) {
+        LS_TRY(ls_trainer_gradients(t, 0, result));
+        return job->fault ? ls_verify_plant(job->fault, t) : LS_OK;
+    }
+    LS_TRY(make_gradients(t, g, &loss));
+    add_up(t, way, g);
+    LS_TRY(copy_all(t->stage, LS_TENSOR_GRAD, g->flat, WRITE));
+    return ls_trainer_judge(t, 0, &loss, result);
+}
+
+static ls_status steps(const ls_verify_job *job, const ls_order_task *task, ls_trainer *t, groups *g) {
+    ls_order_record *record = task->record;
+    ls_verify_hash weights;
+    while (t->step < job->steps) {
+        ls_step_result result;
+        LS_TRY(gradients(job, &task->way, t, g, &result));
+        if (t->step == 0) LS_TRY(fetch_all(t, LS_TENSOR_GRAD, record->grad));
+        if (t->rank == 0) record->loss[t->step] = result.loss;
+        LS_TRY(ls_trainer_update(t, &result));
+    }
+    LS_TRY(fetch_all(t, LS_TENSOR_WEIGHT, record->weight));
+    LS_TRY(ls_stage_hash(t->stage, weights.text));
+    if (t->rank == 0) *record->weights = weights;
+    return LS_OK;
+}
+
+ls_status ls_order_work(const ls_verify_job *job, const ls_order_task *task, ls_world *world, ls_device *device) {
+    ls_trainer *t = NULL;
+    groups g = {0};
+    ls_status status = LS_OK;
+    LS_TRY(ls_verify_begin(job, world, device, &t));
+    if (task->way.kind != LS_ORDER_LOCKSTEP) LS_TRY_OUT(groups_open(t, &g));
+    status = steps(job, task, t, &g);
+out:
+    groups_close(&g);
+    ls_trainer_destroy(t);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* conv_bn.c: convolution and batch norm over ghost groups. */
+#include "nn/conv_bn.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/fault.h"
+#include "nn/image_layer.h"
+#include "nn/norm_sync.h"
+
+enum { WEIGHT, NORM_WEIGHT, NORM_BIAS, MEAN, VAR, PARAMS };
+
+static const char *const stems[PARAMS] = {"conv", "norm", "norm", "norm", "norm"};
+static const char *const names[PARAMS] = {"weight", "weight", "bias", "mean", "var"};
+
+static ls_param *param_of(ls_block *block, int u, int which) {
+    return &block->param[block->unit[u].first_param + which];
+}
+static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->unit[u].out); }
+static size_t channels(const ls_block *block, int u) { return block->unit[u].out.channels; }
+static size_t pixels(const ls_block *block, int u) { return block->unit[u].out.height * block->unit[u].out.width; }
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+void ls_unit_declare(ls_block *block, int u, const char *number) {
+    ls_conv_unit *unit = &block->unit[u];
+    size_t inputs = unit->window.kernel_y * unit->window.kernel_x * unit->in.channels, C = unit->out.channels;
+    unit->first_param = block->nparams;
+    for (int i = 0; i < PARAMS; i++) {
+        char name[LS_PARAM_NAME_MAX];
+        snprintf(name, sizeof name, "%s%s.%s", stems[i], number, names[i]);
+        ls_param param = i == WEIGHT
+                             ? ls_param_matrix(name, C, inputs, sqrt(2 / (double)inputs))
+                             : ls_param_vector(name, C, i == NORM_WEIGHT || i == VAR ? LS_INIT_ONES : LS_INIT_ZEROS);
+        param.running = i == MEAN || i == VAR;
+        ls_block_add(block, param);
+    }
+}
+
+static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const char *kind, ls_arena *arena) {
+    size_t ghosts = nn->ghost ? (nn->B + nn->ghost - 1) / nn->ghost : 1;
+    return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
+}
+
+void ls_unit_carve_saved(const ls_block *block, int u, ls_unit_saved *saved, const ls_nn *nn, ls_arena *arena) {
+    saved->c = ls_image_take(nn, arena, "activations", elems(block, u));
+    saved->y = ls_image_take(nn, arena, "activations", elems(block, u));
+    saved->mean = take_stats(block, u, nn, "activations", arena);
+    saved->rstd = take_stats(block, u, nn, "activations", arena);
+    saved->var = take_stats(block, u, nn, "activations", arena);
+}
+
+void ls_unit_carve_grads(const ls_block *block, int u, ls_unit_grads *grads, const ls_nn *nn, const char *kind,
+                         ls_arena *arena) {
+    grads->dc = ls_image_take(nn, arena, kind, elems(block, u));
+    grads->sum = take_stats(block, u, nn, kind, arena);
+    grads->dot = take_stats(block, u, nn, kind, arena);
+}
+
+void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena) {
+    size_t most = 0;
+    for (int u = 0; u < block->units; u++) most = channels(block, u) > most ? channels(block, u) : most;
+    ls_norm_sync_carve(nn, most, scratch, arena);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
+    const ls_conv_unit *unit = &block->unit[u];
+    return ls_image_conv(unit->in, unit->out.channels, &unit->window, images);
+}
+
+static ls_batch_norm_call norm_of(const ls_block *block, const ls_nn *nn, int u) {
+    const ls_unit_saved *saved = &block->saved.unit[u];
+    const ls_param *param = &block->param[block->unit[u].first_param];
+    return (ls_batch_norm_call){.images = nn->B,
+                                .pixels = pixels(block, u),
+                                .channels = channels(block, u),
+                                .ghost = nn->ghost,
+                                .x = saved->c,
+                                .w = param[NORM_WEIGHT].w,
+                                .b = param[NORM_BIAS].w,
+                                .relu = block->unit[u].relu,
+                                .y = saved->y,
+                                .mean = saved->mean,
+                                .rstd = saved->rstd,
+                                .var = saved->var,
+                                .eps = (float)nn->shape->eps};
+}
+
+/* With what training has gathered: its variance lies where that of one ghost group would. */
+static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_call call) {
+    call.ghost = nn->B;
+    call.shared = true;
+    call.count = 1;
+    call.var = NULL;
+    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call, param_of(block, u, VAR)->w));
+    call.mean = param_of(block, u, MEAN)->w;
+    return nn->ops->batch_norm_apply(nn->device, &call);
+}
+
+ls_status ls_unit_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual) {
+    size_t n = nn->B * elems(block, u);
+    ls_conv_call conv = conv_of(block, u, nn->B);
+    conv.x = x;
+    conv.w = param_of(block, u, WEIGHT)->w;
+    conv.y = block->saved.unit[u].c;
+    LS_TRY(nn->ops->conv_forward(nn->device, &conv));
+    ls_fault_at(LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
+    LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
+    ls_batch_norm_call norm = norm_of(block, nn, u);
+    norm.residual = residual;
+    if (nn->infers) return norm_infer(block, nn, u, norm);
+    assert(nn->ghost > 0 && nn->B % nn->ghost == 0);
+    if (nn->sync.groups > 0) return ls_norm_sync_forward(nn, norm);
+    return nn->ops->batch_norm_forward(nn->device, &norm);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+ls_status ls_unit_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_unit_grads *grads,
+                           float *dresidual) {
+    ls_batch_norm_call norm = norm_of(block, nn, u);
+    norm.dy = dy;
+    norm.dx = grads->dc;
+    norm.dresidual = dresidual;
+    norm.sum = grads->sum;
+    norm.dot = grads->dot;
+    if (nn->sync.groups > 0) return ls_norm_sync_backward(nn, norm);
+    LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &norm));
+    return nn->ops->batch_norm_input_grad(nn->device, &norm);
+}
+
+ls_status ls_unit_input(ls_block *block, const ls_nn *nn, int u, const ls_unit_grads *grads, float *dx) {
+    ls_conv_call conv = conv_of(block, u, nn->B);
+    conv.w = param_of(block, u, WEIGHT)->w;
+    conv.dy = grads->dc;
+    conv.dx = dx;
+    LS_TRY(nn->ops->conv_input_grad(nn->device, &conv));
+    return ls_nn_made(nn, dx, LS_F32, nn->B * ls_extent_elems(block->unit[u].in));
+}
+
+/* The sum over the ghost groups of a step of rows of C numbers. */
+static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows, const ls_grad_step *step) {
+    size_t bounds[LS_GRAD_GROUPS_MAX + 1], C = param->rows;
+    ls_token_groups groups = ls_nn_groups(nn, step);
+    for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] / nn->ghost;
+    groups.T = 1;
+    groups.bounds = bounds;
+    LS_TRY(nn->ops->bias_grad(nn->device, param->grad.slot[step->at], rows + step->first / nn->ghost * C, LS_F32, C, C,
+                              &groups));
+    return ls_nn_grad_end(nn, param, &param->grad, step, (size_t)nn->S * C);
+}
+
+ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_unit_grads *grads) {
+    const ls_unit_saved *saved = &block->saved.unit[u];
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        ls_conv_call conv = conv_of(block, u, step->end - step->first);
+        conv.x = x + step->first * ls_extent_elems(block->unit[u].in);
+        conv.dy = grads->dc + step->first * elems(block, u);
+        LS_TRY(ls_image_conv_grad(nn, param_of(block, u, WEIGHT), step, pixels(block, u), conv));
+        LS_TRY(ghost_sums(nn, param_of(block, u, NORM_WEIGHT), grads->dot, step));
+        LS_TRY(ghost_sums(nn, param_of(block, u, NORM_BIAS), grads->sum, step));
+        LS_TRY(ghost_sums(nn, param_of(block, u, MEAN), saved->mean, step));
+        LS_TRY(ghost_sums(nn, param_of(block, u, VAR), saved->var, step));
+    }
+    return LS_OK;
+}
+
+/* A variance of n numbers is that of their source times (n − 1) / n. */
+void ls_unit_settle(ls_block *block, size_t images) {
+    for (int u = 0; u < block->units; u++) {
+        double n = (double)(pixels(block, u) * images);
+        param_of(block, u, MEAN)->follow = 1;
+        param_of(block, u, VAR)->follow = n > 1 ? n / (n - 1) : 1;
+    }
+}
+
+double ls_unit_flops(const ls_block *block, int u) {
+    return 2 * (double)pixels(block, u) * (double)ls_param_elems(&block->param[block->unit[u].first_param]);
+}

@@ -1,0 +1,257 @@
+/* matmul.c: projections and the gradients of their weights, in the order of rules 1 to 4. */
+#include <assert.h>
+
+#include "base/fault.h"
+#include "nn/nn.h"
+
+static ls_gemm product_of(const ls_nn *nn, ls_gemm_form form) {
+    return (ls_gemm){.form = form, .dtype = nn->policy.act, .unit = nn->policy.unit};
+}
+
+static ls_status project(const ls_nn *nn, void *y, ls_dtype dtype, const void *x, const ls_param *w,
+                         const ls_param *bias) {
+    ls_gemm call = product_of(nn, LS_GEMM_NT);
+    call.m = ls_nn_rows(nn);
+    call.n = w->local_rows;
+    call.k = w->columns;
+    call.a = x;
+    call.lda = w->columns;
+    call.b = ls_nn_weight(nn, w);
+    call.ldb = w->columns;
+    call.c = y;
+    call.c_dtype = dtype;
+    call.ldc = w->local_rows;
+    call.bias = bias ? bias->w : NULL;
+    LS_TRY(nn->ops->gemm(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, y, call.m * call.n, ls_dtype_bytes(dtype));
+    return ls_nn_made(nn, y, dtype, call.m * call.n);
+}
+
+ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias) {
+    return project(nn, y, nn->policy.act, x, w, bias);
+}
+
+ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table) {
+    return project(nn, y, LS_F32, x, table, NULL);
+}
+
+/* `pieces` cut the whole of W; this worker's are those of its slices. */
+static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *w,
+                                const ls_param *bias, int pieces) {
+    size_t bounds[LS_GEMM_SLICES_MAX + 1], unit = w->rows / w->units;
+    int own = pieces / nn->tp_size, first = own * nn->tp_index;
+    bool alone = nn->tp_size == 1;
+    ls_gemm call = product_of(nn, LS_GEMM_NN);
+    assert(w->split && pieces <= LS_GEMM_SLICES_MAX);
+    for (int i = 0; i <= own; i++) bounds[i] = ls_slice_begin(w->units, pieces, first + i) * unit - w->first_row;
+    call.m = ls_nn_rows(nn);
+    call.n = w->columns;
+    call.k = w->local_rows;
+    call.a = x;
+    call.lda = x_stride;
+    call.b = ls_nn_weight(nn, w);
+    call.ldb = w->columns;
+    call.c = alone ? y : ls_nn_partial(nn, y, nn->policy.act);
+    call.c_dtype = alone ? nn->policy.act : LS_F32;
+    call.ldc = w->columns;
+    call.slices = own;
+    call.bounds = bounds;
+    if (alone && bias) call.bias = bias->w;
+    LS_TRY(nn->ops->gemm(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, call.c, call.m * call.n, ls_dtype_bytes(call.c_dtype));
+    LS_TRY(ls_nn_made(nn, call.c, call.c_dtype, call.m * call.n));
+    return alone ? LS_OK : ls_nn_join(nn, y, nn->policy.act, bias);
+}
+
+ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias) {
+    return project_pieces(nn, y, x, w->local_rows, w, bias, nn->S);
+}
+
+ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table) {
+    int pieces = nn->S;
+    while (2 * pieces <= LS_GEMM_SLICES_MAX && table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE) pieces *= 2;
+    return project_pieces(nn, y, x, x_stride, table, NULL, pieces);
+}
+
+ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w) {
+    ls_gemm call = product_of(nn, LS_GEMM_NN);
+    assert(!w->split);
+    call.m = ls_nn_rows(nn);
+    call.n = call.ldb = call.ldc = w->columns;
+    call.k = call.lda = w->rows;
+    call.a = dy;
+    call.b = w->w;
+    call.c = dx;
+    LS_TRY(nn->ops->gemm(nn->device, &call));
+    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, dx, call.m * call.n, sizeof *dx);
+    return ls_nn_made(nn, dx, LS_F32, call.m * call.n);
+}
+
+/* ---- gradients of matrices --------------------------------------------------------------------------------------- */
+
+ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems) {
+    for (int i = 0; i < joins; i++) {
+        float *left = grad->slot[at - i - 1];
+        LS_TRY(nn->ops->add(nn->device, left, left, grad->slot[at - i], LS_F32, elems));
+    }
+    return LS_OK;
+}
+
+ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *grad, const ls_grad_step *step,
+                         size_t elems) {
+    const ls_policy *policy = &nn->policy;
+    float *leaf = grad->slot[step->at];
+    bool ends = nn->leaves && step->ends;
+    if (policy->accumulate != LS_F32) LS_TRY(nn->ops->round(nn->device, leaf, leaf, policy->accumulate, elems));
+    if (ends && nn->absent && nn->absent[step->group]) LS_TRY(nn->ops->set(nn->device, leaf, -0.0F, elems));
+    if (ends && policy->reduce != LS_F32) LS_TRY(nn->ops->round(nn->device, leaf, leaf, policy->reduce, elems));
+    if (ends) ls_fault_at(LS_FAULT_LEAF, param->name, -1, leaf, elems, sizeof *leaf);
+    if (ends && nn->watch.leaf)
+        LS_TRY(nn->watch.leaf(nn->watch.ctx, param, grad == &param->lookup, step->group, leaf, elems));
+    return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);
+}
+
+static ls_status matrix_step(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, ls_gemm call) {
+    const ls_grad *grad = &w->grad;
+    size_t tokens[LS_GRAD_GROUPS_MAX + 1];
+    for (int i = 0; i <= step->groups; i++) tokens[i] = step->bounds[i] * nn->T;
+    call.k = tokens[step->groups];
+    call.slices = step->groups;
+    call.bounds = tokens;
+    call.period = nn->T;
+    if (nn->leaves || step->accumulate) {
+        call.accumulate = step->accumulate;
+        call.c = grad->slot[step->at];
+        LS_TRY(nn->ops->gemm(nn->device, &call));
+        return ls_nn_grad_end(nn, w, grad, step, call.m * call.n);
+    }
+    call.c = grad->slot[step->at - step->joins];
+    call.siblings = step->joins;
+    call.ldsibling = call.n;
+    for (int i = 0; i < step->joins; i++) call.sibling[i] = grad->slot[step->at - i - 1];
+    return nn->ops->gemm(nn->device, &call);
+}
+
+ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
+                            size_t n) {
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        ls_gemm call = product_of(nn, LS_GEMM_TN);
+        call.m = m;
+        call.n = n;
+        call.a = ls_nn_from(nn, a, step->first * nn->T * a_stride);
+        call.lda = a_stride;
+        call.b = ls_nn_from(nn, b, step->first * nn->T * n);
+        call.ldb = n;
+        call.ldc = n;
+        LS_TRY(matrix_step(nn, w, step, call));
+    }
+    return LS_OK;
+}
+
+ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
+    return (ls_token_groups){
+        .T = nn->T, .slices = nn->S, .groups = step->groups, .bounds = step->bounds, .accumulate = step->accumulate};
+}
+
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
+
+ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
+    size_t n = bias->local_rows;
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        ls_token_groups groups = ls_nn_groups(nn, step);
+        LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at], ls_nn_from(nn, dy, step->first * nn->T * n),
+                                  nn->policy.act, n, n, &groups));
+        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
+    }
+    return LS_OK;
+}
+
+/* Sums over the tokens of the stream: the rows of a gradient that belong to these token slices, and their number. */
+typedef struct stream_sums {
+    size_t tokens[LS_SLICES_MAX + 1];
+    ls_token_groups groups;
+    size_t first_row;
+} stream_sums;
+
+static void stream_sums_of(const ls_nn *nn, const ls_grad_step *step, stream_sums *sums) {
+    sums->groups = ls_nn_groups(nn, step);
+    sums->first_row = 0;
+    if (!nn->sequence_parallel) return;
+    sums->first_row = (size_t)nn->slice0;
+    for (int i = 0; i <= nn->slices; i++) sums->tokens[i] = ls_slice_begin(nn->T, nn->S, nn->slice0 + i) - nn->token0;
+    sums->groups.T = nn->stream_T;
+    sums->groups.slices = nn->slices;
+    sums->groups.tokens = sums->tokens;
+}
+
+ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
+    size_t n = bias->rows;
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        stream_sums sums;
+        stream_sums_of(nn, step, &sums);
+        LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at] + sums.first_row * n,
+                                  ls_nn_from(nn, dy, step->first * nn->stream_T * n), nn->policy.act, n, n,
+                                  &sums.groups));
+        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
+    }
+    return LS_OK;
+}
+
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
+
+static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w) {
+    size_t rows = ls_nn_stream_rows(nn), C = nn->shape->C;
+    ls_norm_call call = {.rows = rows, .C = C, .act = nn->policy.act, .eps = (float)nn->shape->eps, .x = x};
+    call.x_stride = C;
+    call.w = w->w;
+    call.mean = stats;
+    call.rstd = stats + rows;
+    return call;
+}
+
+ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b) {
+    ls_norm_call call = norm_call(nn, x, stats, w);
+    call.b = b ? b->w : NULL;
+    call.y = y;
+    call.y_stride = call.C;
+    if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_forward(nn->device, &call);
+    return nn->ops->layer_norm_forward(nn->device, &call);
+}
+
+ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
+    size_t C = nn->shape->C, partial = (size_t)nn->S * C;
+    for (int i = 0; i < nn->nsteps; i++) {
+        const ls_grad_step *step = &nn->steps[i];
+        size_t first = step->first * nn->stream_T;
+        stream_sums sums;
+        stream_sums_of(nn, step, &sums);
+        ls_norm_call call = norm_call(nn, x + first * C, stats, w);
+        call.rows = (step->end - step->first) * nn->stream_T;
+        call.dy = ls_nn_from(nn, dy, first * C);
+        call.dy_stride = C;
+        call.mean += first;
+        call.rstd += first;
+        call.dw = w->grad.slot[step->at] + sums.first_row * C;
+        call.db = b ? b->grad.slot[step->at] + sums.first_row * C : NULL;
+        LS_TRY(ls_shape_is_llama(nn->shape) ? nn->ops->rms_norm_params(nn->device, &call, &sums.groups)
+                                            : nn->ops->layer_norm_params(nn->device, &call, &sums.groups));
+        LS_TRY(ls_nn_grad_end(nn, w, &w->grad, step, partial));
+        if (b) LS_TRY(ls_nn_grad_end(nn, b, &b->grad, step, partial));
+    }
+    return LS_OK;
+}
+
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, const void *dy, float *stats, const float *x,
+                              const ls_param *w) {
+    ls_norm_call call = norm_call(nn, x, stats, w);
+    call.dy = dy;
+    call.dy_stride = call.C;
+    call.dx = dx;
+    call.dx_stride = call.C;
+    call.add = add;
+    if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_backward(nn->device, &call);
+    return nn->ops->layer_norm_backward(nn->device, &call);
+}

@@ -1,0 +1,129 @@
+/* param_slices.c: a worker's slices of a shape, and the two crossings of the tp row.
+ *
+ * With sequence parallelism worker t has tokens ⌊tT/tp⌋ … ⌊(t+1)T/tp⌋ − 1 of each sequence in the residual stream.
+ * Sequences cross one by one, since only the tokens of one sequence are neighbours on both sides. */
+#include <assert.h>
+
+#include "nn/nn.h"
+
+enum { SEQUENCES_AT_ONCE = 8 }; /* collectives under way at the same time */
+
+void ls_nn_take_slices(ls_nn *nn, int S, int first, int count) {
+    const ls_shape *shape = nn->shape;
+    assert(S <= LS_SLICES_MAX && first >= 0 && count >= 1 && first + count <= S);
+    nn->S = S;
+    nn->slice0 = first;
+    nn->slices = count;
+    size_t kv = ls_slice_begin(shape->kv_heads, S, first), hidden = ls_slice_begin(shape->hidden, S, first);
+    ls_widths own = {.first_id = ls_slice_begin(shape->V, S, first)};
+    own.kv_heads = ls_slice_begin(shape->kv_heads, S, first + count) - kv;
+    own.heads = own.kv_heads * (shape->H / shape->kv_heads);
+    own.query = own.heads * shape->head_size;
+    own.qkv = own.query + 2 * own.kv_heads * shape->head_size;
+    own.hidden = ls_slice_begin(shape->hidden, S, first + count) - hidden;
+    own.mlp = ls_shape_is_llama(shape) ? 2 * own.hidden : own.hidden;
+    own.vocabulary = ls_slice_begin(shape->V, S, first + count) - own.first_id;
+    nn->own = own;
+    nn->tp_size = S / count;
+    nn->tp_index = first / count;
+}
+
+static size_t token_of(const ls_nn *nn, int t) { return ls_slice_begin(nn->T, nn->tp_size, t); }
+
+void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T) {
+    nn->B = B;
+    nn->T = T;
+    nn->first = 0;
+    nn->token0 = nn->sequence_parallel ? token_of(nn, nn->tp_index) : 0;
+    nn->stream_T = nn->sequence_parallel ? token_of(nn, nn->tp_index + 1) - nn->token0 : T;
+}
+
+void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * ls_dtype_bytes(nn->policy.act));
+}
+
+void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch) {
+    size_t rows = ls_nn_rows(nn), C = nn->shape->C, share = (rows + (size_t)nn->tp_size - 1) / (size_t)nn->tp_size;
+    size_t most = ls_nn_stream_rows(nn) > share && nn->sequence_parallel ? ls_nn_stream_rows(nn) : share;
+    bool rounds = nn->tp_size > 1 && ls_policy_is_16(&nn->policy);
+    if (nn->sequence_parallel || rounds) scratch->rows = ls_arena_take_array(arena, "scratch", rows, C * sizeof(float));
+    if (rounds) scratch->joined = ls_arena_take_array(arena, "scratch", most, C * sizeof(float));
+}
+
+/* ---- crossings --------------------------------------------------------------------------------------------------- */
+
+static ls_status finish(ls_request **requests, int count) {
+    ls_status status = LS_OK;
+    for (int i = 0; i < count; i++) {
+        ls_status one = ls_request_wait(requests[i]);
+        if (status == LS_OK) status = one;
+    }
+    return status;
+}
+
+ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *room, const void **all) {
+    size_t bytes[LS_SLICES_MAX], row = nn->shape->C * ls_dtype_bytes(dtype);
+    ls_request *requests[SEQUENCES_AT_ONCE];
+    *all = stream;
+    if (!nn->sequence_parallel) return LS_OK;
+    *all = room;
+    if (!nn->tp) return LS_OK;
+    for (int t = 0; t < nn->tp_size; t++) bytes[t] = (token_of(nn, t + 1) - token_of(nn, t)) * row;
+    for (size_t b = 0; b < nn->B;) {
+        int count = 0;
+        for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++)
+            LS_TRY(ls_comm_all_gather_start(nn->tp, (const char *)stream + b * nn->stream_T * row,
+                                            (char *)room + b * nn->T * row, bytes, &requests[count]));
+        LS_TRY(finish(requests, count));
+    }
+    return LS_OK;
+}
+
+static ls_status scatter(const ls_nn *nn, const float *rows, float *stream) {
+    size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
+    ls_request *requests[SEQUENCES_AT_ONCE];
+    if (!nn->tp) return LS_OK;
+    for (int t = 0; t <= nn->tp_size; t++) shards[t] = token_of(nn, t) * C;
+    for (size_t b = 0; b < nn->B;) {
+        int count = 0;
+        for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++) {
+            const void *part = rows + b * nn->T * C;
+            LS_TRY(ls_comm_reduce_scatter_start(nn->tp, NULL, LS_F32, &part, stream + b * nn->stream_T * C, shards,
+                                                nn->T * C, &requests[count]));
+        }
+        LS_TRY(finish(requests, count));
+    }
+    return LS_OK;
+}
+
+/* Each worker adds up some of the rows, and gives them to the others rounded. */
+static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
+    size_t bytes[LS_SLICES_MAX], shards[LS_SLICES_MAX + 1], C = nn->shape->C, rows = ls_nn_rows(nn);
+    size_t row = C * ls_dtype_bytes(dtype), first = ls_slice_begin(rows, nn->tp_size, nn->tp_index);
+    size_t own = ls_slice_begin(rows, nn->tp_size, nn->tp_index + 1) - first;
+    const void *part = nn->scratch.rows;
+    char *mine = (char *)stream + first * row;
+    for (int t = 0; t <= nn->tp_size; t++) shards[t] = ls_slice_begin(rows, nn->tp_size, t) * C;
+    for (int t = 0; t < nn->tp_size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
+    if (nn->tp) LS_TRY(ls_comm_reduce_scatter(nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
+    LS_TRY(nn->ops->bias_add(nn->device, mine, dtype, C, nn->scratch.joined, C, bias, own, C));
+    return nn->tp ? ls_comm_all_gather(nn->tp, mine, stream, bytes) : LS_OK;
+}
+
+static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
+    size_t C = nn->shape->C;
+    float *sum = dtype == LS_F32 ? stream : nn->scratch.joined;
+    LS_TRY(scatter(nn, nn->scratch.rows, sum));
+    if (dtype == LS_F32 && !bias) return LS_OK;
+    return nn->ops->bias_add(nn->device, stream, dtype, C, sum, C, bias, ls_nn_stream_rows(nn), C);
+}
+
+ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias) {
+    size_t C = nn->shape->C, rows = ls_nn_rows(nn);
+    const float *b = bias ? bias->w : NULL;
+    if (nn->sequence_parallel) return join_scattered(nn, stream, dtype, b);
+    if (dtype != LS_F32) return join_rounded(nn, stream, dtype, b);
+    const void *part = stream;
+    if (nn->tp) LS_TRY(ls_comm_all_reduce(nn->tp, NULL, LS_F32, &part, stream, rows * C));
+    return b ? nn->ops->bias_add(nn->device, stream, LS_F32, C, stream, C, b, rows, C) : LS_OK;
+}

@@ -1,0 +1,97 @@
+/* diagnose.h: from what a run recorded to what went wrong in it, with evidence and what to try first.
+ *
+ * Rules look at a run (run_read.h) and leave findings. A finding is a cause or a note: something seen that is normal,
+ * or that had no consequence. Causes are ordered by their first sign, so that the first one is what the others may have
+ * come from; a slow worker harms no number and comes last. The figures behind the rules are in docs/doctor.md.
+ *
+ * Pure: the same run gives the same diagnosis. All texts are in the diagnosis itself. */
+#ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
+#define LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
+
+#include "observe/run_read.h"
+
+/* In the order in which causes with the same first sign are named. */
+typedef enum ls_cause {
+    LS_CAUSE_FAULT, /* a worker computes, or keeps, numbers wrongly */
+    LS_CAUSE_OVERFLOW,
+    LS_CAUSE_BAD_DATA,
+    LS_CAUSE_OUTLIER, /* gradient groups that stand out */
+    LS_CAUSE_LOST_UPDATES,
+    LS_CAUSE_UNDERFLOW,
+    LS_CAUSE_LR,      /* a learning rate that is too high */
+    LS_CAUSE_UNKNOWN, /* the run broke, and what was recorded does not tell why */
+    LS_CAUSE_SLOW_WORKER,
+    LS_CAUSES
+} ls_cause;
+
+/* "overflow", "bad data", "learning rate too high", … */
+const char *ls_cause_name(ls_cause cause);
+
+enum {
+    LS_FINDINGS_MAX = 16,
+    LS_EVIDENCE_MAX = 6,
+    LS_FOLLOWED_MAX = 12,
+    LS_MISSING_MAX = 8,
+    LS_DIAGNOSE_LINE_MAX = 256
+};
+
+typedef struct ls_finding {
+    ls_cause cause;
+    bool is_note;
+    int64_t onset;           /* step of the first sign */
+    int64_t step, last_step; /* of the first event itself, and of the last */
+    int worker, group;       /* LS_RUN_NONE: none in particular */
+    double size;             /* the figure that decided: a share, a ratio, a number of events */
+    char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
+    char title[LS_DIAGNOSE_LINE_MAX];
+    char evidence[LS_EVIDENCE_MAX][LS_DIAGNOSE_LINE_MAX];
+    int evidence_count;
+    char action[2 * LS_DIAGNOSE_LINE_MAX]; /* "" for a note that asks for nothing */
+} ls_finding;
+
+typedef struct ls_followed {
+    int64_t step;
+    char text[LS_DIAGNOSE_LINE_MAX];
+} ls_followed;
+
+typedef struct ls_usage_worker {
+    double busy_ms, wait_ms; /* mean of a step; wait is NaN where it was not recorded */
+    double busy;             /* share of busy + waiting; NaN likewise */
+    double relative;         /* its computing for each group, against the median of its stage; NaN: it is alone there */
+    size_t slowest;          /* steps in which it computed longest */
+} ls_usage_worker;
+
+typedef struct ls_usage {
+    int workers; /* 0: nothing was recorded, or there is one worker */
+    size_t steps;
+    bool of_trace;
+    int slowest;      /* the worker that computed longest, in all */
+    double waited_ms; /* of all other workers, in all steps recorded; NaN: not recorded */
+    double busy;      /* share of all workers' time */
+    ls_usage_worker *worker;
+} ls_usage;
+
+typedef enum ls_verdict {
+    LS_VERDICT_CLEAN,     /* nothing that went wrong is in what was recorded */
+    LS_VERDICT_CAUSE,     /* finding[0] */
+    LS_VERDICT_NOT_ENOUGH /* too little was recorded to say; finding[0] is UNKNOWN where something did go wrong */
+} ls_verdict;
+
+typedef struct ls_diagnosis {
+    ls_verdict verdict;
+    ls_finding finding[LS_FINDINGS_MAX]; /* causes, then notes */
+    int finding_count, cause_count;
+    ls_followed followed[LS_FOLLOWED_MAX]; /* after the first cause, by step */
+    int followed_count;
+    char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
+    int missing_count;
+    ls_usage usage;
+    int64_t first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
+    size_t steps;
+} ls_diagnosis;
+
+/* Fails for want of memory alone; then there is nothing to free. */
+ls_status ls_diagnose(const ls_run *run, ls_diagnosis *out);
+void ls_diagnosis_free(ls_diagnosis *diagnosis);
+
+#endif

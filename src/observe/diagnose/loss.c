@@ -1,0 +1,334 @@
+/* loss.c: what the loss alone tells: bad data, a learning rate that is too high, and that a run broke.
+ *
+ * Bad data: single steps, or some in a row, whose loss jumps up and is back at once. The sampler mixes the data, so a
+ * region of garbage comes up in many steps. A learning rate that is too high: the loss rises and stays up, the norm
+ * grows with it, in all blocks alike; or the updates are so long that weights cannot keep what they learned. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/diagnose/parts.h"
+#include "optim/lr_scaling.h"
+
+static const double UP = 4;             /* score of each step that a jump lasts, where it is the only one */
+static const double HIGH = 6;           /* score of a jump that lasts some steps */
+static const double FAR = 8;            /* score of a jump that needs few others like it */
+static const double RATIO = 0.04;       /* update norm / weight norm that is too long; 0.001 to 0.01 is usual */
+static const double RATIO_MUCH = 0.1;   /* and one that is so at once */
+static const double RATIO_OFTEN = 0.03; /* and one that is too long at a third of the measurements near the peak */
+static const double NEAR_PEAK = 0.5;    /* of the learning rate */
+static const double LARGE = 10;         /* growth of the norm before a run breaks */
+enum { BEGIN_STEPS = 10, LONG = 4, LASTING = 6, EARLIER = 5, OFTEN = 5 };
+
+/* ---- bad data ---------------------------------------------------------------------------------------------------- */
+
+typedef struct jumps {
+    size_t count, far, longest; /* longest: steps of one episode, */
+    size_t lasting;             /* and those of a high one that are far up */
+    const ls_episode *first, *largest;
+    int64_t last_step;
+} jumps;
+
+static size_t steps_up(const ls_series *s, const ls_episode *e) {
+    size_t count = 0;
+    for (size_t i = e->first; i <= e->last; i++) count += (double)s->score[i] >= UP;
+    return count;
+}
+
+/* Behind the beginning of a lasting rise everything jumps. */
+static jumps count_jumps(const ls_case *c) {
+    const ls_series *s = &c->series;
+    jumps j = {0};
+    for (size_t i = 0; i < s->episode_count; i++) {
+        const ls_episode *e = &s->episode[i];
+        if (!e->sharp || (c->rise.found && e->first >= c->rise.low)) continue;
+        j.count++;
+        j.far += e->score >= FAR;
+        if (e->high > j.longest) j.longest = e->high;
+        size_t lasting = steps_up(s, e);
+        if (e->score >= HIGH && lasting > j.lasting) j.lasting = lasting;
+        if (!j.first) j.first = e;
+        if (!j.largest || e->score > j.largest->score) j.largest = e;
+        j.last_step = s->step[e->last];
+    }
+    return j;
+}
+
+/* More than chance gives: in healthy runs a score of 5 comes less than once in 1000 steps, and downward as often as
+ * upward. */
+static bool is_data(const ls_series *s, const jumps *j) {
+    size_t some = 4 + s->count / 800, few = 3 + s->count / 5000, chance = 2 * s->jumps_down;
+    return j->count >= some + chance || j->far >= few + chance || j->lasting >= LASTING;
+}
+
+bool ls_loss_tells_data(const ls_case *c) {
+    jumps j = count_jumps(c);
+    return is_data(&c->series, &j);
+}
+
+static void describe_samples(const ls_case *c, ls_finding *f) {
+    double batch = ls_run_option_number(c->run, "global-batch"), start = ls_run_option_number(c->run, "start-samples");
+    double start_step = ls_run_option_number(c->run, "start-step");
+    if (!(batch >= 1 && batch < 1e9)) return;
+    if (isnan(start) || isnan(start_step)) start = start_step = 0;
+    double first = start + ((double)f->step - 1 - start_step) * batch;
+    if (first >= 0)
+        ls_finding_evidence(f, "step %lld used samples %.0f to %.0f of the run", (long long)f->step, first,
+                            first + batch - 1);
+}
+
+void ls_diagnose_data(ls_case *c) {
+    const ls_series *s = &c->series;
+    jumps j = count_jumps(c);
+    const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
+    if (seen || !is_data(s, &j)) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first]);
+    f->last_step = j.last_step;
+    f->size = (double)j.count;
+    ls_finding_title(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
+                     j.count == 1 ? "" : "s", (long long)f->step);
+    ls_finding_evidence(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)",
+                        (long long)f->step, j.first->peak, j.first->level, j.first->score);
+    ls_finding_evidence(
+        f, "largest at step %lld: loss %.3f after %.3f (%.0f times the scatter); the longest lasts %zu step%s",
+        (long long)s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score, j.longest,
+        j.longest == 1 ? "" : "s");
+    ls_finding_evidence(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
+    describe_samples(c, f);
+    ls_finding_action(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; "
+                         "--on-outlier warn makes the run report the group and its samples");
+}
+
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+typedef struct lengths {
+    const ls_point *first, *worst; /* NULL: none */
+    size_t count;
+} lengths;
+
+/* Updates that are too long, at measurements in a row that lie at least BEGIN_STEPS apart, behind the first steps. */
+static lengths find_lengths(const ls_case *c) {
+    lengths found = {0}, now = {0};
+    for (size_t i = 0; i < c->points.count; i++) {
+        const ls_point *p = &c->points.point[i];
+        if (p->step <= BEGIN_STEPS) continue;
+        if (!(p->ratio >= RATIO)) {
+            now = (lengths){0};
+            continue;
+        }
+        if (!now.first) now.first = p;
+        if (!now.worst || p->ratio > now.worst->ratio) now.worst = p;
+        now.count++;
+        bool lasts = p->step - now.first->step >= BEGIN_STEPS || now.worst->ratio >= RATIO_MUCH;
+        if (lasts && (!found.first || found.first == now.first)) found = now;
+    }
+    return found;
+}
+
+/* Updates that are rather long, here and there, most of the time. */
+static lengths find_often(const ls_case *c) {
+    lengths found = {0};
+    size_t all = 0;
+    for (size_t i = 0; i < c->points.count; i++) {
+        const ls_point *p = &c->points.point[i];
+        if (p->step <= BEGIN_STEPS || !(p->lr >= NEAR_PEAK * c->series.peak_lr)) continue;
+        all++;
+        if (!(p->ratio >= RATIO_OFTEN)) continue;
+        if (!found.first) found.first = p;
+        if (!found.worst || p->ratio > found.worst->ratio) found.worst = p;
+        found.count++;
+    }
+    return found.count >= OFTEN && 3 * found.count >= all ? found : (lengths){0};
+}
+
+static double norm_near(const ls_series *s, size_t at) {
+    double x[5];
+    size_t n = 0;
+    for (size_t i = at < 4 ? 0 : at - 4; i <= at && i < s->count; i++)
+        if (isfinite(s->norm[i])) x[n++] = s->norm[i];
+    return ls_median(x, n);
+}
+
+static void describe_rise(const ls_case *c, ls_finding *f) {
+    const ls_series *s = &c->series;
+    const ls_rise *r = &c->rise;
+    ls_finding_evidence(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss,
+                        (long long)s->step[r->low], r->top_loss, (long long)s->step[r->top]);
+    double low = norm_near(s, r->low), top = norm_near(s, r->top);
+    if (top > 1.5 * low) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g meanwhile", low, top);
+    if (isfinite(s->lr[r->first]) && s->peak_lr > 0)
+        ls_finding_evidence(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->lr[r->first],
+                            100 * s->lr[r->first] / s->peak_lr);
+}
+
+/* What the run multiplied --lr by (--lr-scaling). */
+static double scaled_by(const ls_run *run) {
+    const char *name = ls_run_option_get(run, "lr-scaling");
+    double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
+    ls_lr_scaling scaling;
+    if (!name || !(batch >= 1) || !(base >= 1) || ls_lr_scaling_parse(name, &scaling) != LS_OK) return 1;
+    return ls_lr_scaling_factor(scaling, batch, base);
+}
+
+/* Below the rate at which it began to rise, by `factor`. */
+static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
+    double lr = c->series.peak_lr, planned = ls_run_option_number(c->run, "lr"),
+           warmup = ls_run_option_number(c->run, "warmup"), scale = scaled_by(c->run);
+    char longer[64] = "";
+    if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
+        snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
+    if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
+    if (lr > 0)
+        ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
+                          lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer,
+                          (long long)f->onset);
+    else
+        ls_finding_action(f, "a lower --lr%s", longer);
+}
+
+/* A cause that comes before the rise, or with it, explains it. */
+static void set_onset(const ls_case *c, ls_finding *f) {
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *other = &c->out->finding[i];
+        if (other->is_note || other == f || other->cause == LS_CAUSE_SLOW_WORKER) continue;
+        if (other->onset <= f->step + EARLIER && f->onset <= other->onset) f->onset = other->onset + 1;
+    }
+}
+
+/* While updates are as long, the loss jumps by itself: jumps of the loss alone are no sign of bad data. */
+static void go_before_jumps(const ls_case *c, ls_finding *f) {
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *other = &c->out->finding[i];
+        if (other->is_note || other->cause != LS_CAUSE_BAD_DATA || other->group != LS_RUN_NONE) continue;
+        if (f->onset >= other->onset) f->onset = other->onset - 1;
+    }
+}
+
+static size_t count_waves(const ls_case *c, const ls_episode **first, const ls_episode **largest) {
+    const ls_series *s = &c->series;
+    size_t count = 0;
+    for (size_t i = 0; i < s->episode_count; i++) {
+        const ls_episode *e = &s->episode[i];
+        if (e->sharp || e->score < FAR || e->last - e->first + 1 < LONG) continue;
+        if (count++ == 0) *first = *largest = e;
+        if (e->score > (*largest)->score) *largest = e;
+    }
+    return count;
+}
+
+static ls_finding *add_waves(ls_case *c) {
+    const ls_series *s = &c->series;
+    const ls_episode *first = NULL, *largest = NULL;
+    size_t count = count_waves(c, &first, &largest);
+    if (count < 3 + s->count / 20000) return NULL;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first]);
+    f->size = (double)count;
+    ls_finding_title(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld",
+                     count, (long long)f->step);
+    ls_finding_evidence(f, "largest rise from step %lld to %lld: loss %.3f after %.3f",
+                        (long long)s->step[largest->first], (long long)s->step[largest->last], largest->peak,
+                        largest->level);
+    set_onset(c, f);
+    return f;
+}
+
+static ls_finding *add_rise(ls_case *c) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first]);
+    f->last_step = c->series.step[c->rise.top];
+    f->size = c->rise.top_loss - c->rise.low_loss;
+    ls_finding_title(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps",
+                     (long long)f->step, c->rise.steps);
+    describe_rise(c, f);
+    set_onset(c, f);
+    return f;
+}
+
+static ls_finding *add_lengths(ls_case *c, const lengths *l) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step);
+    f->last_step = l->worst->step;
+    f->size = l->worst->ratio;
+    ls_finding_title(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
+                     100 * l->worst->ratio, (long long)f->step);
+    return f;
+}
+
+static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
+    f->last_step = p->last;
+    f->size = p->ratio;
+    ls_finding_title(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss,
+                     (long long)p->first, (long long)p->last);
+    set_onset(c, f);
+    return f;
+}
+
+static void describe_plateau(const ls_case *c, const ls_plateau *p, bool has_lengths, ls_finding *f) {
+    const ls_series *s = &c->series;
+    ls_finding_evidence(f,
+                        "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to "
+                        "%lld, while the learning rate was at least half its peak; the final loss is %.3f",
+                        s->loss[0], p->loss, p->steps, (long long)p->first, (long long)p->last,
+                        ls_series_before(s, s->count - 1, 9));
+    if (has_lengths) return;
+    if (isfinite(p->ratio))
+        ls_finding_evidence(f, "updates were up to %.1f %% of the weight norm meanwhile; 0.1 to 1 %% is usual",
+                            100 * p->ratio);
+    else
+        ls_finding_evidence(f,
+                            "AdamW moves each weight by about the learning rate, %.3g, per step: too much for weights "
+                            "of 0.02 to 0.2 to converge",
+                            s->peak_lr);
+}
+
+ls_status ls_diagnose_lr(ls_case *c) {
+    lengths l = find_lengths(c);
+    if (!l.first) l = find_often(c);
+    ls_plateau plateau = {0};
+    ls_finding *f = c->rise.found ? add_rise(c) : add_waves(c);
+    if (!f) {
+        LS_TRY(ls_plateau_find(c, &plateau));
+        f = l.first ? add_lengths(c, &l) : plateau.steps > 0 ? add_plateau(c, &plateau) : NULL;
+    }
+    if (!f) return LS_OK;
+    if (plateau.steps > 0) describe_plateau(c, &plateau, l.first != NULL, f);
+    if (plateau.steps > 0 || l.first) go_before_jumps(c, f);
+    double factor = plateau.steps > 0 && plateau.ratio > 0.04 ? plateau.ratio / 0.01 : 4;
+    if (l.first) {
+        ls_finding_evidence(f,
+                            "update-to-weight ratio (norms, median of the inner blocks): %.3f at step %lld, at most "
+                            "%.3f at step %lld; usual is 0.001 to 0.01",
+                            l.first->ratio, (long long)l.first->step, l.worst->ratio, (long long)l.worst->step);
+        if (l.first->step < f->onset) f->onset = l.first->step;
+        if (l.worst->ratio > factor * 0.01) factor = l.worst->ratio / 0.01;
+    }
+    advise_lr(c, f, factor > 100 ? 100 : factor);
+    return LS_OK;
+}
+
+/* ---- a run that broke -------------------------------------------------------------------------------------------- */
+
+void ls_diagnose_unknown(ls_case *c) {
+    const ls_series *s = &c->series;
+    size_t at;
+    for (int i = 0; i < c->out->finding_count; i++) {
+        const ls_finding *f = &c->out->finding[i];
+        if (!f->is_note && f->cause != LS_CAUSE_SLOW_WORKER) return;
+    }
+    if (s->first_bad == LS_RUN_NONE) return;
+    double late = ls_series_find(s, s->first_bad, &at) ? norm_near(s, at) : (double)NAN;
+    double early = s->count > 0 ? norm_near(s, at / 2) : (double)NAN;
+    bool grew = late > LARGE * early;
+    ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
+    ls_finding *f = ls_finding_add(c, cause, s->first_bad);
+    ls_finding_title(f, "%s%sloss or gradient is not finite from step %lld on",
+                     cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
+                     (long long)s->first_bad);
+    if (grew) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g before", early, late);
+    if (cause == LS_CAUSE_UNKNOWN)
+        ls_finding_action(f, "continue from the last checkpoint with --numerics 1, which records where it starts");
+    else if (cause == LS_CAUSE_OVERFLOW)
+        ls_finding_action(f, "use --loss-scale dynamic, or --precision bf16, which needs no loss scale");
+    else
+        advise_lr(c, f, 4);
+}

@@ -1,0 +1,246 @@
+/* numerics.c: what the telemetry of a 16-bit run says: gradients that flush to zero, updates that change
+ * nothing.
+ *
+ * Embedding and head are left out of the shares of flushed gradients where the model has other blocks: the gradient of
+ * a logit that is nearly certain is nearly zero, and it may flush without harm. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/diagnose/parts.h"
+
+static const double FLUSHED = 0.10; /* share of gradients from which on it is a cause, */
+static const double RISING = 0.05;  /* or from which on it is one if it has trebled */
+static const double LOST = 0.20;    /* share of updates */
+static const double LOW_LR = 0.05;  /* of the peak: below it updates may vanish, they are to be small */
+
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+
+static double larger(float a, float b) {
+    double x = isnan(a) ? -1 : (double)a, y = isnan(b) ? -1 : (double)b;
+    return x > y ? x : y;
+}
+
+static bool is_inner(const ls_run *run, const ls_run_numerics *n) {
+    return strcmp(run->blocks[n->block], "embedding") != 0 && strcmp(run->blocks[n->block], "head") != 0;
+}
+
+static int compare_down(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+static bool is_16(const ls_run *run) {
+    const char *precision = ls_run_option_get(run, "precision");
+    return precision && strcmp(precision, "fp32") != 0;
+}
+
+/* `value` has room for every line of the point. */
+static void sum_flushed(const ls_run *run, ls_point *p, bool inner_only, double *value) {
+    size_t n = 0;
+    p->worst_flushed = LS_RUN_NONE;
+    p->worst_flushed_share = -1;
+    for (size_t i = p->first; i < p->first + p->count; i++) {
+        const ls_run_numerics *line = &run->numerics[i];
+        double share = larger(line->grad_flushed, line->act_flushed);
+        /* All was zero before it came here: there is nothing left to become zero. */
+        if (is_16(run) && (double)line->grad_norm == 0) share = 1;
+        if (share < 0 || (inner_only && !is_inner(run, line))) continue;
+        value[n++] = share;
+        if (share <= p->worst_flushed_share) continue;
+        p->worst_flushed = line->block;
+        p->worst_flushed_share = share;
+    }
+    if (n > 0) qsort(value, n, sizeof *value, compare_down);
+    p->flushed_third = n > 0 ? value[(n - 1) / 3] : (double)NAN;
+    p->flushed = ls_median(value, n);
+}
+
+static void sum_others(const ls_run *run, ls_point *p, bool inner_only, double *value) {
+    size_t lost = 0, ratios = 0;
+    double *ratio = value + p->count;
+    p->worst_high = p->worst_lost = LS_RUN_NONE;
+    p->high = p->worst_lost_share = -1;
+    for (size_t i = p->first; i < p->first + p->count; i++) {
+        const ls_run_numerics *line = &run->numerics[i];
+        double high = larger(line->grad_high, line->act_high), share = (double)line->lost;
+        if (high > p->high) {
+            p->high = high;
+            p->worst_high = line->block;
+        }
+        if (share >= 0) value[lost++] = share;
+        if (share > p->worst_lost_share) {
+            p->worst_lost_share = share;
+            p->worst_lost = line->block;
+        }
+        double r = (double)line->update_norm / (double)line->weight_norm;
+        if (isfinite(r) && r >= 0 && (!inner_only || is_inner(run, line))) ratio[ratios++] = r;
+    }
+    p->lost = ls_median(value, lost);
+    p->ratio = ls_median(ratio, ratios);
+}
+
+static void sum_up(const ls_run *run, const ls_series *series, ls_point *p, double *value) {
+    bool inner = false;
+    size_t at;
+    for (size_t i = p->first; i < p->first + p->count; i++) inner = inner || is_inner(run, &run->numerics[i]);
+    sum_flushed(run, p, inner, value);
+    sum_others(run, p, inner, value);
+    p->lr = ls_series_find(series, p->step, &at) ? series->lr[at] : (double)NAN;
+}
+
+ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out) {
+    size_t longest = 0;
+    *out = (ls_points){0};
+    if (run->numerics_count == 0) return LS_OK;
+    out->point = calloc(run->numerics_count, sizeof *out->point);
+    if (!out->point) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu numerics records", run->numerics_count);
+    for (size_t i = 0; i < run->numerics_count; i++) {
+        ls_point *p = out->count > 0 ? &out->point[out->count - 1] : NULL;
+        if (!p || p->step != run->numerics[i].step) {
+            p = &out->point[out->count++];
+            *p = (ls_point){.step = run->numerics[i].step, .first = i};
+        }
+        if (++p->count > longest) longest = p->count;
+    }
+    double *value = calloc(2 * longest, sizeof *value);
+    if (!value) {
+        ls_points_free(out);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu blocks", longest);
+    }
+    for (size_t i = 0; i < out->count; i++) sum_up(run, series, &out->point[i], value);
+    free(value);
+    return LS_OK;
+}
+
+void ls_points_free(ls_points *points) {
+    free(points->point);
+    *points = (ls_points){0};
+}
+
+/* ---- a state that lasts ------------------------------------------------------------------------------------------ */
+
+typedef bool point_test(const ls_case *c, const ls_point *p);
+
+typedef struct stretch {
+    const ls_point *first, *last, *worst;
+    size_t count; /* points in which it held */
+} stretch;
+
+/* From the first of two points in a row (or of all there is) in which the test holds; it must hold in most of those
+ * that follow. */
+static bool find_stretch(const ls_case *c, point_test *test, double (*size)(const ls_point *), stretch *out) {
+    const ls_points *points = &c->points;
+    size_t after = 0;
+    *out = (stretch){0};
+    for (size_t i = 0; i < points->count; i++) {
+        const ls_point *p = &points->point[i];
+        bool holds = test(c, p);
+        if (!out->first) {
+            bool next = i + 1 < points->count ? test(c, p + 1) : points->count < 3;
+            if (!holds || !next) continue;
+            out->first = p;
+        }
+        after++;
+        if (!holds) continue;
+        out->count++;
+        out->last = p;
+        if (!out->worst || size(p) > size(out->worst)) out->worst = p;
+    }
+    return out->first && 2 * out->count > after;
+}
+
+static const char *block_name(const ls_case *c, int block) { return block < 0 ? "" : c->run->blocks[block]; }
+
+static void set_block(const ls_case *c, ls_finding *f, int block) {
+    memcpy(f->block, block_name(c, block), strlen(block_name(c, block)) + 1);
+}
+
+/* ---- underflow --------------------------------------------------------------------------------------------------- */
+
+static double flushed_size(const ls_point *p) { return p->flushed; }
+
+/* Blocks differ: a third of them is enough, or one that loses half of everything. */
+static bool is_flushed(const ls_case *c, const ls_point *p) {
+    const ls_point *first = &c->points.point[0];
+    if (p->flushed_third >= FLUSHED || p->worst_flushed_share >= 0.5) return true;
+    return p->flushed >= RISING && first->flushed >= 0 && p->flushed >= 3 * first->flushed;
+}
+
+/* Whether the scale moves, and what keeps it from doing so, is seen in the steps themselves. */
+static void advise_underflow(const ls_case *c, ls_finding *f) {
+    const ls_run *run = c->run;
+    int low = INT_MAX, high = INT_MIN;
+    size_t skipped = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        skipped += run->steps[i].skipped;
+        if (run->steps[i].scale == INT_MIN) continue;
+        if (run->steps[i].scale < low) low = run->steps[i].scale;
+        if (run->steps[i].scale > high) high = run->steps[i].scale;
+    }
+    if (!ls_case_is_fp16(c)) {
+        ls_finding_action(f, "find out where the gradients become so small; --precision fp32 shows whether it matters");
+        return;
+    }
+    if (high != INT_MIN)
+        ls_finding_evidence(f, "the loss scale was between 2^%d and 2^%d; %zu step%s skipped", low, high, skipped,
+                            skipped == 1 ? " was" : "s were");
+    if (skipped > 0)
+        ls_finding_action(f, "use --precision bf16, which has the range of fp32 and needs no loss scale; overflow "
+                             "keeps the scale from growing here");
+    else
+        ls_finding_action(f, "use --loss-scale dynamic: nothing overflowed, so the scale can grow until gradients use "
+                             "the range of fp16; or --precision bf16, which needs no loss scale");
+}
+
+void ls_diagnose_underflow(ls_case *c) {
+    stretch s;
+    if (!find_stretch(c, is_flushed, flushed_size, &s)) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_UNDERFLOW, s.first->step);
+    f->last_step = s.last->step;
+    f->size = s.worst->flushed;
+    set_block(c, f, s.worst->worst_flushed);
+    ls_finding_title(f, "gradients underflow: %.0f %% of them become zero in 16 bits, most in %s",
+                     100 * s.worst->flushed, f->block);
+    ls_finding_evidence(f,
+                        "non-zero gradients that become zero in 16 bits: %.1f %% at step %lld, %.1f %% at step %lld "
+                        "(median of the inner blocks)",
+                        100 * s.first->flushed, (long long)s.first->step, 100 * s.last->flushed,
+                        (long long)s.last->step);
+    ls_finding_evidence(f, "worst at step %lld: %.1f %% in %s; seen in %zu of %zu measurements",
+                        (long long)s.worst->step, 100 * s.worst->worst_flushed_share, f->block, s.count,
+                        c->points.count);
+    advise_underflow(c, f);
+}
+
+/* ---- lost updates ------------------------------------------------------------------------------------------------ */
+
+static double lost_size(const ls_point *p) { return p->lost; }
+
+static bool is_lost(const ls_case *c, const ls_point *p) {
+    if (p->lr < LOW_LR * c->series.peak_lr) return false;
+    return p->lost >= LOST;
+}
+
+void ls_diagnose_lost(ls_case *c) {
+    stretch s;
+    if (!find_stretch(c, is_lost, lost_size, &s)) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LOST_UPDATES, s.first->step);
+    f->last_step = s.last->step;
+    f->size = s.worst->lost;
+    set_block(c, f, s.worst->worst_lost);
+    ls_finding_title(f, "updates are lost to rounding: up to %.0f %% of the weights do not change when they should",
+                     100 * s.worst->lost);
+    ls_finding_evidence(f, "updates without effect: %.1f %% at step %lld, %.1f %% at step %lld (median of the blocks)",
+                        100 * s.first->lost, (long long)s.first->step, 100 * s.last->lost, (long long)s.last->step);
+    ls_finding_evidence(f, "worst in %s: %.1f %% at step %lld; seen in %zu of %zu measurements", f->block,
+                        100 * s.worst->worst_lost_share, (long long)s.worst->step, s.count, c->points.count);
+    if (isfinite(s.worst->ratio))
+        ls_finding_evidence(f,
+                            "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change "
+                            "by less than 2e-3 of its value",
+                            s.worst->ratio);
+    ls_finding_action(
+        f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
+}

@@ -1,0 +1,231 @@
+/* overflow.c: values that leave the range of their type.
+ *
+ * A dynamic loss scale overflows by design: once or a few times at the start, when it begins too high, and now and then
+ * when it tries to grow. What is not normal: that it falls far below where it was, that most steps are skipped, that it
+ * reaches its floor, or that something which is not scaled becomes infinite. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/diagnose/parts.h"
+
+enum {
+    GAP = 8,   /* steps between skips of the start */
+    NEAR = 24, /* steps in which a scale falls when it falls */
+    FALL = 3,  /* powers of two by which it falls then */
+    SKIPS = 4, /* skips in that time */
+    ENOUGH = 8 /* skips before their share says something */
+};
+static const double MANY = 0.3; /* share of skipped steps */
+
+/* ---- skipped steps ----------------------------------------------------------------------------------------------- */
+
+typedef struct skips {
+    size_t first;        /* index of the first step that is judged: behind the start */
+    size_t start_count;  /* skips of the start */
+    size_t count, steps; /* behind the start */
+    size_t fall;         /* index of the skip with which a fall begins; SIZE_MAX: none */
+    int fall_from, fall_to;
+} skips;
+
+/* The start lasts as long as skips follow each other closely, from the first steps on. */
+static void pass_start(const ls_run *run, skips *s) {
+    size_t last = 0, i = 0;
+    bool any = false;
+    for (; i < run->step_count && i - last <= GAP; i++) {
+        if (!run->steps[i].skipped) continue;
+        last = i;
+        any = true;
+        s->start_count++;
+    }
+    s->first = any ? last + 1 : 0;
+}
+
+/* Where the scale is after the skip at `i`: the lowest of the next steps. */
+static int lowest_after(const ls_run *run, size_t i, size_t *skipped) {
+    int lowest = INT_MAX;
+    *skipped = 0;
+    for (size_t k = i; k < run->step_count && k - i < NEAR; k++) {
+        if (run->steps[k].skipped) ++*skipped;
+        if (run->steps[k].scale != INT_MIN && run->steps[k].scale < lowest) lowest = run->steps[k].scale;
+    }
+    return lowest;
+}
+
+static void look_for_fall(const ls_run *run, skips *s) {
+    s->fall = SIZE_MAX;
+    for (size_t i = s->first; i < run->step_count; i++) {
+        size_t near;
+        if (!run->steps[i].skipped) continue;
+        s->count++;
+        if (s->fall != SIZE_MAX || run->steps[i].scale == INT_MIN) continue;
+        int low = lowest_after(run, i, &near);
+        if (near < SKIPS || low > run->steps[i].scale - FALL) continue;
+        s->fall = i;
+        s->fall_from = run->steps[i].scale;
+        s->fall_to = low;
+    }
+    s->steps = run->step_count - s->first;
+}
+
+/* ---- what came before -------------------------------------------------------------------------------------------- */
+
+static double high_of(const ls_run *run, const ls_point *p, int block) {
+    for (size_t i = p->first; i < p->first + p->count; i++) {
+        const ls_run_numerics *n = &run->numerics[i];
+        if (n->block != block) continue;
+        double a = isnan(n->grad_high) ? 0 : (double)n->grad_high, b = isnan(n->act_high) ? 0 : (double)n->act_high;
+        return a > b ? a : b;
+    }
+    return 0;
+}
+
+/* The block whose share at the upper end had grown most when `step` came, and since when. */
+static void add_growth(const ls_case *c, ls_finding *f) {
+    const ls_points *points = &c->points;
+    size_t end = 0;
+    while (end < points->count && points->point[end].step <= f->step) end++;
+    if (end < 2) return;
+    const ls_point *last = &points->point[end - 1];
+    int block = last->worst_high;
+    double share = block < 0 ? 0 : high_of(c->run, last, block);
+    if (share < 1e-3) return;
+    size_t from = end - 1;
+    while (from > 0 && high_of(c->run, &points->point[from - 1], block) >= share / 10) from--;
+    if (from == 0) return; /* no growth: it was there all the time */
+    const ls_point *first = &points->point[from];
+    if (!f->block[0]) memcpy(f->block, c->run->blocks[block], LS_RUN_NAME_MAX);
+    if (first->step < f->onset) f->onset = first->step;
+    ls_finding_evidence(f, "values near the overflow limit in %s: fraction %.2g at step %lld, %.2g at step %lld",
+                        c->run->blocks[block], high_of(c->run, first - 1, block), (long long)first[-1].step, share,
+                        (long long)last->step);
+}
+
+static const ls_run_event *first_event(const ls_run *run, ls_run_event_kind kind, int64_t from) {
+    for (size_t i = 0; i < run->event_count; i++)
+        if (run->events[i].kind == kind && run->events[i].step >= from) return &run->events[i];
+    return NULL;
+}
+
+static void name_tensor(ls_finding *f, const ls_run_event *e) {
+    if (!e) return;
+    memcpy(f->block, e->block, sizeof f->block);
+    memcpy(f->tensor, e->tensor, sizeof f->tensor);
+}
+
+/* ---- findings ---------------------------------------------------------------------------------------------------- */
+
+static void add_fall(ls_case *c, const skips *s, const ls_run_event *floor) {
+    const ls_run *run = c->run;
+    int64_t step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
+    const ls_run_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
+    if (!event || (floor && floor->step < event->step)) event = floor ? floor : event;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step);
+    name_tensor(f, event);
+    f->last_step = floor ? floor->step : run->steps[run->step_count - 1].step;
+    f->size = (double)s->count;
+    ls_finding_title(f, "fp16 overflows repeatedly from step %lld on%s%s", (long long)step,
+                     f->tensor[0] ? ", first in " : "", f->tensor);
+    if (s->fall != SIZE_MAX)
+        ls_finding_evidence(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
+    if (s->count > 0)
+        ls_finding_evidence(f, "%zu of %zu steps were skipped, not counting those at the start of the run", s->count,
+                            s->steps);
+    if (floor)
+        ls_finding_evidence(f, "step %lld: the loss scale is at its minimum%s%s", (long long)floor->step,
+                            floor->tensor[0] ? ", overflow in " : "", floor->tensor);
+    add_growth(c, f);
+    ls_finding_action(
+        f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
+        f->block[0] ? f->block : "a block");
+}
+
+static void add_always(ls_case *c, const skips *s) {
+    const ls_run *run = c->run;
+    size_t skipped = s->start_count + s->count, i = 0;
+    while (i < run->step_count && !run->steps[i].skipped) i++;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
+    name_tensor(f, first_event(run, LS_EVENT_OVERFLOW, 0));
+    f->last_step = run->steps[run->step_count - 1].step;
+    f->size = (double)skipped / (double)run->step_count;
+    ls_finding_title(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
+    ls_finding_evidence(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end",
+                        skipped, run->step_count, run->steps[i].scale, (long long)run->steps[i].step,
+                        run->steps[run->step_count - 1].scale);
+    add_growth(c, f);
+    ls_finding_action(
+        f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
+}
+
+static void note_start(ls_case *c, const skips *s) {
+    const ls_run *run = c->run;
+    if (s->start_count == 0) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step);
+    f->is_note = true;
+    f->last_step = run->steps[s->first - 1].step;
+    f->size = (double)s->start_count;
+    ls_finding_title(f, "the initial loss scale was too high: %zu step%s skipped until step %lld, which is normal",
+                     s->start_count, s->start_count == 1 ? " was" : "s were", (long long)f->last_step);
+}
+
+static void note_growth(ls_case *c, const skips *s) {
+    if (s->count == 0) return;
+    const ls_run *run = c->run;
+    size_t i = s->first;
+    while (!run->steps[i].skipped) i++;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
+    f->is_note = true;
+    f->size = (double)s->count;
+    ls_finding_title(f, "%zu more step%s skipped when the loss scale tried to grow, which is normal", s->count,
+                     s->count == 1 ? " was" : "s were");
+}
+
+/* A value that is not finite and came back when the step was repeated; others are faults. */
+static void add_non_finite(ls_case *c) {
+    const ls_run_event *e = NULL;
+    for (size_t i = 0; i < c->run->event_count && !e; i++)
+        if (c->run->events[i].kind == LS_EVENT_NON_FINITE &&
+            (c->run->events[i].recurs || !c->run->events[i].has_recurs))
+            e = &c->run->events[i];
+    if (!e) return;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step);
+    name_tensor(f, e);
+    f->worker = e->worker;
+    f->size = (double)c->run->of_kind[LS_EVENT_NON_FINITE];
+    ls_finding_title(f, "%s in %s%s%s, %s, on worker %d", e->value[0] ? e->value : "a value that is not finite",
+                     e->block[0] ? e->block : "the model", e->tensor[0] ? ", " : "", e->tensor,
+                     e->what[0] ? e->what : "in a step", e->worker);
+    ls_finding_evidence(f, "step %lld, micro-batch %lld, element %lld%s", (long long)e->step, (long long)e->micro,
+                        (long long)e->index,
+                        e->has_recurs ? "; it happened again when the step was repeated: not a hardware fault" : "");
+    add_growth(c, f);
+    if (ls_case_is_fp16(c))
+        ls_finding_action(f, "use --precision bf16: the values that overflow here are not scaled, so a lower "
+                             "--loss-scale does not help");
+    else
+        ls_finding_action(
+            f, "use a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
+}
+
+void ls_diagnose_overflow(ls_case *c) {
+    const ls_run *run = c->run;
+    const ls_run_event *floor = first_event(run, LS_EVENT_FLOOR, 0);
+    skips s = {0};
+    pass_start(run, &s);
+    look_for_fall(run, &s);
+    size_t all = s.start_count + s.count;
+    bool is_fall = s.fall != SIZE_MAX;
+    bool mostly = (double)all >= 0.9 * (double)run->step_count && all >= ENOUGH;
+    bool often = s.count >= ENOUGH && (double)s.count >= MANY * (double)s.steps;
+    if (mostly && !floor)
+        add_always(c, &s);
+    else if (is_fall || floor)
+        add_fall(c, &s, floor);
+    else if (often)
+        add_always(c, &s);
+    else
+        note_growth(c, &s);
+    if (!mostly) note_start(c, &s);
+    add_non_finite(c);
+}

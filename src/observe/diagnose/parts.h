@@ -1,0 +1,145 @@
+/* parts.h: what the rules of diagnose.h share. */
+#ifndef LS_OBSERVE_DIAGNOSE_PARTS_H
+#define LS_OBSERVE_DIAGNOSE_PARTS_H
+
+#include <stdarg.h>
+
+#include "observe/diagnose/diagnose.h"
+
+/* ---- the course of the loss (diagnose_series.c) ------------------------------------------------------------------ */
+
+/* Steps in a row whose loss lies far above that of the steps before. */
+typedef struct ls_episode {
+    size_t first, last; /* in the series */
+    size_t high;        /* steps of it that are not far from the peak */
+    double level, peak; /* median loss before it, highest loss in it */
+    double score;       /* of the peak */
+    bool recovered;     /* the loss came back to its level */
+    bool sharp;         /* it was up at once, and down at once: what bad data looks like */
+} ls_episode;
+
+enum { LS_EPISODES_MAX = 4096 };
+
+/* A rise of the smoothed loss that lasts. */
+typedef struct ls_rise {
+    bool found;
+    size_t low, first, top; /* the lowest point before it, where it stands out, its highest point */
+    size_t steps;           /* for which it lasts, in all */
+    double low_loss, top_loss;
+} ls_rise;
+
+/* The steps with a finite loss. */
+typedef struct ls_series {
+    size_t count;
+    int64_t *step;
+    double *loss, *norm, *lr;
+    float *score;  /* distance of the loss from the median of the steps before, in robust standard deviations */
+    bool *in_data; /* inside a sharp episode */
+    ls_episode *episode;
+    size_t episode_count;
+    size_t jumps_down; /* single steps as far below their level as an episode is above it, and back at once */
+    double peak_lr;
+    int64_t first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
+} ls_series;
+
+ls_status ls_series_make(const ls_run *run, ls_series *out);
+void ls_series_free(ls_series *series);
+/* The index of the last step up to `step`; false: there is none. */
+bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
+/* Median loss of up to `n` steps that end with, or begin at, index `at`. NaN for none. */
+double ls_series_before(const ls_series *series, size_t at, size_t n);
+double ls_series_after(const ls_series *series, size_t at, size_t n);
+/* `least`: for how many steps the rise must last. */
+ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
+
+/* Sorts x. NaN for n = 0. */
+double ls_median(double *x, size_t n);
+
+/* ---- numerics by step (diagnose_numerics.c) ---------------------------------------------------------------------- */
+
+/* The lines of one step, and what they come to. The inner blocks are those that are neither the first nor the last of
+ * the model, where there are such: embedding and head flush many tiny gradients in the best of runs. */
+typedef struct ls_point {
+    int64_t step;
+    size_t first, count;  /* in run->numerics */
+    double flushed;       /* median over the inner blocks of the larger share of the two */
+    double flushed_third; /* the share that a third of the inner blocks reach */
+    double high;          /* the largest share at the upper end */
+    double lost, ratio;   /* median over blocks: share of lost updates, update norm / weight norm */
+    int worst_flushed, worst_high, worst_lost; /* blocks */
+    double worst_flushed_share, worst_lost_share;
+    double lr; /* NaN: not known */
+} ls_point;
+
+typedef struct ls_points {
+    size_t count;
+    ls_point *point;
+} ls_points;
+
+ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
+void ls_points_free(ls_points *points);
+
+/* ---- a loss that stands still (diagnose_plateau.c) ----------------------------------------------------------------
+ */
+
+/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
+ */
+typedef struct ls_plateau {
+    size_t steps; /* 0: there is none */
+    int64_t first, last;
+    double loss;
+    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
+} ls_plateau;
+
+/* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
+
+/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
+double ls_usage_groups(const ls_run *run, int rank, int workers);
+int ls_usage_stage(const ls_run *run, int rank, int workers);
+/* Whether record i of run->usage counts: the first step warms up caches and pages. */
+bool ls_usage_counts(const ls_run *run, size_t i);
+ls_status ls_usage_measure(const ls_run *run, ls_usage *out);
+
+/* ---- findings ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_case {
+    const ls_run *run;
+    ls_series series;
+    ls_points points;
+    ls_rise rise;
+    ls_diagnosis *out;
+} ls_case;
+
+/* diagnose_plateau.c */
+ls_status ls_plateau_find(const ls_case *c, ls_plateau *out);
+
+/* A finding to fill in; one too many is written to a place that nobody reads. */
+ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step);
+void ls_finding_title(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ls_finding_evidence(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ls_finding_action(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints into `out`; what does not fit is cut off between two characters. */
+void ls_diagnose_print(char *out, size_t room, const char *format, va_list list) __attribute__((format(printf, 3, 0)));
+
+bool ls_case_is_fp16(const ls_case *c);
+/* The first cause of this kind, or NULL. */
+const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
+
+/* The rules; the last three look at findings of those before them. A status tells of memory alone. */
+void ls_diagnose_faults(ls_case *c);        /* diagnose_faults.c */
+ls_status ls_diagnose_outliers(ls_case *c); /* diagnose_outliers.c: outlier groups, and bad data that they show */
+void ls_diagnose_overflow(ls_case *c);      /* diagnose_overflow.c */
+void ls_diagnose_underflow(ls_case *c);     /* diagnose_numerics.c */
+void ls_diagnose_lost(ls_case *c);          /* diagnose_numerics.c */
+ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_slow.c */
+/* Whether the loss alone, by its jumps, tells of bad data. */
+bool ls_loss_tells_data(const ls_case *c);
+void ls_diagnose_data(ls_case *c);    /* diagnose_loss.c: bad data that the loss shows */
+ls_status ls_diagnose_lr(ls_case *c); /* diagnose_loss.c */
+void ls_diagnose_unknown(ls_case *c); /* diagnose_loss.c: the run broke, and nothing above says why */
+
+/* Ordering, verdict, what followed, what is missing (diagnose_verdict.c). */
+void ls_diagnose_conclude(ls_case *c);
+
+#endif

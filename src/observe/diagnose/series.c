@@ -1,0 +1,321 @@
+/* series.c: the course of the loss: how far each step lies from those before it, and what stands out.
+ *
+ * The level of a step is the median of the WINDOW normal steps before it, its scatter 1.4826 times the median distance
+ * from that. Where the loss falls, the fall is no scatter: distances are from the line through the medians of the
+ * window's halves, and the level is that of its newest steps, carried on a little less than they fell.
+ * While an episode lasts, level and scatter stay as they were when it began. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/diagnose/parts.h"
+
+enum {
+    WINDOW = 32,
+    NEWEST = 8,        /* of them, for the level of a falling loss */
+    LEAST = 24,        /* normal steps before anything is judged */
+    EPISODE_MAX = 200, /* steps; what lasts longer is the new normal */
+    EDGE = 2,          /* steps at either end of a sharp one that may be lower */
+    SMOOTH = 9,
+    NOISE_STEPS = 64,
+    NOISE_LEAST = 24
+};
+
+static const double UP = 5, BACK = 3; /* scores at which an episode begins, and ends */
+static const double FALLS = 1.1;  /* scatters from one half of the window to the next; a line without noise has 1.35 */
+static const double AHEAD = 0.4;  /* of the fall from 8 steps to the next 8; to the step after them 0.56 */
+static const double SHARP = 0.35; /* of the peak, near both ends */
+static const double RISE_SCATTER = 4;        /* of a lasting rise: in standard deviations of single steps, */
+static const double RISE_OF_LOSS = 0.05;     /* as a part of the loss, */
+static const double RISE_OF_PROGRESS = 0.15; /* and as a part of what had been gained */
+
+/* ---- small things ------------------------------------------------------------------------------------------------ */
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double ls_median(double *x, size_t n) {
+    if (n == 0) return (double)NAN;
+    if (n <= 64) { /* most are: no call for each comparison */
+        for (size_t i = 1; i < n; i++) {
+            double value = x[i];
+            size_t at = i;
+            for (; at > 0 && x[at - 1] > value; at--) x[at] = x[at - 1];
+            x[at] = value;
+        }
+    } else {
+        qsort(x, n, sizeof *x, compare);
+    }
+    return n % 2 ? x[n / 2] : 0.5 * x[n / 2 - 1] + 0.5 * x[n / 2];
+}
+
+bool ls_series_find(const ls_series *s, int64_t step, size_t *at) {
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->step[middle] <= step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0) return false;
+    *at = low - 1;
+    return true;
+}
+
+static double median_of(const double *x, size_t n) {
+    double copy[NOISE_STEPS];
+    if (n > NOISE_STEPS) n = NOISE_STEPS;
+    memcpy(copy, x, n * sizeof *x);
+    return ls_median(copy, n);
+}
+
+double ls_series_before(const ls_series *s, size_t at, size_t n) {
+    if (s->count == 0) return (double)NAN;
+    if (n > at + 1) n = at + 1;
+    return median_of(s->loss + at + 1 - n, n);
+}
+
+double ls_series_after(const ls_series *s, size_t at, size_t n) {
+    if (at >= s->count) return (double)NAN;
+    if (n > s->count - at) n = s->count - at;
+    return median_of(s->loss + at, n);
+}
+
+/* ---- levels and episodes ----------------------------------------------------------------------------------------- */
+
+typedef struct level {
+    double last[WINDOW];
+    size_t seen;
+    double median, scatter;
+} level;
+
+/* In the order of steps; how many there are. */
+static size_t unroll(const level *l, double out[WINDOW]) {
+    size_t n = l->seen < WINDOW ? l->seen : WINDOW;
+    for (size_t i = 0; i < n; i++) out[i] = l->last[(l->seen - n + i) % WINDOW];
+    return n;
+}
+
+/* x falls by more than it scatters: around the line through the medians of its halves. */
+static void measure_fall(level *l, const double *x, size_t n) {
+    double rest[WINDOW];
+    size_t half = n / 2;
+    double slope = (median_of(x + n - half, half) - median_of(x, half)) / (double)(n - half);
+    if (n < LEAST || !(-slope * (double)half > FALLS * l->scatter)) return;
+    for (size_t i = 0; i < n; i++) rest[i] = x[i] - slope * (double)i;
+    double middle = median_of(rest, n);
+    for (size_t i = 0; i < n; i++) rest[i] = fabs(rest[i] - middle);
+    double newest = median_of(x + n - NEWEST, NEWEST), fall = median_of(x + n - 2 * NEWEST, NEWEST) - newest;
+    l->median = newest - (fall > 0 ? AHEAD * fall : 0);
+    l->scatter = 1.4826 * ls_median(rest, n);
+}
+
+static void measure(level *l) {
+    double x[WINDOW], copy[WINDOW];
+    size_t n = unroll(l, x);
+    l->median = median_of(x, n);
+    for (size_t i = 0; i < n; i++) copy[i] = fabs(x[i] - l->median);
+    l->scatter = 1.4826 * ls_median(copy, n);
+    measure_fall(l, x, n);
+    double least = 1e-3 * fabs(l->median);
+    if (l->scatter < least) l->scatter = least;
+}
+
+static void learn(level *l, double loss) { l->last[l->seen++ % WINDOW] = loss; }
+
+static float score_of(const level *l, double loss) {
+    double score = (loss - l->median) / (l->scatter > 0 ? l->scatter : 1);
+    return score > 1e6 ? 1e6F : score < -1e6 ? -1e6F : (float)score;
+}
+
+/* High from its first steps to its last ones. */
+static bool is_sharp(const ls_series *s, const ls_episode *e) {
+    size_t up = e->first, down = e->last;
+    while (up < down && (double)s->score[up] < SHARP * e->score) up++;
+    while (down > up && (double)s->score[down] < SHARP * e->score) down--;
+    return up - e->first <= EDGE && e->last - down <= EDGE;
+}
+
+/* The episode that begins at `first`; its steps get their scores. */
+static ls_episode follow(ls_series *s, const level *l, size_t first) {
+    ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->loss[first]};
+    size_t below = 0, at = first;
+    for (; at < s->count && at - first < EPISODE_MAX && below < 2; at++) {
+        s->score[at] = score_of(l, s->loss[at]);
+        if ((double)s->score[at] < BACK) {
+            below++;
+            continue;
+        }
+        below = 0;
+        e.last = at;
+        if (s->loss[at] > e.peak) e.peak = s->loss[at];
+    }
+    e.score = (double)score_of(l, e.peak);
+    e.recovered = below == 2 || (below == 1 && at == s->count);
+    e.sharp = e.recovered && is_sharp(s, &e);
+    for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->score[i] >= SHARP * e.score;
+    return e;
+}
+
+static ls_status add_episode(ls_series *s, const ls_episode *e) {
+    if (e->sharp)
+        for (size_t i = e->first; i <= e->last; i++) s->in_data[i] = true;
+    if (s->episode_count == LS_EPISODES_MAX) return LS_OK;
+    if (!s->episode) {
+        s->episode = calloc(LS_EPISODES_MAX, sizeof *s->episode);
+        if (!s->episode) return ls_fail(LS_ERR_RESOURCE, "out of memory for a loss history");
+    }
+    s->episode[s->episode_count++] = *e;
+    return LS_OK;
+}
+
+static ls_status find_episodes(ls_series *s) {
+    level l = {.seen = 0};
+    for (size_t i = 0; i < s->count;) {
+        measure(&l);
+        s->score[i] = l.seen < LEAST ? 0 : score_of(&l, s->loss[i]);
+        if (i > 0 && (double)s->score[i - 1] < -UP && (double)s->score[i] > -BACK) s->jumps_down++;
+        if ((double)s->score[i] <= UP) {
+            learn(&l, s->loss[i++]);
+            continue;
+        }
+        ls_episode e = follow(s, &l, i);
+        LS_TRY(add_episode(s, &e));
+        i = e.last + 1;
+        /* What stays up is what the next steps are measured by. */
+        if (!e.recovered)
+            for (size_t k = e.first; k <= e.last; k++) learn(&l, s->loss[k]);
+    }
+    return LS_OK;
+}
+
+/* ---- making it --------------------------------------------------------------------------------------------------- */
+
+static void fill(const ls_run *run, ls_series *s) {
+    s->first_bad = LS_RUN_NONE;
+    for (size_t i = 0; i < run->step_count; i++) {
+        const ls_run_step *step = &run->steps[i];
+        bool bad = !isfinite(step->loss) || (step->has_norm && !isfinite(step->norm));
+        if (bad && !step->skipped && s->first_bad == LS_RUN_NONE) s->first_bad = step->step;
+        if (step->lr > s->peak_lr && isfinite(step->lr)) s->peak_lr = step->lr;
+        if (!isfinite(step->loss)) continue;
+        s->step[s->count] = step->step;
+        s->loss[s->count] = step->loss;
+        s->norm[s->count] = step->norm;
+        s->lr[s->count++] = step->lr;
+    }
+}
+
+ls_status ls_series_make(const ls_run *run, ls_series *out) {
+    size_t room = run->step_count + 1;
+    *out = (ls_series){0};
+    out->step = calloc(room, sizeof *out->step);
+    out->loss = calloc(room, sizeof *out->loss);
+    out->norm = calloc(room, sizeof *out->norm);
+    out->lr = calloc(room, sizeof *out->lr);
+    out->score = calloc(room, sizeof *out->score);
+    out->in_data = calloc(room, sizeof *out->in_data);
+    ls_status status = LS_OK;
+    if (out->step && out->loss && out->norm && out->lr && out->score && out->in_data) {
+        fill(run, out);
+        status = find_episodes(out);
+    } else {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", run->step_count);
+    }
+    if (status != LS_OK) ls_series_free(out);
+    return status;
+}
+
+void ls_series_free(ls_series *s) {
+    free(s->step);
+    free(s->loss);
+    free(s->norm);
+    free(s->lr);
+    free(s->score);
+    free(s->in_data);
+    free(s->episode);
+    *s = (ls_series){0};
+}
+
+/* ---- a lasting rise ---------------------------------------------------------------------------------------------- */
+
+/* Standard deviation of single steps, from the differences of neighbours up to `end`: a slope hardly counts, and of a
+ * normal distribution a quarter of the differences is below 0.45 of it. Near the beginning it is the first ones. */
+static double noise_before(const ls_series *s, size_t end) {
+    double difference[NOISE_STEPS];
+    size_t n = 0;
+    if (end < NOISE_LEAST) end = s->count - 1 < NOISE_LEAST ? s->count - 1 : NOISE_LEAST;
+    for (size_t i = end; i > 0 && n < NOISE_STEPS; i--)
+        if (!s->in_data[i] && !s->in_data[i - 1]) difference[n++] = fabs(s->loss[i] - s->loss[i - 1]);
+    (void)ls_median(difference, n); /* sorts */
+    return n == 0 ? 0 : difference[n / 4] / 0.4506;
+}
+
+typedef struct riser {
+    const ls_series *s;
+    size_t *at;     /* steps outside of sharp episodes */
+    double *smooth; /* median of the last SMOOTH of them */
+    size_t count;
+} riser;
+
+static void smooth(riser *r) {
+    double window[SMOOTH];
+    for (size_t i = 0; i < r->s->count; i++)
+        if (!r->s->in_data[i]) r->at[r->count++] = i;
+    for (size_t k = 0; k < r->count; k++) {
+        size_t n = k + 1 < SMOOTH ? k + 1 : SMOOTH;
+        for (size_t j = 0; j < n; j++) window[j] = r->s->loss[r->at[k - j]];
+        r->smooth[k] = ls_median(window, n);
+    }
+}
+
+static double least_rise(const riser *r, size_t low) {
+    double loss = r->smooth[low], rise = RISE_OF_LOSS * fabs(loss);
+    double gained = RISE_OF_PROGRESS * (r->s->loss[0] - loss), scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
+    if (gained > rise) rise = gained;
+    return scatter > rise ? scatter : rise;
+}
+
+static void search(const riser *r, size_t least, ls_rise *out) {
+    size_t low = SMOOTH / 2, length = 0;
+    double needed = (double)NAN;
+    for (size_t k = low; k < r->count; k++) {
+        double rise = r->smooth[k] - r->smooth[low];
+        if (rise <= 0) {
+            low = k;
+            needed = (double)NAN;
+        } else if (isnan(needed) && rise > RISE_OF_LOSS * fabs(r->smooth[low])) {
+            needed = least_rise(r, low);
+        }
+        length = rise > needed ? length + 1 : 0; /* false while `needed` is not known */
+        if (length < least) continue;
+        if (!out->found)
+            *out =
+                (ls_rise){.found = true, .low = r->at[low], .first = r->at[k + 1 - least], .low_loss = r->smooth[low]};
+        out->steps += length == least ? least : 1;
+        if (r->smooth[k] > out->top_loss || out->top == 0) {
+            out->top = r->at[k];
+            out->top_loss = r->smooth[k];
+        }
+    }
+}
+
+ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out) {
+    riser r = {.s = series};
+    *out = (ls_rise){0};
+    r.at = calloc(series->count + 1, sizeof *r.at);
+    r.smooth = calloc(series->count + 1, sizeof *r.smooth);
+    ls_status status = LS_OK;
+    if (r.at && r.smooth) {
+        smooth(&r);
+        search(&r, least, out);
+    } else {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", series->count);
+    }
+    free(r.at);
+    free(r.smooth);
+    return status;
+}

@@ -1,0 +1,196 @@
+/* slow.c: whether one worker held up the others.
+ *
+ * In every step a worker is compared with those that do the same work: the same stage, per gradient group. Where a
+ * stage has one worker only, stages are compared with each other; they are never quite equal, so a slow one has to be
+ * slower to be named. A single step says nothing: what counts is a stretch of steps in which most are slow. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "observe/diagnose/parts.h"
+
+static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
+static const double WAITING = 0.08;               /* of the time of all workers, that waiting must cost */
+enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
+
+/* The stretch with the largest sum, where a slow step counts 1 and another −MISS. */
+typedef struct slowness {
+    size_t first, last, steps, slow; /* usage records; steps among them, and slow ones of these */
+    int64_t sum;
+    bool alone; /* on its stage */
+} slowness;
+
+typedef struct watch {
+    const ls_run *run;
+    int workers;
+    slowness *now, *best; /* by worker */
+    double *cost;         /* by worker: computing per group in this step; 0: not known */
+    double *sorted;       /* those of a stage, or of all */
+    double *value;        /* of the steps of one worker */
+} watch;
+
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+static size_t collect(const watch *w, int stage, double *out) {
+    size_t n = 0;
+    for (int r = 0; r < w->workers; r++)
+        if (w->cost[r] > 0 && (stage < 0 || ls_usage_stage(w->run, r, w->workers) == stage)) out[n++] = w->cost[r];
+    (void)ls_median(out, n); /* sorts */
+    return n;
+}
+
+/* The median of n sorted values without one that equals x. */
+static double median_without(const double *sorted, size_t n, double x) {
+    size_t at = 0;
+    while (at + 1 < n && sorted[at] < x) at++;
+    size_t low = (n - 2) / 2, high = (n - 1) / 2;
+    return 0.5 * sorted[low + (low >= at)] + 0.5 * sorted[high + (high >= at)];
+}
+
+static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone) {
+    if (now->sum <= 0) *now = (slowness){.first = i};
+    now->last = i;
+    now->steps++;
+    now->slow += slow;
+    now->sum += slow ? 1 : -MISS;
+    now->alone = alone;
+    if (now->sum > best->sum) *best = *now;
+}
+
+static void read_costs(watch *w, const ls_run_usage *u) {
+    const float *busy = ls_run_busy(w->run, u);
+    for (int r = 0; r < w->workers; r++) {
+        double cost = (double)busy[r] / ls_usage_groups(w->run, r, w->workers);
+        w->cost[r] = cost > 0 ? cost : 0;
+    }
+}
+
+/* Ranks of a stage follow each other. */
+static void look_at_step(watch *w, size_t i) {
+    double *all = w->sorted, *peers = w->sorted + w->workers;
+    read_costs(w, &w->run->usage[i]);
+    size_t all_count = collect(w, -1, all), peer_count = 0;
+    for (int r = 0, stage = -1; r < w->workers; r++) {
+        if (ls_usage_stage(w->run, r, w->workers) != stage) {
+            stage = ls_usage_stage(w->run, r, w->workers);
+            peer_count = collect(w, stage, peers);
+        }
+        bool alone = peer_count < 2;
+        size_t n = alone ? all_count : peer_count;
+        if (!(w->cost[r] > 0) || n < 2) continue;
+        double beside = w->cost[r] / median_without(alone ? all : peers, n, w->cost[r]);
+        count(&w->now[r], &w->best[r], i, beside >= (alone ? SLOW_STAGE : SLOW), alone);
+    }
+}
+
+/* ---- the stretch ------------------------------------------------------------------------------------------------- */
+
+/* The median of what the worker took against its peers, over the stretch. */
+static double typical(watch *w, int rank, const slowness *s) {
+    size_t n = 0;
+    for (size_t i = s->first; i <= s->last; i++) {
+        if (w->run->usage[i].workers != w->workers || !ls_usage_counts(w->run, i)) continue;
+        read_costs(w, &w->run->usage[i]);
+        size_t peers = collect(w, s->alone ? -1 : ls_usage_stage(w->run, rank, w->workers), w->sorted);
+        if (w->cost[rank] > 0 && peers > 1)
+            w->value[n++] = w->cost[rank] / median_without(w->sorted, peers, w->cost[rank]);
+    }
+    return ls_median(w->value, n);
+}
+
+/* What the others waited in the stretch, as a share of all time, and in all. */
+static double waited_share(const watch *w, const slowness *s, int rank, double *waited_ms) {
+    double all = 0;
+    *waited_ms = 0;
+    for (size_t i = s->first; i <= s->last; i++) {
+        const ls_run_usage *u = &w->run->usage[i];
+        if (u->workers != w->workers || !ls_usage_counts(w->run, i)) continue;
+        const float *busy = ls_run_busy(w->run, u), *wait = ls_run_wait(w->run, u);
+        double longest = 0;
+        for (int r = 0; r < w->workers; r++)
+            if ((double)busy[r] > longest) longest = (double)busy[r];
+        for (int r = 0; r < w->workers; r++) {
+            /* Without figures for waiting: whoever is done waits for the one that is not. */
+            double wait_ms = isnan(wait[r]) ? longest - (double)busy[r] : (double)wait[r];
+            if (!(wait_ms >= 0) || isnan(busy[r])) continue;
+            if (r != rank) *waited_ms += wait_ms;
+            all += (double)busy[r] + wait_ms;
+        }
+    }
+    return all > 0 ? *waited_ms / all : 0;
+}
+
+/* ---- the finding ------------------------------------------------------------------------------------------------- */
+
+static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
+    if (s->alone)
+        ls_finding_action(f,
+                          "divide the blocks differently with --stages (layout.json has the current division), or "
+                          "check what else runs on the machine of worker %d",
+                          f->worker);
+    else if (c->run->dp > 1)
+        ls_finding_action(
+            f,
+            "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
+            "--shares auto gives its replica fewer gradient groups without changing the result",
+            f->worker);
+    else
+        ls_finding_action(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)",
+                          f->worker);
+}
+
+static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
+    const slowness *s = &w->best[rank];
+    const ls_run *run = c->run;
+    double mean = 0;
+    for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step);
+    f->last_step = run->usage[s->last].step;
+    f->worker = rank;
+    f->size = typical(w, rank, s);
+    ls_finding_title(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
+                     s->alone ? "the other stages" : "the other workers");
+    ls_finding_evidence(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, (long long)f->step,
+                        (long long)f->last_step);
+    ls_finding_evidence(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
+                        100 * share);
+    ls_finding_evidence(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
+                        c->out->usage.worker[rank].busy_ms, mean);
+    advise(c, f, s);
+}
+
+static void judge(ls_case *c, watch *w) {
+    const ls_run *run = c->run;
+    const ls_usage *usage = &c->out->usage;
+    int slowest = 0;
+    for (size_t i = 0; i < run->usage_count; i++)
+        if (run->usage[i].workers == w->workers && ls_usage_counts(run, i)) look_at_step(w, i);
+    for (int r = 1; r < w->workers; r++)
+        if (w->best[r].sum > w->best[slowest].sum) slowest = r;
+    size_t least = usage->steps / 10 > LEAST_STEPS ? usage->steps / 10 : LEAST_STEPS;
+    if (w->best[slowest].slow < least) return;
+    double waited_ms, share = waited_share(w, &w->best[slowest], slowest, &waited_ms);
+    if (share >= WAITING) add_finding(c, w, slowest, share, waited_ms);
+}
+
+ls_status ls_diagnose_usage(ls_case *c) {
+    ls_status status = LS_OK;
+    LS_TRY(ls_usage_measure(c->run, &c->out->usage));
+    watch w = {.run = c->run, .workers = c->out->usage.workers};
+    if (w.workers < 2) return LS_OK;
+    size_t n = (size_t)w.workers;
+    w.now = calloc(n, sizeof *w.now);
+    w.best = calloc(n, sizeof *w.best);
+    w.cost = calloc(n, sizeof *w.cost);
+    w.sorted = calloc(2 * n, sizeof *w.sorted);
+    w.value = calloc(c->run->usage_count, sizeof *w.value);
+    if (w.now && w.best && w.cost && w.sorted && w.value)
+        judge(c, &w);
+    else
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps of %d workers", c->run->usage_count, w.workers);
+    free(w.now);
+    free(w.best);
+    free(w.cost);
+    free(w.sorted);
+    free(w.value);
+    return status;
+}

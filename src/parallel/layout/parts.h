@@ -1,0 +1,33 @@
+/* parts.h: making and checking a layout, piece by piece; for the layout_*.c files only. */
+#ifndef LS_PARALLEL_LAYOUT_PARTS_H
+#define LS_PARALLEL_LAYOUT_PARTS_H
+
+#include "parallel/layout/layout.h"
+
+/* How much of a user's text a message repeats. */
+enum { LS_LAYOUT_SHOWN = 80 };
+
+/* Each needs those before it. `wish` tells how dp was asked for; NULL: by --dp. */
+ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *task);
+ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_wish *wish);
+ls_status ls_layout_check_schedule(const ls_layout *layout, const ls_layout_task *task);
+ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *task);
+ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task);
+
+/* Sets chunk_first; `stages` as in the wish, NULL: by cost. */
+ls_status ls_layout_divide_blocks(const char *stages, const ls_layout_task *task, ls_layout *layout);
+/* Sets share; as in the wish. */
+ls_status ls_layout_divide_groups(const char *shares, const double *speeds, const ls_layout_task *task,
+                                  ls_layout *layout);
+/* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */
+void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
+/* n blocks of these costs into `chunks` ≤ n runs; first[chunks] = n. LS_ERR_RESOURCE alone. */
+ls_status ls_layout_divide_by_cost(const double *cost, int n, int chunks, int *first);
+
+/* "5,4,4", cut off where there is no more room; and back: 1 … max numbers ≥ 1. Messages
+ * say `flag` and what is `wanted` behind "must be". */
+void ls_layout_list_text(const int *numbers, int count, char *text, size_t room);
+ls_status ls_layout_list_parse(const char *flag, const char *text, const char *wanted, int max, int *numbers,
+                               int *count);
+
+#endif

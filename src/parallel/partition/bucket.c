@@ -1,0 +1,177 @@
+/* bucket.c: dividing buckets, and the rounds in which groups are reduced. */
+#include "parallel/partition/bucket.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "device/cpu/optim.h"
+#include "numerics/tree.h"
+
+enum { ALIGN_ELEMS = 16 };
+
+/* ---- division ---------------------------------------------------------------------------------------------------- */
+
+static size_t align_up(size_t elems) { return (elems + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS; }
+
+/* The smallest end of a block of 1024 elements at or behind element `at` of the parameter's local rows. */
+static size_t block_end(const ls_param *param, int slices, size_t at) {
+    size_t all = ls_param_local_elems(param), first = param->first_row * param->columns;
+    int count = ls_param_slices(param, slices);
+    for (int i = 0; i < count; i++) {
+        size_t begin = ls_param_slice_row(param, slices, i) * param->columns;
+        size_t end = ls_param_slice_row(param, slices, i + 1) * param->columns;
+        if (end <= first || begin >= first + all || end - first < at) continue;
+        begin -= first;
+        end -= first;
+        if (at <= begin) return begin;
+        size_t rounded = begin + (at - begin + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
+        return rounded < end ? rounded : end;
+    }
+    return all;
+}
+
+static size_t shard_end(const ls_bucket *bucket, int slices, size_t at) {
+    for (int i = 0; i < bucket->nparams; i++) {
+        size_t begin = bucket->offset[i], end = begin + ls_param_local_elems(bucket->param[i]);
+        if (at <= begin) return begin;
+        if (at <= end) return begin + block_end(bucket->param[i], slices, at - begin);
+    }
+    return bucket->elems;
+}
+
+static ls_param_range part_of(const ls_bucket *bucket, int i, size_t begin, size_t end) {
+    size_t first = bucket->offset[i], elems = ls_param_local_elems(bucket->param[i]);
+    size_t from = begin > first ? begin - first : 0, to = end > first ? end - first : 0;
+    if (from > elems) from = elems;
+    if (to > elems) to = elems;
+    return (ls_param_range){from, to > from ? to : from};
+}
+
+ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, bool sharded) {
+    bool vectors = bucket->kind == LS_BUCKET_VECTORS;
+    size_t grad = 0;
+    bucket->elems = 0;
+    for (int i = 0; i < bucket->nparams; i++) {
+        bucket->offset[i] = bucket->elems;
+        bucket->elems += align_up(ls_param_local_elems(bucket->param[i]));
+        grad += align_up((vectors ? (size_t)slices : 1) * ls_param_local_elems(bucket->param[i]));
+    }
+    bucket->grad_elems = grad;
+    bucket->sharded = sharded;
+    bucket->shard = malloc(((size_t)dp + 1) * sizeof *bucket->shard);
+    if (!bucket->shard) return ls_fail(LS_ERR_RESOURCE, "out of memory for the shards of %d workers", dp);
+    for (int r = 0; r <= dp; r++)
+        bucket->shard[r] = r == dp ? bucket->elems : shard_end(bucket, slices, bucket->elems / (size_t)dp * (size_t)r);
+    size_t share_begin = bucket->shard[dp_index], share_end = bucket->shard[dp_index + 1];
+    bucket->own_begin = sharded ? share_begin : 0;
+    bucket->own_end = sharded ? share_end : vectors ? grad : bucket->elems;
+    for (int i = 0; i < bucket->nparams; i++) {
+        ls_param *param = bucket->param[i];
+        if (bucket->kind == LS_BUCKET_LOOKUP) continue;
+        param->own =
+            sharded ? part_of(bucket, i, share_begin, share_end) : (ls_param_range){0, ls_param_local_elems(param)};
+        param->once = part_of(bucket, i, share_begin, share_end);
+    }
+    return LS_OK;
+}
+
+/* ---- pointers ---------------------------------------------------------------------------------------------------- */
+
+void ls_bucket_point_weights(ls_bucket *bucket) {
+    for (int i = 0; i < bucket->nparams; i++) {
+        bucket->param[i]->w = bucket->w ? bucket->w + bucket->offset[i] : NULL;
+        bucket->param[i]->w16 = bucket->w16 ? bucket->w16 + bucket->offset[i] : NULL;
+    }
+}
+
+static size_t grad_offset(const ls_bucket *bucket, int slices, int i) {
+    if (bucket->kind != LS_BUCKET_VECTORS) return bucket->offset[i];
+    size_t offset = 0;
+    for (int k = 0; k < i; k++) offset += align_up((size_t)slices * ls_param_local_elems(bucket->param[k]));
+    return offset;
+}
+
+void ls_bucket_point_grads(ls_bucket *bucket, int slices) {
+    for (int i = 0; i < bucket->nparams; i++) {
+        ls_param *param = bucket->param[i];
+        ls_grad *grad = bucket->kind == LS_BUCKET_LOOKUP ? &param->lookup : &param->grad;
+        size_t offset = grad_offset(bucket, slices, i);
+        for (int s = 0; s < LS_GRAD_SLOTS_MAX; s++)
+            grad->slot[s] = s < bucket->slots && bucket->slot[s] ? bucket->slot[s] + offset : NULL;
+    }
+}
+
+void ls_bucket_point_own(ls_bucket *bucket, int slices, bool rounds) {
+    if (bucket->kind == LS_BUCKET_LOOKUP) return;
+    for (int i = 0; i < bucket->nparams; i++) {
+        ls_param *param = bucket->param[i];
+        size_t w = bucket->offset[i] + param->own.begin, g = grad_offset(bucket, slices, i) + param->own.begin;
+        float *grad = rounds ? bucket->own_slot[0] : bucket->slot[0];
+        if (bucket->shard_w)
+            param->own_w = bucket->shard_w + (w - bucket->own_begin);
+        else
+            param->own_w = bucket->w ? bucket->w + w : NULL;
+        if (bucket->shard_w16)
+            param->own_w16 = bucket->shard_w16 + (w - bucket->own_begin);
+        else
+            param->own_w16 = bucket->w16 ? bucket->w16 + w : NULL;
+        param->own_grad = grad ? grad + (rounds ? g - bucket->own_begin : g) : NULL;
+    }
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
+
+void ls_rounds_free(ls_rounds *rounds) {
+    free(rounds->first);
+    free(rounds->nodes);
+    free(rounds->bounds);
+    *rounds = (ls_rounds){0};
+}
+
+/* Groups that rows before d have had by the end of a round, and in it. */
+static int round_first(const ls_layout *layout, int round) {
+    int before = 0;
+    for (int d = 0; d < layout->dp; d++) before += layout->share[d] < round ? layout->share[d] : round;
+    return before;
+}
+
+static void fill_bounds(const ls_layout *layout, int round, int first, ls_round_node *node) {
+    int group = first;
+    for (int d = 0; d <= layout->dp; d++) {
+        int at = group - node->node.first;
+        node->bounds[d] = at < 0 ? 0 : at > node->node.count ? node->node.count : at;
+        if (d < layout->dp && layout->share[d] > round) group++;
+    }
+}
+
+ls_status ls_rounds_make(const ls_layout *layout, int G, ls_rounds *out) {
+    *out = (ls_rounds){0};
+    for (int d = 0; d < layout->dp; d++)
+        if (layout->share[d] > out->rounds) out->rounds = layout->share[d];
+    size_t dp = (size_t)layout->dp, most = (size_t)out->rounds * LS_TREE_COVER_MAX;
+    out->first = calloc((size_t)out->rounds + 1, sizeof *out->first);
+    out->nodes = calloc(most, sizeof *out->nodes);
+    out->bounds = calloc(most * (dp + 1), sizeof *out->bounds);
+    if (!out->first || !out->nodes || !out->bounds) {
+        ls_rounds_free(out);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rounds of groups", out->rounds);
+    }
+    ls_tree_stack stack = {.groups = G};
+    int count = 0;
+    for (int r = 0; r < out->rounds; r++) {
+        ls_tree_node cover[LS_TREE_COVER_MAX];
+        int first = round_first(layout, r), nodes = ls_tree_cover(G, first, round_first(layout, r + 1), cover);
+        for (int i = 0; i < nodes; i++, count++) {
+            ls_round_node *node = &out->nodes[count];
+            node->node = cover[i];
+            node->bounds = out->bounds + (size_t)count * (dp + 1);
+            fill_bounds(layout, r, first, node);
+            node->at = stack.depth;
+            node->joins = ls_tree_stack_push(&stack, cover[i]);
+            if (node->at + 1 > out->own_slots) out->own_slots = node->at + 1;
+        }
+        out->first[r + 1] = count;
+    }
+    assert(stack.depth == 1);
+    return LS_OK;
+}

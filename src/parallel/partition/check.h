@@ -1,0 +1,44 @@
+/* check.h: whether workers that must have the same numbers have them, and whether a worker's own numbers are
+ * still those it wrote.
+ *
+ *     replicas   after an update: everybody who holds a parameter hashes it as it computes with it; holders of the same
+ *                one, along dp and, of what is not split, along tp, compare
+ *     state      what nobody else has (weights and moments that are sharded): its owner hashes it as written and checks
+ *                before it is read again; with zero 3 receivers check the hash of each gathered shard. So with what
+ *                others do have but is written anew after every update, which would hide that one worker computed a
+ *                step with something else
+ *
+ * Every worker gets the same finding. */
+#ifndef LS_PARALLEL_PARTITION_CHECK_H
+#define LS_PARALLEL_PARTITION_CHECK_H
+
+#include "base/hash.h"
+#include "parallel/partition/partition.h"
+
+typedef enum ls_check_tensor {
+    LS_CHECK_WEIGHT,
+    LS_CHECK_MOMENT0,
+    LS_CHECK_MOMENT1,
+    LS_CHECK_COPY, /* the weight as products read it, where that is more than the worker's own elements */
+    LS_CHECK_TENSORS
+} ls_check_tensor;
+
+/* Numbers that each worker tells all others after a check. */
+enum { LS_CHECK_WORDS = 4 };
+
+typedef struct ls_check_finding {
+    bool found;
+    int param; /* number in the model: the first that is wrong */
+    ls_check_tensor tensor;
+    int nworkers; /* those to name: who is alone, both where there are two, or the owner of state that changed */
+    int workers[LS_WORKERS_MAX];
+} ls_check_finding;
+
+ls_status ls_stage_check_replicas(ls_stage *stage, ls_check_finding *out);
+
+/* After ls_stage_publish(); the setup has `checks_state`. */
+ls_status ls_stage_remember_state(ls_stage *stage);
+/* Before the next update, and of gathered shards since; nothing is found before something was remembered. */
+ls_status ls_stage_check_state(ls_stage *stage, ls_check_finding *out);
+
+#endif

@@ -1,0 +1,100 @@
+/* numerics.c: an update of which the numbers are counted: gradients, weights, and what became of the updates.
+ *
+ * Own elements go through the first cache in pieces: the old weights are set aside, the update is made, and what it did
+ * is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8), and each element
+ * counts on one worker, so the numbers are the same on every layout. */
+#include "device/cpu/optim.h"
+#include "parallel/partition/numerics.h"
+#include "parallel/partition/state.h"
+
+/* A stretch of own elements, counted in the local rows. */
+typedef struct piece {
+    const ls_param *param;
+    size_t begin, end;
+    bool counts; /* this worker stands for it */
+} piece;
+
+static ls_status add_squares(ls_stage *stage, const float *x, size_t n, ls_exact_sum *sum) {
+    size_t blocks = (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
+    LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares, x, n));
+    LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, blocks * sizeof(double)));
+    ls_exact_sum_add_many(sum, stage->host_squares, blocks);
+    return LS_OK;
+}
+
+static ls_status run_piece(ls_stage *stage, const ls_optimizer_update *update, const piece *p, ls_block_numerics *out) {
+    const ls_param *param = p->param;
+    const ls_policy *policy = &stage->setup.policy;
+    size_t first = p->begin - param->own.begin, n = p->end - p->begin;
+    const float *g = param->own_grad + first, *w = param->own_w + first;
+    const float *by = param->moment[0] ? param->moment[0] + first : g;
+    if (!p->counts || param->running) return ls_optimizer_run(update, stage->device, policy, param, first, n);
+    LS_TRY(stage->nn.ops->count(stage->device, out->grads, g, 1, policy->act, n));
+    LS_TRY(add_squares(stage, g, n, &out->grad_squares));
+    LS_TRY(ls_device_copy(stage->device, stage->aside, w, n * sizeof(float)));
+    LS_TRY(ls_optimizer_run(update, stage->device, policy, param, first, n));
+    LS_TRY(add_squares(stage, w, n, &out->weight_squares));
+    LS_TRY(stage->nn.ops->difference(stage->device, stage->aside, w, by, &out->lost, n));
+    out->elems += (int64_t)n;
+    return add_squares(stage, stage->aside, n, &out->update_squares);
+}
+
+/* Pieces end with slices, and where this worker begins or ends to stand for elements. */
+static ls_status run_slice(ls_stage *stage, const ls_optimizer_update *update, const ls_param *param, size_t begin,
+                           size_t end, ls_block_numerics *out) {
+    while (begin < end) {
+        piece p = {.param = param, .begin = begin, .end = begin + LS_NUMERICS_PIECE};
+        if (p.end > end) p.end = end;
+        if (begin < param->once.begin && p.end > param->once.begin) p.end = param->once.begin;
+        if (begin < param->once.end && p.end > param->once.end) p.end = param->once.end;
+        p.counts = begin >= param->once.begin && p.end <= param->once.end;
+        LS_TRY(run_piece(stage, update, &p, out));
+        begin = p.end;
+    }
+    return LS_OK;
+}
+
+static ls_status run_param(ls_stage *stage, const ls_optimizer_update *update, const ls_param *param,
+                           ls_block_numerics *out) {
+    int S = stage->model->S, slices = ls_param_slices(param, S);
+    size_t first = param->first_row * param->columns;
+    for (int i = 0; i < slices; i++) {
+        size_t begin = ls_param_slice_row(param, S, i) * param->columns;
+        size_t end = ls_param_slice_row(param, S, i + 1) * param->columns;
+        if (begin < first + param->own.begin) begin = first + param->own.begin;
+        if (end > first + param->own.end) end = first + param->own.end;
+        if (begin < end) LS_TRY(run_slice(stage, update, param, begin - first, end - first, out));
+    }
+    return LS_OK;
+}
+
+void ls_stage_count_acts(ls_stage *stage, ls_block_numerics *blocks) { stage->numerics = blocks; }
+
+ls_status ls_stage_update_counted(ls_stage *stage, const ls_optimizer_update *update, ls_block_numerics *blocks) {
+    const ls_model *model = stage->model;
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams; i++) {
+            const ls_param *param = &model->blocks[b].param[i];
+            if (ls_param_range_elems(param->own) > 0) LS_TRY(run_param(stage, update, param, &blocks[b]));
+        }
+    return LS_OK;
+}
+
+/* Exact sums travel as their words. */
+static ls_status sum_exact(ls_stage *stage, ls_exact_sum *sum) {
+    ls_exact_sum_settle(sum);
+    return ls_stage_sum(stage, sum->words, LS_EXACT_WORDS);
+}
+
+ls_status ls_stage_sum_numerics(ls_stage *stage, ls_block_numerics *blocks) {
+    for (int b = 0; b < stage->model->nblocks; b++) {
+        ls_block_numerics *n = &blocks[b];
+        LS_TRY(ls_stage_sum(stage, n->grads, LS_COUNTS));
+        LS_TRY(ls_stage_sum(stage, n->acts, LS_COUNTS));
+        LS_TRY(ls_stage_sum(stage, &n->acts_elems, 3));
+        LS_TRY(sum_exact(stage, &n->grad_squares));
+        LS_TRY(sum_exact(stage, &n->weight_squares));
+        LS_TRY(sum_exact(stage, &n->update_squares));
+    }
+    return LS_OK;
+}

@@ -1,0 +1,315 @@
+/* run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
+#include <assert.h>
+
+#include "base/events.h"
+#include "base/fault.h"
+#include "base/meter.h"
+#include "comm/world.h"
+#include "parallel/partition/state.h"
+
+/* What an action works on. */
+typedef struct job {
+    ls_stage *stage;
+    const ls_chunk *chunk;
+    const ls_chunk_slot *slot;
+    const ls_chunk_slot *kept; /* NULL: backward is in one phase */
+    const ls_stage_feed *feed;
+    const ls_micro *micro;
+    int number; /* of the micro-batch */
+    bool last;  /* of the step */
+    ls_loss_sum *loss;
+} job;
+
+static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets) {
+    size_t bytes = ls_nn_rows(&stage->nn) * sizeof *ids;
+    stage->nn.ids = stage->ids;
+    stage->nn.targets = targets ? stage->targets : NULL;
+    LS_TRY(ls_device_copy_in(stage->device, stage->ids, ids, bytes));
+    return targets ? ls_device_copy_in(stage->device, stage->targets, targets, bytes) : LS_OK;
+}
+
+static ls_status feed_images(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                             size_t end) {
+    size_t elems = (end - begin) * ls_extent_elems(stage->model->blocks[0].image.in);
+    LS_TRY(feed->images(feed->ctx, begin, end, chunk->has_embedding ? stage->host_pixels : NULL, stage->host_targets));
+    stage->nn.images = stage->pixels;
+    stage->nn.targets = stage->targets;
+    if (chunk->has_embedding)
+        LS_TRY(ls_device_copy_in(stage->device, stage->pixels, stage->host_pixels, elems * sizeof(float)));
+    return ls_device_copy_in(stage->device, stage->targets, stage->host_targets, (end - begin) * sizeof(int32_t));
+}
+
+/* The first and the last chunk look at tokens. */
+ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                               size_t end) {
+    if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
+    if (stage->pixels) return feed_images(stage, chunk, feed, begin, end);
+    LS_TRY(feed->read(feed->ctx, begin, end, stage->host_ids, stage->host_targets));
+    return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
+}
+
+static int group_of(const ls_stage *stage, size_t sequence) {
+    const ls_stage_setup *setup = &stage->setup;
+    int g = 0;
+    while (g < setup->G - 1 && sequence >= ls_slice_begin(setup->B, setup->G, g + 1)) g++;
+    return g;
+}
+
+/* Workers of a tp row see the same losses; the first of them stands for them. */
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss) {
+    size_t rows = ls_nn_rows(&stage->nn);
+    if (stage->setup.place.tp > 0) return LS_OK;
+    LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
+    bool by_group = first >= 0 && (stage->nn.absent || stage->group_losses);
+    for (size_t i = 0; i < rows; i += stage->nn.T) {
+        int g = by_group ? group_of(stage, (size_t)first + i / stage->nn.T) : 0;
+        ls_loss_sum sum = {0};
+        if (by_group && stage->nn.absent && stage->nn.absent[g]) continue;
+        for (size_t t = context; t < stage->nn.T; t++) ls_loss_sum_add(&sum, stage->host[i + t]);
+        ls_loss_sum_merge(loss, &sum);
+        if (by_group && stage->group_losses) ls_loss_sum_merge(&stage->group_losses[g], &sum);
+    }
+    return LS_OK;
+}
+
+static ls_status begin_action(job *j, bool with_steps) {
+    ls_stage *stage = j->stage;
+    ls_nn *nn = &stage->nn;
+    ls_nn_set_rows(nn, j->micro->end - j->micro->begin, stage->setup.T);
+    nn->steps = stage->steps + stage->micro_steps[j->number].first;
+    nn->nsteps = with_steps ? stage->micro_steps[j->number].count : 0;
+    nn->dropout.p = stage->setup.dropout;
+    nn->infers = false;
+    nn->dropout.first_sequence = j->micro->begin;
+    if (is_empty(j)) return LS_OK;
+    return ls_stage_feed_tokens(stage, j->chunk, j->feed, j->micro->begin, j->micro->end);
+}
+
+/* ---- between stages ---------------------------------------------------------------------------------------------- */
+
+/* Elements of the stream before and after block b. */
+static size_t elems_before(const ls_stage *stage, int b) {
+    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].in;
+}
+static size_t elems_after(const ls_stage *stage, int b) {
+    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].out;
+}
+/* Bytes that cross the seam in front of a chunk, forward or backward. */
+static size_t seam_bytes(const ls_stage *stage, int chunk) {
+    return elems_before(stage, stage->setup.layout.chunk_first[chunk]) * sizeof(float);
+}
+
+/* The next buffer of the ring, free to be written. */
+ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer) {
+    int i = ring->next;
+    ls_request *request = ring->request[i];
+    ring->next = (i + 1) % ring->count;
+    ring->request[i] = NULL;
+    *buffer = ring->buffer[i];
+    return ls_request_wait(request);
+}
+
+static int ring_index(const ls_send_ring *ring, const float *buffer) {
+    int i = 0;
+    while (ring->buffer[i] != buffer) i++;
+    return i;
+}
+
+ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
+    int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
+    int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
+    if (!stage->pp) return LS_OK;
+    return ls_comm_send_start(stage->pp, to, tag, buffer, seam_bytes(stage, forward ? chunk + 1 : chunk),
+                              &ring->request[ring_index(ring, buffer)]);
+}
+
+ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward) {
+    int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
+    int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
+    if (!stage->pp) return LS_OK;
+    return ls_comm_recv(stage->pp, from, tag, buffer, seam_bytes(stage, forward ? chunk : chunk + 1));
+}
+
+static ls_status drain(ls_send_ring *ring) {
+    for (int i = 0; i < ring->count; i++) {
+        ls_request *request = ring->request[i];
+        ring->request[i] = NULL;
+        LS_TRY(ls_request_wait(request));
+    }
+    ring->next = 0;
+    return LS_OK;
+}
+
+ls_status ls_stage_drain(ls_stage *stage) {
+    LS_TRY(drain(&stage->forward));
+    return drain(&stage->backward);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
+ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
+                               ls_block **block) {
+    *block = &stage->model->blocks[b];
+    if (stage->all) LS_TRY(ls_world_progress(stage->setup.world)); /* reductions and sends under way move along */
+    (*block)->saved = slot->saved[b - chunk->first];
+    stage->nn.scratch = stage->scratch[b];
+    return ls_stage_acquire(stage, b, next);
+}
+
+/* From here on results are those of block b; of a phase that only makes gradients of weights they are nobody's
+ * business, since not every schedule has it. */
+static void at_block(const job *j, int b, bool is_back, bool shows) {
+    j->stage->at = (ls_stage_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};
+}
+
+static ls_status made_stream(const job *j, const float *y, size_t elems) {
+    return ls_stage_add_result(j->stage, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
+}
+
+/* The head waits for its backward action, where loss and gradient are made at once. */
+static ls_status forward(job *j) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int end = chunk->has_head ? chunk->end - 1 : chunk->end;
+    float *out = NULL;
+    LS_TRY(begin_action(j, false));
+    if (!is_empty(j) && !chunk->has_embedding) LS_TRY(ls_stage_receive(stage, j->slot->x[0], chunk->number, true));
+    if (!is_empty(j) && !chunk->has_head) LS_TRY(ls_stage_ring_next(&stage->forward, &out));
+    double begin = ls_fault_slow_begin();
+    ls_span span = ls_span_begin("stage", "forward");
+    ls_meter_mark mark = ls_meter_begin();
+    for (int b = chunk->first; b < end; b++) {
+        ls_block *block;
+        int i = b - chunk->first;
+        float *y = b + 1 < chunk->end ? j->slot->x[i + 1] : out;
+        LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
+        if (is_empty(j)) continue;
+        at_block(j, b, false, true);
+        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
+        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(stage, b), sizeof *y);
+        LS_TRY(made_stream(j, y, elems_after(stage, b)));
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(stage, b)));
+    }
+    ls_fault_slow_end(begin);
+    ls_meter_computed(mark);
+    ls_span_end2(span, chunk->number, j->number);
+    return out ? ls_stage_send(stage, &stage->forward, out, chunk->number, true) : LS_OK;
+}
+
+static ls_status head(job *j, float *d) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int b = chunk->end - 1;
+    ls_block *block;
+    LS_TRY(ls_stage_begin_grads(stage, b));
+    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    if (!is_empty(j)) {
+        at_block(j, b, false, true);
+        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
+        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
+        LS_TRY(made_stream(j, d, elems_before(stage, b)));
+        LS_TRY(
+            ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
+        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
+        LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
+        LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, 0, j->loss));
+    }
+    return ls_stage_end_grads(stage, b, j->micro, j->last);
+}
+
+static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    ls_block *block;
+    int i = b - chunk->first;
+    const float *x = j->slot->x[i];
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_begin_grads(stage, b));
+    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    if (j->kept) block->kept = j->kept->kept[i];
+    stage->nn.act_counts = stage->numerics ? stage->numerics[b].acts : NULL;
+    stage->nn.act_elems = stage->numerics ? &stage->numerics[b].acts_elems : NULL;
+    if (!is_empty(j)) {
+        at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
+        if (stage->kept_parts != LS_SAVE_ALL)
+            LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
+        LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
+        if (phase != LS_BACKWARD_WEIGHTS) {
+            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
+            LS_TRY(made_stream(j, d, elems_before(stage, b)));
+            LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
+        }
+        if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
+    }
+    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_stage_end_grads(stage, b, j->micro, j->last);
+}
+
+static ls_status backward(job *j, ls_backward_phase phase) {
+    ls_stage *stage = j->stage;
+    const ls_chunk *chunk = j->chunk;
+    int last = chunk->has_head ? chunk->end - 2 : chunk->end - 1;
+    float *d = NULL;
+    bool sends = phase != LS_BACKWARD_WEIGHTS && !is_empty(j);
+    LS_TRY(begin_action(j, true));
+    if (sends) LS_TRY(ls_stage_ring_next(&stage->backward, &d));
+    if (sends && !chunk->has_head) LS_TRY(ls_stage_receive(stage, d, chunk->number, false));
+    double begin = ls_fault_slow_begin();
+    ls_meter_mark mark = ls_meter_begin();
+    ls_span span = ls_span_begin("stage", phase == LS_BACKWARD_BOTH    ? "backward"
+                                          : phase == LS_BACKWARD_INPUT ? "backward-input"
+                                                                       : "backward-weights");
+    if (chunk->has_head && phase != LS_BACKWARD_WEIGHTS) LS_TRY(head(j, d));
+    for (int b = last; b >= chunk->first; b--) LS_TRY(backward_block(j, b, d, phase));
+    ls_fault_slow_end(begin);
+    ls_meter_computed(mark);
+    ls_span_end2(span, chunk->number, j->number);
+    return sends && !chunk->has_embedding ? ls_stage_send(stage, &stage->backward, d, chunk->number, false) : LS_OK;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    const ls_chunk *chunk = &stage->chunks[action->chunk];
+    job j = {.stage = stage,
+             .chunk = chunk,
+             .slot = &chunk->slot[action->slot],
+             .kept = action->kept >= 0 ? &chunk->kept[action->kept] : NULL,
+             .feed = feed,
+             .micro = &stage->micros.micro[action->micro],
+             .number = action->micro,
+             .last = action->micro == stage->micros.count - 1,
+             .loss = loss};
+    switch (action->kind) {
+    case LS_ACTION_FORWARD: return forward(&j);
+    case LS_ACTION_BACKWARD: return backward(&j, LS_BACKWARD_BOTH);
+    case LS_ACTION_BACKWARD_INPUT: return backward(&j, LS_BACKWARD_INPUT);
+    default: return backward(&j, LS_BACKWARD_WEIGHTS);
+    }
+}
+
+const ls_schedule *ls_stage_schedule(const ls_stage *stage) { return &stage->schedule; }
+
+ls_status ls_stage_run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    return run_action(stage, action, feed, loss);
+}
+
+ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed,
+                             ls_loss_sum *loss) {
+    int number = stage->setup.place.pp;
+    assert(stage->setup.train);
+    stage->nn.loss_scale = start;
+    stage->nn.dropout.seed = stage->setup.seed;
+    stage->nn.dropout.step = step;
+    for (int i = 0; i < stage->schedule.count[number]; i++)
+        LS_TRY(run_action(stage, &stage->schedule.actions[number][i], feed, loss));
+    return ls_stage_drain(stage);
+}
+
+ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss) {
+    LS_TRY(ls_stage_run_lists(stage, step, start, feed, loss));
+    return ls_stage_finish_grads(stage);
+}

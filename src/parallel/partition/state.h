@@ -1,0 +1,182 @@
+/* state.h: what a stage is made of; for this folder only. */
+#ifndef LS_PARALLEL_PARTITION_STATE_H
+#define LS_PARALLEL_PARTITION_STATE_H
+
+#include "parallel/partition/bucket.h"
+#include "parallel/layout/micro_batches.h"
+#include "base/hash.h"
+#include "parallel/partition/partition.h"
+#include "parallel/partition/numerics.h"
+#include "parallel/partition/results.h"
+
+enum { LS_STAGE_ROOMS = 2 };
+/* Messages between stages: micro-batches by chunk, then a tied table. */
+enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
+
+/* Activations of one chunk for one micro-batch, by block of the chunk. */
+typedef struct ls_chunk_slot {
+    float **x; /* the input of each block; NULL for the embedding */
+    ls_saved *saved;
+    ls_kept *kept;
+} ls_chunk_slot;
+
+typedef struct ls_chunk {
+    int number;     /* among all chunks */
+    int first, end; /* blocks of the model */
+    bool has_embedding, has_head;
+    int slots, kept_slots;
+    ls_chunk_slot *slot;
+    ls_chunk_slot *kept; /* only `kept` of these is used */
+} ls_chunk;
+
+/* Buffers on their way to another stage, used in turn. */
+typedef struct ls_send_ring {
+    int count, next;
+    float **buffer;
+    ls_request **request;
+} ls_send_ring;
+
+/* Places that buckets share in turn: of gathered weights, or of leaves of gradients. */
+typedef struct ls_rooms {
+    int count, next;
+    size_t elems;
+    void *memory[LS_STAGE_ROOMS];
+    uint16_t *wire[LS_STAGE_ROOMS]; /* of leaves that travel as 16 bits */
+    ls_bucket *user[LS_STAGE_ROOMS];
+} ls_rooms;
+
+/* Weight gradients of one micro-batch: steps first … first + count − 1 of the stage's list. */
+typedef struct ls_micro_steps {
+    int first, count;
+} ls_micro_steps;
+
+/* What the executor is at. */
+typedef struct ls_stage_at {
+    const ls_micro *micro; /* NULL: results are nobody's business */
+    int number;            /* of the micro-batch */
+    int block;
+    bool is_back;
+    int made; /* results of the block so far */
+} ls_stage_at;
+
+struct ls_stage {
+    ls_model *model;
+    ls_device *device;
+    ls_stage_setup setup;
+    ls_arena arena;
+    ls_nn nn;
+    ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
+
+    size_t micro; /* sequences of a micro-batch at most */
+    ls_micro_list micros;
+    ls_schedule schedule;
+    ls_rounds rounds;  /* with zero ≥ 2 */
+    int *group_bounds; /* by dp row, with zero < 2: its first group */
+    ls_grad_slots slots;
+    bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: what is left of this row's groups is one group */
+    int nchunks;
+    ls_chunk *chunks;
+    int nbuckets;
+    ls_bucket *buckets;  /* in the order in which backward finishes them */
+    bool leaves_pass;    /* leaves of gradients may share rooms: a group is one micro-batch */
+    unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
+    ls_param *copy;      /* of a tied table on the last stage; NULL: none */
+    ls_saved *shared;    /* by block of the model: what is not kept, of all blocks in one place */
+
+    ls_stage_at at;
+    const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
+    ls_bad_place *hunt;            /* where what is found goes; NULL: nobody looks */
+    ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
+    ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: nobody asked */
+
+    /* memory of the device */
+    ls_scratch *scratch; /* by block of the model: of different blocks in one place */
+    ls_send_ring forward, backward;
+    ls_rooms block_weights, table_weights, block_leaves, table_leaves;
+    bool has_tied; /* the head's table is a copy on the last stage, */
+    float *tied;   /* and the gradient of that use comes here */
+    int32_t *ids, *targets;
+    float *pixels;   /* of models of images, of a micro-batch */
+    double *squares; /* sums of blocks of one parameter */
+    size_t squares_elems;
+    float *aside; /* weights before an update of which numbers are counted, a piece of them */
+    float *rope_cos, *rope_sin;
+
+    /* memory of the host */
+    ls_grad_step *steps;
+    ls_micro_steps *micro_steps;
+    int32_t *host_ids, *host_targets;
+    float *host_pixels;
+    double *host_squares;
+    float *host; /* losses, logits, and pieces of tensors */
+    size_t host_elems;
+    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: nobody checks */
+    ls_hash128 *shard_hashes; /* with zero 3, by bucket and dp row */
+    bool remembers;
+    bool audits;                        /* a group of another row is being computed: nothing is reduced */
+    int audit_slot;                     /* with zero < 2: where its gradients go */
+    int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */
+};
+
+static inline bool ls_stage_rounds(const ls_stage *stage) { return stage->setup.layout.zero >= 2; }
+/* Leaves travel between the rows in this type. */
+static inline ls_dtype ls_stage_wire(const ls_stage *stage) { return stage->setup.policy.reduce; }
+static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
+    return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
+}
+/* Products read 16-bit copies of its weights. */
+static inline bool ls_stage_is_16(const ls_stage *stage, const ls_bucket *bucket) {
+    return ls_policy_is_16(&stage->setup.policy) && ls_bucket_is_matrix(bucket);
+}
+/* stage_layout.c: the layout function; `stage` has everything but memory. */
+ls_status ls_stage_layout(ls_arena *arena, void *stage);
+
+/* stage_run.c: what evaluation and generation share with training */
+ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets);
+ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
+                               size_t end);
+/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
+ * each sequence are left out. */
+ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss);
+ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
+                               ls_block **block);
+ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer);
+ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
+ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward);
+ls_status ls_stage_drain(ls_stage *stage);
+
+/* stage_run.c: the actions of this stage's list, without the end of the reductions. */
+ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+
+/* stage_hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
+ * hunts. */
+ls_status ls_stage_look(ls_stage *stage, const ls_micro *micro, int number, int block, ls_bad_phase phase,
+                        const float *x, size_t elems);
+/* At the gradients of the block's parameters. */
+ls_status ls_stage_look_at_grads(ls_stage *stage, const ls_micro *micro, int number, int block);
+
+/* At the result of a product. */
+ls_status ls_stage_look_at_result(ls_stage *stage, int made, const void *y, ls_dtype dtype, size_t elems);
+
+/* stage_results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
+ls_status ls_stage_add_result(ls_stage *stage, int made, const void *x, size_t bytes);
+/* Products show their results while somebody sums them or hunts. */
+void ls_stage_watch_results(ls_stage *stage);
+
+/* stage_check.c: weights that have just been gathered. */
+ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket);
+
+/* stage_buckets.c */
+ls_status ls_stage_make_buckets(ls_stage *stage);
+void ls_stage_free_buckets(ls_stage *stage);
+
+/* stage_gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
+ * none. */
+ls_status ls_stage_acquire(ls_stage *stage, int block, int next);
+
+/* stage_reduce.c. Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
+ls_status ls_stage_begin_grads(ls_stage *stage, int block);
+/* Gradients of the block for this micro-batch are made. */
+ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last);
+
+#endif

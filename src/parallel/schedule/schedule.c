@@ -1,0 +1,172 @@
+/* schedule.c: making and freeing schedules, and giving their actions slots. In which order actions come: see
+ * schedule_order.c. */
+#include "parallel/schedule/schedule.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parallel/schedule/parts.h"
+
+static const char *const kind_names[LS_SCHEDULE_KINDS] = {
+    [LS_SCHEDULE_NAIVE] = "naive",
+    [LS_SCHEDULE_GPIPE] = "gpipe",
+    [LS_SCHEDULE_1F1B] = "1f1b",
+    [LS_SCHEDULE_INTERLEAVED] = "interleaved",
+    [LS_SCHEDULE_ZERO_BUBBLE] = "zero-bubble",
+};
+
+const char *ls_schedule_kind_name(ls_schedule_kind kind) {
+    assert(kind < LS_SCHEDULE_KINDS);
+    return kind_names[kind];
+}
+
+ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out) {
+    for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
+        if (strcmp(text, kind_names[kind]) != 0) continue;
+        *out = (ls_schedule_kind)kind;
+        return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT,
+                   "'%.40s' is not a pipeline schedule; choose naive, gpipe, 1f1b, interleaved or zero-bubble", text);
+}
+
+const char *ls_action_kind_name(ls_action_kind kind) {
+    static const char *const names[LS_ACTION_KINDS] = {
+        [LS_ACTION_FORWARD] = "forward",
+        [LS_ACTION_BACKWARD] = "backward",
+        [LS_ACTION_BACKWARD_INPUT] = "backward-input",
+        [LS_ACTION_BACKWARD_WEIGHTS] = "backward-weights",
+    };
+    assert(kind < LS_ACTION_KINDS);
+    return names[kind];
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static ls_status check_sizes(int stages, int chunks, int micros) {
+    if (stages < 1 || chunks < 1 || micros < 1)
+        return ls_fail(LS_ERR_INPUT,
+                       "a schedule of %d stages with %d chunks and %d micro-batches; each must be 1 or more", stages,
+                       chunks, micros);
+    if (stages > LS_SCHEDULE_UNITS_MAX / chunks || micros > LS_SCHEDULE_UNITS_MAX / (stages * chunks))
+        return ls_fail(LS_ERR_INPUT,
+                       "a schedule of %d stages with %d chunks and %d micro-batches is too large: their product may be "
+                       "at most %d; use larger micro-batches",
+                       stages, chunks, micros, LS_SCHEDULE_UNITS_MAX);
+    return LS_OK;
+}
+
+static ls_status allocate(ls_schedule *s, int actions_each) {
+    size_t stages = (size_t)s->stages, chunks = (size_t)s->chunks;
+    s->count = calloc(stages, sizeof *s->count);
+    s->actions = calloc(stages, sizeof *s->actions);
+    s->slots = calloc(stages * chunks, sizeof *s->slots);
+    s->kept = calloc(stages * chunks, sizeof *s->kept);
+    bool ok = s->count && s->actions && s->slots && s->kept;
+    for (size_t i = 0; ok && i < stages; i++) {
+        s->actions[i] = malloc(chunks * (size_t)s->micros * (size_t)actions_each * sizeof **s->actions);
+        ok = s->actions[i] != NULL;
+    }
+    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", s->micros);
+}
+
+void ls_schedule_free(ls_schedule *schedule) {
+    if (!schedule) return;
+    for (int stage = 0; schedule->actions && stage < schedule->stages; stage++) free(schedule->actions[stage]);
+    free(schedule->actions);
+    free(schedule->count);
+    free(schedule->slots);
+    free(schedule->kept);
+    *schedule = (ls_schedule){0};
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------------- */
+
+/* The slots of one chunk. */
+typedef struct slot_set {
+    bool *taken; /* [micros] */
+    int *of;     /* [micros]: the slot of a micro-batch */
+    int lowest;  /* none below it is free */
+    int most;
+} slot_set;
+
+static int slot_take(slot_set *set, int micro) {
+    int slot = set->lowest;
+    while (set->taken[slot]) slot++;
+    set->taken[slot] = true;
+    set->of[micro] = slot;
+    set->lowest = slot + 1;
+    if (slot >= set->most) set->most = slot + 1;
+    return slot;
+}
+
+static int slot_give(slot_set *set, int micro) {
+    int slot = set->of[micro];
+    set->taken[slot] = false;
+    if (slot < set->lowest) set->lowest = slot;
+    return slot;
+}
+
+static void assign_action(ls_action *a, slot_set *slots, slot_set *kept) {
+    a->kept = -1;
+    switch (a->kind) {
+    case LS_ACTION_FORWARD: a->slot = slot_take(slots, a->micro); break;
+    case LS_ACTION_BACKWARD: a->slot = slot_give(slots, a->micro); break;
+    case LS_ACTION_BACKWARD_INPUT:
+        a->slot = slots->of[a->micro];
+        a->kept = slot_take(kept, a->micro);
+        break;
+    default: a->slot = slot_give(slots, a->micro); a->kept = slot_give(kept, a->micro);
+    }
+}
+
+static ls_status assign_slots(ls_schedule *s) {
+    size_t micros = (size_t)s->micros;
+    int *of = malloc(2 * micros * sizeof *of);
+    bool *taken = malloc(2 * micros * sizeof *taken);
+    ls_status status = LS_OK;
+    if (!of || !taken) {
+        status =
+            ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the activation slots of %d micro-batches", s->micros);
+        goto out;
+    }
+    for (int i = 0; i < s->stages * s->chunks; i++) {
+        int stage = i / s->chunks, chunk = i % s->chunks;
+        memset(taken, 0, 2 * micros * sizeof *taken);
+        slot_set slots = {.taken = taken, .of = of}, kept = {.taken = taken + micros, .of = of + micros};
+        for (int j = 0; j < s->count[stage]; j++) {
+            ls_action *a = &s->actions[stage][j];
+            if (a->chunk == chunk) assign_action(a, &slots, &kept);
+        }
+        s->slots[i] = slots.most;
+        s->kept[i] = kept.most;
+    }
+out:
+    free(of);
+    free(taken);
+    return status;
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out) {
+    *out = (ls_schedule){0};
+    if ((int)kind < 0 || kind >= LS_SCHEDULE_KINDS)
+        return ls_fail(LS_ERR_INPUT, "unknown pipeline schedule number %d", (int)kind);
+    if (kind != LS_SCHEDULE_INTERLEAVED && chunks > 1)
+        return ls_fail(LS_ERR_INPUT,
+                       "schedule %s with %d chunks per stage: only interleaved supports several; use it, or 1 chunk",
+                       kind_names[kind], chunks);
+    LS_TRY(check_sizes(stages, chunks, micros));
+    ls_schedule s = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};
+    ls_status status;
+    LS_TRY_OUT(allocate(&s, kind == LS_SCHEDULE_ZERO_BUBBLE ? 3 : 2));
+    LS_TRY_OUT(ls_schedule_order(&s));
+    LS_TRY_OUT(assign_slots(&s));
+    *out = s;
+    return LS_OK;
+out:
+    ls_schedule_free(&s);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* traffic.h: what a training step sends, from formulas: calls and bytes of one worker, as ls_comm_traffic() counts
+ * them.
+ *
+ * Nothing is run for it. The formulas are those of docs/parallelism.md; a test compares them with what workers count.
+ * They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered in between are
+ * not gathered again. A step whose gradient is not finite publishes no weights. */
+#ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
+#define LS_PARALLEL_TRAFFIC_TRAFFIC_H
+
+#include "parallel/layout/layout.h"
+
+/* The communicators of a worker: those of the mesh, LS_AXIS_*, and that of all workers. */
+enum { LS_TRAFFIC_WORLD = LS_AXIS_COUNT, LS_TRAFFIC_AXES };
+
+typedef struct ls_step_traffic {
+    ls_traffic of[LS_TRAFFIC_AXES][LS_TRAFFIC_KINDS];
+} ls_step_traffic;
+
+/* The layout fits the task, and its micro is set. LS_ERR_RESOURCE alone. */
+ls_status ls_traffic_of_step(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place,
+                             ls_step_traffic *out);
+void ls_traffic_add(ls_step_traffic *sum, const ls_step_traffic *more);
+
+/* "dp", "tp", "pp", "world"; "reduce-scatter", "all-reduce" … */
+const char *ls_traffic_axis_name(int axis);
+const char *ls_traffic_kind_name(ls_traffic_kind kind);
+
+#endif

@@ -1,0 +1,92 @@
+/* cost_case.h: a task and a layout with what follows from them: the parts of the cost model share it. */
+#ifndef LS_PLAN_COST_COST_CASE_H
+#define LS_PLAN_COST_COST_CASE_H
+
+#include "plan/plan.h"
+
+typedef struct ls_plan_case {
+    const ls_plan_task *task;
+    const ls_plan_layout *layout;
+    const ls_site *site; /* whose chips are the slowest here */
+    double tokens;       /* of a micro-batch on a chip */
+    double t;            /* tensor-parallel ways */
+    double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
+    double vocabulary;   /* as padded for the ways */
+    int micros;          /* of a replica and step */
+    int tp_inner, dp_inner;
+} ls_plan_case;
+
+/* Seconds of a pass over a layer, by what they are for. */
+typedef struct ls_pass_time {
+    double products, attention, small, tp;
+} ls_pass_time;
+
+typedef struct ls_layer_time {
+    ls_pass_time forward, backward;
+    double recompute; /* in backward */
+} ls_layer_time;
+
+typedef struct ls_ends_time {
+    double embed_forward, embed_backward, head_forward, head_backward;
+} ls_ends_time;
+
+static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p->attention + p->small + p->tp; }
+
+/* predict.c: as ls_plan_predict() without the simulation: the step takes no less, and the memory is the same. */
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out);
+
+ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout);
+
+/* products.c */
+double ls_plan_product_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
+/* Bytes to and from the chip's memory, streamed. */
+double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
+/* Share of the peak times the peak. */
+double ls_plan_rate(const ls_chip *chip, ls_plan_type type);
+
+/* layer.c */
+ls_layer_time ls_plan_layer(const ls_plan_case *c);
+ls_ends_time ls_plan_ends(const ls_plan_case *c);
+double ls_plan_layer_params(const ls_plan_case *c); /* of a chip */
+
+/* collective.c: `size` chips of which `inner` are in a node. */
+typedef enum ls_collective { LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER } ls_collective;
+double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int size, int inner, double bytes);
+/* In one ring over all chips, through one adapter of each node. */
+double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
+/* Sites have one link between them, which all chips share: `bytes` of every one of the chips that send over it. */
+double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips);
+/* From a stage to the next; from the last one, to the first. */
+double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes);
+double ls_plan_link_rate(const ls_link *link);
+
+/* place.c: chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
+int ls_plan_inner(int node, int stride, int size);
+/* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
+bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
+
+/* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
+bool ls_plan_stays_whole(const ls_plan_case *c);
+/* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
+void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
+
+/* pipeline.c: how many layers each chunk has; chunk g is of stage g mod pp. */
+void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers);
+/* What a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in programs that
+ * wait for that; it is in the chunks' times. */
+double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g);
+/* Seconds of the course of all micro-batches, and how long the busiest stage would idle in it if sending took no time;
+ * tables are [pp·virtual stages], chunk by chunk, and of sends [pp], from a stage to the next. */
+ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
+                                   const double *send, double *seconds, double *bubble);
+
+/* predict.c: what the pipeline is simulated with, for those who draw it. */
+typedef struct ls_plan_chunks {
+    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
+    int layers[LS_CHUNKS_MAX];
+    double send[LS_CHUNKS_MAX]; /* seconds from a stage to the next, by stage; from the last one, to the first */
+    double params;              /* of a chip of the stage that has most */
+} ls_plan_chunks;
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out);
+
+#endif

@@ -1,0 +1,192 @@
+/* layer.c: how long one micro-batch takes in a layer, and in the two ends of the model.
+ *
+ * Bytes of passes are counted array by array, two bytes an element: norms, residual additions with their dropout,
+ * activations, the copies around attention. */
+#include "plan/cost/cost_case.h"
+
+static bool gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
+
+static double hidden(const ls_plan_case *c) { return (double)c->task->shape.hidden; }
+
+static double elem_bytes(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
+
+double ls_plan_layer_params(const ls_plan_case *c) {
+    double C = (double)c->task->shape.C, f = hidden(c);
+    return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (gated(c) ? 3 : 2)) / c->t + 4 * C;
+}
+
+/* Operands of products in 8 bits are made from 16 bits: read and written, after their largest value is known. */
+static const double CAST_BYTES = 3;
+
+static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    if (c->layout->type != LS_PLAN_FP8) return;
+    double in = c->tokens * k, weights = n * k, result = c->tokens * n;
+    out->forward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights));
+    out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
+}
+
+/* The four products with weights. */
+static void products(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    double C = (double)c->task->shape.C, f = hidden(c),
+           slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
+    const double shapes[4][2] = {
+        {(c->width + 2 * c->keys) / c->t, C}, {C, c->width / c->t}, {f * (gated(c) ? 2 : 1) / c->t, C}, {C, f / c->t}};
+    ls_plan_type type = c->layout->type;
+    for (int i = 0; i < 4; i++) {
+        double n = shapes[i][0], k = shapes[i][1];
+        out->forward.products += slow * ls_plan_product_seconds(chip, type, c->tokens, n, k, 1);
+        out->backward.products += slow * (ls_plan_product_seconds(chip, type, c->tokens, k, n, 1) +
+                                          ls_plan_product_seconds(chip, type, k, n, c->tokens, 1));
+        casts(c, n, k, out);
+    }
+}
+
+/* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
+static double causal_share(const ls_plan_case *c) {
+    return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
+}
+
+/* Without flash, products over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
+ * multiples of 64 elements of 16 bits; Anthony et al. 2024, figures of attention over the size of a head). */
+enum { HEAD_LINE = 64 };
+static const double ODD_HEAD_SHARE = .75;
+
+static void attention(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    const ls_stack *stack = &c->task->stack;
+    double s = (double)c->task->seq, d = (double)c->task->shape.head_size;
+    if (stack->flash) {
+        double flops = 4 * c->tokens * s * c->width / c->t * causal_share(c);
+        double heads = d < 128 ? .55 + .45 * d / 128 : 1; /* short heads fill the units less */
+        ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
+        double peak = chip->peak_flops[type] * heads;
+        out->forward.attention = flops / (peak * chip->attention_share);
+        out->backward.attention = 2.5 * flops / (peak * chip->attention_back_share);
+        return;
+    }
+    ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
+    double sequences = c->tokens / s, heads = sequences * (double)c->task->shape.H / c->t;
+    double scores = c->tokens * s * (double)c->task->shape.H / c->t;
+    double both =
+        ls_plan_product_seconds(chip, type, s, s, d, heads) + ls_plan_product_seconds(chip, type, s, d, s, heads);
+    if (c->task->shape.head_size % HEAD_LINE != 0) both /= ODD_HEAD_SHARE;
+    out->forward.attention = both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[0]);
+    out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
+}
+
+static void passes(const ls_plan_case *c, ls_layer_time *out) {
+    const ls_chip *chip = &c->site->chip;
+    const ls_stack *stack = &c->task->stack;
+    double n = c->tokens, C = (double)c->task->shape.C, f = hidden(c) / c->t, scale = elem_bytes(c) / 2;
+    double stream = n * C / (c->layout->sequence_parallel ? c->t : 1);
+    double forward =
+        stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
+    /* A norm reads its two arrays once more, for the gradients of its weights. */
+    double backward = stream * (2 * 10 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
+    out->forward.small +=
+        ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
+    out->backward.small += ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
+                           2 * stack->layer_kernels * chip->launch_seconds;
+}
+
+static double tp_hidden(const ls_plan_case *c) {
+    double hidden_share = c->task->stack.tp_hidden;
+    if (c->layout->tp_overlap && hidden_share < .56)
+        hidden_share = .56; /* pieces hide that much (torchtitan's asynchronous TP) */
+    return hidden_share;
+}
+
+/* Two sums each way; with sequence parallelism gathers and scatters of the same bytes, and the gathered input of the
+ * weights' gradients once more. */
+static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
+    if (c->layout->tp < 2) return;
+    int tp = c->layout->tp;
+    double bytes = elem_bytes(c) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
+    if (c->layout->sequence_parallel) {
+        /* Inputs of products in 8 bits are gathered as such. */
+        double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
+        double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, gathered) +
+                      ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
+        out->forward.tp = 2 * pair * seen;
+        out->backward.tp = 3 * pair * seen;
+    } else {
+        out->forward.tp = 2 * ls_plan_collective_seconds(c, LS_ALL_REDUCE, tp, c->tp_inner, bytes) * seen;
+        out->backward.tp = out->forward.tp;
+    }
+}
+
+/* A layer takes no less than the host needs to start its kernels, and longer than either where the chip needs about as
+ * long: short kernels wait for the host, and behind long ones the host waits for the chip. */
+static const double HOST_SEEN = .15;
+
+static void wait_for_host(ls_pass_time *pass, double host) {
+    double sum = ls_pass_sum(pass), more = sum > host ? sum : host, less = sum > host ? host : sum;
+    if (more > 0) pass->small += more + HOST_SEEN * less * (less / more) * (less / more) - sum;
+}
+
+/* Gradients of weights are added to those of the micro-batches before: the sums are read and written as they are kept,
+ * instead of 16 bits written. Where no chip keeps whole ones they are sent off first. */
+static double sum_gradients(const ls_plan_case *c, double params) {
+    const ls_plan_layout *l = c->layout;
+    if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
+    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = elem_bytes(c);
+    return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
+}
+
+/* Every other product, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
+static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
+    double C = (double)c->task->shape.C, f = hidden(c), q = C * c->width, k = C * c->keys;
+    double all = 2 * q + 2 * k + C * f * (gated(c) ? 3 : 2), repeated = q + C * f + (gated(c) ? k : 0);
+    return layer->forward.products * repeated / all + layer->forward.small + .5 * layer->forward.tp;
+}
+
+/* `alternated`: before the layer waits for the host, so that less to do is never more to repeat. */
+static double again(const ls_plan_case *c, const ls_layer_time *layer, double alternated) {
+    double whole = ls_pass_sum(&layer->forward), share = c->task->stack.selective_share;
+    switch (c->layout->recompute) {
+    case LS_RECOMPUTE_FULL: return whole;
+    case LS_RECOMPUTE_SELECTIVE:
+        if (c->task->stack.selective_alternates) return alternated;
+        if (share < 0) return c->task->stack.flash ? 0 : layer->forward.attention;
+        return share * whole;
+    default: return 0;
+    }
+}
+
+ls_layer_time ls_plan_layer(const ls_plan_case *c) {
+    ls_layer_time out = {0};
+    products(c, &out);
+    attention(c, &out);
+    passes(c, &out);
+    exchanges(c, &out);
+    out.backward.small += sum_gradients(c, ls_plan_layer_params(c));
+    double alternated = alternate(c, &out);
+    wait_for_host(&out.forward, c->task->stack.layer_host_seconds);
+    wait_for_host(&out.backward, 2 * c->task->stack.layer_host_seconds);
+    out.recompute = again(c, &out, alternated);
+    return out;
+}
+
+ls_ends_time ls_plan_ends(const ls_plan_case *c) {
+    const ls_chip *chip = &c->site->chip;
+    double C = (double)c->task->shape.C, n = c->tokens, V = c->vocabulary / c->t, scale = elem_bytes(c) / 2;
+    ls_plan_type type = c->layout->type == LS_PLAN_FP8 ? LS_PLAN_BF16 : c->layout->type;
+    ls_ends_time out;
+    out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);
+    out.embed_backward = ls_plan_pass_seconds(chip, n * C * 10 * scale);
+    out.head_forward = ls_plan_product_seconds(chip, type, n, V, C, 1) +
+                       ls_plan_pass_seconds(chip, n * V * .6 * c->task->stack.loss_bytes + 4 * n * C);
+    out.head_backward = ls_plan_product_seconds(chip, type, n, C, V, 1) +
+                        ls_plan_product_seconds(chip, type, C, V, n, 1) +
+                        ls_plan_pass_seconds(chip, n * V * .4 * c->task->stack.loss_bytes);
+    out.head_backward += sum_gradients(c, c->vocabulary * C / c->t);
+    if (c->layout->tp > 1) {
+        double stream = ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 2 * scale * n * C);
+        out.embed_forward += stream;
+        out.head_forward += 2 * ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 8 * n);
+        out.head_backward += stream * (1 - tp_hidden(c));
+    }
+    return out;
+}

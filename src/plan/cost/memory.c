@@ -1,0 +1,205 @@
+/* memory.c: bytes of the heaviest worker by kind, at the moment when it needs most.
+ *
+ * Activations of a layer and micro-batch, in 16 bits, are s·b·h times (Korthikanti et al. 2022, array by array)
+ *
+ *     4 inputs of norms + 2 input of qkv + 2 input of the MLP + 2 masks      whole; with sequence parallelism 1/t
+ *     2(1 + 2k/a) qkv + 2 heads + 4f/h MLP (gated 6f/h)                      1/t
+ *     5·a·s/h scores, where attention writes them                            1/t
+ *
+ * Masks and scores are there only where the stack has them. The peak is either in the backward pass of a layer, with
+ * the gradients of its arrays beside what it kept or computes again, or in the loss, with copies of the logits; both
+ * while everything that was kept for backward is there. */
+#include "plan/cost/cost_case.h"
+
+typedef struct stage_memory {
+    double kind[LS_MEMORY_KINDS];
+    double sum;
+} stage_memory;
+
+static double max(double a, double b) { return a > b ? a : b; }
+
+static double min(double a, double b) { return a < b ? a : b; }
+
+static double elem(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
+
+static bool is_gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
+
+/* An array as wide as the residual stream; a chip of a row that divides the sequence has its part. */
+static double whole_bytes(const ls_plan_case *c) { return elem(c) * c->tokens * (double)c->task->shape.C; }
+
+static double stream_bytes(const ls_plan_case *c) { return whole_bytes(c) / (c->layout->sequence_parallel ? c->t : 1); }
+
+static double score_bytes(const ls_plan_case *c, double each) {
+    return each * c->tokens * (double)c->task->seq * (double)c->task->shape.H / c->t;
+}
+
+static double hidden_bytes(const ls_plan_case *c) { return elem(c) * c->tokens * (double)c->task->shape.hidden / c->t; }
+
+/* ---- a layer ----------------------------------------------------------------------------------------------------- */
+
+/* What a layer keeps for backward without recomputation. */
+static double layer_bytes(const ls_plan_case *c) {
+    const ls_stack *stack = &c->task->stack;
+    double inputs = 2 * (stack->keeps_gathered ? whole_bytes(c) : stream_bytes(c));
+    double masks = stack->dropout ? 2 * stream_bytes(c) / elem(c) : 0;
+    double heads = elem(c) * c->tokens * (2 * c->width + 2 * c->keys) / c->t;
+    double scores = stack->flash ? 0 : score_bytes(c, 2.5 * elem(c));
+    return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (is_gated(c) ? 3 : 2);
+}
+
+/* Every other product's result is kept, and attention's; the rest is computed again. */
+static double alternate_bytes(const ls_plan_case *c) {
+    double heads = is_gated(c) ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
+    return (is_gated(c) ? 2 : 1) * stream_bytes(c) + elem(c) * c->tokens * heads / c->t + hidden_bytes(c);
+}
+
+/* Of them, what recomputation leaves. */
+static double kept_bytes(const ls_plan_case *c) {
+    double all = layer_bytes(c);
+    switch (c->layout->recompute) {
+    case LS_RECOMPUTE_FULL: return stream_bytes(c);
+    case LS_RECOMPUTE_SELECTIVE:
+        if (c->task->stack.selective_alternates) return min(all, alternate_bytes(c));
+        if (c->task->stack.selective_share >= 0) return .5 * (all + stream_bytes(c));
+        return c->task->stack.flash ? all : all - score_bytes(c, 2.5 * elem(c));
+    default: return all;
+    }
+}
+
+/* While a layer's backward pass runs: what it computes again, and gradients of its widest arrays: of the MLP, or of
+ * the scores; of the stream, on both sides of the layer; of the largest weight, before it is added. */
+static double layer_work_bytes(const ls_plan_case *c) {
+    double again = layer_bytes(c) - kept_bytes(c);
+    double mlp = hidden_bytes(c) * (is_gated(c) ? 3 : 2) + whole_bytes(c);
+    double attention = c->task->stack.flash ? elem(c) * c->tokens * 2 * (c->width + c->keys) / c->t
+                                            : score_bytes(c, 2 * elem(c)) + whole_bytes(c);
+    double weights = elem(c) * (double)c->task->shape.C * (double)c->task->shape.hidden / c->t;
+    return again + max(mlp, attention) + 2 * stream_bytes(c) + weights;
+}
+
+/* ---- the ends ---------------------------------------------------------------------------------------------------- */
+
+/* Logits with the copies that the loss makes of them, and the head's input. */
+static double loss_bytes(const ls_plan_case *c) {
+    const ls_stack *stack = &c->task->stack;
+    double each = c->layout->tp > 1 ? stack->logit_bytes_split : stack->logit_bytes;
+    return each * c->tokens * c->vocabulary / c->t + 2 * whole_bytes(c);
+}
+
+static double table_params(const ls_plan_case *c) { return c->vocabulary * (double)c->task->shape.C / c->t; }
+
+/* Micro-batches times chunks that a stage holds at once. */
+static double in_flight(const ls_plan_case *c, int stage) {
+    const ls_plan_layout *l = c->layout;
+    double m = c->micros, v = l->virtual_stages, most = m * v, held;
+    switch (l->schedule) {
+    case LS_SCHEDULE_NAIVE: held = v; break;
+    case LS_SCHEDULE_GPIPE: held = most; break;
+    case LS_SCHEDULE_INTERLEAVED: held = 2.0 * (l->pp - stage - 1) + (v - 1) * l->pp + 1; break;
+    case LS_SCHEDULE_ZERO_BUBBLE: held = l->pp; break;
+    default: held = l->pp - stage; break;
+    }
+    if (v > 1 && l->schedule != LS_SCHEDULE_INTERLEAVED) held *= v;
+    return min(held, most);
+}
+
+static double activation_bytes(const ls_plan_case *c, int stage, double layers) {
+    const ls_stack *stack = &c->task->stack;
+    double v = c->layout->virtual_stages, held = in_flight(c, stage), each = kept_bytes(c) * layers / v;
+    bool sends = c->layout->pp > 1 && (stage < c->layout->pp - 1 || v > 1);
+    if (sends && stack->keeps_outputs) each += stream_bytes(c);
+    double bytes = each * held;
+    if (stage == 0 && stack->dropout) bytes += stream_bytes(c) / elem(c) * held / v;
+    /* The last stage returns the logits of all micro-batches, and puts them together. */
+    if (stage == c->layout->pp - 1 && c->layout->pp > 1 && stack->keeps_logits)
+        bytes += 2 * elem(c) * c->micros * c->tokens * c->vocabulary / c->t;
+    return bytes;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static double params_of(const ls_plan_case *c, int stage, double layers) {
+    int pp = c->layout->pp;
+    double count = layers * ls_plan_layer_params(c);
+    if (stage == 0) count += table_params(c);
+    if (stage == pp - 1 && (pp > 1 || !c->task->shape.tied)) count += table_params(c);
+    return count;
+}
+
+bool ls_plan_stays_whole(const ls_plan_case *c) {
+    return c->task->stack.whole_in_pipeline && c->layout->pp > 1 && c->layout->zero >= 2;
+}
+
+/* Weights, gradients and optimizer state for each parameter that a chip computes with. */
+static void states(const ls_plan_case *c, double params, stage_memory *out) {
+    const ls_plan_layout *l = c->layout;
+    double D = l->dp * l->context, weight = elem(c), grad = c->task->stack.grad_bytes, state = 12;
+    bool whole = ls_plan_stays_whole(c);
+    if (l->type == LS_PLAN_FP32) grad = 4, state = 8;
+    /* The program that keeps 16-bit gradients adds them up in fp32 beside them where bf16 asks for it. */
+    if (l->type == LS_PLAN_BF16 && grad < 4 && c->task->stack.reduce_whole) grad += 4;
+    if (l->pure_16bit) grad = 2, state = 4;
+    if (l->zero == 3 && !whole && !l->pure_16bit && l->type != LS_PLAN_FP32)
+        weight = 0; /* the sharded fp32 weights are the only ones */
+    out->kind[LS_MEMORY_WEIGHTS] = params * weight / (l->zero == 3 && !whole ? D : 1);
+    out->kind[LS_MEMORY_GRADIENTS] = params * grad / (l->zero >= 2 && !whole ? D : 1);
+    out->kind[LS_MEMORY_OPTIMIZER] = params * state / (l->zero >= 1 ? D : 1);
+}
+
+/* Layers that are gathered for use and for the next, the gradients of one on their way, the two tables, which are
+ * gathered from the first to the last layer's turn, and the head's gradient. */
+static double gathered_bytes(const ls_plan_case *c, int stage) {
+    const ls_plan_layout *l = c->layout;
+    if (l->zero < 3 || ls_plan_stays_whole(c)) return 0;
+    double grad = l->pure_16bit ? 2 : c->task->stack.reduce_bytes, pp = l->pp;
+    double tables = (stage == 0) + (stage == pp - 1 && !(c->task->shape.tied && pp < 2));
+    return (2 * elem(c) + grad) * ls_plan_layer_params(c) + elem(c) * table_params(c) * (tables + (stage == pp - 1));
+}
+
+static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
+    const ls_plan_layout *l = c->layout;
+    const ls_stack *stack = &c->task->stack;
+    double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole ? 4 : stack->reduce_bytes;
+    double bucket = D > 1 ? min(stack->bucket_elems, params) * grad : 0;
+    double flat = l->zero >= 1 && l->type != LS_PLAN_BF16 ? stack->shard_copy_bytes * params / D : 0;
+    double passing = l->pp > 1 ? 4 * stream_bytes(c) : 0;
+    return gathered_bytes(c, stage) + bucket + flat + passing;
+}
+
+/* Groups of chips: replicas, tensor-parallel rows, pipelines, and pairs of stages. */
+static double reserved_bytes(const ls_plan_case *c) {
+    const ls_plan_layout *l = c->layout;
+    int groups = (l->dp * l->context > 1) + (l->tp > 1) + 2 * (l->pp > 1);
+    return c->site->chip.reserved_bytes + groups * c->site->chip.group_bytes;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static stage_memory of_stage(const ls_plan_case *c, int stage, const int *chunk_layers) {
+    stage_memory out = {0};
+    int pp = c->layout->pp, layers = 0;
+    for (int k = 0; k < c->layout->virtual_stages; k++) layers += chunk_layers[k * pp + stage];
+    double params = params_of(c, stage, layers);
+    states(c, params, &out);
+    out.kind[LS_MEMORY_ACTIVATIONS] = activation_bytes(c, stage, layers);
+    out.kind[LS_MEMORY_WORK] = layer_work_bytes(c);
+    if (stage == pp - 1) out.kind[LS_MEMORY_WORK] = max(out.kind[LS_MEMORY_WORK], loss_bytes(c));
+    out.kind[LS_MEMORY_BUFFERS] = buffer_bytes(c, stage, params);
+    out.kind[LS_MEMORY_WASTE] =
+        c->task->stack.fragment_share * (out.kind[LS_MEMORY_ACTIVATIONS] + out.kind[LS_MEMORY_WORK]);
+    out.kind[LS_MEMORY_RESERVED] = reserved_bytes(c);
+    for (int k = 0; k < LS_MEMORY_KINDS; k++) out.sum += out.kind[k];
+    return out;
+}
+
+void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out) {
+    out->memory_bytes = -1;
+    out->capacity_bytes = c->site->chip.memory_bytes;
+    for (int stage = 0; stage < c->layout->pp; stage++) {
+        stage_memory memory = of_stage(c, stage, layers);
+        if (memory.sum <= out->memory_bytes) continue;
+        out->memory_bytes = memory.sum;
+        out->heaviest_stage = stage;
+        for (int k = 0; k < LS_MEMORY_KINDS; k++) out->memory[k] = memory.kind[k];
+    }
+}

@@ -1,0 +1,296 @@
+/* predict.c: a step out of its parts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cost/cost_case.h"
+
+static const char *const time_names[LS_TIME_KINDS] = {
+    "products",         "attention",      "small operations", "embedding and head", "recompute", "tensor par.",
+    "weight gathering", "stage to stage", "bubble",           "data par.",          "optimizer", "other"};
+static const char *const memory_names[LS_MEMORY_KINDS] = {"weights", "gradients", "optimizer", "activations",
+                                                          "work",    "buffers",   "waste",     "reserved"};
+
+/* What people read; the names above are members of JSON objects. */
+static const char *const time_labels[LS_TIME_KINDS] = {
+    "matmuls",           "attention",      "elementwise ops", "embedding and head", "recomputation", "tensor parallel",
+    "weight all-gather", "stage to stage", "bubble",          "data parallel",      "optimizer",     "other"};
+static const char *const memory_labels[LS_MEMORY_KINDS] = {"weights",   "gradients",     "optimizer",     "activations",
+                                                           "workspace", "comm. buffers", "fragmentation", "reserved"};
+
+const char *ls_time_kind_label(ls_time_kind kind) { return time_labels[kind]; }
+const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_labels[kind]; }
+const char *ls_time_kind_name(ls_time_kind kind) { return time_names[kind]; }
+const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]; }
+
+double ls_plan_params(const ls_shape *shape) {
+    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
+           k = (double)ls_shape_key_width(shape), V = (double)shape->V;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2) + 4 * C;
+    return layer * (double)shape->L + V * C * (shape->tied ? 1 : 2);
+}
+
+double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
+    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
+           k = (double)ls_shape_key_width(shape), V = (double)shape->V, n = seq * batch;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2);
+    return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
+}
+
+ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout) {
+    const ls_cluster *cluster = &task->cluster;
+    const ls_site *site = &cluster->site[0];
+    if (cluster->sites > 1 &&
+        ls_plan_rate(&cluster->site[1].chip, layout->type) < ls_plan_rate(&site->chip, layout->type))
+        site = &cluster->site[1];
+    ls_plan_case c = {.task = task, .layout = layout, .site = site, .t = layout->tp};
+    double unit = 128.0 * layout->tp, V = (double)task->shape.V, rows = V / unit;
+    c.vocabulary = unit * ((double)(long long)rows < rows ? (double)(long long)rows + 1 : (double)(long long)rows);
+    c.tokens = (double)layout->micro * (double)task->seq / layout->context;
+    c.width = (double)ls_shape_query_width(&task->shape);
+    /* A key head is on one way at least: ways that are more than the heads have copies. */
+    size_t ways = (size_t)layout->tp, heads = (task->shape.kv_heads + ways - 1) / ways * ways;
+    c.keys = (double)(heads * task->shape.head_size);
+    size_t whole = (size_t)layout->dp * layout->micro;
+    c.micros = (int)((task->global_batch + whole - 1) / whole);
+    c.tp_inner = ls_plan_inner(site->node, 1, layout->tp);
+    c.dp_inner = ls_plan_inner(site->node, layout->tp, layout->context * layout->dp);
+    return c;
+}
+
+/* ---- sharded weights --------------------------------------------------------------------------------------------- */
+
+/* Seconds that a layer's passes become longer because they wait for its weights, or are slowed by fetching the next. */
+typedef struct gather_time {
+    double forward, backward, first;
+} gather_time;
+
+static double with_hidden(const ls_plan_case *c, double compute, double fetch) {
+    const ls_stack *stack = &c->task->stack;
+    double more = fetch > compute ? fetch : compute, less = fetch > compute ? compute : fetch;
+    double seen = stack->gather_overlaps ? stack->contention : 1 - stack->gather_hidden;
+    return more + seen * less - compute;
+}
+
+static double gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes) {
+    int D = c->layout->dp * c->layout->context;
+    if (c->task->stack.flat_gather) return ls_plan_ring_seconds(c, kind, D, bytes);
+    return ls_plan_collective_seconds(c, kind, D, c->dp_inner, bytes);
+}
+
+static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
+    const ls_plan_layout *l = c->layout;
+    gather_time out = {0};
+    if (l->zero < 3 || l->dp * l->context < 2 || ls_plan_stays_whole(c)) return out;
+    double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
+    double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
+    double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
+    double fetch = gather_seconds(c, LS_ALL_GATHER, params * elem),
+           give = gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
+    double backward = ls_pass_sum(&layer->backward) + layer->recompute;
+    out.forward = with_hidden(c, ls_pass_sum(&layer->forward), fetch);
+    out.backward = with_hidden(c, backward, fetch + give);
+    out.first =
+        gather_seconds(c, LS_ALL_GATHER, table * elem) + .5 * gather_seconds(c, LS_REDUCE_SCATTER, table * grad);
+    return out;
+}
+
+/* ---- between replicas -------------------------------------------------------------------------------------------- */
+
+static double stage_params(const ls_plan_case *c, const int *layers) {
+    int most = 0, pp = c->layout->pp;
+    for (int s = 0; s < pp; s++) {
+        int own = 0;
+        for (int k = 0; k < c->layout->virtual_stages; k++) own += layers[k * pp + s];
+        if (own > most) most = own;
+    }
+    double table = c->vocabulary * (double)c->task->shape.C / c->t;
+    return most * ls_plan_layer_params(c) + table * (pp == 1 && !c->task->shape.tied ? 2 : 1);
+}
+
+static bool crosses_sites(const ls_plan_case *c, bool stages) {
+    return c->task->cluster.sites > 1 && c->layout->stages_across == stages;
+}
+
+static void replicas(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
+    const ls_plan_layout *l = c->layout;
+    const ls_stack *stack = &c->task->stack;
+    int D = l->dp * l->context;
+    double seen = 0, elem = l->type == LS_PLAN_FP32 ? 4 : 2, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    if (D > 1 && (l->zero < 3 || ls_plan_stays_whole(c))) {
+        ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
+        double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
+        double spread = l->zero > 0 ? ls_plan_collective_seconds(c, LS_ALL_GATHER, D, c->dp_inner, params * elem) : 0;
+        if (crosses_sites(
+                c, false)) /* each site adds up on its own; half of the bytes of an all-reduce cross, once each way */
+            reduce += ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
+        double late = stack->reduce_overlaps ? reduce - .9 * backward : reduce;
+        if (late < .05 * reduce) late = .05 * reduce;
+        if (l->zero == 2 &&
+            !ls_plan_stays_whole(c)) { /* nobody keeps a whole gradient: every micro-batch's is reduced at once */
+            late *= c->micros;
+            reduce *= c->micros;
+        }
+        double wait = stack->gather_overlaps ? (spread > forward ? spread - forward : 0) : spread;
+        seen = late + wait;
+        out->link_dp = reduce + spread;
+        out->hidden_dp = out->link_dp - seen;
+    }
+    if (l->zero == 3 && !ls_plan_stays_whole(c) && crosses_sites(c, false)) { /* shards stay in their site */
+        double across = ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
+        seen += across;
+        out->link_dp += across;
+    }
+    if (l->pp > 1 && c->task->shape.tied) { /* both ends of the pipeline add up the gradients of their tables */
+        double tables = ls_plan_send_seconds(c, l->pp - 1, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+        seen += tables;
+        out->link_dp += tables;
+    }
+    out->time[LS_TIME_DP] = seen;
+}
+
+static double optimizer_seconds(const ls_plan_case *c, double params) {
+    const ls_chip *chip = &c->site->chip;
+    double owned = params / (c->layout->zero >= 1 ? c->layout->dp * c->layout->context : 1);
+    return (owned * c->task->stack.optimizer_bytes + 6 * owned) / (chip->memory_bandwidth * .7) +
+           (c->layout->zero == 3 ? 0 : 6 * (params - owned) / (chip->memory_bandwidth * .7));
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+/* By chunk, and of sends by stage. */
+typedef struct chunk_times {
+    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX], send[LS_CHUNKS_MAX];
+    int layers[LS_CHUNKS_MAX];
+} chunk_times;
+
+static void fill_sends(const ls_plan_case *c, double *send) {
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
+    double bytes = elem * c->tokens * (double)c->task->shape.C / c->t;
+    double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
+    for (int s = 0; s < c->layout->pp; s++) send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(c, s, bytes) + pause : 0;
+}
+
+static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
+                        const ls_ends_time *ends, chunk_times *out) {
+    int chunks = c->layout->pp * c->layout->virtual_stages;
+    fill_sends(c, out->send);
+    double forward = ls_pass_sum(&layer->forward) + gather->forward;
+    double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
+    ls_plan_divide(c, forward + backward, ends, out->layers);
+    for (int g = 0; g < chunks; g++) {
+        out->forward[g] = out->layers[g] * forward + ls_plan_blocked_seconds(c, out->send, g);
+        out->backward[g] = out->layers[g] * backward + ls_plan_blocked_seconds(c, out->send, g - 1);
+    }
+    out->forward[0] += ends->embed_forward + gather->first;
+    out->backward[0] += ends->embed_backward;
+    out->forward[chunks - 1] += ends->head_forward;
+    out->backward[chunks - 1] += ends->head_backward;
+}
+
+/* Of the stage that has most to do, times all micro-batches, by kind. */
+static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
+                      const ls_ends_time *ends, const chunk_times *chunks, ls_prediction *out, double *forward,
+                      double *backward) {
+    int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
+    double most = -1;
+    for (int s = 0; s < pp; s++) {
+        double f = 0, b = 0;
+        for (int k = 0; k < v; k++) f += chunks->forward[k * pp + s], b += chunks->backward[k * pp + s];
+        if (f + b > most) most = f + b, at = s, *forward = f, *backward = b;
+    }
+    double waits = 0;
+    for (int k = 0; k < v; k++) {
+        int g = k * pp + at;
+        own += chunks->layers[g];
+        waits += ls_plan_blocked_seconds(c, chunks->send, g) + ls_plan_blocked_seconds(c, chunks->send, g - 1);
+    }
+    double times = (double)own * c->micros, m = c->micros;
+    out->time[LS_TIME_PRODUCTS] = times * (layer->forward.products + layer->backward.products);
+    out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
+    out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
+    out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);
+    out->time[LS_TIME_RECOMPUTE] = times * layer->recompute;
+    out->time[LS_TIME_P2P] = m * waits;
+    out->time[LS_TIME_GATHER] = times * (gather->forward + gather->backward) + (at == 0 ? m * gather->first : 0);
+    if (at == 0) out->time[LS_TIME_ENDS] += m * (ends->embed_forward + ends->embed_backward);
+    if (at == pp - 1) out->time[LS_TIME_ENDS] += m * (ends->head_forward + ends->head_backward);
+    return most * m;
+}
+
+/* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
+ * last one. */
+static double least_course(const ls_plan_case *c, const chunk_times *chunks) {
+    int pp = c->layout->pp, v = c->layout->virtual_stages;
+    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
+    for (int s = 0; s < pp; s++) {
+        double busy = 0;
+        for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
+        double course = ahead + c->micros * busy;
+        if (course > least) least = course;
+        ahead += chunks->forward[s] + chunks->send[s] + back * (chunks->backward[s] + chunks->send[s]);
+    }
+    return least;
+}
+
+static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bound, ls_prediction *out) {
+    ls_layer_time layer = ls_plan_layer(c);
+    ls_ends_time ends = ls_plan_ends(c);
+    gather_time gather = gathering(c, &layer);
+    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, course, bubble = 0;
+    fill_chunks(c, &layer, &gather, &ends, chunks);
+    double busy = busiest(c, &layer, &gather, &ends, chunks, out, &forward, &backward);
+    if (is_bound)
+        course = least_course(c, chunks);
+    else
+        LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, chunks->send, &course, &bubble));
+    if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
+        double link = ls_plan_across_seconds(c, elem * c->tokens * (double)c->task->shape.C, c->layout->dp);
+        int times = 2 * c->layout->virtual_stages - 1; /* each way, with several chunks to and fro */
+        double least = c->micros * link * times;
+        course = (course > least ? course : least) + 2 * link * times;
+    }
+    double idle = course > busy ? course - busy : 0;
+    out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
+    out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
+    double params = stage_params(c, chunks->layers);
+    replicas(c, params, backward, forward, out);
+    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, params);
+    out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
+    for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
+    ls_plan_memory(c, chunks->layers, out);
+    return LS_OK;
+}
+
+static ls_status predict_case(const ls_plan_task *task, const ls_plan_layout *layout, bool is_bound,
+                              ls_prediction *out) {
+    ls_plan_case c = ls_plan_case_of(task, layout);
+    chunk_times *chunks = malloc(sizeof *chunks);
+    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
+    memset(out, 0, sizeof *out);
+    out->micros = c.micros;
+    out->model_flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    ls_status status = predict(&c, chunks, is_bound, out);
+    free(chunks);
+    return status;
+}
+
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+    return predict_case(task, layout, false, out);
+}
+
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+    return predict_case(task, layout, true, out);
+}
+
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
+    ls_layer_time layer = ls_plan_layer(c);
+    ls_ends_time ends = ls_plan_ends(c);
+    gather_time gather = gathering(c, &layer);
+    chunk_times times;
+    fill_chunks(c, &layer, &gather, &ends, &times);
+    memcpy(out->send, times.send, sizeof out->send);
+    memcpy(out->forward, times.forward, sizeof out->forward);
+    memcpy(out->backward, times.backward, sizeof out->backward);
+    memcpy(out->layers, times.layers, sizeof out->layers);
+    out->params = stage_params(c, times.layers);
+}

@@ -1,0 +1,80 @@
+/* machine.h: chips, links and the clusters made of them: what the planner knows of hardware.
+ *
+ * Every constant is in a table with its source (chips.c, links.c) or in a file of the user's. A chip is described by
+ * what it can do at most and by how much of that programs reach; nothing was fitted to a single run. */
+#ifndef LS_PLAN_HARDWARE_MACHINE_H
+#define LS_PLAN_HARDWARE_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2, LS_CHIPS_MAX = 1 << 20 };
+
+/* Types of the operands of matrix products. */
+typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
+
+typedef struct ls_chip {
+    char name[LS_MACHINE_NAME_MAX];
+    const char *source;               /* where the constants come from */
+    double memory_bytes;              /* of a chip */
+    double peak_flops[LS_PLAN_TYPES]; /* per second, dense, as the maker says; 0: not in hardware */
+    double share[LS_PLAN_TYPES];      /* of the peak that a large product reaches */
+    double units;                     /* that each make one tile of a product at a time */
+    double gemm_fill;                 /* every tile costs as much as that many more elements of depth */
+    /* Attention that keeps its scores on the chip: share of the 16-bit peak with heads of 128. */
+    double attention_share, attention_back_share;
+    double memory_bandwidth; /* bytes per second, as the maker says */
+    double bandwidth_share;  /* of it, that passes over large arrays reach */
+    double launch_seconds;   /* between two kernels on the chip */
+    double reserved_bytes;   /* context and libraries: not for the program's arrays */
+    double group_bytes;      /* of a group of chips that communicate: buffers of the library */
+    bool is_cpu;             /* the workers of this program */
+} ls_chip;
+
+/* Of one chip, one direction. */
+typedef struct ls_link {
+    char name[LS_MACHINE_NAME_MAX];
+    const char *source;
+    double bandwidth;       /* bytes per second on the wire */
+    double share;           /* of it, that large collectives reach */
+    double start_seconds;   /* of a collective, whatever its size */
+    double latency_seconds; /* of a hop */
+} ls_link;
+
+/* Equal chips in equal nodes. */
+typedef struct ls_site {
+    ls_chip chip;
+    int chips, node; /* chips of the site and of a node */
+    ls_link inside;  /* a node */
+    ls_link between; /* nodes */
+} ls_site;
+
+typedef struct ls_cluster {
+    char name[LS_MACHINE_NAME_MAX];
+    int sites;
+    ls_site site[LS_SITES_MAX];
+    ls_link across; /* sites, where there are two; its bandwidth is that of the whole link */
+} ls_cluster;
+
+static inline int ls_cluster_chips(const ls_cluster *cluster) {
+    return cluster->site[0].chips + (cluster->sites > 1 ? cluster->site[1].chips : 0);
+}
+
+/* By name, as people write it: "A100-80GB-SXM", "a100", "H100 PCIe". LS_ERR_INPUT lists what there is. */
+ls_status ls_chip_find(const char *name, ls_chip *out);
+ls_status ls_link_find(const char *name, ls_link *out);
+/* Rows of the tables, for lists; NULL behind the last. */
+const ls_chip *ls_chip_row(int i);
+const ls_link *ls_link_row(int i);
+
+/* A cluster of so many of this chip, with the links and nodes that are usual for it; node 0: the usual one. */
+ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out);
+/* Whole nodes, at least one chip, a link between two sites. LS_ERR_INPUT says what would do. */
+ls_status ls_cluster_check(const ls_cluster *cluster);
+
+const char *ls_plan_type_name(ls_plan_type type);
+ls_status ls_plan_type_parse(const char *text, ls_plan_type *out);
+
+#endif

@@ -1,0 +1,34 @@
+/* machine_file.h: a site of a cluster as a file, JSON or YAML, of the user's own or written by probe.
+ *
+ *     name                 text
+ *     chip                 a name of the table ("H100"), or an object
+ *     chips                whole number; without it one node
+ *     chips_per_node       whole number; without it as usual for the chip
+ *     inside, between      a name of the table ("nvlink4", "4x100gbe"), or an object; without it as usual for the chip
+ *     measured             an object that is handed through as it is (probe's own figures)
+ *     source               text for people
+ *
+ * chip: like (a name of the table, from which all that is not given comes), name, source, memory_bytes,
+ * peak_fp32_flops_per_second, peak_fp16_…, peak_bf16_…, peak_fp8_…, share_fp32, share_fp16, share_bf16, share_fp8,
+ * units, gemm_fill_elems, attention_share, attention_back_share, memory_bandwidth_bytes_per_second, bandwidth_share,
+ * launch_seconds, reserved_bytes, group_bytes, is_cpu. Without `like`: memory_bytes, memory_bandwidth_bytes_per_second
+ * and one peak at least.
+ *
+ * inside and between: like, name, source, bandwidth_bytes_per_second (of one chip, one direction), share,
+ * start_seconds, latency_seconds. Dashes may stand for underscores. Names that are not known are refused. */
+#ifndef LS_PLAN_HARDWARE_MACHINE_FILE_H
+#define LS_PLAN_HARDWARE_MACHINE_FILE_H
+
+#include <jansson.h>
+
+#include "plan/hardware/machine.h"
+
+/* One site. `measured` may be NULL; else *measured is a new reference, or NULL where the file has none. LS_ERR_INPUT
+ * names the file and the member. */
+ls_status ls_machine_file_read(const char *path, ls_cluster *out, json_t **measured);
+/* All constants of the first site, as one object; `measured` (borrowed) may be NULL. New reference; NULL: no memory. */
+json_t *ls_machine_to_json(const ls_cluster *cluster, const json_t *measured);
+ls_status ls_machine_from_json(const char *source, const json_t *json, ls_cluster *out, json_t **measured);
+ls_status ls_machine_file_write(const char *path, const ls_cluster *cluster, const json_t *measured);
+
+#endif

@@ -1,0 +1,145 @@
+/* machine.h: what `lockstep probe` measured of the machine this program runs on: seconds of its own operations.
+ *
+ * Rates are those of a worker while `workers` of them work at the same time, each with its share of the cores: memory
+ * bandwidth and clock frequency that workers take from each other are in the numbers. Where there are more workers than
+ * cores they take turns; that is the planner's to work out, from the rates of as many workers as there are cores. */
+#ifndef LS_PLAN_NATIVE_MACHINE_H
+#define LS_PLAN_NATIVE_MACHINE_H
+
+#include <jansson.h>
+
+#include "device/cpu/gemm/gemm.h"
+#include "device/unit.h"
+#include "lockstep.h"
+
+enum {
+    LS_OWN_COUNTS_MAX = 10,    /* numbers of workers */
+    LS_OWN_PRODUCTS_MAX = 192, /* of one number */
+    LS_OWN_LINKS_MAX = 256,
+    LS_OWN_LINK_SIZES = 4,
+    LS_OWN_HEADS = 2,           /* sizes of heads */
+    LS_OWN_LENGTHS = 3,         /* of sequences */
+    LS_OWN_TYPES = 1 + LS_UNITS /* fp32, then bf16 by each unit */
+};
+
+/* Passes over arrays: one number of elements says what they cost. */
+#define LS_OWN_PASS_LIST(X)                                                                                            \
+    X(LS_PASS_NORM, "layer_norm")                                                                                      \
+    X(LS_PASS_NORM_BACK, "layer_norm_backward")                                                                        \
+    X(LS_PASS_NORM_PARAMS, "layer_norm_params")                                                                        \
+    X(LS_PASS_RMS, "rms_norm")                                                                                         \
+    X(LS_PASS_RMS_BACK, "rms_norm_backward")                                                                           \
+    X(LS_PASS_RMS_PARAMS, "rms_norm_params")                                                                           \
+    X(LS_PASS_GELU, "gelu")                                                                                            \
+    X(LS_PASS_GELU_BACK, "gelu_backward")                                                                              \
+    X(LS_PASS_GATED, "gated")                                                                                          \
+    X(LS_PASS_GATED_BACK, "gated_backward")                                                                            \
+    X(LS_PASS_BIAS_GRAD, "bias_grad")                                                                                  \
+    X(LS_PASS_BIAS_ADD, "bias_add")                                                                                    \
+    X(LS_PASS_ROPE, "rope")                                                                                            \
+    X(LS_PASS_DROPOUT, "dropout")                                                                                      \
+    X(LS_PASS_EMBED, "embed")                                                                                          \
+    X(LS_PASS_EMBED_GRAD, "embed_grad")                                                                                \
+    X(LS_PASS_LOSS, "loss")                                                                                            \
+    X(LS_PASS_LOSS_MAX, "loss_max")                                                                                    \
+    X(LS_PASS_LOSS_SUMS, "loss_sums")                                                                                  \
+    X(LS_PASS_LOSS_GRAD, "loss_grad")                                                                                  \
+    X(LS_PASS_ADAMW, "adamw")                                                                                          \
+    X(LS_PASS_SGD, "sgd")                                                                                              \
+    X(LS_PASS_SQUARES, "square_sums")                                                                                  \
+    X(LS_PASS_ADD, "add")                                                                                              \
+    X(LS_PASS_SET, "set")                                                                                              \
+    X(LS_PASS_CONVERT, "convert")                                                                                      \
+    X(LS_PASS_HASH, "hash")
+
+typedef enum ls_own_pass {
+#define LS_OWN_PASS_ENUM(id, name) id,
+    LS_OWN_PASS_LIST(LS_OWN_PASS_ENUM)
+#undef LS_OWN_PASS_ENUM
+        LS_OWN_PASSES
+} ls_own_pass;
+
+/* Elements of the two sizes at which passes are measured: in the nearest caches, and beyond them. */
+enum { LS_OWN_PASS_SMALL = 1 << 14, LS_OWN_PASS_LARGE = 1 << 20 };
+
+typedef struct ls_own_product {
+    ls_gemm_form form;
+    int type; /* 0: fp32; 1 + unit: bf16 */
+    size_t m, n, k;
+    int slices;
+    double seconds;
+} ls_own_product;
+
+/* What a product costs: launch + flop·2mnk + a·mk + b·nk + c·mn·slices. Fitted to the points of one form and type. */
+typedef struct ls_own_law {
+    double flop, a, b, c;
+    bool known;
+} ls_own_law;
+
+typedef struct ls_own_rates {
+    int workers, threads; /* threads of each */
+    int products;
+    ls_own_product product[LS_OWN_PRODUCTS_MAX];
+    ls_own_law law[3][LS_OWN_TYPES]; /* by form and type; not in the file: ls_own_rates_fit() makes them */
+    double attention[2][LS_OWN_TYPES][LS_OWN_HEADS][LS_OWN_LENGTHS]; /* forward, backward: of one head; 0: not there */
+    double pass[LS_OWN_PASSES][2][2]; /* fp32 and 16-bit; small and large: of the whole pass; 0: not there */
+    double launch_seconds;            /* of a parallel loop with nothing to do */
+    double copy_bytes_per_second;     /* of this worker: read and written bytes, far beyond the caches */
+} ls_own_rates;
+
+typedef enum ls_own_op {
+    LS_OWN_ALL_REDUCE,
+    LS_OWN_REDUCE_SCATTER,
+    LS_OWN_ALL_GATHER,
+    LS_OWN_SEND,
+    LS_OWN_OPS
+} ls_own_op;
+
+/* `workers` in groups of `group`, all groups at the same time. */
+typedef struct ls_own_link {
+    int workers, group;
+    ls_own_op op;
+    double seconds[LS_OWN_LINK_SIZES];
+} ls_own_link;
+
+typedef struct ls_own_machine {
+    char cpu[64], version[32], isa[16], transport[16];
+    int cores;
+    double memory_bytes;
+    int counts;
+    ls_own_rates rates[LS_OWN_COUNTS_MAX]; /* by workers, ascending; the first is one worker */
+    int links;
+    ls_own_link link[LS_OWN_LINKS_MAX];
+} ls_own_machine;
+
+extern const size_t ls_own_link_bytes[LS_OWN_LINK_SIZES]; /* of the whole vector */
+extern const size_t ls_own_heads[LS_OWN_HEADS], ls_own_lengths[LS_OWN_LENGTHS];
+const char *ls_own_pass_name(ls_own_pass pass);
+const char *ls_own_op_name(ls_own_op op);
+/* "fp32", "bf16", "bf16/amx" */
+const char *ls_own_type_name(int type);
+static inline int ls_own_type_of(ls_dtype dtype, ls_unit unit) {
+    return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 ? (int)unit : 0);
+}
+
+/* The member `measured` of a cluster file. New reference; NULL: no memory. */
+json_t *ls_own_machine_to_json(const ls_own_machine *machine);
+/* Everything is checked; LS_ERR_INPUT names `source` and the member. The laws are fitted. */
+ls_status ls_own_machine_from_json(const char *source, const json_t *json, ls_own_machine *out);
+
+/* ---- what operations cost (own_rates.c) -------------------------------------------------------------------------- */
+
+void ls_own_rates_fit(ls_own_rates *rates);
+/* slices: chains that are added up, with what else is added to the result. */
+double ls_own_product_seconds(const ls_own_rates *rates, ls_gemm_form form, int type, size_t m, size_t n, size_t k,
+                              int slices);
+/* `heads` heads of `sequences` sequences of T tokens. */
+double ls_own_attention_seconds(const ls_own_rates *rates, bool backward, int type, size_t head_size, size_t T,
+                                double heads);
+double ls_own_pass_seconds(const ls_own_rates *rates, ls_own_pass pass, bool is_16, double elems);
+/* Of a collective of `bytes` in all (of a message, its bytes). */
+double ls_own_link_seconds(const ls_own_machine *machine, ls_own_op op, int workers, int group, double bytes);
+/* The rates of a worker of so many; `*slower` is by how much less it has of the cores than the measured one. */
+const ls_own_rates *ls_own_rates_of(const ls_own_machine *machine, int workers, double *slower);
+
+#endif

@@ -1,0 +1,344 @@
+/* native.c: a step of this program out of priced actions, counted traffic and the course of its schedule. */
+#include "plan/native/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "optim/optimizer.h"
+#include "parallel/layout/micro_batches.h"
+#include "parallel/traffic/traffic.h"
+#include "plan/native/price.h"
+
+/* Micro-batches beyond these repeat the prices of earlier ones. */
+enum { PRICED_MICROS = 6 };
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static ls_status fill_memory(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+                             ls_prediction *out) {
+    double all = 0, room = task->memory_bytes > 0 ? task->memory_bytes : machine->memory_bytes;
+    for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
+        ls_own_memory one;
+        LS_TRY(ls_own_measure(task, layout, rank, &one));
+        double bytes = (double)one.arena_bytes + (double)one.outside_bytes;
+        all += bytes;
+        if (bytes <= out->memory_bytes) continue;
+        out->memory_bytes = bytes;
+        out->heaviest_stage = ls_layout_place(layout, rank).pp;
+        memcpy(out->memory, one.kind, sizeof one.kind);
+    }
+    out->capacity_bytes = all > 0 ? room * out->memory_bytes / all : room;
+    return LS_OK;
+}
+
+/* ---- traffic ----------------------------------------------------------------------------------------------------- */
+
+/* The whole vector of a collective whose member sends so many bytes (lockstep.h, "traffic"). */
+static double axis_seconds(const ls_own_machine *machine, const ls_layout *layout, const ls_traffic *of, ls_own_op op,
+                           int group) {
+    if (of->calls == 0 || group < 2) return 0;
+    double each = (double)of->bytes / (double)of->calls, members = group;
+    double vector = each * members / (members - 1) / (op == LS_OWN_ALL_REDUCE ? 2 : 1);
+    return (double)of->calls * ls_own_link_seconds(machine, op, ls_layout_workers(layout), group, vector);
+}
+
+/* Seconds of a worker of a stage with the others, by what they are for. */
+typedef struct moving {
+    double tp, gather, reduce, publish, all;
+} moving;
+
+static ls_status moving_of(const ls_own_machine *machine, const ls_layout_task *task, const ls_layout *layout,
+                           ls_place_in_layout place, moving *out) {
+    ls_step_traffic t;
+    LS_TRY(ls_traffic_of_step(task, layout, place, &t));
+    const ls_traffic *tp = t.of[LS_AXIS_TP], *dp = t.of[LS_AXIS_DP], *all = t.of[LS_TRAFFIC_WORLD];
+    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->dp);
+    int workers = ls_layout_workers(layout);
+    *out = (moving){0};
+    out->tp = axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, layout->tp) +
+              axis_seconds(machine, layout, &tp[LS_TRAFFIC_REDUCE_SCATTER], LS_OWN_REDUCE_SCATTER, layout->tp) +
+              axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->tp);
+    out->reduce = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, layout->dp) +
+                  axis_seconds(machine, layout, &dp[LS_TRAFFIC_REDUCE_SCATTER], LS_OWN_REDUCE_SCATTER, layout->dp);
+    *(layout->zero == 3 ? &out->gather : &out->publish) = gather;
+    out->all = axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, workers) +
+               axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, workers);
+    return LS_OK;
+}
+
+/* ---- prices ------------------------------------------------------------------------------------------------------ */
+
+/* One stage: by action, and after the last one. */
+typedef struct stage_price {
+    double *work; /* by action */
+    double kind[LS_PRICE_KINDS];
+    double recompute;
+    double update; /* norm, optimizer, check of the replicas */
+    moving moving;
+    double moved;    /* of the actions, all together */
+    double received; /* among it: from other stages */
+} stage_price;
+
+static ls_status no_tokens(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    (void)ctx, (void)begin, (void)end, (void)ids, (void)targets;
+    return LS_OK;
+}
+
+/* An earlier action that does the same to a micro-batch in a like place, or NULL. */
+static int like(const ls_schedule *schedule, int s, int i) {
+    const ls_action *a = &schedule->actions[s][i];
+    int micro = a->micro < PRICED_MICROS ? a->micro : 2 + (a->micro - 2) % (PRICED_MICROS - 2);
+    if (micro == a->micro) return i;
+    for (int k = 0; k < i; k++) {
+        const ls_action *b = &schedule->actions[s][k];
+        if (b->kind == a->kind && b->chunk == a->chunk && b->micro == micro) return k;
+    }
+    return i;
+}
+
+static ls_status price_actions(ls_stage *stage, ls_price *price, int s, double slower, stage_price *out) {
+    const ls_schedule *schedule = ls_stage_schedule(stage);
+    ls_stage_feed feed = {.read = no_tokens, .ctx = NULL};
+    ls_loss_sum loss = {0};
+    double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
+    out->work = calloc((size_t)schedule->count[s], sizeof *out->work);
+    ls_status status = kinds && out->work ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
+    for (int i = 0; status == LS_OK && i < schedule->count[s]; i++) {
+        int from = like(schedule, s, i);
+        if (from == i) {
+            ls_price_clear(price);
+            status = ls_stage_run_action(stage, &schedule->actions[s][i], &feed, &loss);
+            memcpy(kinds[i], price->seconds, sizeof kinds[i]);
+        } else {
+            memcpy(kinds[i], kinds[from], sizeof kinds[i]);
+        }
+        for (int k = 0; k < LS_PRICE_KINDS; k++) {
+            out->work[i] += kinds[i][k] * slower;
+            out->kind[k] += kinds[i][k] * slower;
+        }
+    }
+    free(kinds);
+    return status;
+}
+
+/* Weights that others have too are hashed after every step. */
+static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_device *device) {
+    if (layout->dp * layout->tp == 1) return LS_OK;
+    for (int i = 0; i < ls_model_params(model); i++) {
+        const ls_param *p = ls_model_param(model, i);
+        bool gathered = layout->zero == 3 && (p->kind == LS_PARAM_MATRIX || p->kind == LS_PARAM_TOKENS);
+        ls_hash128 hash;
+        if (p->held && !gathered)
+            LS_TRY(device->ops->hash(device, &hash, p->w, ls_param_local_elems(p) * sizeof(float)));
+    }
+    return LS_OK;
+}
+
+static ls_status price_update(const ls_own_task *task, ls_stage *stage, ls_price *price, double slower,
+                              stage_price *out) {
+    ls_exact_sum squares;
+    ls_optimizer_update update = {.kind = task->setup.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD};
+    const ls_model *model = ls_stage_model(stage);
+    memset(&squares, 0, sizeof squares);
+    ls_price_clear(price);
+    LS_TRY(ls_stage_finish_grads(stage));
+    LS_TRY(ls_stage_square_norm(stage, &squares, NULL));
+    LS_TRY(ls_optimizer_step(&update, &price->device, &task->setup.policy, model));
+    if (task->checks_replicas) LS_TRY(price_check(&ls_stage_setup_of(stage)->layout, model, &price->device));
+    out->update = ls_price_sum(price) * slower;
+    return LS_OK;
+}
+
+static ls_status price_stage(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+                             ls_place_in_layout place, stage_price *out) {
+    ls_model *model = NULL;
+    ls_stage *stage = NULL;
+    ls_price *price = malloc(sizeof *price);
+    ls_status status;
+    double slower;
+    const ls_own_rates *rates = ls_own_rates_of(machine, ls_layout_workers(layout), &slower);
+    if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
+    ls_price_open(price, rates, task->shape.V / (size_t)layout->tp);
+    ls_stage_setup setup = ls_own_setup(task, layout, place);
+    LS_TRY_OUT(ls_model_create(&task->shape, task->slices, &model));
+    LS_TRY_OUT(ls_stage_create(model, &price->device, &setup, &stage));
+    LS_TRY_OUT(price_actions(stage, price, place.pp, slower, out));
+    LS_TRY_OUT(price_update(task, stage, price, slower, out));
+out:
+    ls_stage_destroy(stage);
+    ls_model_destroy(model);
+    free(price);
+    return status;
+}
+
+/* What the same stage would cost if it kept everything is the rest. */
+static ls_status price_recompute(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+                                 ls_place_in_layout place, stage_price *out) {
+    ls_layout keeps = *layout;
+    stage_price other = {0};
+    keeps.recompute = LS_RECOMPUTE_NONE;
+    if (layout->recompute == LS_RECOMPUTE_NONE) return LS_OK;
+    ls_status status = price_stage(machine, task, &keeps, place, &other);
+    for (int k = 0; status == LS_OK && k < LS_PRICE_KINDS; k++) {
+        out->recompute += out->kind[k] - other.kind[k];
+        out->kind[k] = other.kind[k];
+    }
+    free(other.work);
+    return status;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+typedef struct step {
+    const ls_own_machine *machine;
+    const ls_own_task *task;
+    const ls_layout *layout;
+    ls_schedule schedule;
+    int row; /* with most sequences */
+    stage_price *stage;
+    double **work, **wait; /* by stage and action */
+    double *end, *busy;
+} step;
+
+static ls_status find_row(step *st, ls_prediction *out) {
+    ls_layout layout = *st->layout;
+    size_t most = 0;
+    if (layout.dp == 1) layout.zero = 0;
+    for (int d = 0; d < layout.dp; d++) {
+        ls_micro_list list;
+        size_t sequences = 0;
+        LS_TRY(ls_micro_list_make(&layout, st->task->setup.B, st->task->setup.G, d, &list));
+        for (int m = 0; m < list.count; m++) sequences += list.micro[m].end - list.micro[m].begin;
+        if (sequences > most) st->row = d;
+        if (sequences > most) out->micros = list.count;
+        if (sequences > most) most = sequences;
+        ls_micro_list_free(&list);
+    }
+    return ls_schedule_make(layout.schedule, layout.pp, layout.virtual_stages, out->micros, &st->schedule);
+}
+
+/* What a stage receives is copied by it; the rest of what actions move goes with their work. */
+static ls_status spread_moving(step *st, int s) {
+    stage_price *p = &st->stage[s];
+    const ls_layout *l = st->layout;
+    int count = st->schedule.count[s], last = ls_layout_chunks(l) - 1;
+    size_t rows = l->micro * st->task->setup.T / (l->sequence_parallel ? (size_t)l->tp : 1);
+    double bytes = (double)(rows * st->task->shape.C * sizeof(float)), work = 0;
+    double receive = l->pp > 1 ? ls_own_link_seconds(st->machine, LS_OWN_SEND, ls_layout_workers(l), 2, bytes) : 0;
+    st->wait[s] = calloc((size_t)count, sizeof *st->wait[s]);
+    if (!st->wait[s]) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d actions", count);
+    for (int i = 0; i < count; i++) work += p->work[i];
+    for (int i = 0; i < count; i++) {
+        const ls_action *a = &st->schedule.actions[s][i];
+        int chunk = a->chunk * l->pp + s;
+        bool receives =
+            a->kind == LS_ACTION_FORWARD ? chunk > 0 : a->kind != LS_ACTION_BACKWARD_WEIGHTS && chunk < last;
+        st->wait[s][i] = (p->moving.tp + p->moving.gather) * (work > 0 ? p->work[i] / work : 0);
+        if (receives) st->wait[s][i] += receive;
+        if (receives) p->received += receive;
+        p->moved += st->wait[s][i];
+    }
+    return LS_OK;
+}
+
+static ls_status price_all(step *st) {
+    ls_model *model = NULL;
+    ls_status status;
+    LS_TRY(ls_model_create(&st->task->shape, st->task->slices, &model));
+    ls_layout_task of = ls_own_layout_task(st->task, model);
+    for (int s = 0; s < st->layout->pp; s++) {
+        ls_place_in_layout place = {st->row, 0, s};
+        LS_TRY_OUT(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
+        st->work[s] = st->stage[s].work;
+        LS_TRY_OUT(price_recompute(st->machine, st->task, st->layout, place, &st->stage[s]));
+        LS_TRY_OUT(moving_of(st->machine, &of, st->layout, place, &st->stage[s].moving));
+        LS_TRY_OUT(spread_moving(st, s));
+    }
+    status = LS_OK;
+out:
+    ls_model_destroy(model);
+    return status;
+}
+
+/* Both ends of a pipeline send each other a tied table once a step: its gradient, and the new weights. */
+static double tied_seconds(const step *st) {
+    const ls_layout *l = st->layout;
+    if (l->pp == 1 || !st->task->shape.tied) return 0;
+    double elems = (double)(st->task->shape.V * st->task->shape.C) / l->tp / (l->zero > 0 ? l->dp : 1);
+    return 2 * ls_own_link_seconds(st->machine, LS_OWN_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
+}
+
+/* The stage that ends last tells what the time went to. */
+static void add_up(const step *st, ls_prediction *out) {
+    int last = 0, workers = ls_layout_workers(st->layout);
+    double turns = workers > st->machine->cores ? (double)workers / st->machine->cores : 1, work = 0, update = 0;
+    for (int s = 0; s < st->layout->pp; s++) {
+        if (st->end[s] + st->stage[s].moving.reduce > st->end[last] + st->stage[last].moving.reduce) last = s;
+        if (st->stage[s].update > update) update = st->stage[s].update;
+    }
+    const stage_price *p = &st->stage[last];
+    for (int i = 0; i < st->schedule.count[last]; i++) work += p->work[i];
+    double slower = work > 0 ? (st->busy[last] - p->moved) / work : 1;
+    out->time[LS_TIME_PRODUCTS] = p->kind[LS_PRICE_PRODUCTS] * slower;
+    out->time[LS_TIME_ATTENTION] = p->kind[LS_PRICE_ATTENTION] * slower;
+    out->time[LS_TIME_SMALL] = (p->kind[LS_PRICE_PASSES] + p->kind[LS_PRICE_OPTIMIZER]) * slower;
+    out->time[LS_TIME_ENDS] = p->kind[LS_PRICE_ENDS] * slower;
+    out->time[LS_TIME_RECOMPUTE] = p->recompute * slower;
+    out->time[LS_TIME_TP] = p->moving.tp;
+    out->time[LS_TIME_GATHER] = p->moving.gather;
+    out->time[LS_TIME_P2P] = p->received + tied_seconds(st);
+    out->time[LS_TIME_BUBBLE] = st->end[last] > st->busy[last] ? st->end[last] - st->busy[last] : 0;
+    out->time[LS_TIME_DP] = p->moving.reduce + p->moving.publish;
+    out->time[LS_TIME_OPTIMIZER] = update * turns;
+    out->time[LS_TIME_OTHER] = p->moving.all;
+    out->link_dp = out->time[LS_TIME_DP];
+    for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
+}
+
+static ls_status run_course(step *st) {
+    const ls_layout *l = st->layout;
+    ls_own_course course = {.schedule = &st->schedule,
+                            .work = st->work,
+                            .wait = st->wait,
+                            .workers = l->dp * l->tp,
+                            .cores = st->machine->cores,
+                            .end = st->end,
+                            .busy = st->busy};
+    return ls_own_course_run(&course);
+}
+
+static ls_status make_step(step *st, ls_prediction *out) {
+    size_t pp = (size_t)st->layout->pp;
+    LS_TRY(find_row(st, out));
+    st->stage = calloc(pp, sizeof *st->stage);
+    st->work = calloc(pp, sizeof *st->work);
+    st->wait = calloc(pp, sizeof *st->wait);
+    st->end = calloc(pp, sizeof *st->end);
+    st->busy = calloc(pp, sizeof *st->busy);
+    if (!st->stage || !st->work || !st->wait || !st->end || !st->busy)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu stages", pp);
+    LS_TRY(price_all(st));
+    return run_course(st);
+}
+
+ls_status ls_own_predict(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+                         ls_prediction *out) {
+    step st = {.machine = machine, .task = task, .layout = layout};
+    *out =
+        (ls_prediction){.model_flops = ls_plan_model_flops(&task->shape, (double)task->setup.T, (double)task->setup.B)};
+    ls_status status = fill_memory(machine, task, layout, out);
+    if (status == LS_OK) status = make_step(&st, out);
+    if (status == LS_OK) add_up(&st, out);
+    for (int s = 0; s < layout->pp; s++) {
+        if (st.stage) free(st.stage[s].work);
+        if (st.wait) free(st.wait[s]);
+    }
+    free(st.stage);
+    free(st.work);
+    free(st.wait);
+    free(st.end);
+    free(st.busy);
+    ls_schedule_free(&st.schedule);
+    return status;
+}

@@ -1,0 +1,41 @@
+/* price.h: a device that computes nothing and adds up what computing would have cost on the measured machine.
+ *
+ * The blocks of a model run on it as they run on a CPU, so every product and every pass of a step is priced with its
+ * real shape, and no list of them is kept a second time. Its memory is address space that nobody may touch. */
+#ifndef LS_PLAN_NATIVE_PRICE_H
+#define LS_PLAN_NATIVE_PRICE_H
+
+#include "device/ops.h"
+#include "plan/native/machine.h"
+
+typedef enum ls_price_kind {
+    LS_PRICE_PRODUCTS,
+    LS_PRICE_ATTENTION,
+    LS_PRICE_PASSES,
+    LS_PRICE_ENDS,      /* embedding, logits and loss */
+    LS_PRICE_OPTIMIZER, /* norm and update */
+    LS_PRICE_KINDS
+} ls_price_kind;
+
+enum { LS_PRICE_CACHE = 256 };
+
+typedef struct ls_price_known {
+    ls_gemm_form form;
+    int type, slices;
+    size_t m, n, k;
+    double seconds; /* 0: nothing is here */
+} ls_price_known;
+
+typedef struct ls_price {
+    ls_device device;
+    const ls_own_rates *rates;            /* borrowed */
+    size_t vocabulary;                    /* products of this width are those of the head */
+    double seconds[LS_PRICE_KINDS];       /* since they were cleared */
+    ls_price_known cache[LS_PRICE_CACHE]; /* products come again and again */
+} ls_price;
+
+void ls_price_open(ls_price *price, const ls_own_rates *rates, size_t vocabulary);
+void ls_price_clear(ls_price *price);
+double ls_price_sum(const ls_price *price);
+
+#endif

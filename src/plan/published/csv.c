@@ -1,0 +1,127 @@
+/* csv.c: a file is read once; fields are cut out of its text in place. */
+#include "plan/published/csv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+
+enum { BYTES_MAX = 64 << 20, COLUMNS_MAX = 256 };
+
+typedef struct reader {
+    const char *path;
+    char *at;
+    size_t line;
+} reader;
+
+/* Cuts the next field; *last: it ends its row. */
+static ls_status next_field(reader *r, char **field, bool *last) {
+    char *from = r->at, *to;
+    size_t began = r->line;
+    *field = to = from;
+    if (*from == '"') {
+        for (from++;; from++) {
+            if (*from == '\0') return ls_fail(LS_ERR_INPUT, "%s, line %zu: unterminated quote", r->path, began);
+            if (*from == '\n') r->line++;
+            if (*from == '"' && from[1] == '"')
+                from++;
+            else if (*from == '"')
+                break;
+            *to++ = *from;
+        }
+        from++;
+        if (*from != ',' && *from != '\r' && *from != '\n' && *from != '\0')
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: text after a closing quote", r->path, r->line);
+    } else {
+        while (*from != ',' && *from != '\r' && *from != '\n' && *from != '\0') *to++ = *from++;
+    }
+    char end = *from;
+    if (end == '\r' && from[1] == '\n') from++, end = '\n';
+    *last = end != ',';
+    r->at = end == '\0' ? from : from + 1;
+    *to = '\0';
+    return LS_OK;
+}
+
+/* One row into fields; returns how many there were. */
+static ls_status next_row(reader *r, char **fields, size_t room, size_t *count) {
+    bool last = false;
+    for (*count = 0; !last; (*count)++) {
+        char *field;
+        LS_TRY(next_field(r, &field, &last));
+        if (*count == room) return ls_fail(LS_ERR_INPUT, "%s, line %zu: more than %zu fields", r->path, r->line, room);
+        fields[*count] = field;
+    }
+    return LS_OK;
+}
+
+static ls_status add_row(ls_csv *csv, size_t *room, char **fields, size_t count, size_t line) {
+    static char none[] = "";
+    if (csv->rows == *room) {
+        size_t more = *room ? 2 * *room : 64;
+        char **grown = realloc(csv->field, more * csv->columns * sizeof *grown);
+        if (grown) csv->field = grown;
+        size_t *lines = grown ? realloc(csv->line, more * sizeof *lines) : NULL;
+        if (lines) csv->line = lines;
+        if (!lines) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", more);
+        *room = more;
+    }
+    for (size_t i = 0; i < csv->columns; i++) csv->field[csv->rows * csv->columns + i] = i < count ? fields[i] : none;
+    csv->line[csv->rows++] = line;
+    return LS_OK;
+}
+
+static ls_status read_rows(reader *r, ls_csv *out) {
+    char *fields[COLUMNS_MAX];
+    size_t room = 0, count;
+    LS_TRY(next_row(r, fields, COLUMNS_MAX, &out->columns));
+    LS_TRY(add_row(out, &room, fields, out->columns, 1));
+    while (*r->at) {
+        size_t line = ++r->line;
+        LS_TRY(next_row(r, fields, out->columns, &count));
+        if (count == 1 && !*fields[0]) continue; /* an empty line */
+        LS_TRY(add_row(out, &room, fields, count, line));
+    }
+    if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the header line", r->path);
+    return LS_OK;
+}
+
+/* Takes over out->text, which has a NUL behind its bytes. */
+static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
+    ls_status status = LS_OK;
+    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", name);
+    reader r = {.path = name, .at = out->text, .line = 1};
+    if (status == LS_OK) status = read_rows(&r, out);
+    if (status != LS_OK) ls_csv_free(out);
+    return status;
+}
+
+ls_status ls_csv_read(const char *path, ls_csv *out) {
+    size_t bytes;
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_file_read(path, BYTES_MAX, &out->text, &bytes));
+    return parse(path, bytes, out);
+}
+
+ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out) {
+    memset(out, 0, sizeof *out);
+    if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; the limit is %d", name, bytes, BYTES_MAX);
+    out->text = malloc(bytes + 1);
+    if (!out->text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu bytes of %s", bytes, name);
+    memcpy(out->text, text, bytes);
+    out->text[bytes] = '\0';
+    return parse(name, bytes, out);
+}
+
+void ls_csv_free(ls_csv *csv) {
+    free(csv->text);
+    free(csv->field);
+    free(csv->line);
+    memset(csv, 0, sizeof *csv);
+}
+
+int ls_csv_column(const ls_csv *csv, const char *name) {
+    for (size_t i = 0; i < csv->columns; i++)
+        if (strcmp(csv->field[i], name) == 0) return (int)i;
+    return -1;
+}

@@ -1,0 +1,373 @@
+/* published_runs.c: from the fields of a row to a task and a layout. */
+#include "plan/published/published_runs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/published/csv.h"
+
+enum { VIRTUAL_MAX = 32 };
+
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
+typedef enum column {
+    ID,
+    SOURCE,
+    MODEL,
+    LAYERS,
+    HIDDEN,
+    HEADS,
+    KV_HEADS,
+    FFN,
+    VOCAB,
+    SEQ,
+    GPU,
+    GPUS,
+    NODE,
+    DP,
+    TP,
+    PP,
+    VIRTUAL,
+    MICRO,
+    BATCH,
+    ZERO,
+    RECOMPUTE,
+    SP,
+    PRECISION,
+    METRIC,
+    VALUE,
+    NOTES,
+    COLUMNS
+} column;
+
+static const char *const column_names[COLUMNS] = {"id",
+                                                  "source",
+                                                  "model",
+                                                  "layers",
+                                                  "hidden",
+                                                  "heads",
+                                                  "kv_heads",
+                                                  "ffn_hidden",
+                                                  "vocab",
+                                                  "seq_len",
+                                                  "gpu_type",
+                                                  "n_gpus",
+                                                  "gpus_per_node",
+                                                  "dp",
+                                                  "tp",
+                                                  "pp",
+                                                  "interleave_v",
+                                                  "micro_batch",
+                                                  "global_batch_seqs",
+                                                  "zero_stage",
+                                                  "recompute",
+                                                  "sequence_parallel",
+                                                  "precision",
+                                                  "measured_metric",
+                                                  "value",
+                                                  "notes"};
+
+static const char *const metric_names[LS_ROW_METRICS] = {"iteration_seconds",    "hw_tflops_per_gpu",
+                                                         "model_tflops_per_gpu", "mfu_pct",
+                                                         "tokens_per_s_per_gpu", "peak_memory_gib"};
+
+typedef struct source_row {
+    const char *path;
+    const ls_csv *csv;
+    const int *at;
+    size_t number;
+} source_row;
+
+static const char *text(const source_row *r, column which) { return ls_csv_field(r->csv, r->number, r->at[which]); }
+
+static ls_status bad(const source_row *r, column which, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", r->path, r->csv->line[r->number],
+                   column_names[which], text(r, which), what);
+}
+
+/* A whole number in min … max; an empty field is 0 where it may be empty. */
+static ls_status whole(const source_row *r, column which, long long min, long long max, bool may_lack, long long *out) {
+    const char *from = text(r, which);
+    char *end;
+    if (!*from && may_lack) {
+        *out = 0;
+        return LS_OK;
+    }
+    *out = strtoll(from, &end, 10);
+    if (end == from || *end) return bad(r, which, "it must be a whole number");
+    if (*out < min || *out > max) return bad(r, which, "it is out of range");
+    return LS_OK;
+}
+
+#define WHOLE(which, min, max, lack, target)                                                                           \
+    do {                                                                                                               \
+        long long whole_;                                                                                              \
+        LS_TRY(whole(r, (which), (min), (max), (lack), &whole_));                                                      \
+        (target) = (__typeof__(target))whole_;                                                                         \
+    } while (0)
+
+static ls_status read_shape(const source_row *r, ls_row *row) {
+    ls_shape *shape = &row->task.shape;
+    WHOLE(LAYERS, 1, 100000, false, shape->L);
+    WHOLE(HIDDEN, 1, 1 << 24, false, shape->C);
+    WHOLE(HEADS, 1, 1 << 20, false, shape->H);
+    WHOLE(KV_HEADS, 1, 1 << 20, true, shape->kv_heads);
+    WHOLE(FFN, 1, 1 << 26, true, shape->hidden);
+    WHOLE(VOCAB, 1, 1 << 26, false, shape->V);
+    WHOLE(SEQ, 1, 1 << 26, false, row->task.seq);
+    if (shape->kv_heads == 0) shape->kv_heads = shape->H;
+    if (shape->hidden == 0) shape->hidden = 4 * shape->C;
+    if (shape->C % shape->H != 0) return bad(r, HEADS, "it does not divide hidden");
+    shape->head_size = shape->C / shape->H;
+    shape->T = row->task.seq;
+    shape->arch =
+        shape->hidden == 4 * shape->C ? LS_ARCH_GPT2 : LS_ARCH_LLAMA; /* a gated MLP is not four times as wide */
+    shape->tied = shape->arch == LS_ARCH_GPT2;
+    return LS_OK;
+}
+
+static ls_status read_cluster(const source_row *r, ls_row *row) {
+    int chips, node;
+    WHOLE(GPUS, 1, 1 << 24, false, chips);
+    WHOLE(NODE, 1, 1 << 16, true, node);
+    ls_status status = ls_cluster_of(text(r, GPU), chips, node, &row->task.cluster);
+    if (status != LS_OK) return ls_fail_at(status, "%s, line %zu: ", r->path, r->csv->line[r->number]);
+    return LS_OK;
+}
+
+static ls_status read_precision(const source_row *r, ls_row *row) {
+    const char *p = text(r, PRECISION);
+    for (int i = 0; i < LS_PLAN_TYPES; i++) {
+        const char *name = ls_plan_type_name((ls_plan_type)i);
+        if (strncmp(p, name, strlen(name)) == 0) {
+            row->layout.type = (ls_plan_type)i;
+            return LS_OK;
+        }
+    }
+    return bad(r, PRECISION, "it must be fp32, fp16, bf16 or fp8");
+}
+
+static ls_status read_recompute(const source_row *r, ls_row *row) {
+    const char *t = text(r, RECOMPUTE);
+    row->free_recompute = !*t;
+    row->layout.recompute = LS_RECOMPUTE_NONE;
+    for (int i = 0; *t && i <= LS_RECOMPUTE_KINDS; i++) {
+        if (i == LS_RECOMPUTE_KINDS) return bad(r, RECOMPUTE, "it must be none, selective or full");
+        row->layout.recompute = (ls_recompute)i;
+        if (strcmp(t, ls_recompute_name((ls_recompute)i)) == 0) break;
+    }
+    return LS_OK;
+}
+
+static ls_status read_layout(const source_row *r, ls_row *row) {
+    ls_plan_layout *l = &row->layout;
+    *l = (ls_plan_layout){.context = 1};
+    WHOLE(DP, 1, 1 << 24, true, l->dp);
+    WHOLE(TP, 1, 1 << 16, true, l->tp);
+    WHOLE(PP, 1, 1 << 16, true, l->pp);
+    WHOLE(VIRTUAL, 1, 1 << 16, true, l->virtual_stages);
+    WHOLE(MICRO, 1, 1 << 20, true, l->micro);
+    WHOLE(BATCH, 1, 1 << 26, false, row->task.global_batch);
+    WHOLE(SP, 0, 1, true, l->sequence_parallel);
+    row->free_zero = !*text(r, ZERO);
+    WHOLE(ZERO, 0, 3, true, l->zero);
+    row->free_virtual = l->virtual_stages == 0 && l->pp > 1;
+    row->free_micro = l->micro == 0;
+    if (l->virtual_stages == 0) l->virtual_stages = 1;
+    if (l->micro == 0) l->micro = 1;
+    LS_TRY(read_precision(r, row));
+    return read_recompute(r, row);
+}
+
+static ls_status read_value(const source_row *r, ls_row *row) {
+    const char *m = text(r, METRIC), *v = text(r, VALUE);
+    char *end;
+    int i = 0;
+    while (i < LS_ROW_METRICS && strcmp(m, metric_names[i]) != 0) i++;
+    if (i == LS_ROW_METRICS) return bad(r, METRIC, "unknown metric");
+    row->metric = (ls_row_metric)i;
+    row->value = strtod(v, &end);
+    if (!*v)
+        row->value = 0; /* blanked: there is nothing to compare with */
+    else if (*end || !(row->value > 0 && row->value < 1e300))
+        return bad(r, VALUE, "it must be a number above 0");
+    return LS_OK;
+}
+
+static void reject(ls_row *row, const char *why) { snprintf(row->reason, sizeof row->reason, "%s", why); }
+
+static ls_status read_row(const source_row *r, ls_row *row) {
+    row->id = strdup(text(r, ID));
+    row->source = strdup(text(r, SOURCE));
+    row->model = strdup(text(r, MODEL));
+    if (!row->id || !row->source || !row->model) return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
+    LS_TRY(read_shape(r, row));
+    LS_TRY(read_cluster(r, row));
+    LS_TRY(read_layout(r, row));
+    LS_TRY(ls_row_read_notes(text(r, NOTES), text(r, PRECISION), row));
+    LS_TRY(read_value(r, row));
+    ls_plan_layout *l = &row->layout;
+    if (l->dp == 0 || l->tp == 0 || l->pp == 0) {
+        reject(row, "its layout is not given");
+        return LS_OK;
+    }
+    if (row->free_zero) l->zero = l->dp > 1 ? 1 : 0;
+    l->schedule = l->virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
+    if (ls_plan_check(&row->task, l) != LS_OK) reject(row, ls_status_message());
+    return LS_OK;
+}
+
+static ls_status find_columns(const char *path, const ls_csv *csv, int *at) {
+    for (int i = 0; i < COLUMNS; i++) {
+        at[i] = ls_csv_column(csv, column_names[i]);
+        if (at[i] < 0 && i != NOTES && i != ID && i != SOURCE && i != MODEL)
+            return ls_fail(LS_ERR_INPUT, "%s has no column \"%s\"", path, column_names[i]);
+    }
+    return LS_OK;
+}
+
+static ls_status read_rows(const char *path, const ls_csv *csv, ls_rows *out) {
+    int at[COLUMNS];
+    ls_status status = find_columns(path, csv, at);
+    if (status == LS_OK) {
+        out->row = calloc(csv->rows - 1, sizeof *out->row);
+        if (!out->row) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", csv->rows - 1);
+    }
+    for (size_t i = 1; status == LS_OK && i < csv->rows; i++) {
+        source_row r = {path, csv, at, i};
+        status = read_row(&r, &out->row[out->count++]);
+    }
+    if (status != LS_OK) ls_rows_free(out);
+    return status;
+}
+
+ls_status ls_rows_read(const char *path, ls_rows *out) {
+    ls_csv csv;
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_csv_read(path, &csv));
+    ls_status status = read_rows(path, &csv, out);
+    ls_csv_free(&csv);
+    return status;
+}
+
+ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out) {
+    ls_csv csv;
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_csv_parse(name, text, bytes, &csv));
+    ls_status status = read_rows(name, &csv, out);
+    ls_csv_free(&csv);
+    return status;
+}
+
+void ls_rows_free(ls_rows *rows) {
+    for (size_t i = 0; i < rows->count; i++) {
+        free(rows->row[i].id);
+        free(rows->row[i].source);
+        free(rows->row[i].model);
+    }
+    free(rows->row);
+    memset(rows, 0, sizeof *rows);
+}
+
+double ls_row_measured(const ls_row *row) {
+    const ls_plan_task *task = &row->task;
+    double flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    double chips = ls_cluster_chips(&task->cluster);
+    switch (row->metric) {
+    case LS_ROW_SECONDS: return row->value;
+    case LS_ROW_HW_TFLOPS: {
+        /* Three passes of four are the model's; the head is not computed again. */
+        double head =
+            6.0 * (double)task->seq * (double)task->global_batch * (double)task->shape.V * (double)task->shape.C;
+        return ((flops - head) * 4 / 3 + head) / (row->value * 1e12 * chips);
+    }
+    case LS_ROW_MODEL_TFLOPS: return flops / (row->value * 1e12 * chips);
+    case LS_ROW_MFU: return flops / (row->value / 100 * task->cluster.site[0].chip.peak_flops[LS_PLAN_BF16] * chips);
+    case LS_ROW_TOKENS: return (double)task->seq * (double)task->global_batch / (row->value * chips);
+    default: return row->value * GIB;
+    }
+}
+
+double ls_row_predicted(const ls_row *row, const ls_prediction *p) {
+    if (row->metric != LS_ROW_MEMORY) return p->seconds;
+    return row->with_context ? p->memory_bytes : p->memory_bytes - p->memory[LS_MEMORY_RESERVED];
+}
+
+/* ---- knobs that a row leaves open -------------------------------------------------------------------------------- */
+
+typedef struct choice {
+    bool any;
+    ls_plan_layout layout;
+    ls_prediction best;
+} choice;
+
+static ls_status consider(const ls_row *row, const ls_plan_layout *layout, choice *c) {
+    ls_prediction p;
+    if (ls_plan_check(&row->task, layout) != LS_OK) return LS_OK;
+    if (row->task.global_batch % ((size_t)layout->dp * layout->micro) != 0) return LS_OK;
+    LS_TRY(ls_plan_predict(&row->task, layout, &p));
+    bool fits = ls_prediction_fits(&p), had = c->any && ls_prediction_fits(&c->best);
+    bool better = !c->any || (fits && !had) ||
+                  (fits == had && p.seconds < c->best.seconds); /* it has been run, so something did fit */
+    if (better) *c = (choice){true, *layout, p};
+    return LS_OK;
+}
+
+/* Embedding and head may stand for a layer each. */
+static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
+
+static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c) {
+    if (!row->free_virtual) return consider(row, &layout, c);
+    for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
+        if (v > 1 && row->task.stack.even_stages && !divides_evenly(row->task.shape.L, (size_t)(v * layout.pp)))
+            continue;
+        size_t micros = row->task.global_batch / ((size_t)layout.dp * layout.micro);
+        if (v > 1 && micros % (size_t)layout.pp != 0) continue;
+        if (row->task.stack.usual_virtual && v != row->task.stack.usual_virtual) continue;
+        layout.virtual_stages = v;
+        layout.schedule = v > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
+        LS_TRY(consider(row, &layout, c));
+    }
+    return LS_OK;
+}
+
+/* Sharded optimizer state or not. */
+static ls_status try_zero(const ls_row *row, ls_plan_layout layout, choice *c) {
+    if (!row->free_zero || layout.dp < 2) return try_virtual(row, layout, c);
+    for (layout.zero = 0; layout.zero < 2; layout.zero++) LS_TRY(try_virtual(row, layout, c));
+    return LS_OK;
+}
+
+static ls_status try_recompute(const ls_row *row, ls_plan_layout layout, choice *c) {
+    if (!row->free_recompute) return try_zero(row, layout, c);
+    for (int i = 0; i < LS_RECOMPUTE_KINDS; i++) {
+        layout.recompute = (ls_recompute)i;
+        LS_TRY(try_zero(row, layout, c));
+    }
+    return LS_OK;
+}
+
+ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out) {
+    choice c = {.any = false};
+    ls_plan_layout layout = row->layout;
+    if (row->reason[0]) return ls_fail(LS_ERR_INPUT, "row %s: %s", row->id, row->reason);
+    size_t share = row->task.global_batch / (size_t)layout.dp;
+    bool is_free = row->free_micro;
+    if (is_free && layout.pp > 1 && row->task.stack.micro_per_stage && share >= (size_t)layout.pp) {
+        layout.micro = share / (size_t)layout.pp;
+        is_free = false;
+    }
+    for (size_t micro = is_free ? 1 : layout.micro; micro <= share; micro *= 2) {
+        layout.micro = micro;
+        LS_TRY(try_recompute(row, layout, &c));
+        if (!is_free || micro >= 64) break;
+    }
+    if (!c.any) { /* a batch that does not divide: as it is given */
+        LS_TRY(ls_plan_predict(&row->task, &row->layout, &c.best));
+        c.layout = row->layout;
+    }
+    if (chosen) *chosen = c.layout;
+    *out = c.best;
+    return LS_OK;
+}

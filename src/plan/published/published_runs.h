@@ -1,0 +1,55 @@
+/* published_runs.h: measured runs from a CSV file, as tasks and layouts that can be predicted.
+ *
+ * Columns: id, source, model, layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq_len, gpu_type, n_gpus,
+ * gpus_per_node, dp, tp, pp, interleave_v, micro_batch, global_batch_seqs, zero_stage, recompute, sequence_parallel,
+ * precision, measured_metric, value, notes; in any order, others are passed over. The first three and the value are for
+ * people: nothing is predicted from them. What the notes say about the program and the links is used (row_notes.c); a
+ * knob that a row leaves empty is chosen as the planner would. */
+#ifndef LS_PLAN_PUBLISHED_PUBLISHED_RUNS_H
+#define LS_PLAN_PUBLISHED_PUBLISHED_RUNS_H
+
+#include "plan/plan.h"
+
+typedef enum ls_row_metric {
+    LS_ROW_SECONDS,
+    LS_ROW_HW_TFLOPS,    /* of a chip and second, with full recomputation counted */
+    LS_ROW_MODEL_TFLOPS, /* without */
+    LS_ROW_MFU,          /* per cent */
+    LS_ROW_TOKENS,       /* of a chip and second */
+    LS_ROW_MEMORY,       /* GiB */
+    LS_ROW_METRICS
+} ls_row_metric;
+
+typedef struct ls_row {
+    char *id, *source, *model;
+    ls_row_metric metric;
+    double value;
+    ls_plan_task task;
+    ls_plan_layout layout;
+    bool free_micro, free_virtual, free_recompute, free_zero; /* the row does not say */
+    bool with_context;                                        /* memory: as the device sees it, not the allocator */
+    char reason[160];                                         /* why it cannot be predicted; empty: it can */
+} ls_row;
+
+typedef struct ls_rows {
+    size_t count;
+    ls_row *row;
+} ls_rows;
+
+/* LS_ERR_INPUT names the file, the line and the column. */
+ls_status ls_rows_read(const char *path, ls_rows *out);
+/* The same from memory; `name` is for messages. */
+ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);
+void ls_rows_free(ls_rows *rows);
+
+/* What the row measured, as seconds of a step; for memory, bytes. */
+double ls_row_measured(const ls_row *row);
+/* What of a prediction is to be compared with it. */
+double ls_row_predicted(const ls_row *row, const ls_prediction *p);
+/* Predicts the row, choosing what it leaves open: the fastest that fits, or the fastest. `chosen` may be NULL. */
+ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out);
+
+/* row_notes.c: what free text says about links and the program. */
+ls_status ls_row_read_notes(const char *notes, const char *precision, ls_row *row);
+
+#endif

@@ -1,0 +1,162 @@
+/* validate.c: predicts every row, and fits what is fitted for a cluster. */
+#include "plan/published/validate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIT_LEAST = 4, FIT_ROUNDS = 50 };
+
+/* Two clusters of equal chips were measured 2 to 6.5 % apart with the same layouts. */
+static const double CLUSTER_SPREAD = .05;
+/* Of a row beside the others of its cluster; from 1.5 of them on a row counts less (Huber). */
+static const double ROW_SPREAD = .05, STANDS_OUT = 1.5;
+
+static bool is_time(const ls_validate_row *r) { return r->row->metric != LS_ROW_MEMORY; }
+
+/* ---- sources and clusters ---------------------------------------------------------------------------------------- */
+
+static int source_of(ls_validation *v, const char *text) {
+    char name[LS_VALIDATE_NAME_MAX];
+    size_t length = strcspn(text, ";(");
+    if (length > sizeof name - 1) length = sizeof name - 1;
+    while (length > 0 && text[length - 1] == ' ') length--;
+    memcpy(name, text, length);
+    name[length] = '\0';
+    for (int i = v->sources - 1; i >= 0; i--)
+        if (strcmp(v->source[i], name) == 0) return i;
+    memcpy(v->source[v->sources], name, sizeof name);
+    return v->sources++;
+}
+
+static int cluster_of(ls_validation *v, int source, const char *chip) {
+    for (size_t i = v->clusters; i-- > 0;)
+        if (v->cluster[i].source == source && strcmp(v->cluster[i].chip, chip) == 0) return (int)i;
+    v->cluster[v->clusters] = (ls_validate_cluster){.source = source, .chip = chip, .factor = 1};
+    return (int)v->clusters++;
+}
+
+static ls_status predict_row(ls_validation *v, const ls_row *row, ls_validate_row *out) {
+    ls_prediction p;
+    *out = (ls_validate_row){.row = row};
+    out->source = source_of(v, row->source);
+    out->cluster = cluster_of(v, out->source, row->task.cluster.site[0].chip.name);
+    if (row->reason[0]) return LS_OK;
+    LS_TRY(ls_row_predict(row, &out->layout, &p));
+    out->modelled = true;
+    out->judged = row->value > 0;
+    out->predicted = ls_row_predicted(row, &p);
+    out->measured = row->value > 0 ? ls_row_measured(row) : 0;
+    v->modelled++;
+    if (out->judged && is_time(out)) v->cluster[out->cluster].rows++;
+    return LS_OK;
+}
+
+/* ---- one number for a cluster ------------------------------------------------------------------------------------ */
+
+static size_t rows_to_fit(size_t rows) {
+    size_t fit = rows / 4;
+    if (fit < FIT_LEAST) fit = FIT_LEAST;
+    return fit < rows / 2 ? fit : rows / 2;
+}
+
+/* Sums over the fitted rows of what a factor is the quotient of, with the weights that errors at `factor` give. */
+static double next_factor(const ls_validation *v, int number, double factor) {
+    double prior = ROW_SPREAD * ROW_SPREAD / (CLUSTER_SPREAD * CLUSTER_SPREAD), above = prior, below = prior;
+    for (size_t i = 0; i < v->rows; i++) {
+        const ls_validate_row *r = &v->row[i];
+        if (r->cluster != number || !r->fitted) continue;
+        double x = r->predicted / r->measured, error = factor * x - 1, limit = STANDS_OUT * ROW_SPREAD;
+        if (error < 0) error = -error;
+        double weight = error > limit ? limit / error : 1;
+        above += weight * x;
+        below += weight * x * x;
+    }
+    return above / below;
+}
+
+/* The first rows of the cluster give its factor; without any, none of its time rows is judged. */
+static void fit(ls_validation *v, int number) {
+    ls_validate_cluster *cluster = &v->cluster[number];
+    size_t want = rows_to_fit(cluster->rows), n = 0;
+    for (size_t i = 0; i < v->rows; i++) {
+        ls_validate_row *r = &v->row[i];
+        if (r->cluster != number || !r->judged || !is_time(r)) continue;
+        if (want > 0 && n == want) break;
+        r->judged = false;
+        r->fitted = want > 0;
+        n += r->fitted;
+    }
+    cluster->fitted = n;
+    if (n == 0) return;
+    for (int round = 0; round < FIT_ROUNDS; round++) cluster->factor = next_factor(v, number, cluster->factor);
+    for (size_t i = 0; i < v->rows; i++)
+        if (v->row[i].cluster == number && is_time(&v->row[i])) v->row[i].predicted *= cluster->factor;
+}
+
+/* Share of the peak that the row reached, recomputation counted. */
+static double efficiency(const ls_validate_row *r) {
+    const ls_plan_task *task = &r->row->task;
+    const ls_chip *chip = &task->cluster.site[0].chip;
+    double flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    double head = 6.0 * (double)task->seq * (double)task->global_batch * (double)task->shape.V * (double)task->shape.C;
+    if (r->layout.recompute == LS_RECOMPUTE_FULL) flops = (flops - head) * 4 / 3 + head;
+    return flops / (r->measured * chip->peak_flops[LS_PLAN_FP16] * ls_cluster_chips(&task->cluster));
+}
+
+static void fit_baseline(ls_validation *v, int number) {
+    ls_validate_cluster *cluster = &v->cluster[number];
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < v->rows; i++) {
+        const ls_validate_row *r = &v->row[i];
+        if (r->cluster != number || !is_time(r) || !(v->calibrated ? r->fitted : r->judged)) continue;
+        sum += efficiency(r);
+        n++;
+    }
+    cluster->baseline_efficiency = n ? sum / (double)n : 0;
+    for (size_t i = 0; n > 0 && i < v->rows; i++) {
+        ls_validate_row *r = &v->row[i];
+        if (r->cluster == number && is_time(r) && r->judged)
+            r->baseline_error = efficiency(r) / cluster->baseline_efficiency - 1;
+    }
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static ls_status allocate(ls_validation *v, size_t rows) {
+    v->row = calloc(rows + 1, sizeof *v->row);
+    v->cluster = calloc(rows + 1, sizeof *v->cluster);
+    v->source = calloc(rows + 1, sizeof *v->source);
+    if (!v->row || !v->cluster || !v->source)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the predictions of %zu rows", rows);
+    return LS_OK;
+}
+
+ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out) {
+    ls_status status;
+    *out = (ls_validation){.calibrated = calibrate};
+    LS_TRY_OUT(allocate(out, rows->count));
+    for (; out->rows < rows->count; out->rows++)
+        LS_TRY_OUT(predict_row(out, &rows->row[out->rows], &out->row[out->rows]));
+    for (size_t c = 0; c < out->clusters; c++) {
+        if (calibrate) fit(out, (int)c);
+        fit_baseline(out, (int)c);
+    }
+    for (size_t i = 0; i < out->rows; i++) {
+        ls_validate_row *r = &out->row[i];
+        if (r->judged) r->error = r->predicted / r->measured - 1;
+    }
+    LS_TRY_OUT(ls_validate_summarize(out));
+out:
+    if (status != LS_OK) ls_validation_free(out);
+    return status;
+}
+
+void ls_validation_free(ls_validation *v) {
+    free(v->row);
+    free(v->cluster);
+    free(v->line);
+    free(v->regret);
+    free(v->source);
+    memset(v, 0, sizeof *v);
+}

@@ -1,0 +1,77 @@
+/* validate.h: predictions beside measured runs: errors by row and by source, and what following the predictions costs.
+ *
+ * Error: predicted over measured, less 1, of the seconds of a step, or of bytes. Nothing of a row's id, source, model
+ * or value goes into its prediction. With calibration one factor on time is fitted for each cluster (a source and a
+ * chip) to the first quarter of its time rows, 4 at least but half of them at most; those rows are then left out of
+ * every figure. A cluster that would keep no row to judge is not fitted and not judged. The factor is the likeliest one
+ * if clusters of a chip differ by 5 % and a row by 5 % from the rest of its cluster, rows that stand out counted less:
+ * few rows, or rows that contradict each other, move it little.
+ *
+ * The baseline has no model at all: every row of a cluster reaches the same share of the peak, its products and
+ * attention counted with what full recomputation repeats. The share is the mean over all rows of the cluster, which
+ * favours it; with calibration over the rows that were fitted. */
+#ifndef LS_PLAN_PUBLISHED_VALIDATE_H
+#define LS_PLAN_PUBLISHED_VALIDATE_H
+
+#include "plan/published/published_runs.h"
+
+enum { LS_VALIDATE_NAME_MAX = 80 };
+
+typedef struct ls_validate_row {
+    const ls_row *row;
+    int source, cluster; /* numbers */
+    bool modelled, judged, fitted;
+    ls_plan_layout layout; /* with what the row left open chosen */
+    double predicted, measured, error, baseline_error;
+} ls_validate_row;
+
+typedef struct ls_validate_score {
+    size_t rows;
+    double mae, bias;
+} ls_validate_score;
+
+/* Several layouts of one task: how much slower is the measured time of the one that is predicted to be fastest than the
+ * best measured time. */
+typedef struct ls_validate_regret {
+    int source;
+    size_t layouts;
+    const ls_validate_row *chosen, *best;
+    double regret;
+} ls_validate_regret;
+
+typedef struct ls_validate_cluster {
+    int source;
+    const char *chip;
+    size_t rows, fitted;        /* time rows, and the first of them that were used; 0: not fitted */
+    double factor;              /* on time; 1 without calibration */
+    double baseline_efficiency; /* share of the peak */
+} ls_validate_cluster;
+
+/* A source, a repository of several sources, a part of a source, or all rows. */
+typedef struct ls_validate_line {
+    char name[LS_VALIDATE_NAME_MAX];
+    bool is_part;
+    ls_validate_score time, memory, baseline;
+    size_t tasks; /* with regret */
+    double regret, worst_regret;
+} ls_validate_line;
+
+typedef struct ls_validation {
+    bool calibrated;
+    size_t rows, modelled, clusters, lines, regrets;
+    ls_validate_row *row;
+    ls_validate_cluster *cluster;
+    ls_validate_line *line; /* the last one is of all rows */
+    ls_validate_regret *regret;
+    int sources;
+    char (*source)[LS_VALIDATE_NAME_MAX]; /* without what stands behind the first ";" or "(" */
+} ls_validation;
+
+/* Rows are borrowed. LS_ERR_RESOURCE alone. */
+ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out);
+void ls_validation_free(ls_validation *v);
+
+/* validate_lines.c: fills in regrets and lines. */
+ls_status ls_validate_summarize(ls_validation *v);
+
+#endif

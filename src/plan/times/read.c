@@ -1,0 +1,183 @@
+/* read.c: a table of measured times, checked and brought to one unit: the time of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/published/csv.h"
+#include "plan/times/times.h"
+
+typedef struct metric_name {
+    const char *name;
+    ls_times_metric metric;
+    double seconds; /* of one */
+    const char *unit;
+} metric_name;
+
+static const metric_name metrics[] = {
+    {"seconds", LS_TIMES_SECONDS, 1, "s"},
+    {"step_seconds", LS_TIMES_SECONDS, 1, "s"},
+    {"iteration_seconds", LS_TIMES_SECONDS, 1, "s"},
+    {"ms", LS_TIMES_SECONDS, 1e-3, "s"},
+    {"hours", LS_TIMES_LONG, 1, "hours"},
+    {"days", LS_TIMES_LONG, 1, "days"},
+    {"throughput", LS_TIMES_THROUGHPUT, 1, ""},
+    {"tokens_per_second", LS_TIMES_THROUGHPUT, 1, ""},
+    {"samples_per_second", LS_TIMES_THROUGHPUT, 1, ""},
+    {"speedup", LS_TIMES_SPEEDUP, 1, ""},
+};
+static const char *const chip_names[] = {"gpus", "workers", "chips", "n_gpus"};
+
+enum { METRICS = sizeof metrics / sizeof metrics[0], CHIP_NAMES = sizeof chip_names / sizeof chip_names[0] };
+
+typedef struct table {
+    const char *path;
+    ls_csv csv;
+    int chips, value, dp, tp, pp, micro, batch, label;
+    const metric_name *metric;
+} table;
+
+static ls_status find_columns(table *t) {
+    t->chips = t->value = -1;
+    for (int i = 0; i < CHIP_NAMES && t->chips < 0; i++) t->chips = ls_csv_column(&t->csv, chip_names[i]);
+    for (int i = 0; i < METRICS && t->value < 0; i++) {
+        t->value = ls_csv_column(&t->csv, metrics[i].name);
+        t->metric = &metrics[i];
+    }
+    if (t->chips < 0)
+        return ls_fail(LS_ERR_INPUT, "%s has no column \"gpus\" (or workers, chips): the number of GPUs of each row",
+                       t->path);
+    if (t->value < 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s has no time column: \"seconds\" per step, or ms, hours, days, throughput, speedup", t->path);
+    t->dp = ls_csv_column(&t->csv, "dp");
+    t->tp = ls_csv_column(&t->csv, "tp");
+    t->pp = ls_csv_column(&t->csv, "pp");
+    t->micro = ls_csv_column(&t->csv, "micro_batch");
+    t->batch = ls_csv_column(&t->csv, "global_batch");
+    if (t->batch < 0) t->batch = ls_csv_column(&t->csv, "global_batch_seqs");
+    t->label = ls_csv_column(&t->csv, "label");
+    return LS_OK;
+}
+
+static ls_status bad(const table *t, size_t row, int column, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", t->path, t->csv.line[row],
+                   ls_csv_field(&t->csv, 0, column), ls_csv_field(&t->csv, row, column), what);
+}
+
+/* 0 where the column or the field is not there. */
+static ls_status whole(const table *t, size_t row, int column, long long most, long long *out) {
+    const char *text = ls_csv_field(&t->csv, row, column);
+    char *end;
+    *out = 0;
+    if (!*text) return LS_OK;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end || *out < 1 || *out > most)
+        return bad(t, row, column, "it must be a whole number of 1 or more");
+    return LS_OK;
+}
+
+static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
+    long long dp, tp, pp, micro, batch;
+    LS_TRY(whole(t, i, t->dp, 1 << 24, &dp));
+    LS_TRY(whole(t, i, t->tp, 1 << 16, &tp));
+    LS_TRY(whole(t, i, t->pp, 1 << 16, &pp));
+    LS_TRY(whole(t, i, t->micro, 1 << 24, &micro));
+    LS_TRY(whole(t, i, t->batch, 1LL << 40, &batch));
+    row->micro = (size_t)micro;
+    row->batch = (size_t)batch;
+    if (dp || tp || pp) { /* what is not said is 1, or what the others leave */
+        if (!tp) tp = 1;
+        if (!pp) pp = 1;
+        if (!dp) dp = row->chips / (tp * pp);
+        if (dp * tp * pp != row->chips)
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: dp %lld × tp %lld × pp %lld is %lld, not %d", t->path,
+                           t->csv.line[i], dp, tp, pp, dp * tp * pp, row->chips);
+        row->dp = (int)dp, row->tp = (int)tp, row->pp = (int)pp;
+    }
+    if (row->batch && row->micro && row->dp && row->batch < row->micro * (size_t)row->dp)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s, line %zu: dp %d with micro-batches of %zu needs a global_batch of at least %zu", t->path,
+                       t->csv.line[i], row->dp, row->micro, row->micro * (size_t)row->dp);
+    return LS_OK;
+}
+
+static ls_status read_label(const table *t, size_t i, ls_times *out, ls_times_row *row) {
+    const char *text = ls_csv_field(&t->csv, i, t->label);
+    if (t->label < 0) return LS_OK;
+    for (row->label = 0; row->label < out->labels; row->label++)
+        if (strncmp(out->label[row->label], text, LS_TIMES_LABEL_MAX - 1) == 0) return LS_OK;
+    if (out->labels == 2)
+        return bad(t, i, t->label, "only two labels can be compared, e.g. before and after; this is a third");
+    snprintf(out->label[out->labels++], LS_TIMES_LABEL_MAX, "%s", text);
+    return LS_OK;
+}
+
+static ls_status read_row(const table *t, size_t i, ls_times *out) {
+    const char *text = ls_csv_field(&t->csv, i, t->value);
+    char *end;
+    long long chips;
+    if (out->count == LS_FIT_ROWS_MAX - 1)
+        return ls_fail(LS_ERR_INPUT, "%s has more than %d rows", t->path, LS_FIT_ROWS_MAX - 1);
+    ls_times_row *row = &out->row[out->count++];
+    LS_TRY(whole(t, i, t->chips, 1 << 24, &chips));
+    if (chips == 0) return bad(t, i, t->chips, "it must be a whole number of 1 or more");
+    row->chips = (int)chips;
+    row->measured = strtod(text, &end);
+    if (end == text || *end || !(row->measured > 0) || !isfinite(row->measured))
+        return bad(t, i, t->value, "it must be a number above 0");
+    LS_TRY(read_layout(t, i, row));
+    return read_label(t, i, out, row);
+}
+
+/* A speed-up is over one chip, unless the smallest row has 1. */
+static void add_base(ls_times *times) {
+    int least = 0;
+    for (int i = 1; i < times->count; i++)
+        if (times->row[i].chips < times->row[least].chips) least = i;
+    const ls_times_row *small = &times->row[least];
+    if (times->metric != LS_TIMES_SPEEDUP || times->labels == 2 || small->chips == 1 || small->measured <= 1.0001)
+        return;
+    if (small->dp > 0 && small->tp * small->pp > 1) return;
+    ls_times_row one = {.chips = 1, .measured = 1, .implied = true, .batch = small->batch};
+    if (small->dp > 0) one.dp = one.tp = one.pp = 1, one.micro = small->micro;
+    times->row[times->count++] = one;
+}
+
+static void normalise(ls_times *times, double unit) {
+    times->has_layout = times->has_batch = true;
+    for (int i = 0; i < times->count; i++) {
+        times->has_layout = times->has_layout && times->row[i].dp > 0;
+        times->has_batch = times->has_batch && times->row[i].batch > 0;
+    }
+    for (int i = 0; i < times->count; i++) {
+        ls_times_row *row = &times->row[i];
+        /* Whole jobs and rates are for the same work; a step with a larger batch does more of it. */
+        double work = times->has_batch ? (double)row->batch / (double)times->row[0].batch : 1;
+        switch (times->metric) {
+        case LS_TIMES_SECONDS: row->time = row->measured * unit; break;
+        case LS_TIMES_LONG: row->time = row->measured * work; break;
+        default: row->time = work / row->measured; break;
+        }
+    }
+}
+
+ls_status ls_times_read(const char *path, ls_times *out) {
+    table t = {.path = path};
+    memset(out, 0, sizeof *out);
+    LS_TRY(ls_csv_read(path, &t.csv));
+    ls_status status = find_columns(&t);
+    for (size_t i = 1; status == LS_OK && i < t.csv.rows; i++) status = read_row(&t, i, out);
+    if (status == LS_OK && out->count < 2)
+        status =
+            ls_fail(LS_ERR_INPUT, "%s has one row; at least two sizes are needed to see how the times change", path);
+    if (status == LS_OK) {
+        out->metric = t.metric->metric;
+        snprintf(out->column, sizeof out->column, "%s", t.metric->name);
+        snprintf(out->unit, sizeof out->unit, "%s", t.metric->unit);
+        add_base(out);
+        normalise(out, t.metric->seconds);
+    }
+    ls_csv_free(&t.csv);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* facts.c: asking the model everything that a memo tells. */
+#include "report/memo/facts.h"
+
+#include <string.h>
+
+#include "plan/cost/cost_case.h"
+
+/* Predicts a changed layout; leaves seconds 0 where it cannot be. */
+static ls_status try_variant(const ls_memo_facts *f, const ls_plan_layout *layout, ls_memo_variant *out) {
+    const ls_plan_task *task = f->task;
+    double room = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
+    out->layout = *layout;
+    memset(&out->prediction, 0, sizeof out->prediction);
+    if (ls_plan_check(task, layout) != LS_OK) return LS_OK;
+    LS_TRY(ls_plan_predict(task, layout, &out->prediction));
+    out->prediction.capacity_bytes = room;
+    return LS_OK;
+}
+
+/* Tensor parallelism over two nodes, with what is left of the pipeline and the replicas. */
+static ls_plan_layout wide_layout(const ls_memo_facts *f) {
+    ls_plan_layout l = f->choice.layout;
+    int chips = ls_cluster_chips(&f->task->cluster);
+    l.tp = 2 * f->site->node;
+    while (l.pp > 1 && chips % (l.tp * l.pp * l.context) != 0) l.pp--;
+    l.dp = chips / (l.tp * l.pp * l.context);
+    if (l.pp == 1 && l.schedule == LS_SCHEDULE_INTERLEAVED) l.schedule = LS_SCHEDULE_1F1B;
+    if (l.pp == 1) l.virtual_stages = 1;
+    return l;
+}
+
+static ls_status find_variants(ls_memo_facts *f) {
+    ls_plan_layout l = f->choice.layout;
+    l.type = LS_PLAN_FP32;
+    l.pure_16bit = false;
+    LS_TRY(try_variant(f, &l, &f->fp32));
+    l = f->choice.layout;
+    l.recompute = l.recompute == LS_RECOMPUTE_NONE ? LS_RECOMPUTE_FULL : LS_RECOMPUTE_NONE;
+    LS_TRY(try_variant(f, &l, &f->recompute));
+    l = f->choice.layout;
+    if (l.zero > 0) {
+        l.zero = 0;
+        LS_TRY(try_variant(f, &l, &f->unsharded));
+    }
+    if (f->nodes > 1 && f->choice.layout.tp <= f->site->node) {
+        l = wide_layout(f);
+        LS_TRY(try_variant(f, &l, &f->wide));
+    }
+    return LS_OK;
+}
+
+static double peak_flops(const ls_chip *chip, ls_plan_type type) {
+    if (chip->peak_flops[type] > 0) return chip->peak_flops[type];
+    return chip->peak_flops[LS_PLAN_FP16] > 0 ? chip->peak_flops[LS_PLAN_FP16] : chip->peak_flops[LS_PLAN_FP32];
+}
+
+static void find_rates(ls_memo_facts *f) {
+    const ls_cluster *cluster = &f->task->cluster;
+    double peak = 0;
+    for (int i = 0; i < cluster->sites; i++)
+        peak += cluster->site[i].chips * peak_flops(&cluster->site[i].chip, f->choice.layout.type);
+    f->params = ls_plan_params(&f->task->shape);
+    f->step_tokens = (double)f->task->global_batch * (double)f->task->seq;
+    f->tokens_per_second = f->step_tokens / f->choice.prediction.seconds;
+    f->mfu = f->choice.prediction.model_flops / (f->choice.prediction.seconds * peak);
+}
+
+ls_status ls_memo_facts_find(ls_memo_facts *f) {
+    f->fits = f->found->fitting > 0;
+    if (!f->fits && f->found->missing == 0)
+        return ls_fail(LS_ERR_INPUT, "no layout to write a memo about: none fits, and none comes close");
+    f->choice = f->fits ? f->found->fits[0] : f->found->lacks[0];
+    ls_plan_case c = ls_plan_case_of(f->task, &f->choice.layout);
+    f->site = c.site;
+    f->micros = c.micros;
+    f->gathers = f->choice.layout.zero == 3 && !ls_plan_stays_whole(&c);
+    f->reduces_often = f->choice.layout.zero == 2 && !ls_plan_stays_whole(&c);
+    f->nodes = 0;
+    for (int i = 0; i < f->task->cluster.sites; i++) {
+        const ls_site *site = &f->task->cluster.site[i];
+        f->nodes += (site->chips + site->node - 1) / site->node;
+    }
+    f->chip = f->site->chip.is_cpu ? "worker" : "GPU";
+    f->chips = f->site->chip.is_cpu ? "workers" : "GPUs";
+    find_rates(f);
+    LS_TRY(find_variants(f));
+    LS_TRY(ls_memo_flows_find(f));
+    LS_TRY(ls_memo_pipe_find(f));
+    ls_plan_losses_of(f->task, &f->choice, &f->losses);
+    LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));
+    LS_TRY(ls_plan_ladder(f->task, &f->choice.layout, f->rung, &f->rungs));
+    long long four = 4LL * ls_cluster_chips(&f->task->cluster);
+    int most = four < LS_CHIPS_MAX ? (int)four : LS_CHIPS_MAX;
+    LS_TRY(ls_plan_scaling(f->task, f->wish, &f->choice, most, true, f->strong, &f->strongs));
+    return ls_plan_scaling(f->task, f->wish, &f->choice, most, false, f->weak, &f->weaks);
+}

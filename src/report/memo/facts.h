@@ -1,0 +1,95 @@
+/* facts.h: what a memo tells, as numbers: all predictions that its sentences and charts need. */
+#ifndef LS_REPORT_MEMO_FACTS_H
+#define LS_REPORT_MEMO_FACTS_H
+
+#include "plan/explain.h"
+#include "report/memo/memo.h"
+#include "report/memo/doc.h"
+
+/* What a chip of a middle stage sends in a step for one reason. */
+typedef struct ls_memo_flow {
+    const char *what, *when;
+    const ls_link *link;       /* the slowest that it passes */
+    const char *where;         /* "inside a node", … */
+    double bytes;              /* a chip sends */
+    double outside_bytes;      /* of them, that leave the node by its own adapter */
+    double link_seconds, seen; /* if nothing hid it, and what the step waits for; −1: in other rows */
+} ls_memo_flow;
+enum { LS_MEMO_TP, LS_MEMO_PP, LS_MEMO_DP, LS_MEMO_GATHER, LS_MEMO_ACROSS, LS_MEMO_FLOWS };
+
+/* A pipeline with micro-batches and without. */
+typedef struct ls_memo_pipe {
+    bool there, chosen;          /* whether the memo's own layout is drawn, and not another one */
+    ls_plan_layout micro, naive; /* the same stages */
+    ls_plan_layout plain;        /* and 1f1b with them, where `micro` has several chunks to a stage */
+    double busy[3];              /* naive, micro, plain: mean share of the stages' time at work, in a step */
+    ls_prediction step[3];
+} ls_memo_pipe;
+
+/* The layout with something changed; seconds 0: it cannot be. */
+typedef struct ls_memo_variant {
+    ls_plan_layout layout;
+    ls_prediction prediction;
+} ls_memo_variant;
+
+typedef struct ls_memo_facts {
+    const ls_plan_task *task;
+    const ls_plan_wish *wish;
+    const ls_plan_found *found;
+    double tokens, price;
+    bool fits;
+    const char *chip, *chips; /* "GPU", "GPUs"; of CPUs "worker", "workers" */
+    ls_plan_choice choice;    /* what the memo is about: the fastest that fits, or the nearest that does not */
+    const ls_site *site;
+    int micros, nodes;
+    bool gathers, reduces_often; /* weights, or gradients, travel for every micro-batch (ZeRO 3, ZeRO 2) */
+    double params, step_tokens, tokens_per_second, mfu;
+    ls_memo_variant fp32;      /* the same layout without 16-bit numbers */
+    ls_memo_variant recompute; /* with full recomputation, or without any where it is used */
+    ls_memo_variant unsharded; /* without ZeRO */
+    ls_memo_variant wide;      /* tensor parallelism over two nodes */
+    ls_plan_losses losses;
+    ls_plan_change change[LS_PLAN_CHANGES_MAX];
+    int changes;
+    ls_plan_point strong[LS_PLAN_POINTS_MAX], weak[LS_PLAN_POINTS_MAX];
+    int strongs, weaks;
+    ls_plan_rung rung[LS_PLAN_RUNGS_MAX];
+    int rungs;
+    ls_memo_flow flow[LS_MEMO_FLOWS];  /* bytes 0: there is none */
+    double reduce_bytes, spread_bytes; /* parts of LS_MEMO_DP: gradients, new weights */
+    ls_memo_pipe pipe;
+} ls_memo_facts;
+
+ls_status ls_memo_facts_find(ls_memo_facts *facts);
+/* memo_traffic.c */
+ls_status ls_memo_flows_find(ls_memo_facts *facts);
+/* memo_pipe.c */
+ls_status ls_memo_pipe_find(ls_memo_facts *facts);
+
+/* Sections, in memo_text*.c; charts, in memo_charts.c and memo_pipe.c. */
+void ls_memo_recommend(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_memory(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_traffic(ls_memo_doc *doc, const ls_memo_facts *facts);
+ls_status ls_memo_utilisation(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_precision(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_step(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_scaling(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_bottleneck(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_mitigation(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_trust(ls_memo_doc *doc, const ls_memo_facts *facts);
+
+void ls_memo_ladder_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_step_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_loss_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_scaling_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+ls_status ls_memo_timeline_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+
+/* "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …" */
+typedef struct ls_memo_line {
+    char text[256];
+} ls_memo_line;
+ls_memo_line ls_memo_layout_text(const ls_plan_layout *layout);
+/* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
+const char *ls_memo_time_phrase(ls_time_kind kind);
+
+#endif

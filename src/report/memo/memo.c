@@ -1,0 +1,109 @@
+/* memo.c: the sections of a memo in their order, and its files. */
+#include "report/memo/memo.h"
+
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "plan/cost/cost_case.h"
+#include "report/memo/facts.h"
+
+enum { PATH_MAX_CHARS = 4096 };
+
+static void put_title(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const ls_plan_task *task = f->task;
+    const char *name = task->shape.name[0] ? task->shape.name : "A model";
+    const ls_site *first = &task->cluster.site[0], *second = &task->cluster.site[1];
+    if (task->cluster.sites > 1)
+        ls_memo_add(doc, LS_MEMO_TITLE, "%s on %d × %s and %d × %s", name, first->chips, first->chip.name,
+                    second->chips, second->chip.name);
+    else
+        ls_memo_add(doc, LS_MEMO_TITLE, "%s on %d × %s", name, first->chips, first->chip.name);
+    ls_memo_begin(doc, LS_MEMO_LEAD, NULL);
+    ls_memo_put(doc, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
+                ls_memo_short(f->params).text, task->shape.L, task->global_batch,
+                ls_memo_whole((double)task->seq).text);
+    if (f->nodes > 1)
+        ls_memo_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
+                    f->site->inside.name, f->site->between.name, f->chip);
+    if (task->cluster.sites > 1) ls_memo_put(doc, "%s between the two sites. ", task->cluster.across.name);
+    ls_memo_put(doc, "The training program is assumed to work like %s.", task->stack.name);
+    ls_memo_end(doc);
+}
+
+static ls_status put_sections(ls_memo_doc *doc, const ls_memo_facts *f) {
+    put_title(doc, f);
+    ls_memo_recommend(doc, f);
+    ls_memo_memory(doc, f);
+    if (f->fits) {
+        ls_memo_traffic(doc, f);
+        LS_TRY(ls_memo_utilisation(doc, f));
+    }
+    ls_memo_precision(doc, f);
+    if (f->fits) ls_memo_step(doc, f);
+    ls_memo_scaling(doc, f);
+    if (f->fits) {
+        ls_memo_bottleneck(doc, f);
+        ls_memo_mitigation(doc, f);
+    }
+    ls_memo_trust(doc, f);
+    if (doc->failed) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
+    return LS_OK;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static ls_status write_file(const char *dir, const char *stem, const char *ending, const char *data, size_t bytes) {
+    char path[PATH_MAX_CHARS];
+    if (snprintf(path, sizeof path, "%s/%s%s", dir, stem, ending) >= (int)sizeof path)
+        return ls_fail(LS_ERR_INPUT, "the name of the memo folder is too long");
+    return ls_file_write_atomic(path, data, bytes);
+}
+
+static ls_status write_charts(const char *dir, const ls_memo_doc *doc) {
+    for (int i = 0; i < doc->count; i++) {
+        if (doc->block[i].kind != LS_MEMO_CHART) continue;
+        char *data = NULL;
+        size_t bytes = 0;
+        ls_status status = ls_memo_svg(&doc->block[i], &data, &bytes);
+        if (status == LS_OK) status = write_file(dir, doc->block[i].name, ".svg", data, bytes);
+        free(data);
+        if (status != LS_OK) return status;
+    }
+    return LS_OK;
+}
+
+static ls_status write_files(const char *dir, const ls_memo_doc *doc) {
+    char *html = NULL, *markdown = NULL;
+    size_t html_bytes = 0, markdown_bytes = 0;
+    ls_status status;
+    LS_TRY_OUT(ls_memo_html(doc, &html, &html_bytes));
+    LS_TRY_OUT(ls_memo_markdown(doc, &markdown, &markdown_bytes));
+    LS_TRY_OUT(ls_dir_make(dir));
+    LS_TRY_OUT(write_charts(dir, doc));
+    LS_TRY_OUT(write_file(dir, "memo", ".md", markdown, markdown_bytes));
+    status = write_file(dir, "memo", ".html", html, html_bytes);
+out:
+    free(html);
+    free(markdown);
+    return status;
+}
+
+ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_wish *wish,
+                             const ls_plan_found *found, double tokens, double price) {
+    ls_memo_facts *facts = calloc(1, sizeof *facts);
+    ls_memo_doc *doc = calloc(1, sizeof *doc);
+    ls_status status = LS_OK;
+    if (!facts || !doc) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
+        goto out;
+    }
+    *facts = (ls_memo_facts){.task = task, .wish = wish, .found = found, .tokens = tokens, .price = price};
+    LS_TRY_OUT(ls_memo_facts_find(facts));
+    LS_TRY_OUT(put_sections(doc, facts));
+    status = write_files(dir, doc);
+out:
+    if (doc) ls_memo_doc_free(doc);
+    free(doc);
+    free(facts);
+    return status;
+}

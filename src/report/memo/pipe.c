@@ -1,0 +1,253 @@
+/* pipe.c: the same stages with one micro-batch at a time and with many, timed by the simulator and drawn.
+ *
+ *     stage 0 |▇▇          ▇▇▇▇|      both on one scale of time; what is empty is a stage with nothing to do
+ *     stage 1 |  ▇▇    ▇▇▇▇    |
+ */
+#include <stdlib.h>
+
+#include "parallel/schedule/simulate.h"
+#include "plan/cost/cost_case.h"
+#include "report/memo/facts.h"
+
+enum {
+    WIDTH = 720,
+    LEFT = 62,
+    RIGHT = 712,
+    CAPTION = 26,
+    AXIS = 24,
+    LEGEND = 24,
+    DRAWN_MAX = 8,   /* micro-batches */
+    BOXES_MAX = 3000 /* of a direction */
+};
+
+/* ---- which pipeline ---------------------------------------------------------------------------------------------- */
+
+/* A pipeline over the nodes, where the search found none that fits. */
+static bool make_pipeline(const ls_memo_facts *f, ls_plan_layout *l) {
+    *l = f->choice.layout;
+    int ways[] = {f->nodes, 4, 2};
+    for (int i = 0; i < 3; i++) {
+        *l = f->choice.layout;
+        l->pp = ways[i];
+        l->virtual_stages = 1;
+        l->schedule = LS_SCHEDULE_1F1B;
+        if (l->pp < 2) continue;
+        if (l->dp % l->pp == 0)
+            l->dp /= l->pp;
+        else if (l->tp % l->pp == 0)
+            l->tp /= l->pp;
+        else
+            continue;
+        if (l->tp < 2) l->sequence_parallel = false;
+        if (ls_plan_check(f->task, l) == LS_OK) return true;
+    }
+    return false;
+}
+
+static bool choose_pipeline(ls_memo_facts *f, ls_plan_layout *out) {
+    f->pipe.chosen = f->choice.layout.pp > 1;
+    if (f->pipe.chosen) {
+        *out = f->choice.layout;
+        return true;
+    }
+    /* Rather one whose stages are the nodes. */
+    for (int least = f->nodes > 2 ? f->nodes : 2; least > 1; least = least > 2 ? 2 : 1)
+        for (int i = 0; i < f->found->fitting; i++)
+            if (f->found->fits[i].layout.pp >= least) {
+                *out = f->found->fits[i].layout;
+                return true;
+            }
+    return make_pipeline(f, out);
+}
+
+static ls_status measure(const ls_plan_task *task, const ls_plan_layout *l, double *busy, ls_prediction *step) {
+    ls_plan_case c = ls_plan_case_of(task, l);
+    ls_plan_chunks *chunks = malloc(sizeof *chunks);
+    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
+    ls_plan_chunks_of(&c, chunks);
+    double work = 0, seconds, bubble;
+    ls_status status = ls_plan_pipeline_seconds(&c, chunks->forward, chunks->backward, chunks->send, &seconds, &bubble);
+    for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks->forward[g] + chunks->backward[g];
+    free(chunks);
+    if (status != LS_OK) return status;
+    *busy = work * c.micros / (l->pp * seconds);
+    return ls_plan_predict(task, l, step);
+}
+
+ls_status ls_memo_pipe_find(ls_memo_facts *f) {
+    ls_memo_pipe *pipe = &f->pipe;
+    pipe->there = choose_pipeline(f, &pipe->micro);
+    if (!pipe->there) return LS_OK;
+    pipe->naive = pipe->plain = pipe->micro;
+    pipe->naive.schedule = LS_SCHEDULE_NAIVE;
+    pipe->plain.schedule = LS_SCHEDULE_1F1B;
+    pipe->naive.virtual_stages = pipe->plain.virtual_stages = 1;
+    LS_TRY(measure(f->task, &pipe->naive, &pipe->busy[0], &pipe->step[0]));
+    LS_TRY(measure(f->task, &pipe->micro, &pipe->busy[1], &pipe->step[1]));
+    return measure(f->task, &pipe->plain, &pipe->busy[2], &pipe->step[2]);
+}
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct course {
+    ls_schedule schedule;
+    ls_simulation simulation;
+} course;
+
+static void by_stage(const ls_plan_layout *l, const double *from, double *to) {
+    for (int s = 0; s < l->pp; s++)
+        for (int k = 0; k < l->virtual_stages; k++) to[s * l->virtual_stages + k] = from[k * l->pp + s];
+}
+
+static ls_status simulate(const ls_plan_task *task, const ls_plan_layout *l, int micros, course *out) {
+    ls_plan_case c = ls_plan_case_of(task, l);
+    int count = l->pp * l->virtual_stages;
+    ls_plan_chunks *chunks = malloc(sizeof *chunks);
+    double *tables = malloc(3 * (size_t)count * sizeof *tables);
+    ls_status status = LS_OK;
+    if (!chunks || !tables) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
+        goto out;
+    }
+    ls_plan_chunks_of(&c, chunks);
+    by_stage(l, chunks->forward, tables);
+    by_stage(l, chunks->backward, tables + count);
+    for (int g = 0; g < count; g++) tables[2 * count + g] = tables[count + g] / 2;
+    ls_simulate_costs costs = {.border_seconds = chunks->send};
+    costs.seconds[LS_ACTION_FORWARD] = tables;
+    costs.seconds[LS_ACTION_BACKWARD] = tables + count;
+    costs.seconds[LS_ACTION_BACKWARD_INPUT] = tables + 2 * count;
+    costs.seconds[LS_ACTION_BACKWARD_WEIGHTS] = tables + 2 * count;
+    LS_TRY_OUT(ls_schedule_make(l->schedule, l->pp, l->virtual_stages, micros, &out->schedule));
+    status = ls_simulate(&out->schedule, &costs, &out->simulation);
+    if (status != LS_OK) ls_schedule_free(&out->schedule);
+out:
+    free(tables);
+    free(chunks);
+    return status;
+}
+
+static void course_free(course *c) {
+    ls_simulation_free(&c->simulation);
+    ls_schedule_free(&c->schedule);
+}
+
+static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14 : stages <= 32 ? 8 : 5; }
+
+static const char *const looks[LS_ACTION_KINDS] = {"u", "b", "b", "a"};
+
+static void draw_lane(ls_memo_doc *doc, const course *c, int stage, double scale, int y, int height) {
+    const ls_schedule *s = &c->schedule;
+    if (height >= 12 || stage % 8 == 0)
+        ls_memo_put(doc, "<text x=\"%d\" y=\"%d\" class=\"e q n\">stage %d</text>", LEFT - 8, y + height / 2 + 4,
+                    stage);
+    ls_memo_put(doc, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"z\"/>\n", LEFT, y, RIGHT - LEFT,
+                height);
+    for (int i = 0; i < s->count[stage]; i++) {
+        const ls_action *a = &s->actions[stage][i];
+        double from = LEFT + c->simulation.actions[stage][i].start * scale,
+               to = LEFT + c->simulation.actions[stage][i].end * scale, wide = to - from;
+        /* A gap that is seen between boxes, where they are wide enough to lose it. */
+        double gap = wide > 4 ? .8 : 0;
+        ls_memo_put(doc, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" class=\"%s\"%s/>", from, y, wide - gap,
+                    height, looks[a->kind], a->chunk % 2 ? " opacity=\".75\"" : "");
+        if (wide >= 13 && height >= 14)
+            ls_memo_put(doc, "<text x=\"%.2f\" y=\"%d\" class=\"w\">%d</text>", (from + to - gap) / 2,
+                        y + height / 2 + 4, a->micro + 1);
+    }
+    ls_memo_put(doc, "\n");
+}
+
+static int draw_course(ls_memo_doc *doc, const course *c, const char *title, double scale, int y) {
+    int stages = c->schedule.stages, height = lane_height(stages), gap = height > 8 ? 3 : 1;
+    ls_memo_put(doc, "<text x=\"%d\" y=\"%d\" class=\"t\">%s</text>\n", LEFT, y + 17, title);
+    y += CAPTION;
+    for (int s = 0; s < stages; s++, y += height + gap) draw_lane(doc, c, s, scale, y, height);
+    return y;
+}
+
+/* Ticks at 1, 2 or 5 times a power of ten seconds, ten at most. */
+static void draw_axis(ls_memo_doc *doc, double span, double scale, int y) {
+    const double factors[] = {2, 2.5, 2};
+    double every = 1e-6;
+    for (int i = 0; span / every > 10; i = (i + 1) % 3) every *= factors[i];
+    ls_memo_put(doc, "<path d=\"M%d %d.5H%d\" class=\"x\"/>", LEFT, y, RIGHT);
+    for (int i = 0; i * every <= span; i++)
+        ls_memo_put(doc, "<path d=\"M%.1f %dv4\" class=\"x\"/><text x=\"%.1f\" y=\"%d\" class=\"c q n\">%s</text>",
+                    LEFT + i * every * scale, y, LEFT + i * every * scale, y + 17, ls_memo_tick(i * every).text);
+    ls_memo_put(doc, "\n");
+}
+
+static void draw_legend(ls_memo_doc *doc, bool apart, int y) {
+    const char *names[] = {"forward", "backward", apart ? "backward (weights)" : "idle", apart ? "idle" : NULL};
+    const char *styles[] = {"u", "b", apart ? "a" : "z", "z"};
+    int x = LEFT;
+    for (int i = 0; i < 4 && names[i]; i++, x += 140)
+        ls_memo_put(doc,
+                    "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" class=\"%s\"/><text x=\"%d\" y=\"%d\" "
+                    "class=\"n\">%s</text>",
+                    x, y, styles[i], x + 18, y + 10, names[i]);
+    ls_memo_put(doc, "\n");
+}
+
+static int drawn_micros(const ls_plan_layout *l, int micros) {
+    int most = l->pp > DRAWN_MAX ? l->pp + 4 : DRAWN_MAX, units = l->pp * l->virtual_stages;
+    while (most > 1 && most * units > BOXES_MAX) most--;
+    return micros < most ? micros : most;
+}
+
+static void caption(ls_memo_doc *doc, const ls_memo_pipe *pipe, int drawn, int height, const double *seconds) {
+    int micros = pipe->step[1].micros;
+    const char *name = ls_schedule_kind_name(pipe->micro.schedule);
+    if (drawn == micros)
+        ls_memo_end_chart(doc, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
+                          micros, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text);
+    else
+        ls_memo_end_chart(doc, WIDTH, height,
+                          "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
+                          "the percentages above are for all %d.%s",
+                          drawn, micros, name, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text,
+                          micros,
+                          pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
+}
+
+/* `courses`: naive, micro, plain. */
+static int draw_courses(ls_memo_doc *doc, const ls_memo_pipe *pipe, const course *courses, double scale) {
+    char title[160];
+    snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
+             ls_memo_percent(pipe->busy[0]).text);
+    int y = draw_course(doc, &courses[0], title, scale, 0);
+    if (pipe->micro.virtual_stages > 1) {
+        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_memo_percent(pipe->busy[2]).text);
+        y = draw_course(doc, &courses[2], title, scale, y + 8);
+        snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
+                 ls_memo_percent(pipe->busy[1]).text);
+    } else {
+        snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),
+                 ls_memo_percent(pipe->busy[1]).text);
+    }
+    return draw_course(doc, &courses[1], title, scale, y + 8);
+}
+
+ls_status ls_memo_timeline_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const ls_memo_pipe *pipe = &f->pipe;
+    const ls_plan_layout *const layouts[] = {&pipe->naive, &pipe->micro, &pipe->plain};
+    course courses[3];
+    double seconds[3], span = 0;
+    int made = 0, drawn = drawn_micros(&pipe->micro, pipe->step[1].micros);
+    ls_status status = LS_OK;
+    for (; made < 3; made++) {
+        LS_TRY_OUT(simulate(f->task, layouts[made], drawn, &courses[made]));
+        seconds[made] = courses[made].simulation.seconds;
+        if (seconds[made] > span) span = seconds[made];
+    }
+    double scale = (RIGHT - LEFT) / span;
+    ls_memo_begin(doc, LS_MEMO_CHART, "timelines");
+    int y = draw_courses(doc, pipe, courses, scale);
+    draw_axis(doc, span, scale, y + 3);
+    draw_legend(doc, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
+    caption(doc, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
+out:
+    while (made > 0) course_free(&courses[--made]);
+    return status;
+}

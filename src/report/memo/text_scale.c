@@ -1,0 +1,244 @@
+/* text_scale.c: sentences about scaling: how far it goes, what stops it, what to try first, how sure that is. */
+#include "report/memo/facts.h"
+
+/* ---- the curve --------------------------------------------------------------------------------------------------- */
+
+static void put_points(ls_memo_doc *doc, const ls_memo_facts *f, const ls_plan_point *points, int count) {
+    ls_memo_begin(doc, LS_MEMO_TABLE, "rlrrrr");
+    ls_memo_put(doc, "%s\tbest layout\ttokens/s\tof ideal\tsame layout\tof ideal", f->chips);
+    for (int i = 0; i < count; i++) {
+        const ls_plan_point *p = &points[i];
+        ls_memo_put(doc, "\n%s\t", ls_memo_whole(p->chips).text);
+        if (p->tokens_per_second > 0)
+            ls_memo_put(
+                doc, "%s\t%s\t%s", ls_memo_layout_text(&p->best.layout).text, ls_memo_whole(p->tokens_per_second).text,
+                p->ideal_tokens_per_second > 0 ? ls_memo_percent(p->tokens_per_second / p->ideal_tokens_per_second).text
+                                               : "");
+        else
+            ls_memo_put(doc, "nothing fits\t\t");
+        if (p->held_tokens_per_second > 0 && p->ideal_tokens_per_second > 0)
+            ls_memo_put(doc, "\t%s\t%s", ls_memo_whole(p->held_tokens_per_second).text,
+                        ls_memo_percent(p->held_tokens_per_second / p->ideal_tokens_per_second).text);
+        else
+            ls_memo_put(doc, "\t–\t–");
+    }
+    ls_memo_end(doc);
+}
+
+/* First and last size that something fits on; false: there are no two of them. */
+static bool ends_of(const ls_plan_point *points, int count, const ls_plan_point **first, const ls_plan_point **last) {
+    *first = *last = NULL;
+    for (int i = 0; i < count; i++) {
+        if (points[i].tokens_per_second <= 0) continue;
+        if (!*first) *first = &points[i];
+        *last = &points[i];
+    }
+    return *first && *first != *last;
+}
+
+static void put_growth(ls_memo_doc *doc, const ls_plan_point *points, int count, const char *chips, const char *how,
+                       bool says_why) {
+    const ls_plan_point *a, *b;
+    if (!ends_of(points, count, &a, &b)) return;
+    double size = (double)b->chips / a->chips, speed = b->tokens_per_second / a->tokens_per_second;
+    ls_memo_begin(doc, LS_MEMO_ITEM, NULL);
+    ls_memo_put(doc,
+                "%s: from %s to %s %s, %g times as many, throughput grows \1%.2f times\2; at %s it is \1%s\2 of ideal.",
+                how, ls_memo_whole(a->chips).text, ls_memo_whole(b->chips).text, chips, size, speed,
+                ls_memo_whole(b->chips).text, ls_memo_percent(b->tokens_per_second / b->ideal_tokens_per_second).text);
+    if (says_why && speed > 1.02 * size)
+        ls_memo_put(doc, " It grows more than proportionally because %s %s have to save memory: they run %s.",
+                    ls_memo_whole(a->chips).text, chips, ls_memo_layout_text(&a->best.layout).text);
+    ls_memo_end(doc);
+}
+
+void ls_memo_scaling(ls_memo_doc *doc, const ls_memo_facts *f) {
+    ls_memo_add(doc, LS_MEMO_HEADING, "Scaling");
+    const ls_plan_point *first, *last;
+    if (!ends_of(f->weak, f->weaks, &first, &last)) {
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    first ? "It fits at only one of the sizes up to %d %s, so there is no scaling curve."
+                          : "It fits at none of the sizes up to %d %s, so there is no scaling curve.",
+                    4 * ls_cluster_chips(&f->task->cluster), f->chips);
+        return;
+    }
+    ls_memo_begin(doc, LS_MEMO_TEXT, NULL);
+    if (first->chips > f->site->node)
+        ls_memo_put(doc, "Of the sizes tried, %s %s is the smallest that holds the model. ",
+                    ls_memo_whole(first->chips).text, f->chips);
+    ls_memo_put(doc, "Ideal is the highest throughput per %s at any size, times the number of %s.", f->chip, f->chips);
+    ls_memo_end(doc);
+    put_growth(doc, f->strong, f->strongs, f->chips, "With the same batch", true);
+    put_growth(doc, f->weak, f->weaks, f->chips, "With a batch that grows", f->strongs < 2);
+    ls_memo_scaling_chart(doc, f);
+    if (f->strongs > 0) {
+        ls_memo_add(doc, LS_MEMO_TEXT, "Constant batch of %zu sequences:", f->task->global_batch);
+        put_points(doc, f, f->strong, f->strongs);
+    }
+    ls_memo_add(doc, LS_MEMO_TEXT, "Batch proportional to the cluster size:");
+    put_points(doc, f, f->weak, f->weaks);
+}
+
+/* ---- what stops it ----------------------------------------------------------------------------------------------- */
+
+static const char *const reasons[LS_TIME_KINDS] = {
+    [LS_TIME_PRODUCTS] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor "
+                         "parallelism make them larger",
+    [LS_TIME_ATTENTION] =
+        "attention reaches a lower share of the peak than matmuls; its cost grows with the sequence length",
+    [LS_TIME_SMALL] = "norms, activations and copies are bound by memory bandwidth in any layout",
+    [LS_TIME_ENDS] = "the embedding and the head with its loss are on the first and last stage only",
+    [LS_TIME_RECOMPUTE] = "activations are recomputed because they do not fit in memory; more chips hold more",
+    [LS_TIME_TP] = "tensor parallelism exchanges activations in every layer; larger groups have smaller matmuls to "
+                   "hide this behind",
+    [LS_TIME_GATHER] = "sharded weights are all-gathered for every micro-batch with any number of replicas, while each "
+                       "replica has less to compute",
+    [LS_TIME_P2P] = "a stage has to wait for the activations of the previous one",
+    [LS_TIME_BUBBLE] = "filling and draining the pipeline takes equally long with few and with many micro-batches; "
+                       "more replicas with the same batch leave fewer micro-batches for each",
+    [LS_TIME_DP] = "the bytes of gradients per replica are constant, while each replica has less to compute",
+    [LS_TIME_OPTIMIZER] = "the update touches every weight once per step, however small the batch",
+    [LS_TIME_OTHER] = "launching a step costs the same however short it is",
+};
+
+/* Chip-seconds that a token costs more at one size than at another, by kind: they add up to what scaling lost. */
+static void put_growth_kinds(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const ls_plan_point *a, *b;
+    if (!ends_of(f->strong, f->strongs, &a, &b)) return;
+    for (const ls_plan_point *p = a; p <= b; p++) /* where a chip does most */
+        if (p->tokens_per_second / p->chips > a->tokens_per_second / a->chips) a = p;
+    const ls_prediction *pa = &a->best.prediction, *pb = &b->best.prediction;
+    double per_a = a->chips, per_b = b->chips; /* the same tokens in a step */
+    double whole = per_b * pb->seconds - per_a * pa->seconds, best = 0;
+    int at = -1;
+    if (whole < .005 * per_a * pa->seconds) {
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    "Up to %d %s a step costs no more %s-seconds: the losses are the same at every size, and nothing "
+                    "else limits the scaling yet.",
+                    b->chips, f->chips, f->chip);
+        return;
+    }
+    for (int k = 0; k < LS_TIME_KINDS; k++) {
+        double more = per_b * pb->time[k] - per_a * pa->time[k];
+        if (more > best) best = more, at = k;
+    }
+    if (at < 0) return;
+    ls_memo_add(doc, LS_MEMO_TEXT,
+                "The throughput per %s is highest in a cluster of %d. From there to %d with the same batch, a step "
+                "costs %s more %s-seconds. Most of that is \1%s\2: %s. %s-seconds of a step, by kind:",
+                f->chip, a->chips, b->chips, ls_memo_percent(whole / (per_a * pa->seconds)).text, f->chip,
+                ls_memo_time_phrase((ls_time_kind)at), reasons[at], f->chip);
+    ls_memo_begin(doc, LS_MEMO_TABLE, "lrrr");
+    ls_memo_put(doc, "kind\ton %d\ton %d\tgrowth", a->chips, b->chips);
+    for (int k = 0; k < LS_TIME_KINDS; k++) {
+        double x = per_a * pa->time[k], y = per_b * pb->time[k], more = y - x;
+        if (x < 1e-3 * per_a * pa->seconds && y < 1e-3 * per_b * pb->seconds) continue;
+        ls_memo_put(doc, "\n%s\t%s\t%s\t%s%s", ls_time_kind_label((ls_time_kind)k), ls_memo_seconds(x).text,
+                    ls_memo_seconds(y).text, more < 0 ? "−" : "+", ls_memo_seconds(more < 0 ? -more : more).text);
+    }
+    ls_memo_end(doc);
+}
+
+void ls_memo_bottleneck(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const ls_prediction *p = &f->choice.prediction;
+    ls_time_kind worst = f->losses.worst;
+    int chips = ls_cluster_chips(&f->task->cluster);
+    ls_memo_add(doc, LS_MEMO_HEADING, "What limits scaling");
+    ls_memo_add(doc, LS_MEMO_TEXT,
+                "If all %d %s ran the model's FLOPs at the rate of large matmuls and did nothing else, a step would "
+                "take %s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls "
+                "themselves is \1%s\2, %s or %s of the step: %s.",
+                chips, f->chips, ls_memo_seconds(f->losses.useful).text, ls_memo_seconds(p->seconds).text,
+                chips * f->losses.useful / p->seconds, ls_memo_time_phrase(worst),
+                ls_memo_seconds(f->losses.lost[worst]).text, ls_memo_percent(f->losses.lost[worst] / p->seconds).text,
+                reasons[worst]);
+    ls_memo_loss_chart(doc, f);
+    put_growth_kinds(doc, f);
+}
+
+/* ---- what to try ------------------------------------------------------------------------------------------------- */
+
+static const ls_plan_change *first_change(const ls_memo_facts *f, bool hardware) {
+    for (int i = 0; i < f->changes; i++)
+        if (f->change[i].hardware == hardware && f->change[i].gain > .002) return &f->change[i];
+    return NULL;
+}
+
+/* Changed batches are compared by what they take for as many tokens as now. */
+static double same_tokens(const ls_memo_facts *f, const ls_prediction *to) {
+    return to->model_flops > 0 ? f->choice.prediction.model_flops / to->model_flops : 1;
+}
+
+static void put_change(ls_memo_doc *doc, const ls_memo_facts *f, const ls_plan_change *change, const char *lead) {
+    const ls_prediction *to = &change->to.prediction, *from = &f->choice.prediction;
+    ls_time_kind most = 0;
+    double per = same_tokens(f, to);
+    for (int k = 1; k < LS_TIME_KINDS; k++)
+        if (from->time[k] - per * to->time[k] > from->time[most] - per * to->time[most]) most = (ls_time_kind)k;
+    ls_memo_add(
+        doc, LS_MEMO_TEXT,
+        "%s\1%s\2. A step then takes %s instead of %s, \1%s less\2. The largest reduction is in %s: %s instead of %s.",
+        lead, change->what, ls_memo_seconds(per * to->seconds).text, ls_memo_seconds(from->seconds).text,
+        ls_memo_percent(change->gain).text, ls_memo_time_phrase(most), ls_memo_seconds(per * to->time[most]).text,
+        ls_memo_seconds(from->time[most]).text);
+}
+
+void ls_memo_mitigation(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const ls_plan_change *knob = first_change(f, false), *hardware = first_change(f, true);
+    ls_memo_add(doc, LS_MEMO_HEADING, "What to try first");
+    if (knob) put_change(doc, f, knob, "First, on the same hardware: ");
+    if (!knob)
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    "No single change of the layout makes it faster: the search tried all neighbouring layouts, and "
+                    "each is slower or does not fit.");
+    if (hardware) put_change(doc, f, hardware, knob ? "Then, the hardware: " : "So the first change is hardware: ");
+    if (!hardware && !knob)
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    "Nor does a faster link or more memory: the limit is the compute rate of the chip.");
+    if (f->changes == 0) return;
+    ls_memo_add(doc, LS_MEMO_TEXT, "All single changes that were evaluated, best first:");
+    ls_memo_begin(doc, LS_MEMO_TABLE, "lrrr");
+    ls_memo_put(doc, "change\tstep for the same tokens\tsaved\tmemory");
+    for (int i = 0; i < f->changes && i < 8; i++) {
+        const ls_plan_change *c = &f->change[i];
+        ls_memo_put(doc, "\n%s\t%s\t%s%s\t%s", c->what,
+                    ls_memo_seconds(same_tokens(f, &c->to.prediction) * c->to.prediction.seconds).text,
+                    c->gain < -5e-4 ? "−" : "", ls_memo_percent(c->gain < 0 ? -c->gain : c->gain).text,
+                    ls_memo_gib(c->to.prediction.memory_bytes).text);
+    }
+    ls_memo_end(doc);
+}
+
+/* ---- how sure ---------------------------------------------------------------------------------------------------- */
+
+static void put_source(ls_memo_doc *doc, const char *name, const char *source) {
+    ls_memo_add(doc, LS_MEMO_ITEM, "%s: %s.", name, source && *source ? source : "as the cluster file says");
+}
+
+void ls_memo_trust(ls_memo_doc *doc, const ls_memo_facts *f) {
+    const double e = LS_PLAN_ERROR_SHARE, s = f->choice.prediction.seconds;
+    int near = 0;
+    for (int i = 1; i < f->found->fitting; i++) near += f->found->fits[i].prediction.seconds < s * (1 + e);
+    ls_memo_add(doc, LS_MEMO_HEADING, "How far to trust this");
+    ls_memo_begin(doc, LS_MEMO_TEXT, NULL);
+    ls_memo_put(doc,
+                "This is a prediction; nothing was run. Compared with published runs the predicted step times are off "
+                "by %.0f %% on average (lockstep plan --validate prints the table).",
+                100 * e);
+    if (f->fits)
+        ls_memo_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.",
+                    ls_memo_seconds(s * (1 - e)).text, ls_memo_seconds(s * (1 + e)).text,
+                    ls_memo_whole(f->tokens_per_second / (1 + e)).text,
+                    ls_memo_whole(f->tokens_per_second / (1 - e)).text);
+    ls_memo_end(doc);
+    if (near > 0)
+        ls_memo_add(doc, LS_MEMO_TEXT,
+                    "%d of the runners-up %s within this margin of the best. Errors of similar layouts are correlated, "
+                    "so the ranking is more reliable than the times, but measure the first two before a long run.",
+                    near, near == 1 ? "is" : "are");
+    put_source(doc, f->site->chip.name, f->site->chip.source);
+    if (ls_cluster_chips(&f->task->cluster) > 1) put_source(doc, f->site->inside.name, f->site->inside.source);
+    if (f->nodes > 1) put_source(doc, f->site->between.name, f->site->between.source);
+    put_source(doc, f->task->stack.name, f->task->stack.what);
+    ls_memo_add(doc, LS_MEMO_TEXT, "Memory is in GiB (2^30 bytes), traffic in GB (10^9).");
+}

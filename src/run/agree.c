@@ -1,0 +1,56 @@
+/* agree.c: agreement of the workers of a run. */
+#include "run/agree.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+static ls_status sum(ls_comm *comm, int64_t *number) {
+    const void *part = number;
+    return ls_comm_all_reduce(comm, NULL, LS_I64, &part, number, 1);
+}
+
+typedef struct failure {
+    ls_status status;
+    char message[LS_MESSAGE_MAX];
+} failure;
+
+static failure failure_now(ls_status status) {
+    failure f = {.status = status};
+    snprintf(f.message, sizeof f.message, "%s", ls_status_message());
+    return f;
+}
+
+/* Each in turn tells its failure, until one has any: there are few workers, and this comes once in a run. */
+static ls_status first_failure(ls_comm *comm, const failure *mine, int *rank, failure *out) {
+    for (*rank = 0; *rank < ls_comm_size(comm); (*rank)++) {
+        *out = *mine;
+        LS_TRY(ls_comm_broadcast(comm, *rank, out, sizeof *out));
+        if (out->status != LS_OK) break;
+    }
+    return LS_OK;
+}
+
+ls_status ls_together(ls_world *world, ls_status mine) {
+    if (!world) return mine;
+    failure own = failure_now(mine), first;
+    ls_comm *comm = ls_world_comm(world);
+    int64_t failures = mine != LS_OK;
+    int rank = 0;
+    ls_status status = sum(comm, &failures);
+    if (status == LS_OK && failures == 0) return LS_OK;
+    if (status == LS_OK) status = first_failure(comm, &own, &rank, &first);
+    /* A worker was lost meanwhile: who has a failure of its own tells that. */
+    if (status != LS_OK) return mine == LS_OK ? status : ls_fail(mine, "%s", own.message);
+    if (rank == ls_comm_rank(comm)) return ls_fail(mine, "%s", own.message);
+    return ls_fail(LS_ERR_PEER, "worker %d failed: %.400s", rank, first.message);
+}
+
+ls_status ls_together_tell(ls_world *world, void *data, size_t bytes) {
+    return world ? ls_comm_broadcast(ls_world_comm(world), 0, data, bytes) : LS_OK;
+}
+
+ls_status ls_together_fail(ls_world *world, ls_status status) {
+    failure own = failure_now(status);
+    if (world) (void)ls_comm_barrier(ls_world_comm(world)); /* where it fails there is nobody to wait for */
+    return ls_fail(status, "%s", own.message);
+}

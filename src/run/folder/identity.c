@@ -1,0 +1,370 @@
+/* identity.c: fields, their JSON, and what differs between two lists of them. */
+#include "run/folder/identity.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
+
+typedef enum field_kind { FIELD_TEXT, FIELD_I64, FIELD_F64, FIELD_HASH } field_kind;
+
+typedef struct field {
+    char name[LS_IDENTITY_NAME_MAX];
+    ls_identity_rule rule;
+    field_kind kind;
+    char *text; /* owned; of FIELD_TEXT only */
+    int64_t i64;
+    double f64;
+    ls_hash128 hash;
+} field;
+
+struct ls_identity {
+    size_t count;
+    field fields[LS_IDENTITY_FIELDS_MAX];
+};
+
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_identity_create(ls_identity **out) {
+    *out = calloc(1, sizeof **out);
+    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
+}
+
+void ls_identity_destroy(ls_identity *identity) {
+    if (!identity) return;
+    for (size_t i = 0; i < identity->count; i++) free(identity->fields[i].text);
+    free(identity);
+}
+
+static const field *find(const ls_identity *identity, const char *name) {
+    for (size_t i = 0; i < identity->count; i++)
+        if (strcmp(identity->fields[i].name, name) == 0) return &identity->fields[i];
+    return NULL;
+}
+
+static ls_status check_name(const ls_identity *identity, const char *name) {
+    size_t length = strlen(name);
+    if (length == 0 || length >= LS_IDENTITY_NAME_MAX ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != length)
+        return ls_fail(LS_ERR_INPUT, "'%.*s' cannot be a field of an identity: names have 1 to %d of a-z 0-9 . - _",
+                       LS_IDENTITY_NAME_MAX, name, LS_IDENTITY_NAME_MAX - 1);
+    if (find(identity, name)) return ls_fail(LS_ERR_INPUT, "the identity has the field %s twice", name);
+    if (identity->count == LS_IDENTITY_FIELDS_MAX)
+        return ls_fail(LS_ERR_INPUT, "the identity has more than %d fields", LS_IDENTITY_FIELDS_MAX);
+    return LS_OK;
+}
+
+/* Takes over value.text. */
+static ls_status add(ls_identity *identity, const char *name, field value, ls_identity_rule rule) {
+    ls_status status = check_name(identity, name);
+    if (status != LS_OK) {
+        free(value.text);
+        return status;
+    }
+    field *place = &identity->fields[identity->count++];
+    *place = value;
+    place->rule = rule;
+    snprintf(place->name, sizeof place->name, "%s", name);
+    return LS_OK;
+}
+
+ls_status ls_identity_add_text(ls_identity *identity, const char *name, const char *value, ls_identity_rule rule) {
+    if (strlen(value) >= LS_IDENTITY_VALUE_MAX)
+        return ls_fail(LS_ERR_INPUT, "the field %s of the identity has %zu bytes of text; %d is the most", name,
+                       strlen(value), LS_IDENTITY_VALUE_MAX - 1);
+    json_t *as_json = json_string(value);
+    if (!as_json) return ls_fail(LS_ERR_INPUT, "the field %s of the identity holds text that is not UTF-8", name);
+    json_decref(as_json);
+    char *copy = strdup(value);
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
+    return add(identity, name, (field){.kind = FIELD_TEXT, .text = copy}, rule);
+}
+
+ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule) {
+    return add(identity, name, (field){.kind = FIELD_I64, .i64 = value}, rule);
+}
+
+ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule) {
+    if (!isfinite(value))
+        return ls_fail(LS_ERR_INPUT, "the field %s of the identity is %g, which is no number", name, value);
+    return add(identity, name, (field){.kind = FIELD_F64, .f64 = value}, rule);
+}
+
+ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule) {
+    return add(identity, name, (field){.kind = FIELD_HASH, .hash = value}, rule);
+}
+
+bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out) {
+    const field *f = find(identity, name);
+    if (!f || f->kind != FIELD_I64) return false;
+    *out = f->i64;
+    return true;
+}
+
+const char *ls_identity_get_text(const ls_identity *identity, const char *name) {
+    const field *f = find(identity, name);
+    return f ? f->text : NULL;
+}
+
+ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name) {
+    const field *f = find(from, name);
+    if (!f) return LS_OK;
+    return f->text ? ls_identity_add_text(to, name, f->text, f->rule) : add(to, name, *f, f->rule);
+}
+
+/* ---- to JSON ----------------------------------------------------------------------------------------------------- */
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the text of an identity"); }
+
+/* NULL: no memory. */
+static json_t *value_json(const field *f) {
+    char text[64];
+    _Static_assert(sizeof text >= LS_HASH_TEXT_BYTES && sizeof text >= NUMBER_MAX, "room for either");
+    switch (f->kind) {
+    case FIELD_TEXT: return json_string(f->text);
+    case FIELD_I64: return json_integer(f->i64);
+    case FIELD_F64: snprintf(text, sizeof text, "%a", f->f64); return json_pack("{s:s}", "f64", text);
+    case FIELD_HASH: ls_hash_text(f->hash, text); return json_pack("{s:s}", "xxh128", text);
+    }
+    return NULL;
+}
+
+/* The object of the fields with this rule; NULL: no memory. */
+static json_t *fields_json(const ls_identity *identity, ls_identity_rule rule) {
+    json_t *object = json_object();
+    for (size_t i = 0; object && i < identity->count; i++) {
+        const field *f = &identity->fields[i];
+        if (f->rule != rule) continue;
+        if (json_object_set_new(object, f->name, value_json(f)) == 0) continue;
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
+}
+
+ls_status ls_identity_hash(const ls_identity *identity, ls_hash128 *out) {
+    json_t *fields = fields_json(identity, LS_IDENTITY_FIXED);
+    char *text = fields ? json_dumps(fields, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(fields);
+    if (!text) return no_memory();
+    *out = ls_hash_bytes(text, strlen(text));
+    free(text);
+    return LS_OK;
+}
+
+ls_status ls_identity_to_json(const ls_identity *identity, json_t **out) {
+    char hash_text[LS_HASH_TEXT_BYTES];
+    ls_hash128 hash;
+    *out = NULL;
+    LS_TRY(ls_identity_hash(identity, &hash));
+    ls_hash_text(hash, hash_text);
+    /* Takes the two objects over, also when it fails. */
+    *out = json_pack("{s:s, s:o, s:o}", "hash", hash_text, "fields", fields_json(identity, LS_IDENTITY_FIXED), "free",
+                     fields_json(identity, LS_IDENTITY_FREE));
+    return *out ? LS_OK : no_memory();
+}
+
+ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *bytes) {
+    json_t *json;
+    *text = NULL;
+    LS_TRY(ls_identity_to_json(identity, &json));
+    char *plain = json_dumps(json, JSON_INDENT(2));
+    json_decref(json);
+    size_t length = plain ? strlen(plain) : 0;
+    *text = plain ? realloc(plain, length + 2) : NULL;
+    if (!*text) {
+        free(plain);
+        return no_memory();
+    }
+    memcpy(*text + length, "\n", 2);
+    *bytes = length + 1;
+    return LS_OK;
+}
+
+/* ---- from JSON --------------------------------------------------------------------------------------------------- */
+
+static int digit_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+static bool parse_hash(const char *text, ls_hash128 *out) {
+    ls_hash128 hash = {0};
+    if (strlen(text) != HASH_DIGITS) return false;
+    for (int i = 0; i < HASH_DIGITS; i++) {
+        if (digit_of(text[i]) < 0) return false;
+        hash.hi = hash.hi << 4 | hash.lo >> 60;
+        hash.lo = hash.lo << 4 | (uint64_t)digit_of(text[i]);
+    }
+    *out = hash;
+    return true;
+}
+
+static bool parse_hex_float(const char *text, double *out) {
+    const char *digits = text + (*text == '-');
+    char *end;
+    if (strlen(text) >= NUMBER_MAX || digits[0] != '0' || digits[1] != 'x') return false;
+    *out = strtod(text, &end);
+    return *end == '\0' && isfinite(*out);
+}
+
+static ls_status add_json(ls_identity *identity, const char *name, const json_t *value, ls_identity_rule rule) {
+    if (json_is_integer(value)) return ls_identity_add_i64(identity, name, json_integer_value(value), rule);
+    if (json_is_string(value)) return ls_identity_add_text(identity, name, json_string_value(value), rule);
+    const char *number = json_string_value(json_object_get(value, "f64"));
+    const char *digits = json_string_value(json_object_get(value, "xxh128"));
+    double f64;
+    ls_hash128 hash;
+    if (json_object_size(value) == 1 && number && parse_hex_float(number, &f64))
+        return ls_identity_add_f64(identity, name, f64, rule);
+    if (json_object_size(value) == 1 && digits && parse_hash(digits, &hash))
+        return ls_identity_add_hash(identity, name, hash, rule);
+    return ls_fail(LS_ERR_INPUT, "the field %.*s is no value of an identity", LS_IDENTITY_NAME_MAX, name);
+}
+
+static ls_status add_object(ls_identity *identity, const json_t *json, const char *key, ls_identity_rule rule) {
+    json_t *object, *value;
+    const char *name;
+    LS_TRY(ls_json_get_object(json, key, &object));
+    json_object_foreach(object, name, value) LS_TRY(add_json(identity, name, value, rule));
+    return LS_OK;
+}
+
+static ls_status check_hash(const ls_identity *identity, const json_t *json) {
+    char found[LS_HASH_TEXT_BYTES];
+    const char *written;
+    ls_hash128 hash;
+    LS_TRY(ls_json_get_text(json, "hash", &written));
+    LS_TRY(ls_identity_hash(identity, &hash));
+    ls_hash_text(hash, found);
+    if (strcmp(found, written) == 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the fields have the hash %s, but %.*s is written: it is damaged, or was edited",
+                   found, HASH_DIGITS, written);
+}
+
+ls_status ls_identity_from_json(const char *source, const json_t *json, ls_identity **out) {
+    ls_status status;
+    ls_identity *identity = NULL;
+    *out = NULL;
+    LS_TRY_OUT(ls_identity_create(&identity));
+    LS_TRY_OUT(add_object(identity, json, "fields", LS_IDENTITY_FIXED));
+    LS_TRY_OUT(add_object(identity, json, "free", LS_IDENTITY_FREE));
+    LS_TRY_OUT(check_hash(identity, json));
+    *out = identity;
+    return LS_OK;
+out:
+    ls_identity_destroy(identity);
+    return ls_fail_at(status, "%.120s: ", source);
+}
+
+ls_status ls_identity_from_text(const char *source, const char *text, size_t bytes, ls_identity **out) {
+    json_t *json;
+    *out = NULL;
+    LS_TRY(ls_json_load_text(source, text, bytes, &json));
+    ls_status status = ls_identity_from_json(source, json, out);
+    json_decref(json);
+    return status;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+/* Bits, so that 0 and −0 differ. */
+static bool equal(const field *a, const field *b) {
+    if (a->kind != b->kind) return false;
+    switch (a->kind) {
+    case FIELD_TEXT: return strcmp(a->text, b->text) == 0;
+    case FIELD_I64: return a->i64 == b->i64;
+    case FIELD_F64: return memcmp(&a->f64, &b->f64, sizeof a->f64) == 0;
+    case FIELD_HASH: return ls_hash_equal(a->hash, b->hash);
+    }
+    return false;
+}
+
+/* The fewest digits that read back the same. */
+static void describe_number(double value, char *text, size_t room) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, room, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) return;
+    }
+}
+
+static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
+    if (!f) {
+        snprintf(text, LS_IDENTITY_VALUE_MAX, "absent");
+        return;
+    }
+    switch (f->kind) {
+    case FIELD_TEXT: snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", *f->text ? f->text : "empty"); break;
+    case FIELD_I64: snprintf(text, LS_IDENTITY_VALUE_MAX, "%" PRId64, f->i64); break;
+    case FIELD_F64: describe_number(f->f64, text, LS_IDENTITY_VALUE_MAX); break;
+    case FIELD_HASH: ls_hash_text(f->hash, text); break;
+    }
+}
+
+/* For two values that read the same: 5 (a text), 5 (a number). */
+static void append_kind(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
+    static const char *const kinds[] = {
+        [FIELD_TEXT] = "a text", [FIELD_I64] = "a whole number", [FIELD_F64] = "a number", [FIELD_HASH] = "a hash"};
+    size_t used = strlen(text);
+    snprintf(text + used, LS_IDENTITY_VALUE_MAX - used, " (%s)", kinds[f->kind]);
+}
+
+/* The next change from position *at on, which counts the fields of `here` and then those of `there`. */
+static bool next_change(const ls_identity *here, const ls_identity *there, size_t *at, ls_identity_change *change) {
+    for (; *at < here->count + there->count; ++*at) {
+        bool from_here = *at < here->count;
+        const field *f = from_here ? &here->fields[*at] : &there->fields[*at - here->count];
+        const field *other = find(from_here ? there : here, f->name);
+        if (other && !from_here) continue; /* seen already */
+        if (f->rule == LS_IDENTITY_FREE && (!other || other->rule == LS_IDENTITY_FREE)) continue;
+        if (other && equal(f, other)) continue;
+        snprintf(change->name, sizeof change->name, "%s", f->name);
+        describe(from_here ? f : NULL, change->here);
+        describe(from_here ? other : f, change->there);
+        if (other && strcmp(change->here, change->there) == 0) {
+            append_kind(f, change->here);
+            append_kind(other, change->there);
+        }
+        ++*at;
+        return true;
+    }
+    return false;
+}
+
+size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_identity_change *changes, size_t room) {
+    ls_identity_change change;
+    size_t count = 0;
+    for (size_t at = 0; next_change(here, there, &at, &change); count++)
+        if (count < room) changes[count] = change;
+    return count;
+}
+
+static bool is_among(const char *name, const char *const *names) {
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0) return true;
+    return false;
+}
+
+ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is,
+                            const char *const *may_differ) {
+    ls_identity_change change;
+    char list[LIST_MAX] = "", entry[LIST_MAX];
+    int more = 0;
+    for (size_t at = 0; next_change(here, there, &at, &change);) {
+        if (is_among(change.name, may_differ)) continue;
+        size_t used = strlen(list);
+        int bytes = snprintf(entry, sizeof entry, "%s%s is %.*s here and %.*s in %.40s", used ? "; " : "", change.name,
+                             SHOWN, change.here, SHOWN, change.there, there_is);
+        if (more || used + (size_t)bytes >= sizeof list)
+            more++;
+        else
+            memcpy(list + used, entry, (size_t)bytes + 1);
+    }
+    if (!*list) return LS_OK;
+    if (more) snprintf(entry, sizeof entry, "; and %d more", more);
+    return ls_fail(LS_ERR_INPUT,
+                   "not the same experiment: %s%s. This changes the result, so --resume requires the same values; "
+                   "--fork starts a new "
+                   "run from there",
+                   list, more ? entry : "");
+}

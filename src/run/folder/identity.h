@@ -1,0 +1,88 @@
+/* identity.h: what an experiment is: every value that changes the bits of a run, by name. Two runs with the same
+ * identity give the same weights, whatever their layouts (docs/arithmetic.md). It is stored in every checkpoint and in
+ * the run directory, and is hashed.
+ *
+ * An identity is a list of fields, each with a name and a value: text, whole number, number or hash. As JSON:
+ *
+ *     {
+ *       "hash": "<32 hexadecimal digits>",
+ *       "fields": {
+ *         "model.layers": 6,
+ *         "optimizer": "adamw",
+ *         "lr": {"f64": "0x1.0624dd2f1a9fcp-10"},
+ *         "data": {"xxh128": "<32 hexadecimal digits>"}
+ *       },
+ *       "free": {"steps": 1000}
+ *     }
+ *
+ * 1. Fields stand in the order in which they were added; their names are unique.
+ * 2. The hash is XXH3-128 of the compact JSON of `fields` with the names in byte order, so the order of adding, and the
+ *    fields that are free to change, have no influence on it.
+ * 3. What was read is what was written: a text whose hash does not fit its fields is refused. */
+#ifndef LS_RUN_FOLDER_IDENTITY_H
+#define LS_RUN_FOLDER_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/status.h"
+
+/* How a field may change when a run goes on. FREE: recorded, but neither hashed nor compared; for --steps where the
+ * learning rate does not depend on them. */
+typedef enum ls_identity_rule { LS_IDENTITY_FIXED, LS_IDENTITY_FREE } ls_identity_rule;
+
+enum { LS_IDENTITY_NAME_MAX = 64, LS_IDENTITY_FIELDS_MAX = 256, LS_IDENTITY_VALUE_MAX = 1024 }; /* bytes with NUL */
+
+typedef struct ls_identity ls_identity;
+
+ls_status ls_identity_create(ls_identity **out);
+void ls_identity_destroy(ls_identity *identity);
+
+/* Names consist of a–z, 0–9, '.', '-' and '_'. Text is UTF-8; a number must be finite. The values are copied. A name
+ * that is there already, and a value that does not fit, is LS_ERR_INPUT. */
+ls_status ls_identity_add_text(ls_identity *identity, const char *name, const char *value, ls_identity_rule rule);
+ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule);
+ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule);
+ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule);
+
+/* False, and *out unchanged, where there is no whole number of that name. */
+bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out);
+/* Borrowed; NULL where there is no text of that name. */
+const char *ls_identity_get_text(const ls_identity *identity, const char *name);
+
+/* Adds the field of that name of another identity, where it has one. */
+ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name);
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_identity_hash(const ls_identity *identity, ls_hash128 *out);
+/* The JSON above, to put into a larger one; the caller's to json_decref(). */
+ls_status ls_identity_to_json(const ls_identity *identity, json_t **out);
+/* The same as text with a newline at the end; the caller's to free(). */
+ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *bytes);
+/* `source` names the origin in messages. LS_ERR_INPUT, and *out NULL, unless it is an identity with a hash that fits.
+ */
+ls_status ls_identity_from_json(const char *source, const json_t *json, ls_identity **out);
+ls_status ls_identity_from_text(const char *source, const char *text, size_t bytes, ls_identity **out);
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_identity_change {
+    char name[LS_IDENTITY_NAME_MAX];
+    char here[LS_IDENTITY_VALUE_MAX], there[LS_IDENTITY_VALUE_MAX]; /* in plain words: 0.001, adamw, absent */
+} ls_identity_change;
+
+/* Finds the fields that differ and are fixed in one of the two at least, in the order of `here`, then of `there`.
+ * Writes the first `room` of them; returns how many there are. */
+size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_identity_change *changes, size_t room);
+
+/* LS_OK where nothing differs but fields named in `may_differ` (NULL, or names ended by NULL). Else LS_ERR_INPUT with
+ * the first fields in plain words, "lr is 0.001 here and 0.0006 in the checkpoint", and with what to do. `there_is`
+ * says what the other one is: "the checkpoint". */
+ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is,
+                            const char *const *may_differ);
+
+#endif

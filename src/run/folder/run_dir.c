@@ -1,0 +1,459 @@
+/* run_dir.c: the folder of a run, its lock and its small files. */
+#include "run/folder/run_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "run/folder/run_lock.h"
+
+enum { IDENTITY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20, NUMBER_MAX = 1000000, SHOWN = 200 };
+
+static const char not_utf8[] = "(not UTF-8)";
+
+struct ls_run_dir {
+    ls_run_lock lock;
+    ls_run_mode mode;
+    bool opened;       /* with the lock held and all checks passed: files with a run's names are this run's */
+    size_t first_made; /* bytes of the part of `path` that is the topmost folder made here; 0: all were there */
+    char path[PATH_MAX];
+    char checkpoints[PATH_MAX];
+    char metrics[PATH_MAX];
+};
+
+/* ---- what is there ----------------------------------------------------------------------------------------------- */
+
+static ls_status join(char out[PATH_MAX], const char *folder, const char *name) {
+    int bytes = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    if (bytes >= 0 && bytes < PATH_MAX) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the name of the folder %.*s… is too long; choose a shorter --out", SHOWN, folder);
+}
+
+static bool has(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && ls_file_exists(path);
+}
+
+bool ls_run_dir_holds_run(const char *path) {
+    return has(path, "identity.json") || has(path, "metrics.jsonl") || has(path, "checkpoints");
+}
+
+/* Cuts the last name off an absolute path; false when it is not `name` (NULL: any). */
+static bool cut_name(char *path, const char *name) {
+    char *slash = strrchr(path, '/');
+    if (!slash || slash == path || (name && strcmp(slash + 1, name) != 0)) return false;
+    *slash = '\0';
+    return true;
+}
+
+bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
+    return realpath(checkpoint, run) && cut_name(run, NULL) && cut_name(run, "checkpoints") &&
+           ls_run_dir_holds_run(run);
+}
+
+/* Whether a step was recorded or saved here: then the folder holds something that cannot be made again at once. */
+static bool has_work(const char *path) {
+    char name[PATH_MAX];
+    struct stat about;
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    if (snprintf(name, sizeof name, "%s/metrics.jsonl", path) >= PATH_MAX) return true;
+    if (lstat(name, &about) == 0 && !(S_ISREG(about.st_mode) && about.st_size == 0)) return true;
+    if (ls_store_open(path, LS_STORE_READ, &store) != LS_OK) return true;
+    bool has = ls_store_list(store, &entries, &count) != LS_OK || count > 0;
+    free(entries);
+    ls_store_close(store);
+    return has;
+}
+
+/* What a start leaves that was killed before its first step, where --resume could not go on: without identity.json or
+ * config.json nothing says what the run is, and a fork begins at its first checkpoint. */
+static bool is_unstarted(const char *path) {
+    char started_in[PATH_MAX];
+    if (!ls_run_lock_is_ours(path)) return false;
+    /* A config.json alone may be a model's. */
+    if (!has(path, "identity.json") && has(path, "config.json") && !ls_run_dir_started_in(path, started_in))
+        return false;
+    if (!has(path, "identity.json") && has(path, "layout.json")) return false;
+    return (!has(path, "identity.json") || !has(path, "config.json") || has(path, "parent.json")) && !has_work(path);
+}
+
+static ls_status check_mode(const char *path, ls_run_mode mode) {
+    bool holds = ls_run_dir_holds_run(path);
+    if (mode == LS_RUN_RESUME)
+        return holds ? LS_OK
+                     : ls_fail(LS_ERR_INPUT, "there is no run in %.*s to resume; leave --resume out to start one there",
+                               SHOWN, path);
+    if (is_unstarted(path)) return LS_OK;
+    if (holds)
+        return ls_fail(LS_ERR_INPUT, "%.*s holds a run already; continue it with --resume, or choose another --out",
+                       SHOWN, path);
+    /* A model's folder has a config.json too, and it must not be lost. */
+    static const char *const foreign[] = {"config.json", "parent.json", "layout.json"};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (has(path, foreign[i]))
+            return ls_fail(LS_ERR_INPUT, "%.*s has a %s that belongs to no run; choose another --out", SHOWN, path,
+                           foreign[i]);
+    return LS_OK;
+}
+
+static ls_status check_folder(const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at %.*s", SHOWN, path);
+    if (!S_ISDIR(about.st_mode))
+        return ls_fail(LS_ERR_INPUT, "%.*s is a file, and a run needs a folder; choose another --out", SHOWN, path);
+    if (access(path, W_OK | X_OK) != 0)
+        return ls_fail_errno(LS_ERR_INPUT, "cannot write in the folder %.*s; choose another --out", SHOWN, path);
+    return LS_OK;
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------------------
+ */
+
+/* Makes the folder and those above it, and remembers which of them were not there. */
+static ls_status make_folders(ls_run_dir *dir, const char *path) {
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    for (size_t n = 1; n <= length && length < sizeof part; n++) {
+        if (path[n] != '/' && path[n] != '\0') continue;
+        snprintf(part, sizeof part, "%.*s", (int)n, path);
+        if (mkdir(part, 0777) == 0 && dir->first_made == 0) dir->first_made = n;
+    }
+    return ls_dir_make(path); /* says what is wrong where there is still no folder */
+}
+
+/* Those that hold nothing but each other; others may have put something there meanwhile. */
+static void remove_folders(const ls_run_dir *dir) {
+    char part[PATH_MAX];
+    snprintf(part, sizeof part, "%s", dir->path);
+    while (dir->first_made > 0 && strlen(part) >= dir->first_made && rmdir(part) == 0) {
+        char *slash = strrchr(part, '/');
+        if (!slash || slash == part) return;
+        *slash = '\0';
+    }
+}
+
+/* identity.json first: without it the rest is no run. */
+static void remove_files(const ls_run_dir *dir) {
+    static const char *const names[] = {"identity.json", "config.json", "parent.json", "layout.json", "metrics.jsonl"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir->path, names[i]) < PATH_MAX) (void)unlink(path);
+    (void)rmdir(dir->checkpoints);
+}
+
+/* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
+static ls_status clean_up(const char *path) {
+    static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-",
+                                          "layout.json.tmp-", "trace.json.tmp-",    "metrics.jsonl.tmp-"};
+    DIR *folder = opendir(path);
+    if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
+    ls_status status = LS_OK;
+    for (struct dirent *entry; status == LS_OK && (entry = readdir(folder)) != NULL;)
+        for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+            if (strncmp(entry->d_name, written[i], strlen(written[i])) == 0 &&
+                unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+                status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %.*s/%s", SHOWN, path, entry->d_name);
+    (void)closedir(folder);
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* The folder holds a run: its lock file is the run's, whatever became of its content. */
+static ls_status take_lock(ls_run_dir *dir) {
+    return ls_run_lock_take(dir->path, has(dir->path, "identity.json"), &dir->lock);
+}
+
+static ls_status create(const char *path, ls_run_mode mode, ls_run_dir **out) {
+    ls_run_dir *dir = *out = calloc(1, sizeof *dir);
+    if (!dir) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run directory");
+    dir->lock = LS_RUN_LOCK_NONE;
+    dir->mode = mode;
+    LS_TRY(join(dir->checkpoints, path, "checkpoints"));
+    LS_TRY(join(dir->metrics, path, "metrics.jsonl"));
+    snprintf(dir->path, sizeof dir->path, "%s", path);
+    return LS_OK;
+}
+
+/* Looks before the lock is taken, so that a refusal leaves a foreign folder untouched, and again with it: where a lock
+ * file of ours has appeared, another start is at work, and only what it leaves counts. */
+static ls_status enter(ls_run_dir *dir) {
+    const char *path = dir->path;
+    ls_status status = check_mode(path, dir->mode);
+    if (status != LS_OK && (dir->lock.fd >= 0 || !ls_run_lock_is_ours(path))) return status;
+    LS_TRY(make_folders(dir, path));
+    if (dir->lock.fd < 0) LS_TRY(take_lock(dir));
+    LS_TRY(check_mode(path, dir->mode));
+    LS_TRY(clean_up(path));
+    if (dir->mode == LS_RUN_START) remove_files(dir); /* of a start that was killed */
+    dir->opened = true;
+    return LS_OK;
+}
+
+ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out) {
+    ls_status status;
+    ls_run_dir *dir = NULL;
+    *out = NULL;
+    LS_TRY_OUT(create(path, mode, &dir));
+    if (ls_file_exists(path)) LS_TRY_OUT(check_folder(path));
+    /* That a run is at work here says more than that there is one. */
+    if (ls_run_dir_holds_run(path) && has(path, "lock")) LS_TRY_OUT(take_lock(dir));
+    LS_TRY_OUT(enter(dir));
+    *out = dir;
+    return LS_OK;
+out:
+    ls_run_dir_abandon(dir);
+    return status;
+}
+
+/* Whether the folder was made by this call. One above it may be removed meanwhile by a start that failed. */
+static ls_status claim(ls_run_dir *dir, bool *made) {
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%s", dir->path);
+    char *slash = strrchr(above, '/');
+    for (int tries = 0; tries < 100; tries++) {
+        *made = mkdir(dir->path, 0777) == 0;
+        if (*made || errno == EEXIST) break;
+        if (errno != ENOENT || !slash) return ls_fail_errno(LS_ERR_INPUT, "cannot make folder %s", dir->path);
+        *slash = '\0';
+        LS_TRY(make_folders(dir, above));
+        *slash = '/';
+    }
+    if (*made && dir->first_made == 0) dir->first_made = strlen(dir->path);
+    return LS_OK;
+}
+
+ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out) {
+    *out = NULL;
+    for (int n = 1; n < NUMBER_MAX; n++) {
+        char path[PATH_MAX];
+        ls_run_dir *dir = NULL;
+        bool made = false;
+        if (snprintf(path, sizeof path, "%s-%d", stem, n) >= PATH_MAX) break;
+        ls_status status = create(path, LS_RUN_START, &dir);
+        if (status == LS_OK) status = claim(dir, &made);
+        /* Nothing is removed: the folder is another start's, which may not have locked it yet. */
+        if (status == LS_OK && !made) {
+            ls_run_dir_close(dir);
+            continue;
+        }
+        if (status == LS_OK) status = enter(dir);
+        if (status == LS_OK) {
+            *out = dir;
+            return LS_OK;
+        }
+        ls_run_dir_abandon(dir);
+        return status;
+    }
+    return ls_fail(LS_ERR_INPUT, "%.*s-N: no number is free; name a folder with --out", SHOWN, stem);
+}
+
+/* The lock file stays, for the next one to lock. */
+void ls_run_dir_close(ls_run_dir *dir) {
+    if (!dir) return;
+    ls_run_lock_release(&dir->lock);
+    free(dir);
+}
+
+/* Looks at the folder and not at what this process did: in a run of several workers another process wrote there. */
+void ls_run_dir_abandon(ls_run_dir *dir) {
+    if (!dir) return;
+    char message[LS_MESSAGE_MAX]; /* of the failure that led here */
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    bool held = ls_run_lock_is_held(&dir->lock, dir->path);
+    if (held && dir->opened && dir->mode == LS_RUN_START && !has_work(dir->path)) remove_files(dir);
+    if (!ls_run_dir_holds_run(dir->path)) ls_run_lock_remove(&dir->lock, dir->path);
+    if (held || !dir->opened) remove_folders(dir);
+    if (strcmp(message, ls_status_message()) != 0) (void)ls_fail(LS_ERR_FAILED, "%s", message);
+    ls_run_dir_close(dir);
+}
+
+const char *ls_run_dir_path(const ls_run_dir *dir) { return dir->path; }
+const char *ls_run_dir_checkpoints(const ls_run_dir *dir) { return dir->checkpoints; }
+const char *ls_run_dir_metrics(const ls_run_dir *dir) { return dir->metrics; }
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static ls_status write_file(const ls_run_dir *dir, const char *name, const char *text, size_t bytes) {
+    char path[PATH_MAX];
+    LS_TRY(join(path, dir->path, name));
+    return ls_file_write_atomic(path, text, bytes);
+}
+
+/* Takes `json` over; NULL is memory that ran out. */
+static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *json) {
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    size_t bytes = text ? strlen(text) : 0;
+    json_decref(json);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
+    text[bytes] = '\n'; /* over the NUL, which is not written */
+    ls_status status = write_file(dir, name, text, bytes + 1);
+    free(text);
+    return status;
+}
+
+/* How a run is begun is no property of the run: given back with --config, these would begin it in the same way. */
+static bool is_about_starting(const char *option) {
+    static const char *const names[] = {"config", "print-config", "resume", "fork"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], option) == 0) return true;
+    return false;
+}
+
+/* So that relative paths in the config mean the same from anywhere. */
+static bool add_started_in(json_t *object) {
+    char here[PATH_MAX];
+    if (!getcwd(here, sizeof here)) return true; /* it was removed: nothing to find there */
+    json_t *value = json_string(here);
+    if (!value) value = json_string(not_utf8);
+    return json_object_set_new(object, LS_CONFIG_STARTED_IN, value) == 0;
+}
+
+/* Values in the words of the user, or of the table: reading them gives the same value. */
+static json_t *config_json(const ls_options *options, ls_command command) {
+    json_t *object = json_object();
+    if (object && !add_started_in(object)) {
+        json_decref(object);
+        object = NULL;
+    }
+    for (ls_option_id id = 0; object && id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id);
+        const char *text = options->source[id].text ? options->source[id].text : info->value;
+        if (!(info->commands & (1u << command)) || !text || is_about_starting(info->name)) continue;
+        json_t *value = json_string(text);
+        if (!value) value = json_string(not_utf8);
+        if (json_object_set_new(object, info->name, value) == 0) continue;
+        json_decref(object);
+        object = NULL;
+    }
+    return object;
+}
+
+bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]) {
+    char path[PATH_MAX];
+    json_t *config = NULL;
+    struct stat about;
+    if (snprintf(path, sizeof path, "%s/config.json", run) >= PATH_MAX) return false;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    if (ls_json_load_file(path, CONFIG_BYTES_MAX, &config) != LS_OK) return false;
+    const char *text = json_string_value(json_object_get(config, LS_CONFIG_STARTED_IN));
+    bool found = text && snprintf(folder, PATH_MAX, "%s", text) < PATH_MAX;
+    json_decref(config);
+    return found;
+}
+
+ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
+    char path[PATH_MAX], *text;
+    size_t bytes;
+    *out = NULL;
+    LS_TRY(join(path, dir->path, "identity.json"));
+    LS_TRY(ls_file_read(path, IDENTITY_BYTES_MAX, &text, &bytes));
+    ls_status status = ls_identity_from_text(path, text, bytes, out);
+    free(text);
+    return status;
+}
+
+static ls_status count_checkpoints(const ls_run_dir *dir, int *count) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    LS_TRY(ls_store_open(dir->path, LS_STORE_READ, &store));
+    ls_status status = ls_store_list(store, &entries, count);
+    free(entries);
+    ls_store_close(store);
+    return status;
+}
+
+/* `checkpoints` is made before the first line of metrics, and `latest` with the first checkpoint. */
+ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
+    int count = 0;
+    ls_metrics_about about;
+    LS_TRY(count_checkpoints(dir, &count));
+    if (count > 0) return LS_OK;
+    LS_TRY(ls_metrics_look(dir->metrics, &about));
+    if (about.last_step > 0 && !has(dir->path, "checkpoints"))
+        return ls_fail(LS_ERR_INPUT,
+                       "%.*s has recorded %" PRId64
+                       " steps but its folder checkpoints is missing: put it back, or start "
+                       "a new run in another --out",
+                       SHOWN, dir->path, about.last_step);
+    if (about.saved_step < 0 && !has(dir->checkpoints, "latest")) return LS_OK;
+    return ls_fail(
+        LS_ERR_INPUT,
+        "%.*s has saved checkpoints, but there is none in %.*s: put them back, or start a new run in another "
+        "--out",
+        SHOWN, dir->path, SHOWN, dir->checkpoints);
+}
+
+ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **out) {
+    ls_metrics_cut_report report;
+    *out = NULL;
+    LS_TRY(ls_metrics_cut(dir->metrics, step, &report));
+    if (report.damaged > 0)
+        ls_log_warn("%.*s: %" PRId64 " line%s could not be read and %s set aside in %s; the others are kept", SHOWN,
+                    dir->metrics, report.damaged, report.damaged == 1 ? "" : "s", report.damaged == 1 ? "was" : "were",
+                    report.aside);
+    return ls_metrics_open(dir->metrics, out);
+}
+
+/* ---- beginning a run --------------------------------------------------------------------------------------------- */
+
+static json_t *changes_json(const ls_identity *own, const ls_identity *parent) {
+    size_t count = ls_identity_diff(own, parent, NULL, 0);
+    ls_identity_change *changes = calloc(count + 1, sizeof *changes);
+    json_t *array = json_array();
+    if (changes) (void)ls_identity_diff(own, parent, changes, count);
+    for (size_t i = 0; changes && array && i < count; i++) {
+        json_t *change =
+            json_pack("{s:s, s:s, s:s}", "field", changes[i].name, "was", changes[i].there, "is", changes[i].here);
+        if (json_array_append_new(array, change) == 0) continue;
+        json_decref(array);
+        array = NULL;
+    }
+    if (!changes) {
+        json_decref(array);
+        array = NULL;
+    }
+    free(changes);
+    return array;
+}
+
+static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent, const ls_identity *own) {
+    json_t *identity;
+    LS_TRY(ls_identity_to_json(parent->identity, &identity));
+    char *full = realpath(parent->path, NULL);
+    json_t *path = json_string(full ? full : parent->path);
+    free(full);
+    if (!path) path = json_string(not_utf8);
+    /* Takes all of them over, also when it fails. */
+    json_t *json = json_pack("{s:o, s:I, s:o, s:o}", "path", path, "step", (json_int_t)parent->step, "changed",
+                             changes_json(own, parent->identity), "identity", identity);
+    return write_json(dir, "parent.json", json);
+}
+
+/* identity.json last: from then on the folder holds a run, and all that --resume reads is there. */
+ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
+                           const ls_run_parent *parent) {
+    char *text;
+    size_t bytes;
+    if (parent) LS_TRY(write_parent(dir, parent, identity));
+    LS_TRY(write_json(dir, "config.json", config_json(options, command)));
+    LS_TRY(ls_identity_to_text(identity, &text, &bytes));
+    ls_status status = write_file(dir, "identity.json", text, bytes);
+    free(text);
+    return status;
+}
+
+ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json) { return write_json(dir, "layout.json", json); }

@@ -1,0 +1,89 @@
+/* run_dir.h: what a run leaves behind, the folder of --out.
+ *
+ *     DIR/lock            locked while a process runs in DIR; holds its number and machine
+ *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
+ *     DIR/identity.json   the identity of the run (train/identity.h)
+ *     DIR/config.json     the options as resolved; can be given back with --config
+ *     DIR/layout.json     the layout of the workers that ran last (parallel/layout.h)
+ *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
+ *     DIR/metrics.jsonl   observe/metrics.h
+ *     DIR/checkpoints/    checkpoint/store.h
+ *
+ * 1. One process at a time writes in DIR. The lock is flock(2)'s, so it ends with the process, however that ends, and a
+ *    lock file that is left over is no obstacle. Processes forked later share it: it ends with the last of them.
+ * 2. A run is never overwritten: it is continued, or another folder is used. A folder in which a start was killed
+ *    before anything could go on from it is started in again.
+ * 3. All files but lock and metrics.jsonl are replaced whole or not at all.
+ *
+ * Belongs to one worker. Errors name the folder and what to do; a full disk is LS_ERR_RESOURCE. */
+#ifndef LS_RUN_FOLDER_RUN_DIR_H
+#define LS_RUN_FOLDER_RUN_DIR_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "config/options.h"
+#include "observe/metrics.h"
+#include "run/folder/identity.h"
+
+/* START: makes DIR where it is not there, and refuses one that holds a run. RESUME: the opposite. */
+typedef enum ls_run_mode { LS_RUN_START, LS_RUN_RESUME } ls_run_mode;
+
+typedef struct ls_run_dir ls_run_dir;
+
+/* Takes the lock. On failure the folder is as it was. */
+ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out);
+/* Starts a run in STEM-N with the first N of which there is no folder; one that this call made, so that of several
+ * processes each gets its own. */
+ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out);
+/* Gives the lock back; the metrics must be closed before. NULL is fine. */
+void ls_run_dir_close(ls_run_dir *dir);
+/* Closes it after a failure. Of a start that recorded no step and saved nothing, what was written is removed, and the
+ * folders that were made for it; a run that has something is left as it is. NULL is fine. */
+void ls_run_dir_abandon(ls_run_dir *dir);
+
+/* Whether `path` holds a run; asks nobody's leave and takes no lock. */
+bool ls_run_dir_holds_run(const char *path);
+
+/* The run directory that the checkpoint in the folder `checkpoint` belongs to: RUN of RUN/checkpoints/step-…. False
+ * when it lies elsewhere. */
+bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]);
+
+/* The folder in which the process was started that wrote config.json, whose relative paths begin there. False: not
+ * known, as of runs of version 0.1. */
+bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]);
+
+/* All borrowed until close. The path of the folder as given; of its checkpoints and metrics. */
+const char *ls_run_dir_path(const ls_run_dir *dir);
+const char *ls_run_dir_checkpoints(const ls_run_dir *dir);
+const char *ls_run_dir_metrics(const ls_run_dir *dir);
+
+/* Where a fork began: step `step` of the run or checkpoint at `path`, whose identity was `identity`. */
+typedef struct ls_run_parent {
+    const char *path;
+    int64_t step;
+    const ls_identity *identity;
+} ls_run_parent;
+
+/* Makes DIR a run: parent.json of a fork (NULL: none), identity.json, config.json. Of a run that goes on, the last two
+ * are replaced. */
+ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
+                           const ls_run_parent *parent);
+/* layout.json: how the workers of this run are arranged, for --layout and for people; replaced when the run goes on.
+ * Takes `json` over; NULL is memory that ran out. */
+ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json);
+/* The identity that begin() left here. */
+ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
+
+/* LS_ERR_INPUT where the run had checkpoints and they are gone: to be asked before a run goes on, since one without
+ * checkpoints would begin anew, and before the store is opened for writing. */
+ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir);
+
+/* Opens the metrics to append to, cut back to `step` steps done (0: a new run, or one that starts again); lines
+ * that cannot be read are set aside, and the log says where. */
+ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **out);
+
+#endif

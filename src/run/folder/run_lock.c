@@ -1,0 +1,174 @@
+/* run_lock.c: taking the lock of a folder without touching what is not ours. */
+#include "run/folder/run_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum { OWNER_MAX = 128, HOST_MAX = 64, SHOWN = 200, TRIES = 100 };
+
+static const char owner_start[] = "process ";
+
+static ls_status path_of(const char *folder, char path[PATH_MAX]) {
+    if (snprintf(path, PATH_MAX, "%s/lock", folder) < PATH_MAX) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the path %.*s… is too long; choose a shorter --out", SHOWN, folder);
+}
+
+/* ---- content ----------------------------------------------------------------------------------------------------- */
+
+static size_t read_start(int fd, char text[OWNER_MAX]) {
+    ssize_t bytes = pread(fd, text, OWNER_MAX - 1, 0);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+/* "process 123 on host", as its holder wrote it; it may be about to. */
+static void read_owner(int fd, char owner[OWNER_MAX]) {
+    (void)read_start(fd, owner);
+    owner[strcspn(owner, "\n")] = '\0';
+    for (char *c = owner; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?';
+    if (!*owner) snprintf(owner, OWNER_MAX, "another process");
+}
+
+/* Empty: a process was killed before it wrote its name. */
+static bool has_owner(int fd) {
+    char text[OWNER_MAX];
+    struct stat about;
+    if (fstat(fd, &about) != 0 || about.st_size >= OWNER_MAX) return false;
+    size_t bytes = read_start(fd, text);
+    if (bytes == 0) return about.st_size == 0;
+    return strncmp(text, owner_start, sizeof owner_start - 1) == 0 && strstr(text, " on ") && text[bytes - 1] == '\n' &&
+           strlen(text) == bytes;
+}
+
+static ls_status write_owner(int fd, const char *path) {
+    char host[HOST_MAX] = "", owner[OWNER_MAX];
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "an unknown machine");
+    snprintf(owner, sizeof owner, "%s%ld on %s\n", owner_start, (long)getpid(), host);
+    size_t bytes = strlen(owner), done = 0;
+    if (ftruncate(fd, 0) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
+    while (done < bytes) {
+        ssize_t put = pwrite(fd, owner + done, bytes - done, (off_t)done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
+        done += (size_t)put;
+    }
+    return LS_OK;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+/* A pipe in its place must not make this wait, and a link is not followed. */
+enum { OPEN_FLAGS = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
+
+bool ls_run_lock_is_ours(const char *folder) {
+    char path[PATH_MAX];
+    struct stat about;
+    if (snprintf(path, sizeof path, "%s/lock", folder) >= PATH_MAX) return false;
+    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_ours = fd >= 0 && has_owner(fd);
+    if (fd >= 0) (void)close(fd);
+    return is_ours;
+}
+
+static ls_status foreign(const char *path, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%.*s is %s, not a lock file of lockstep; it was left alone: choose another --out",
+                   SHOWN, path, what);
+}
+
+/* LS_OK with no descriptor: the file was removed meanwhile, look again. */
+static ls_status open_file(const char *path, ls_run_lock *lock) {
+    lock->fd = open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
+    lock->made = lock->fd >= 0;
+    if (lock->made) return LS_OK;
+    if (errno == EEXIST) lock->fd = open(path, OPEN_FLAGS);
+    if (lock->fd >= 0) return LS_OK;
+    if (errno == ELOOP) return foreign(path, "a symbolic link");
+    if (errno == EISDIR) return foreign(path, "a folder");
+    return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, path);
+}
+
+static ls_status check_file(int fd, const char *path, bool any_content) {
+    struct stat about;
+    if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %.*s", SHOWN, path);
+    if (!S_ISREG(about.st_mode)) return foreign(path, "no regular file");
+    if (about.st_nlink > 1) return foreign(path, "a file with a second name");
+    return any_content || has_owner(fd) ? LS_OK : foreign(path, "a file of yours");
+}
+
+static int try_lock(int fd) {
+    int rc;
+    do rc = flock(fd, LOCK_EX | LOCK_NB);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
+static ls_status lock_file(const char *folder, const char *path, int fd) {
+    char owner[OWNER_MAX];
+    if (try_lock(fd) == 0) return LS_OK;
+    if (errno == EWOULDBLOCK) {
+        read_owner(fd, owner);
+        return ls_fail(LS_ERR_INPUT, "%.*s is in use by %s; wait for it, stop it, or choose another --out", SHOWN,
+                       folder, owner);
+    }
+    if (errno != ENOLCK && errno != EOPNOTSUPP && errno != ENOSYS)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot lock %.*s", SHOWN, path);
+    ls_log_warn("the file system of %.*s has no locks: make sure that no other run uses this folder", SHOWN, folder);
+    return LS_OK;
+}
+
+bool ls_run_lock_is_held(const ls_run_lock *lock, const char *folder) {
+    char path[PATH_MAX];
+    struct stat held, there;
+    return lock->fd >= 0 && snprintf(path, sizeof path, "%s/lock", folder) < PATH_MAX && fstat(lock->fd, &held) == 0 &&
+           lstat(path, &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+}
+
+/* A start that failed removes its lock file, so the one that was opened here may be gone by the time it is locked. */
+ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *out) {
+    char path[PATH_MAX];
+    ls_status status = LS_OK;
+    ls_run_lock lock = LS_RUN_LOCK_NONE;
+    *out = LS_RUN_LOCK_NONE;
+    LS_TRY(path_of(folder, path));
+    for (int i = 0; i < TRIES; i++) {
+        LS_TRY(open_file(path, &lock));
+        if (lock.fd < 0) continue;
+        LS_TRY_OUT(check_file(lock.fd, path, any_content));
+        LS_TRY_OUT(lock_file(folder, path, lock.fd));
+        if (ls_run_lock_is_held(&lock, folder)) {
+            status = write_owner(lock.fd, path);
+            if (status != LS_OK) ls_run_lock_remove(&lock, folder);
+            goto out;
+        }
+        ls_run_lock_release(&lock);
+    }
+    errno = ENOENT;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, path);
+out:
+    if (status == LS_OK)
+        *out = lock;
+    else
+        ls_run_lock_release(&lock);
+    return status;
+}
+
+void ls_run_lock_release(ls_run_lock *lock) {
+    if (lock->fd >= 0) (void)close(lock->fd);
+    *lock = LS_RUN_LOCK_NONE;
+}
+
+void ls_run_lock_remove(const ls_run_lock *lock, const char *folder) {
+    char path[PATH_MAX];
+    if (!lock->made || !ls_run_lock_is_held(lock, folder)) return;
+    if (snprintf(path, sizeof path, "%s/lock", folder) < PATH_MAX) (void)unlink(path);
+}

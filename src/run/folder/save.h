@@ -1,0 +1,48 @@
+/* save.h: a trainer's state as a checkpoint, and back. Knows no layout: tensors are whole and in canonical order, so
+ * the files are the same bytes whatever workers wrote them, and any others read them.
+ *
+ *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
+ *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
+ *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
+ *                             hash, evaluations so far (validation.h)
+ *
+ * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
+ * holds the whole model. */
+#ifndef LS_RUN_FOLDER_SAVE_H
+#define LS_RUN_FOLDER_SAVE_H
+
+#include "checkpoint/store.h"
+#include "data/tokenizer/tokenizer.h"
+#include "run/folder/identity.h"
+#include "run/trainer.h"
+
+/* All workers together. Store, identity and tokenizer are those of worker 0; the others may give NULL. `tokenizer` may
+ * be NULL there too; its files are saved along. Where one worker fails all do (together.h), and nothing of the
+ * checkpoint is left. */
+ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *identity, const ls_tokenizer *tokenizer);
+
+/* Whether all workers see, and may write, what worker 0 puts into `folder`, which is there: to be asked before a run
+ * that will save. All workers together; `folder` is worker 0's, the others may give NULL. LS_ERR_INPUT names the
+ * worker, the machine and the folder. */
+ls_status ls_save_check_shared(ls_world *world, const char *folder);
+
+/* The identity that a checkpoint was saved under. */
+ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
+/* Precision and matrix unit of the run, as options call them, "" where the checkpoint is of no run. */
+enum { LS_SAVED_WORD_MAX = 16 };
+ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
+                             char unit[LS_SAVED_WORD_MAX]);
+/* The hash of its weights as they were in memory, "" where it records none. */
+enum { LS_SAVED_HASH_MAX = 33 };
+ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
+/* Its position in the data. */
+ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
+/* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether
+ * it is sound was looked at by one of them before, and the identity was compared. */
+ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
+/* The same for a run with other settings: a loss scale that they do not allow begins anew. */
+ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
+/* The weights alone, into any stage of the same shape. */
+ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,104 @@
+/* generate.c: drawing tokens. */
+#include "run/generate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "numerics/elementary.h"
+
+enum { PURPOSE_DRAW = 0x44524157 };
+
+/* ---- one draw ---------------------------------------------------------------------------------------------------- */
+
+/* Larger logits first, then lower ids; NaN last. */
+static int before(const void *left, const void *right) {
+    const ls_choice *a = left, *b = right;
+    bool bad_a = a->logit != a->logit, bad_b = b->logit != b->logit;
+    if (bad_a != bad_b) return bad_a ? 1 : -1;
+    if (!bad_a && a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int32_t largest(const float *logits, size_t V) {
+    size_t best = 0;
+    for (size_t i = 1; i < V; i++)
+        if (logits[i] > logits[best] || logits[best] != logits[best]) best = i;
+    return (int32_t)best;
+}
+
+int32_t ls_generate_draw(const ls_generate_options *options, const float *logits, size_t V, uint64_t position,
+                         ls_choice *scratch) {
+    if (options->temperature <= 0) return largest(logits, V);
+    for (size_t i = 0; i < V; i++) scratch[i] = (ls_choice){logits[i], (int32_t)i};
+    qsort(scratch, V, sizeof *scratch, before);
+    size_t count = options->top_k > 0 && (size_t)options->top_k < V ? (size_t)options->top_k : V;
+    while (count > 1 && scratch[count - 1].logit != scratch[count - 1].logit) count--; /* NaN stands last */
+    double total = 0, kept = 0;
+    for (size_t i = 0; i < count; i++)
+        total += ls_exp_f64(((double)scratch[i].logit - (double)scratch[0].logit) / options->temperature);
+    for (size_t i = 0; i < count && options->top_p < 1; i++) {
+        kept += ls_exp_f64(((double)scratch[i].logit - (double)scratch[0].logit) / options->temperature);
+        if (kept >= options->top_p * total) {
+            count = i + 1;
+            total = kept;
+        }
+    }
+    ls_rng_key key = ls_rng_key_make(options->seed, PURPOSE_DRAW, 0);
+    double point = (double)(ls_rng_u64(key, position) >> 11) * 0x1p-53 * total, sum = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        sum += ls_exp_f64(((double)scratch[i].logit - (double)scratch[0].logit) / options->temperature);
+        if (point < sum) return scratch[i].id;
+    }
+    return scratch[count - 1].id;
+}
+
+/* ---- a text ------------------------------------------------------------------------------------------------------ */
+
+typedef struct text {
+    int32_t *ids; /* those the model sees; room for T */
+    size_t count;
+    size_t seen; /* that have gone through the model */
+} text;
+
+/* When all positions are used, the last half goes on alone. */
+static void make_room(text *t, size_t T) {
+    if (t->count <= T) return;
+    size_t keep = T / 2 > 0 ? T / 2 : 1;
+    memmove(t->ids, t->ids + (t->count - keep), keep * sizeof *t->ids);
+    t->count = keep;
+    t->seen = 0;
+}
+
+ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *options, const int32_t *prompt,
+                      size_t prompt_tokens, ls_generate_sink sink, void *ctx) {
+    ls_status status = LS_OK;
+    size_t V = ls_stage_model(stage)->shape.V;
+    size_t first = prompt_tokens > T ? prompt_tokens - T : 0;
+    text t = {.ids = malloc((T + 1) * sizeof *t.ids)};
+    float *logits = malloc(V * sizeof *logits);
+    ls_choice *scratch = malloc(V * sizeof *scratch);
+    bool stop = false;
+    assert(prompt_tokens >= 1);
+    if (!t.ids || !logits || !scratch) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to generate with %zu positions", T);
+        goto out;
+    }
+    t.count = prompt_tokens - first;
+    memcpy(t.ids, prompt + first, t.count * sizeof *t.ids);
+    for (int64_t i = 0; i < options->max_tokens && !stop; i++) {
+        if (i > 0) make_room(&t, T);
+        if (options->no_cache || !ls_stage_keeps_keys(stage)) t.seen = 0;
+        LS_TRY_OUT(ls_stage_extend(stage, t.seen, t.count - t.seen, t.ids + t.seen, logits));
+        t.seen = t.count;
+        int32_t id = ls_generate_draw(options, logits, V, (uint64_t)i, scratch);
+        t.ids[t.count++] = id;
+        LS_TRY_OUT(sink(ctx, id, &stop));
+    }
+out:
+    free(t.ids);
+    free(logits);
+    free(scratch);
+    return status;
+}

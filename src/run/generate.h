@@ -1,0 +1,40 @@
+/* generate.h: text from a model, token by token.
+ *
+ * Each token is drawn from the logits of the last position, on the host, in double: scaled by the temperature, cut to
+ * the top-k largest and to the smallest set whose probability reaches top-p. The draw is a function of the seed and the
+ * position (rule 12), so a prompt and a seed give one text on every machine. Temperature 0 takes the largest logit, the
+ * lower id where two are equal.
+ *
+ * Keys and values of earlier positions stay in the stage. When the model's positions are used up, the last half is
+ * kept and run again. */
+#ifndef LS_RUN_GENERATE_H
+#define LS_RUN_GENERATE_H
+
+#include "data/tokenizer/tokenizer.h"
+#include "parallel/partition/partition.h"
+
+typedef struct ls_generate_options {
+    double temperature; /* ≥ 0 */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 0 < p ≤ 1 */
+    uint64_t seed;
+    int64_t max_tokens;
+    bool no_cache; /* runs the whole sequence for each token: slow, for checking */
+} ls_generate_options;
+
+/* Gets each token as it comes; sets *stop to end. */
+typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
+
+/* `T` is the number of positions of the stage. The prompt has at least one token; only its last T are used. */
+ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *options, const int32_t *prompt,
+                      size_t prompt_tokens, ls_generate_sink sink, void *ctx);
+
+/* One draw, for tests: `position` names it. `scratch` has room for V entries. */
+typedef struct ls_choice {
+    float logit;
+    int32_t id;
+} ls_choice;
+int32_t ls_generate_draw(const ls_generate_options *options, const float *logits, size_t V, uint64_t position,
+                         ls_choice *scratch);
+
+#endif

@@ -1,0 +1,167 @@
+/* event.c: events as lines and as sentences. */
+#include "run/guard/event.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+    [LS_EVENT_OVERFLOW] = "overflow", [LS_EVENT_FLOOR] = "floor",     [LS_EVENT_NON_FINITE] = "non-finite",
+    [LS_EVENT_OUTLIER] = "outlier",   [LS_EVENT_REPLICA] = "replica", [LS_EVENT_STATE] = "state",
+    [LS_EVENT_AUDIT] = "audit",
+};
+
+void ls_event_block_of(const char *tensor, char block[LS_PARAM_NAME_MAX]) {
+    int layer;
+    if (sscanf(tensor, "blocks.%d.", &layer) == 1)
+        snprintf(block, LS_PARAM_NAME_MAX, "blocks.%d", layer);
+    else if (strncmp(tensor, "tokens", 6) == 0 || strncmp(tensor, "positions", 9) == 0)
+        snprintf(block, LS_PARAM_NAME_MAX, "embedding");
+    else
+        snprintf(block, LS_PARAM_NAME_MAX, "head");
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static void add_place(const ls_train_event *e, ls_metrics *m) {
+    if (e->tensor[0]) ls_metrics_add_text(m, "tensor", e->tensor);
+    if (e->block[0]) ls_metrics_add_text(m, "block", e->block);
+}
+
+static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
+    ls_metrics_add_bool(m, "recurs", e->recurs);
+    if (e->nworkers > 0) ls_metrics_add_i64(m, "worker", e->workers[0]);
+    if (!e->phase) return;
+    ls_metrics_add_i64(m, "worker", e->worker);
+    ls_metrics_add_text(m, "phase", e->phase);
+    ls_metrics_add_i64(m, "micro", e->micro);
+    ls_metrics_add_i64(m, "index", e->index);
+    ls_metrics_add_text(m, "value", e->value);
+}
+
+static void add_outlier(const ls_train_event *e, ls_metrics *m) {
+    ls_metrics_add_i64(m, "group", e->group);
+    ls_metrics_add_i64(m, "worker", e->worker);
+    ls_metrics_add_i64(m, "first_sample", e->first_sample);
+    ls_metrics_add_i64(m, "samples", e->samples);
+    ls_metrics_add_f64(m, "norm", e->norm);
+    ls_metrics_add_f64(m, "median", e->median);
+    ls_metrics_add_f64(m, "spread", e->spread);
+    ls_metrics_add_f64(m, "score", e->score);
+    ls_metrics_add_f64(m, "group_loss", e->group_loss);
+    ls_metrics_add_f64(m, "peers_loss", e->peers_loss);
+    ls_metrics_add_f64(m, "loss_score", e->loss_score);
+    ls_metrics_add_f64(m, "angle_deg", e->angle_deg);
+    ls_metrics_add_f64(m, "length_with", e->length_with);
+    ls_metrics_add_f64(m, "length_without", e->length_without);
+    ls_metrics_add_bool(m, "recurs", e->recurs);
+    ls_metrics_add_text(m, "action", e->action);
+}
+
+static void add_audit(const ls_train_event *e, ls_metrics *m) {
+    ls_metrics_add_i64(m, "group", e->group);
+    ls_metrics_add_i64(m, "owner", e->owner);
+    ls_metrics_add_i64(m, "auditor", e->auditor);
+    ls_metrics_add_i64(m, "wrong", e->worker);
+    ls_metrics_add_bool(m, "persistent", e->persistent);
+}
+
+ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", e->step);
+    ls_metrics_add_text(m, "event", names[e->kind]);
+    switch (e->kind) {
+    case LS_EVENT_OVERFLOW:
+    case LS_EVENT_FLOOR:
+        ls_metrics_add_i64(m, "scale", e->scale);
+        ls_metrics_add_i64(m, "next_scale", e->next_scale);
+        break;
+    case LS_EVENT_NON_FINITE: add_non_finite(e, m); break;
+    case LS_EVENT_OUTLIER: add_outlier(e, m); break;
+    case LS_EVENT_REPLICA: ls_metrics_add_i64_list(m, "workers", e->workers, e->nworkers); break;
+    case LS_EVENT_STATE:
+        ls_metrics_add_i64(m, "worker", e->worker);
+        ls_metrics_add_text(m, "what", e->what);
+        break;
+    case LS_EVENT_AUDIT: add_audit(e, m); break;
+    }
+    add_place(e, m);
+    return ls_metrics_end(m);
+}
+
+/* ---- sentences --------------------------------------------------------------------------------------------------- */
+
+static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
+    char who[32] = "";
+    if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
+    if (!e->recurs)
+        snprintf(text, bytes,
+                 "a value that is not finite appeared%s, but not when the step was repeated: a transient "
+                 "hardware fault; the repeated step counts",
+                 who);
+    else
+        snprintf(text, bytes, "first %s in the %s pass: %s, %s, element %lld, micro-batch %d, worker %d", e->value,
+                 e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);
+}
+
+static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
+    if (!e->recurs) {
+        snprintf(text, bytes,
+                 "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "
+                 "a transient hardware fault; the repeated step counts",
+                 e->group, e->worker, e->norm, e->median);
+        return;
+    }
+    snprintf(text, bytes,
+             "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g (usual: %.3g) and loss %.3g "
+             "(usual: %.3g); it turned the summed gradient by %.1f degrees and made it %.2f times as long; %s",
+             e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
+             e->median, e->group_loss, e->peers_loss, e->angle_deg,
+             e->length_without > 0 ? e->length_with / e->length_without : 0,
+             strcmp(e->action, "skip-group") == 0 ? "the step was repeated without it"
+             : strcmp(e->action, "stop") == 0     ? "the run stops"
+                                                  : "it was kept (--on-outlier warn)");
+}
+
+static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
+    size_t used =
+        (size_t)snprintf(text, bytes, "the copies of %s on several workers differ; suspect: worker", e->tensor);
+    for (int i = 0; i < e->nworkers && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : " ", e->workers[i]);
+}
+
+void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
+    int used = snprintf(text, bytes, "step %lld: ", (long long)e->step);
+    if (used < 0 || (size_t)used >= bytes) return;
+    text += used;
+    bytes -= (size_t)used;
+    switch (e->kind) {
+    case LS_EVENT_OVERFLOW:
+        snprintf(text, bytes, "%s overflowed at loss scale 2^%d: update skipped; the loss scale is 2^%d now", e->tensor,
+                 e->scale, e->next_scale);
+        break;
+    case LS_EVENT_FLOOR:
+        snprintf(text, bytes, "%s of %s overflowed at loss scale 2^%d, the lowest allowed", e->tensor, e->block,
+                 e->scale);
+        break;
+    case LS_EVENT_NON_FINITE: say_non_finite(e, text, bytes); break;
+    case LS_EVENT_OUTLIER: say_outlier(e, text, bytes); break;
+    case LS_EVENT_REPLICA: say_replica(e, text, bytes); break;
+    case LS_EVENT_STATE:
+        snprintf(text, bytes, "the %s of %s on worker %d changed after the last update: memory corruption", e->what,
+                 e->tensor, e->worker);
+        break;
+    case LS_EVENT_AUDIT:
+        if (e->worker < 0)
+            snprintf(text, bytes,
+                     "audit: worker %d recomputed group %d of worker %d with another result; a third computation "
+                     "agrees with neither",
+                     e->auditor, e->group, e->owner);
+        else
+            snprintf(text, bytes,
+                     "audit: worker %d recomputed group %d of worker %d with another result; worker %d was wrong, %s",
+                     e->auditor, e->group, e->owner, e->worker,
+                     e->persistent ? "and wrong again when it repeated the work"
+                                   : "but right when it repeated the work");
+        break;
+    }
+}

@@ -1,0 +1,61 @@
+/* event.h: things that happen to the numbers of a run, and how they are told: as a line of the metrics, for programs
+ * and for `lockstep doctor`, and as a sentence, for people. docs/numerics.md has the lines. */
+#ifndef LS_RUN_GUARD_EVENT_H
+#define LS_RUN_GUARD_EVENT_H
+
+#include "nn/param.h"
+#include "observe/metrics.h"
+
+typedef enum ls_event_kind {
+    LS_EVENT_OVERFLOW,   /* an fp16 step was skipped */
+    LS_EVENT_FLOOR,      /* and the loss scale cannot be lowered any more */
+    LS_EVENT_NON_FINITE, /* NaN or infinity, where it appeared first */
+    LS_EVENT_OUTLIER,    /* the gradient of a group stands out */
+    LS_EVENT_REPLICA,    /* holders of the same parameters disagree */
+    LS_EVENT_STATE,      /* a worker's own weights or moments are not what it wrote */
+    LS_EVENT_AUDIT       /* a group was computed wrongly */
+} ls_event_kind;
+
+enum { LS_EVENT_WORKERS_MAX = 16 };
+
+/* Members that a kind does not have stay 0. */
+typedef struct ls_train_event {
+    ls_event_kind kind;
+    int64_t step; /* that it happened in: the number of steps done before it, plus 1 */
+    char tensor[LS_PARAM_NAME_MAX];
+    char block[LS_PARAM_NAME_MAX];
+    int worker;
+    int workers[LS_EVENT_WORKERS_MAX], nworkers; /* REPLICA: those that are alone; NON_FINITE that has passed: whose */
+    /* OVERFLOW, FLOOR */
+    int scale, next_scale;
+    /* NON_FINITE */
+    const char *phase, *value;
+    int micro;
+    int64_t index;
+    bool recurs;
+    /* OUTLIER */
+    int group;
+    int64_t first_sample, samples;
+    double norm, median, spread, score, angle_deg, length_with, length_without;
+    double group_loss, peers_loss, loss_score;
+    const char *action;
+    /* STATE */
+    const char *what;
+    /* AUDIT */
+    int owner, auditor;
+    bool persistent;
+} ls_train_event;
+
+/* What is told by a trainer as it happens, on every worker. */
+typedef struct ls_event_sink {
+    ls_status (*take)(void *ctx, const ls_train_event *event);
+    void *ctx;
+} ls_event_sink;
+
+ls_status ls_event_record(const ls_train_event *event, ls_metrics *metrics);
+/* One sentence without a newline. */
+void ls_event_text(const ls_train_event *event, char *text, size_t bytes);
+/* "blocks.3" of "blocks.3.mlp.in.weight"; "embedding" or "head" of the others. */
+void ls_event_block_of(const char *tensor, char block[LS_PARAM_NAME_MAX]);
+
+#endif

@@ -1,0 +1,123 @@
+/* guard.c: norms of groups while their gradients are made. */
+#include "run/guard/guard.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
+
+_Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are added as a list of int64");
+enum { LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t) };
+
+/* Exact sums of all parts and of the sum of groups, then a sum of losses for each group. */
+static size_t exact_words(const ls_guard *guard) { return (2 * (size_t)guard->groups + 1) * LS_EXACT_WORDS; }
+static size_t words_of(const ls_guard *guard) { return exact_words(guard) + (size_t)guard->groups * LOSS_WORDS; }
+static int64_t *words_at(const ls_guard *guard, int part) { return guard->words + (size_t)part * LS_EXACT_WORDS; }
+
+ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
+    size_t G = (size_t)s->groups;
+    *guard = (ls_guard){.groups = s->groups, .blocks = blocks};
+    guard->absent = calloc(G, sizeof *guard->absent);
+    if (!guard->absent) return no_memory();
+    if (!ls_settings_watch_groups(s)) return LS_OK;
+    guard->parts = calloc(2 * G, sizeof *guard->parts);
+    guard->sums = calloc(G, sizeof *guard->sums);
+    guard->words = calloc(words_of(guard), sizeof *guard->words);
+    guard->squares = calloc(2 * G, sizeof *guard->squares);
+    guard->all_squares = guard->squares ? guard->squares + G : NULL;
+    guard->before = calloc(G, sizeof *guard->before);
+    guard->losses = calloc(G, sizeof *guard->losses);
+    guard->tokens = calloc(G, sizeof *guard->tokens);
+    guard->findings = calloc(G, sizeof *guard->findings);
+    if (!guard->parts || !guard->sums || !guard->words || !guard->squares || !guard->before || !guard->losses ||
+        !guard->tokens || !guard->findings)
+        return no_memory();
+    if (s->numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics))) return no_memory();
+    if (s->on_outlier == LS_OUTLIER_OFF) return LS_OK;
+    return ls_outlier_create(G, s->outlier_threshold, &guard->outlier);
+}
+
+void ls_guard_close(ls_guard *guard) {
+    free(guard->absent);
+    free(guard->parts);
+    free(guard->sums);
+    free(guard->words);
+    free(guard->squares);
+    free(guard->before);
+    free(guard->losses);
+    free(guard->tokens);
+    free(guard->findings);
+    free(guard->numerics);
+    ls_outlier_destroy(guard->outlier);
+    ls_audit_close(&guard->audit);
+    *guard = (ls_guard){0};
+}
+
+static size_t group_sequences(const ls_settings *s, int g) {
+    return ls_slice_begin(s->B, s->groups, g + 1) - ls_slice_begin(s->B, s->groups, g);
+}
+
+int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
+    int64_t tokens = 0;
+    for (int g = 0; g < guard->groups; g++)
+        if (!guard->absent[g]) tokens += (int64_t)(group_sequences(s, g) * s->T);
+    return tokens;
+}
+
+static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
+    ls_guard *guard = ctx;
+    LS_TRY(ls_audit_leaf(&guard->audit, guard->stage, param, is_lookup, group, leaf, elems));
+    if (!guard->measures) return LS_OK;
+    int part = ls_stage_is_tied(guard->stage, param) ? guard->groups + group : group;
+    return ls_stage_leaf_squares(guard->stage, param, leaf, &guard->parts[part]);
+}
+
+void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
+    guard->stage = stage;
+    guard->measures = measures;
+    memset(guard->parts, 0, 2 * (size_t)guard->groups * sizeof *guard->parts);
+    memset(guard->sums, 0, (size_t)guard->groups * sizeof *guard->sums);
+    ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
+    ls_stage_watch_losses(stage, guard->sums);
+    ls_audit_begin(&guard->audit, stage);
+}
+
+/* A worker's share of a sum, ready to be added to the others'. */
+static void give(ls_exact_sum *part, int64_t *words) {
+    ls_exact_sum_settle(part);
+    memcpy(words, part->words, sizeof part->words);
+}
+
+/* NaN where a term was not finite. */
+static double take(const int64_t *words) {
+    ls_exact_sum sum;
+    memcpy(sum.words, words, sizeof sum.words);
+    return ls_exact_sum_non_finite(&sum) ? (double)NAN : ls_exact_sum_value(&sum);
+}
+
+static void take_group(ls_guard *guard, int g) {
+    const ls_loss_sum *loss = &guard->sums[g];
+    guard->squares[g] = take(words_at(guard, g));
+    guard->all_squares[g] = guard->squares[g] + take(words_at(guard, guard->groups + g));
+    guard->losses[g] = loss->count == 0 || loss->bad ? (double)NAN : ls_loss_sum_mean(loss);
+}
+
+ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
+    int G = guard->groups, parts = 2 * G;
+    ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
+    ls_stage_watch_losses(guard->stage, NULL);
+    if (!guard->measures) return LS_OK;
+    for (int i = 0; i < parts; i++) give(&guard->parts[i], words_at(guard, i));
+    give(whole, words_at(guard, parts));
+    memcpy(guard->words + exact_words(guard), guard->sums, (size_t)G * sizeof *guard->sums);
+    LS_TRY(ls_stage_sum(guard->stage, guard->words, words_of(guard)));
+    memcpy(guard->sums, guard->words + exact_words(guard), (size_t)G * sizeof *guard->sums);
+    for (int g = 0; g < G; g++) {
+        take_group(guard, g);
+        guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
+    }
+    memcpy(whole->words, words_at(guard, parts), sizeof whole->words);
+    guard->whole_squares = ls_exact_sum_value(whole);
+    return LS_OK;
+}

@@ -1,0 +1,46 @@
+/* guard.h: what watches the gradients of a step: norms of groups, for outliers and for the noise scale, and counts of
+ * what rounding does. */
+#ifndef LS_RUN_GUARD_GUARD_H
+#define LS_RUN_GUARD_GUARD_H
+
+#include "parallel/partition/numerics.h"
+#include "run/guard/audit.h"
+#include "run/guard/noise.h"
+#include "run/guard/outlier.h"
+#include "run/settings.h"
+
+typedef struct ls_guard {
+    int groups, blocks;
+    ls_stage *stage;     /* while it watches */
+    ls_exact_sum *parts; /* [2][groups] squares of a group's gradient that this worker stands for; second:
+                            of the two uses of a tied table, each by itself */
+    ls_loss_sum *sums;   /* by group: losses that this worker stands for; then of all workers */
+    int64_t *words;      /* of the parts, of the sum of groups, and of the losses: what all workers add up */
+    double *squares;     /* by group: of all workers, without a tied table, and with it */
+    double *all_squares;
+    double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
+    double *before;       /* squares of an earlier pass over the batch */
+    int64_t *tokens;      /* by group; 0: it is absent */
+    bool *absent;         /* by group */
+    double whole_squares; /* of the sum of groups, measured alike */
+    ls_audit audit;
+    bool measures;       /* norms of groups, in the pass under way */
+    ls_outlier *outlier; /* NULL: nobody asked */
+    ls_outlier_finding *findings;
+    ls_noise noise;
+    ls_block_numerics *numerics; /* by block; NULL: nobody asked */
+} ls_guard;
+
+ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, int blocks);
+void ls_guard_close(ls_guard *guard);
+
+/* From here to the end of a step of the stage, leaves are seen: norms of groups are measured, and groups that are
+ * audited are hashed. */
+void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures);
+/* Then: those of all workers, in one message. `whole` are this worker's squares of the sum of groups, measured alike.
+ */
+ls_status ls_guard_end(ls_guard *guard, const ls_settings *settings, ls_exact_sum *whole);
+/* Tokens of the groups that are not absent. */
+int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *settings);
+
+#endif

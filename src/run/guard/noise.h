@@ -1,0 +1,59 @@
+/* noise.h: the gradient noise scale, from the norms of the groups' gradients and of the whole one.
+ *
+ * A group's mean gradient is the true gradient g plus noise: with n tokens in it, E|mean|² = |g|² + tr(Σ)/n, Σ being
+ * the covariance of one token's gradient. Groups and whole batch are two sizes of n, so both unknowns can be solved for
+ * without bias; formulas, and what the result is good for, are in docs/numerics.md. (McCandlish, Kaplan, Amodei and
+ * others, "An Empirical Model of Large-Batch Training", 2018.)
+ *
+ *     noise scale = tr(Σ) / |g|², in tokens
+ *
+ * One step's estimates are very noisy, so numerator and denominator are averaged over recent measurements, each alone.
+ * Double, + − × ÷ only, in the order of the groups: equal on all workers. */
+#ifndef LS_RUN_GUARD_NOISE_H
+#define LS_RUN_GUARD_NOISE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { LS_NOISE_WORDS = 4 };
+
+/* A measurement counts this much less with each later one: the last 50 or so matter. */
+#define LS_NOISE_DECAY 0.98
+
+/* All zero is the start. */
+typedef struct ls_noise {
+    double trace, grad_sq; /* moving averages, times `weight` */
+    double weight;         /* of all measurements: 1 − decay^count */
+    int64_t count;
+} ls_noise;
+
+typedef struct ls_noise_step {
+    size_t groups;
+    const double *squares; /* of each group's leaf: its part of the sum, as backward left it */
+    const int64_t *tokens; /* of each group; 0: it is absent */
+    double whole_squares;  /* of the sum of the leaves */
+    double scale;          /* what backward left, times this, is the gradient of the mean loss: ls_clip_token_scale() */
+} ls_noise_step;
+
+/* False, and nothing changes, where there is nothing to learn: fewer than two groups, or a number that is not finite.
+ */
+bool ls_noise_add(ls_noise *noise, const ls_noise_step *step);
+
+typedef struct ls_noise_value {
+    bool valid;            /* something was measured, and the estimate of |g|² is above 0 */
+    double grad_sq, trace; /* averages of the estimates of |g|² and tr(Σ); either may be negative by chance */
+    double scale_tokens, scale_sequences; /* 0 unless valid, or where the trace is not above 0 */
+} ls_noise_value;
+
+/* `tokens` and `sequences` are those of a whole batch; both ≥ 1. */
+ls_noise_value ls_noise_get(const ls_noise *noise, int64_t tokens, int64_t sequences);
+
+/* For a checkpoint: doubles as their bits. What ls_noise_save() cannot have written is LS_ERR_INPUT, and *noise is
+ * unchanged. */
+void ls_noise_save(const ls_noise *noise, int64_t words[LS_NOISE_WORDS]);
+ls_status ls_noise_restore(ls_noise *noise, const int64_t words[LS_NOISE_WORDS]);
+
+#endif

@@ -1,0 +1,75 @@
+/* outlier.h: gradient groups that stand out from their peers, by their norm, or by norm and loss together.
+ *
+ * Each step gives the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups
+ * and steps as outlier_track.h says, norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median
+ * and the upper width of the largest deviations of recent steps:
+ *
+ *     by norm    d ≥ m + threshold·b, and at least 0.225·threshold (6 times the peers at the default)
+ *     by loss    d ≥ m + threshold·b of losses, and at least 0.125·threshold (1 nat for each token at the default),
+ *                while d of the norm is at least m + b, and the norm twice that of the peers
+ *
+ * Text that means nothing shows in its loss before it shows in its norm; a loss alone, with a gradient as long as the
+ * others', moves nothing and is left alone. docs/numerics.md says why, and what was measured.
+ *
+ * 1. Decisions are functions of the numbers given: doubles, + − × ÷ and ls_log_f64 only. Equal on all workers.
+ * 2. Outliers are not remembered, so one that stays for long is reported each time. Neither are groups whose loss
+ * stands out: what is usual is learned from the others.
+ * 3. A group whose norm is not finite is an outlier at once; others only after LS_OUTLIER_WARMUP remembered steps.
+ * 4. Nothing is allocated after ls_outlier_create(). One thread at a time. */
+#ifndef LS_RUN_GUARD_OUTLIER_H
+#define LS_RUN_GUARD_OUTLIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "run/guard/outlier_track.h"
+
+enum {
+    LS_OUTLIER_HISTORY = LS_TRACK_HISTORY,
+    LS_OUTLIER_WARMUP = LS_TRACK_WARMUP,
+    LS_OUTLIER_GROUPS_MAX = 1 << 20,
+    LS_OUTLIER_WORDS = 2 * LS_TRACK_WORDS, /* of norms, then of losses */
+};
+
+#define LS_OUTLIER_THRESHOLD_DEFAULT 8.0
+#define LS_OUTLIER_SPREAD_MIN 0.225
+#define LS_OUTLIER_LOSS_SPREAD_MIN 0.125
+
+typedef struct ls_outlier ls_outlier;
+
+typedef struct ls_outlier_step {
+    const double *squares; /* exact sum of the squares of each group's gradient, as backward left it */
+    const double *losses;  /* mean of each group's tokens; NaN: not known. NULL: of none */
+    const int64_t *tokens; /* of each group; 0: the group is absent */
+    double scale;          /* what backward left, times this, is the group's part of the gradient of the mean loss */
+} ls_outlier_step;
+
+typedef struct ls_outlier_finding {
+    size_t group;
+    bool finite;
+    double norm;              /* of the group's part of the gradient of the mean loss; NaN unless finite */
+    double median;            /* the norm that its peers lead one to expect; NaN where there are none */
+    double spread;            /* natural logarithms; NaN before the warm-up is over */
+    double score;             /* infinity unless finite */
+    double loss, loss_median; /* of the group, and of its peers; NaN: not known */
+    double loss_score;        /* 0: not known; at least the threshold: the loss stands out */
+} ls_outlier_finding;
+
+/* A threshold from 1 to 1000 and 1 to LS_OUTLIER_GROUPS_MAX groups, else LS_ERR_INPUT. */
+ls_status ls_outlier_create(size_t groups, double threshold, ls_outlier **out);
+void ls_outlier_destroy(ls_outlier *outlier);
+
+/* Writes the outliers of a step in ascending order of groups, at most as many as there are groups; returns how many.
+ * Remembers nothing: a step may be judged again, without the groups that were dropped. */
+size_t ls_outlier_judge(ls_outlier *outlier, const ls_outlier_step *step, ls_outlier_finding *findings);
+/* Remembers the step that was judged last, once; to be called for steps that count, not for those that are skipped. */
+void ls_outlier_remember(ls_outlier *outlier);
+
+/* For a checkpoint. What ls_outlier_save() cannot have written is LS_ERR_INPUT, and the history is unchanged. Words
+ * that are all 0 are an empty history. */
+void ls_outlier_save(const ls_outlier *outlier, int64_t words[LS_OUTLIER_WORDS]);
+ls_status ls_outlier_restore(ls_outlier *outlier, const int64_t words[LS_OUTLIER_WORDS]);
+
+#endif

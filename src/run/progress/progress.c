@@ -1,0 +1,272 @@
+/* progress.c: the fields of a line, which of them fit, and how they reach a terminal.
+ *
+ * Fields stand in a fixed order. Each has a rank: when a line is wider than the window, the field of the highest rank
+ * is left out, again and again, until the rest fits. All text is ASCII, so bytes are columns. */
+#include "run/progress/progress.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { TEXT_MAX = LS_PROGRESS_TEXT_MAX, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
+
+/* Between lines of a file or pipe, unless --log-every says otherwise. */
+static const uint64_t line_ns = 5000000000;
+
+/* The weight of the newest step in the average once there are enough. */
+static const double newest_weight = 0.05;
+
+#define SEPARATOR " | "
+#define TO_LINE_START "\r\x1b[K"
+
+typedef enum field_id {
+    FIELD_STEP,
+    FIELD_LOSS,
+    FIELD_NORM,
+    FIELD_LR,
+    FIELD_TIME,
+    FIELD_SPEED,
+    FIELD_MFU,
+    FIELD_AUDIT,
+    FIELD_ETA,
+    FIELDS
+} field_id;
+
+/* The higher, the sooner left out; 0: never. */
+static const int field_rank[FIELDS] = {
+    [FIELD_STEP] = 0,  [FIELD_LOSS] = 0, [FIELD_NORM] = 5, [FIELD_LR] = 4,    [FIELD_TIME] = 3,
+    [FIELD_SPEED] = 2, [FIELD_MFU] = 6,  [FIELD_ETA] = 1,  [FIELD_AUDIT] = 6,
+};
+
+typedef struct fields {
+    char text[FIELDS][TEXT_MAX]; /* empty: left out */
+} fields;
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
+    if (!(seconds < 1e9)) { /* NaN, too */
+        snprintf(text, TEXT_MAX, "?");
+        return;
+    }
+    int64_t s = llrint(seconds);
+    if (s < 60)
+        snprintf(text, TEXT_MAX, "%" PRId64 "s", s);
+    else if (s < 3600)
+        snprintf(text, TEXT_MAX, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(text, TEXT_MAX, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    else
+        snprintf(text, TEXT_MAX, "%" PRId64 "d%02" PRId64 "h", s / 86400, s / 3600 % 24);
+}
+
+/* Three digits at least, and no more behind the point than they need. */
+static void format_ms(double ms, char text[TEXT_MAX]) {
+    snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
+}
+
+void ls_progress_speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
+    const char *unit = is_images ? "img" : "tok";
+    if (per_s < 1e4)
+        snprintf(text, TEXT_MAX, "%.0f %s/s", per_s, unit);
+    else if (per_s < 1e6)
+        snprintf(text, TEXT_MAX, "%.1fk %s/s", per_s / 1e3, unit);
+    else
+        snprintf(text, TEXT_MAX, "%.2fM %s/s", per_s / 1e6, unit);
+}
+
+static int digits_of(int64_t n) {
+    char text[TEXT_MAX];
+    return snprintf(text, sizeof text, "%" PRId64, n);
+}
+
+/* The sign of a NaN differs between machines. */
+static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
+
+static void fill(fields *f, const ls_progress_step *s, double eta_s) {
+    char eta[TEXT_MAX];
+    *f = (fields){0};
+    snprintf(f->text[FIELD_STEP], TEXT_MAX, "step %*" PRId64 "/%" PRId64, digits_of(s->steps), s->step, s->steps);
+    snprintf(f->text[FIELD_LOSS], TEXT_MAX, fabs(s->loss) < 1e6 ? "loss %.4f" : "loss %.4g", one_nan(s->loss));
+    snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
+    snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
+    format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
+    if (s->seconds > 0) ls_progress_speed_text(s->tokens / s->seconds, s->is_images, f->text[FIELD_SPEED]);
+    if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
+    if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
+    if (eta_s < 0) return;
+    ls_progress_time_text(eta_s, eta);
+    snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
+}
+
+static size_t width_of(const fields *f) {
+    size_t width = 0;
+    for (int i = 0; i < FIELDS; i++) {
+        if (!f->text[i][0]) continue;
+        width += strlen(f->text[i]) + (i == 0 ? 0 : strlen(SEPARATOR));
+    }
+    return width;
+}
+
+static void fit(fields *f, int columns) {
+    while (columns > 0 && width_of(f) > (size_t)columns) {
+        int worst = 0;
+        for (int i = 0; i < FIELDS; i++)
+            if (f->text[i][0] && field_rank[i] > field_rank[worst]) worst = i;
+        if (field_rank[worst] == 0) return;
+        f->text[worst][0] = '\0';
+    }
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static const char *colour_of(field_id id, const ls_progress_step *s) {
+    if (id == FIELD_LOSS) return isfinite(s->loss) ? "\x1b[1m" : "\x1b[1;31m";
+    if (id == FIELD_NORM) return isfinite(s->norm) ? "" : "\x1b[1;31m";
+    return "";
+}
+
+static void append(char line[LS_PROGRESS_LINE_MAX], const char *text) {
+    size_t used = strlen(line);
+    snprintf(line + used, LS_PROGRESS_LINE_MAX - used, "%s", text);
+}
+
+static void join_fields(const fields *f, const ls_progress_step *s, bool colours, char line[LS_PROGRESS_LINE_MAX]) {
+    line[0] = '\0';
+    for (int i = 0; i < FIELDS; i++) {
+        if (!f->text[i][0]) continue;
+        const char *colour = colours ? colour_of((field_id)i, s) : "";
+        if (i != 0) append(line, SEPARATOR);
+        append(line, colour);
+        append(line, f->text[i]);
+        if (*colour) append(line, "\x1b[0m");
+    }
+}
+
+size_t ls_progress_format(const ls_progress_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]) {
+    fields f;
+    fill(&f, step, eta_s);
+    fit(&f, columns);
+    join_fields(&f, step, false, line);
+    if (columns > 0 && strlen(line) > (size_t)columns) line[columns] = '\0';
+    return strlen(line);
+}
+
+/* ---- cadence ----------------------------------------------------------------------------------------------------- */
+
+ls_progress_show ls_progress_cadence(const ls_progress_moment *m) {
+    bool last = m->step == m->steps;
+    if (m->log_every > 0 && m->step % m->log_every == 0) return LS_PROGRESS_LINE;
+    if (m->live) return last || m->nth == 1 || m->since_ns >= REDRAW_NS ? LS_PROGRESS_DRAW : LS_PROGRESS_HOLD;
+    if (last) return LS_PROGRESS_LINE;
+    if (m->log_every > 0) return LS_PROGRESS_HOLD;
+    return m->nth <= FIRST_STEPS || m->since_ns >= line_ns ? LS_PROGRESS_LINE : LS_PROGRESS_HOLD;
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+static bool is_set(const char *variable) {
+    const char *value = getenv(variable);
+    return value && *value;
+}
+
+void ls_progress_init(ls_progress *p, FILE *out, int64_t log_every) {
+    const char *term = getenv("TERM");
+    int fd = fileno(out);
+    *p = (ls_progress){.out = out, .now_ns = ls_clock_ns, .log_every = log_every};
+    p->live = fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+    p->colours = p->live && !is_set("NO_COLOR");
+}
+
+static int columns_of(const ls_progress *p) {
+    struct winsize window;
+    if (p->columns > 0) return p->columns;
+    int fd = fileno(p->out);
+    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return COLUMNS_UNKNOWN;
+    return window.ws_col;
+}
+
+/* What cannot be printed is dropped: a run does not end because nobody reads along, or the log's disk is full. The
+ * stream keeps its error, which the end of the program tells. */
+static ls_status flush(const ls_progress *p) {
+    (void)fflush(p->out);
+    return LS_OK;
+}
+
+/* One column stays free: some terminals wrap as soon as the last one is written. */
+static void put_live_line(const ls_progress *p) {
+    char line[LS_PROGRESS_LINE_MAX];
+    fields f;
+    int columns = columns_of(p) > 1 ? columns_of(p) - 1 : 1;
+    fill(&f, &p->last, ls_progress_eta(p));
+    fit(&f, columns);
+    join_fields(&f, &p->last, p->colours, line);
+    /* What is never left out may still be too wide. */
+    if (width_of(&f) > (size_t)columns) (void)ls_progress_format(&p->last, -1, columns, line);
+    fprintf(p->out, TO_LINE_START "%s", line);
+}
+
+static void put_plain_line(const ls_progress *p) {
+    char line[LS_PROGRESS_LINE_MAX];
+    (void)ls_progress_format(&p->last, ls_progress_eta(p), 0, line);
+    fputs(line, p->out);
+}
+
+/* The last step; `stays`: nothing is drawn over it. */
+static ls_status show(ls_progress *p, bool stays) {
+    if (p->live)
+        put_live_line(p);
+    else
+        put_plain_line(p);
+    if (stays) fputc('\n', p->out);
+    p->drawn = !stays;
+    p->late = false;
+    p->shown_ns = p->now_ns();
+    return flush(p);
+}
+
+static void average(ls_progress *p, double seconds) {
+    p->timed++;
+    double weight = 1.0 / (double)p->timed;
+    p->average_s += (seconds - p->average_s) * (weight > newest_weight ? weight : newest_weight);
+}
+
+double ls_progress_eta(const ls_progress *p) {
+    if (p->timed == 0 || p->last.step > p->last.steps) return -1;
+    return p->average_s * (double)(p->last.steps - p->last.step);
+}
+
+ls_status ls_progress_step_done(ls_progress *p, const ls_progress_step *step) {
+    p->last = *step;
+    average(p, step->seconds);
+    ls_progress_moment moment = {.live = p->live,
+                                 .log_every = p->log_every,
+                                 .step = step->step,
+                                 .steps = step->steps,
+                                 .nth = p->timed,
+                                 .since_ns = p->now_ns() - p->shown_ns};
+    ls_progress_show how = ls_progress_cadence(&moment);
+    p->late = how == LS_PROGRESS_HOLD;
+    return p->late ? LS_OK : show(p, how == LS_PROGRESS_LINE);
+}
+
+ls_status ls_progress_note(ls_progress *p, const char *text) {
+    bool drawn = p->drawn;
+    if (drawn) fputs(TO_LINE_START, p->out);
+    fprintf(p->out, "%s\n", text);
+    return drawn ? show(p, false) : flush(p);
+}
+
+ls_status ls_progress_end(ls_progress *p) {
+    if (p->late) return show(p, true);
+    if (!p->drawn) return LS_OK;
+    p->drawn = false;
+    fputc('\n', p->out);
+    return flush(p);
+}

@@ -1,0 +1,87 @@
+/* progress.h: what a person sees while a model learns.
+ *
+ *     step 120/900 | loss 4.1234 | norm 0.512 | lr 6.00e-04 | 123 ms | 45.7k tok/s | MFU 41.2% | ETA 1m36s
+ *
+ * On a terminal one line is drawn again and again, at most ten times a second, cut to the width of the window by
+ * leaving out whole fields, the least important first. Elsewhere (a file, a pipe, a dumb terminal) some steps are a
+ * plain line each: ls_progress_cadence() says which. The loss to its last bit is in metrics.jsonl, where every step is.
+ * Colours are for terminals only, and not where NO_COLOR is set.
+ *
+ * Nothing is allocated. Writes only to the stream it was given; an error there is the status of the call. One thread.
+ */
+#ifndef LS_RUN_PROGRESS_PROGRESS_H
+#define LS_RUN_PROGRESS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+typedef struct ls_progress_step {
+    int64_t step, steps; /* steps done, and in all */
+    double loss, norm, lr;
+    double seconds; /* that the step took */
+    double tokens;  /* of the step */
+    double mfu;     /* share of the peak, 0 … 1; 0: not known, left out */
+    bool is_images; /* `tokens` counts images */
+    int audited;    /* gradient groups that were computed twice; 0: none, left out */
+} ls_progress_step;
+
+enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TEXT_MAX = 64 };
+
+/* What becomes of a step that is done. */
+typedef enum ls_progress_show {
+    LS_PROGRESS_HOLD, /* nothing now; the end of the run shows it if it is the last */
+    LS_PROGRESS_DRAW, /* the line of the terminal is drawn anew */
+    LS_PROGRESS_LINE, /* a line that stays */
+} ls_progress_show;
+
+typedef struct ls_progress_moment {
+    bool live;         /* a terminal */
+    int64_t log_every; /* --log-every; 0: automatic */
+    int64_t step, steps;
+    int64_t nth;       /* step of this process, from 1: not `step` after --resume */
+    uint64_t since_ns; /* since the line that stayed last; on a terminal since any drawing */
+} ls_progress_moment;
+
+/* log_every N: every Nth step stays. Automatic: on a terminal none does; elsewhere the first ten of the process, and
+ * then the first after five seconds without a line. The last step of the run always stays. */
+ls_progress_show ls_progress_cadence(const ls_progress_moment *moment);
+
+/* How to write; ls_progress_init() finds out, a test may set it. */
+typedef struct ls_progress {
+    FILE *out;
+    bool live; /* one line, drawn again and again */
+    bool colours;
+    int64_t log_every;
+    int columns; /* of the window; 0: asked for at each drawing */
+    uint64_t (*now_ns)(void);
+    /* private */
+    bool drawn, late;  /* a line stands there unended; the last step is not on it yet */
+    uint64_t shown_ns; /* when a step was last shown */
+    int64_t timed;     /* steps in the average */
+    double average_s;
+    ls_progress_step last;
+} ls_progress;
+
+void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
+ls_status ls_progress_step_done(ls_progress *progress, const ls_progress_step *step);
+/* Lines of their own, above the one that is drawn: evaluations, samples, checkpoints. `text` has no newline at its end.
+ */
+ls_status ls_progress_note(ls_progress *progress, const char *text);
+/* Shows the last step and leaves the line. May be called again, and before any step. */
+ls_status ls_progress_end(ls_progress *progress);
+
+/* The line without colours or newline, cut to `columns` (0: everything). A negative eta_s: not known. Returns its
+ * bytes. */
+size_t ls_progress_format(const ls_progress_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
+/* Seconds left, from a moving average of the time of a step; negative before the first. */
+double ls_progress_eta(const ls_progress *progress);
+
+/* "1m36s", "45.7k tok/s" */
+void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TEXT_MAX]);
+void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,73 @@
+/* speed.c: one product of the MLP, again and again for a fifth of a second. */
+#include "run/speed.h"
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "device/ops.h"
+#include "run/agree.h"
+
+static const double measured_s = 0.2;
+/* A product of this size takes some milliseconds at most, and its operands little memory. */
+enum { ROWS = 256, SIDE_MAX = 1024 };
+
+static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
+
+static ls_status multiply(ls_device *device, const ls_gemm *product) {
+    double begin = ls_fault_slow_begin();
+    LS_TRY(device->ops->gemm(device, product));
+    LS_TRY(ls_device_finish(device));
+    ls_fault_slow_end(begin);
+    return LS_OK;
+}
+
+static ls_status time_products(ls_device *device, const ls_gemm *product, double *speed) {
+    int64_t count = 0;
+    double begin, now;
+    LS_TRY(multiply(device, product)); /* scratch, caches, clock frequency */
+    begin = now = ls_clock_seconds();
+    for (; now - begin < measured_s; count++) {
+        LS_TRY(multiply(device, product));
+        now = ls_clock_seconds();
+    }
+    *speed = (double)count / (now - begin);
+    return LS_OK;
+}
+
+/* Zeros are as much work as other numbers. */
+static ls_status measure(ls_device *device, const ls_shape *shape, double *speed) {
+    size_t k = at_most(shape->C, SIDE_MAX), n = at_most(shape->hidden, SIDE_MAX);
+    void *memory = NULL;
+    LS_TRY(ls_device_alloc(device, (ROWS * k + k * n + ROWS * n) * sizeof(float), &memory));
+    float *a = memory, *b = a + ROWS * k, *c = b + k * n;
+    ls_gemm product = {.form = LS_GEMM_NN,
+                       .dtype = LS_F32,
+                       .m = ROWS,
+                       .n = n,
+                       .k = k,
+                       .a = a,
+                       .lda = k,
+                       .b = b,
+                       .ldb = n,
+                       .c = c,
+                       .ldc = n};
+    ls_status status = time_products(device, &product, speed);
+    ls_device_free(device, memory);
+    return status;
+}
+
+ls_status ls_speed_of_rows(ls_world *world, ls_device *device, const ls_shape *shape, const ls_layout *layout,
+                           double speeds[LS_WORKERS_MAX]) {
+    double mine = 0, all[LS_WORKERS_MAX] = {0};
+    size_t bytes[LS_WORKERS_MAX];
+    int workers = ls_layout_workers(layout);
+    for (int r = 0; r < workers; r++) bytes[r] = sizeof mine;
+    LS_TRY(ls_comm_barrier(ls_world_comm(world)));
+    LS_TRY(ls_together(world, measure(device, shape, &mine)));
+    LS_TRY(ls_comm_all_gather(ls_world_comm(world), &mine, all, bytes));
+    for (int d = 0; d < layout->dp; d++) speeds[d] = 0;
+    for (int r = 0; r < workers; r++) {
+        int d = ls_layout_place(layout, r).dp;
+        if (speeds[d] == 0 || all[r] < speeds[d]) speeds[d] = all[r];
+    }
+    return LS_OK;
+}

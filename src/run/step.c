@@ -1,0 +1,534 @@
+/* step.c: a step, from the batch to new weights, and what is done when its numbers cannot be trusted.
+ *
+ * A pass over the batch gives the same bits however often it is made. So a step that went wrong is made again: with
+ * every result looked at, to find where; without some groups; or just once more, to tell a passing fault from one that
+ * stays.
+ *
+ * Every decision is taken from sums that all workers hold (rule 15). */
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/events.h"
+#include "base/fault.h"
+#include "base/meter.h"
+#include "comm/world.h"
+#include "numerics/elementary.h"
+#include "parallel/layout/micro_batches.h"
+#include "parallel/partition/check.h"
+#include "run/agree.h"
+#include "run/trainer.h"
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------ */
+
+/* Everything that the workers must know of each other after backward, in one exact sum. */
+typedef struct totals {
+    ls_loss_sum loss;
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with wishes */
+    int64_t squares[LS_EXACT_WORDS];
+} totals;
+
+_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+
+enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
+
+/* Counts of workers stay far below 2^WISH_SHIFT. */
+static int64_t give_stop(bool is_asked, bool wishes) { return (int64_t)is_asked + ((int64_t)wishes << WISH_SHIFT); }
+static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
+static bool take_wish(int64_t stop) { return stop >> WISH_SHIFT > 0; }
+
+size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
+
+static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
+    ls_exact_sum_settle(squares);
+    memcpy(sum->squares, squares->words, sizeof sum->squares);
+    memcpy(t->sums, sum, sizeof *sum);
+    ls_worker_time_give(&t->time, t->sums + TOTALS);
+    LS_TRY(ls_stage_sum(t->stage, t->sums, ls_trainer_sums(t)));
+    ls_worker_time_take(&t->time, t->sums + TOTALS);
+    memcpy(sum, t->sums, sizeof *sum);
+    memcpy(squares->words, sum->squares, sizeof sum->squares);
+    return LS_OK;
+}
+
+static bool numerics_are_due(const ls_trainer *t) {
+    return t->settings.numerics > 0 && (t->step + 1) % t->settings.numerics == 0;
+}
+
+static bool watches(const ls_trainer *t) { return t->settings.on_outlier != LS_OUTLIER_OFF || numerics_are_due(t); }
+
+/* Norms of groups and counts of rounded gradients, where somebody wants them. */
+static void begin_watch(ls_trainer *t) {
+    ls_guard *guard = &t->guard;
+    if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->stage, watches(t));
+    if (!numerics_are_due(t)) return;
+    memset(guard->numerics, 0, (size_t)guard->blocks * sizeof *guard->numerics);
+    ls_stage_count_acts(t->stage, guard->numerics);
+}
+
+static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
+    ls_stage_count_acts(t->stage, NULL);
+    bool began = watches(t) || t->guard.audit.is_due;
+    return began ? ls_guard_end(&t->guard, &t->settings, measured) : LS_OK;
+}
+
+float ls_trainer_backward_start(const ls_trainer *t) {
+    return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
+}
+
+static double rate(const ls_trainer *t) {
+    ls_lr_schedule lr = t->settings.lr;
+    lr.total_steps -= t->lr_start;
+    return ls_lr_at(&lr, t->step - t->lr_start);
+}
+
+ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    int64_t tokens = ls_guard_tokens(&t->guard, s);
+    int signal = stop & SIGNAL_MASK;
+    totals sum = {.loss = *loss,
+                  .stop = {give_stop(signal == SIGINT, stop & LS_WISH_SAVE),
+                           give_stop(signal != 0 && signal != SIGINT, stop & LS_WISH_SAVE_BEST)}};
+    ls_exact_sum squares = {0}, measured = {0};
+    LS_TRY(ls_stage_square_norm(t->stage, &squares, watches(t) ? &measured : NULL));
+    LS_TRY(end_watch(t, &measured));
+    LS_TRY(add_up(t, &squares, &sum));
+    double scale = ls_clip_token_scale(tokens, t->scale.exponent);
+    t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->clip);
+    *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
+                               .norm = t->clip.norm,
+                               .lr = rate(t),
+                               .finite = t->clip.finite && sum.loss.bad == 0,
+                               .scale = t->scale.exponent,
+                               .wishes = (take_wish(sum.stop[0]) ? LS_WISH_SAVE : 0) |
+                                         (take_wish(sum.stop[1]) ? LS_WISH_SAVE_BEST : 0),
+                               .stop = take_asked(sum.stop[0])   ? SIGINT
+                                       : take_asked(sum.stop[1]) ? SIGTERM
+                                                                 : 0};
+    return LS_OK;
+}
+
+/* The gradient of the batch without absent groups; `place` is NULL unless somebody hunts. */
+static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
+    ls_stage_feed feed = ls_trainer_feed(t);
+    ls_loss_sum loss = {0};
+    float start = ls_trainer_backward_start(t);
+    begin_watch(t);
+    LS_TRY(place ? ls_stage_hunt(t->stage, (uint64_t)t->step, start, &feed, &loss, place)
+                 : ls_stage_step(t->stage, (uint64_t)t->step, start, &feed, &loss));
+    return ls_trainer_judge(t, stop, &loss, result);
+}
+
+static ls_status tell(ls_trainer *t, ls_train_event *event) {
+    event->step = t->step + 1;
+    return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
+}
+
+/* The event is why the run ends. Nobody leaves before the first worker has written it down. */
+static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
+    char text[512];
+    LS_TRY(ls_together(t->world, LS_OK));
+    t->ended_whole = true;
+    ls_event_text(event, text, sizeof text);
+    return ls_fail(LS_ERR_FAILED, "%s; the weights were not changed; %s", text, advice);
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
+    static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
+    ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
+    t->damaged = true;
+    snprintf(event.tensor, sizeof event.tensor, "%s", ls_model_param(t->model, f->param)->name);
+    ls_event_block_of(event.tensor, event.block);
+    for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
+    event.worker = f->nworkers > 0 ? f->workers[0] : 0;
+    LS_TRY(tell(t, &event));
+    LS_TRY(ls_together(t->world, LS_OK));
+    char text[512];
+    ls_event_text(&event, text, sizeof text);
+    return ls_fail(LS_ERR_FAILED,
+                   "%s; this step was not saved; continue with --resume, and without the machine of that "
+                   "worker if it happens again",
+                   text);
+}
+
+static ls_status check_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!t->settings.checks_state) return LS_OK;
+    LS_TRY(ls_stage_check_state(t->stage, &f));
+    return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+static ls_status check_replicas(ls_trainer *t) {
+    ls_check_finding f;
+    if (t->settings.checks_replicas) {
+        LS_TRY(ls_stage_check_replicas(t->stage, &f));
+        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
+    }
+    return t->settings.checks_state ? ls_stage_remember_state(t->stage) : LS_OK;
+}
+
+/* ---- numbers that are not finite --------------------------------------------------------------------------------- */
+
+static const char *block_name(const ls_model *model, int64_t block, char name[LS_PARAM_NAME_MAX]) {
+    if (block == 0 || block == model->nblocks - 1)
+        snprintf(name, LS_PARAM_NAME_MAX, "%s", block == 0 ? "embedding" : "head");
+    else
+        snprintf(name, LS_PARAM_NAME_MAX, "blocks.%d", (int)block - 1);
+    return name;
+}
+
+static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
+    static const char *const phases[] = {"forward", "loss", "backward", "gradient"};
+    static const char *const tensors[] = {"output", "loss", "input gradient", ""};
+    const ls_param *param = place->param >= 0 ? ls_model_param(t->model, (int)place->param) : NULL;
+    event->worker = (int)place->worker;
+    event->micro = (int)place->micro;
+    event->index = place->index;
+    event->phase = phases[place->phase];
+    event->value = place->is_nan ? "nan" : "inf";
+    block_name(t->model, place->block, event->block);
+    snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
+}
+
+static bool is_scaled(const ls_trainer *t) { return t->settings.policy.act == LS_F16; }
+
+/* Not finite, and no loss scale to blame: that one multiplies gradients, never the loss. */
+static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
+    return is_scaled(t) ? isnan(result->loss) : !result->finite;
+}
+
+static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
+    return end_run(t, event,
+                   is_scaled(t) ? "--fork an earlier checkpoint with a lower --lr or a longer --warmup, or with "
+                                  "--precision bf16, which has the range of fp32"
+                                : "--fork an earlier checkpoint with a lower --lr or a longer --warmup");
+}
+
+/* Once more, looking. A fault that does not come back leaves a sound step, or one whose scaled gradient overflows. */
+static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_bad_place place;
+    ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
+    ls_audit *a = &t->guard.audit;
+    if (a->is_due) ls_audit_keep(a, t->stage);
+    LS_TRY(pass(t, stop, &place, result));
+    event.recurs = is_broken(t, result);
+    if (event.recurs && place.order >= 0) describe(t, &place, &event);
+    if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->stage, &event.workers[0]));
+    event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
+    LS_TRY(tell(t, &event));
+    if (!event.recurs) return LS_OK;
+    t->ended_whole = true;
+    if (place.order < 0)
+        return ls_fail(LS_ERR_FAILED,
+                       "step %lld: the norm of the gradient overflows (loss %g); the weights were not changed; "
+                       "--fork an earlier checkpoint with a lower --lr or a longer --warmup",
+                       (long long)event.step, result->loss);
+    return end_broken(t, &event);
+}
+
+static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
+    ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
+    int param;
+    event.next_scale = t->scale.exponent;
+    LS_TRY(ls_stage_bad_param(t->stage, &param));
+    snprintf(event.tensor, sizeof event.tensor, "%s", param < 0 ? "the loss" : ls_model_param(t->model, param)->name);
+    ls_event_block_of(event.tensor, event.block);
+    if (verdict == LS_LOSS_SCALE_SKIPPED) {
+        result->skipped = true;
+        return tell(t, &event);
+    }
+    ls_bad_place place;
+    event.kind = LS_EVENT_FLOOR;
+    LS_TRY(pass(t, stop, &place, result));
+    if (place.order >= 0) describe(t, &place, &event);
+    LS_TRY(tell(t, &event));
+    return end_run(t, &event,
+                   t->settings.loss_scale.constant
+                       ? "use --loss-scale dynamic, a lower --loss-scale, or --precision bf16"
+                       : "use a lower --lr, a lower --loss-scale-min, or --precision bf16");
+}
+
+/* ---- outliers ---------------------------------------------------------------------------------------------------- */
+
+/* The square of the sum's length as one token scale has it, whatever the pass was made with. */
+static double square_of(const ls_step_result *result, int64_t tokens) {
+    double length = result->norm * (double)tokens;
+    return length * length;
+}
+
+static void set_absent(ls_guard *guard, size_t count, bool flagged) {
+    for (int g = 0; g < guard->groups; g++) guard->absent[g] = !flagged;
+    for (size_t i = 0; i < count; i++) guard->absent[guard->findings[i].group] = flagged;
+}
+
+static ls_status pass_without(ls_trainer *t, int stop, size_t count, bool flagged, ls_step_result *result) {
+    set_absent(&t->guard, count, flagged);
+    ls_stage_leave_out(t->stage, t->guard.absent);
+    return pass(t, stop, NULL, result);
+}
+
+static ls_status pass_with_all(ls_trainer *t, int stop, ls_step_result *result) {
+    memset(t->guard.absent, 0, (size_t)t->guard.groups * sizeof *t->guard.absent);
+    ls_stage_leave_out(t->stage, NULL);
+    return pass(t, stop, NULL, result);
+}
+
+static int owner_of(const ls_trainer *t, int group) {
+    const ls_layout *layout = &t->layout;
+    for (int d = 0; d < layout->dp; d++) {
+        if (layout->zero < 2 || layout->dp == 1) {
+            if (group < ls_layout_first_group(layout, d + 1)) return d * layout->tp;
+        } else {
+            for (int r = 0; r < layout->share[d]; r++)
+                if (ls_layout_group(layout, d, r) == group) return d * layout->tp;
+        }
+    }
+    return 0;
+}
+
+/* What the flagged groups did to the sum: its length with and without them, and the angle between the two, from the
+ * three sides of a triangle. */
+typedef struct pull {
+    double angle_deg, with, without;
+    bool recurs; /* their norms came out the same when they were computed again */
+} pull;
+
+/* Nearly: what is a rounding away from usual is no fault to speak of. */
+static bool is_repeated(const ls_trainer *t, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const ls_outlier_finding *f = &t->guard.findings[i];
+        double before = t->guard.before[f->group], now = t->guard.all_squares[f->group];
+        if (f->finite && !(fabs(now - before) <= before / 16)) return false;
+    }
+    return true;
+}
+
+/* In degrees. The cosine falls from 0 to 180, so halves of the range close in on it. */
+static double angle_of(double cosine) {
+    double low = 0, high = 180;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (ls_cos_f64(middle * (3.14159265358979323846 / 180)) > cosine)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The groups alone, with backward started as it was for all: from a higher start a long gradient would overflow fp16,
+ * and not be what it was. */
+static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, ls_step_result *result) {
+    int exponent = t->scale.exponent;
+    set_absent(&t->guard, count, false);
+    for (float alone = ls_trainer_backward_start(t); alone > start; alone *= 0.5F) t->scale.exponent--;
+    ls_status status = pass_without(t, stop, count, false, result);
+    t->scale.exponent = exponent;
+    return status;
+}
+
+static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, pull *out) {
+    const ls_settings *s = &t->settings;
+    int64_t all = (int64_t)(s->B * s->T);
+    double with = square_of(result, all), only, without;
+    memcpy(t->guard.before, t->guard.all_squares, (size_t)t->guard.groups * sizeof *t->guard.before);
+    LS_TRY(pass_alone(t, stop, count, ls_trainer_backward_start(t), result));
+    only = square_of(result, ls_guard_tokens(&t->guard, s));
+    *out = (pull){.recurs = is_repeated(t, count)};
+    if (!out->recurs) return LS_OK;
+    LS_TRY(pass_without(t, stop, count, true, result));
+    without = square_of(result, ls_guard_tokens(&t->guard, s));
+    double cosine = (with + without - only) / (2 * sqrt(with) * sqrt(without));
+    *out = (pull){.angle_deg = angle_of(cosine),
+                  .with = sqrt(with) / (double)all,
+                  .without = sqrt(without) / (double)all,
+                  .recurs = true};
+    return LS_OK;
+}
+
+static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
+    static const char *const actions[] = {"off", "warn", "skip-group", "stop"};
+    const ls_settings *s = &t->settings;
+    for (size_t i = 0; i < count; i++) {
+        const ls_outlier_finding *f = &t->guard.findings[i];
+        size_t first = ls_slice_begin(s->B, s->groups, (int)f->group);
+        ls_train_event event = {.kind = LS_EVENT_OUTLIER, .group = (int)f->group, .action = actions[s->on_outlier]};
+        event.worker = owner_of(t, event.group);
+        event.first_sample = (int64_t)(ls_trainer_samples(t) + first);
+        event.samples = (int64_t)(ls_slice_begin(s->B, s->groups, (int)f->group + 1) - first);
+        event.norm = f->norm;
+        event.median = f->median;
+        event.spread = f->spread;
+        event.score = f->score;
+        event.group_loss = f->loss;
+        event.peers_loss = f->loss_median;
+        event.loss_score = f->loss_score;
+        event.angle_deg = p->angle_deg;
+        event.length_with = p->with;
+        event.length_without = p->without;
+        event.recurs = p->recurs;
+        LS_TRY(tell(t, &event));
+        if (s->on_outlier == LS_OUTLIER_STOP && p->recurs)
+            return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
+    }
+    return LS_OK;
+}
+
+/* After it the gradient at hand is the one that counts. */
+static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    ls_guard *guard = &t->guard;
+    double scale = ls_clip_token_scale((int64_t)(s->B * s->T), t->scale.exponent);
+    ls_outlier_step step = {
+        .squares = guard->all_squares, .losses = guard->losses, .tokens = guard->tokens, .scale = scale};
+    size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
+    pull p;
+    if (count == 0) {
+        ls_outlier_remember(guard->outlier);
+        return LS_OK;
+    }
+    t->ended_whole = count == (size_t)guard->groups;
+    if (t->ended_whole)
+        return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",
+                       (long long)(t->step + 1));
+    LS_TRY(measure_pull(t, stop, count, result, &p));
+    LS_TRY(tell_outliers(t, count, &p));
+    if (s->on_outlier == LS_OUTLIER_WARN || !p.recurs) return pass_with_all(t, stop, result);
+    result->dropped = (int)count;
+    return LS_OK;
+}
+
+/* ---- audits ------------------------------------------------------------------------------------------------------ */
+
+/* Until every audit of the step has passed on one and the same gradient. */
+static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
+    enum { TRIES = 3 }; /* for each worker that may err once */
+    ls_audit *a = &t->guard.audit;
+    int next = 0, tries = TRIES * ls_layout_workers(&t->layout);
+    for (int i = 0; i < tries; i++) {
+        ls_audit_step step = {.step = (uint64_t)t->step, .start = ls_trainer_backward_start(t)};
+        ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
+        ls_audit_result outcome;
+        step.feed = ls_trainer_feed(t);
+        step.pool = t->world ? t->world->pool : NULL;
+        LS_TRY(ls_audit_run(a, t->stage, &step, &next, &outcome, &event));
+        if (event.group >= 0) LS_TRY(tell(t, &event));
+        if (outcome == LS_AUDIT_STOP)
+            return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
+        if (outcome == LS_AUDIT_PASSED && next == a->groups) {
+            a->counted++;
+            result->audited = a->total;
+            return LS_OK;
+        }
+        if (outcome == LS_AUDIT_PASSED) continue;
+        LS_TRY(pass_with_all(t, stop, result));
+        next = 0;
+    }
+    t->ended_whole = true;
+    return ls_fail(LS_ERR_FAILED,
+                   "step %lld: audits found a group that was computed wrongly %d times in a row; check the memory and "
+                   "processors of the workers named above",
+                   (long long)t->step + 1, tries);
+}
+
+/* ---- the halves of a step ---------------------------------------------------------------------------------------- */
+
+static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_audit *a = &t->guard.audit;
+    ls_fault_step = t->step;
+    a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
+    LS_TRY(pass_with_all(t, stop, result));
+    /* Weights that are not what was written explain more than what became of them. */
+    if (!result->finite) LS_TRY(check_state(t));
+    if (is_broken(t, result)) LS_TRY(look_again(t, stop, result));
+    if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
+    if (a->is_due) LS_TRY(audit(t, stop, result));
+    a->is_due = false;
+    int audited = result->audited;
+    if (t->guard.outlier) LS_TRY(judge(t, stop, result));
+    result->audited = audited;
+    if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
+    return LS_OK;
+}
+
+/* One worker alone has nobody whose step went on, whatever it was that failed. */
+ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
+    t->ended_whole = false;
+    ls_status status = gradients(t, stop, result);
+    bool alone = !t->world || ls_world_size(t->world) == 1;
+    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone);
+    return status;
+}
+
+static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {
+    ls_guard *guard = &t->guard;
+    ls_noise_step step = {.groups = (size_t)guard->groups, .squares = guard->squares, .tokens = guard->tokens};
+    step.whole_squares = guard->whole_squares;
+    step.scale = ls_clip_token_scale(ls_guard_tokens(guard, &t->settings), result->scale);
+    (void)ls_noise_add(&guard->noise, &step);
+    return LS_OK;
+}
+
+/* ---- the update ---------------------------------------------------------------------------------------------------
+ */
+
+/* For tests that spoil numbers; otherwise nobody is there. */
+static void let_spoil(const ls_trainer *t, bool after) {
+    for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        size_t own = ls_param_range_elems(p->own);
+        bool is_16 = p->w16 != NULL;
+        void *copy = is_16 ? (void *)p->w16 : p->w;
+        if (after && p->held && copy)
+            ls_fault_at(LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p), is_16 ? 2 : sizeof(float));
+        if (own == 0) continue;
+        if (!after) ls_fault_at(LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
+        if (after) ls_fault_at(LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
+        for (int m = 0; after && m < 2 && p->moment[m]; m++)
+            ls_fault_at(LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
+    }
+}
+
+static ls_status update(ls_trainer *t, const ls_step_result *result) {
+    const ls_settings *s = &t->settings;
+    LS_TRY(check_state(t));
+    let_spoil(t, false);
+    ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
+    ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
+    if (s->ghost > 0) by.ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
+    ls_span span = ls_span_begin("stage", "optimizer");
+    ls_meter_mark mark = ls_meter_begin();
+    if (numerics_are_due(t)) {
+        LS_TRY(ls_stage_update_counted(t->stage, &by, t->guard.numerics));
+        LS_TRY(ls_stage_sum_numerics(t->stage, t->guard.numerics));
+        LS_TRY(learn_noise(t, result));
+    } else {
+        LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
+    }
+    ls_meter_computed(mark);
+    ls_span_end(span, 0);
+    LS_TRY(ls_stage_publish(t->stage));
+    LS_TRY(check_replicas(t));
+    let_spoil(t, true);
+    return LS_OK;
+}
+
+ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    if (result->finite) LS_TRY(update(t, result));
+    t->last_loss = result->loss;
+    t->step++;
+    return LS_OK;
+}
+
+ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
+    ls_span span = ls_span_begin("train", "step");
+    ls_worker_time_begin(&t->time);
+    LS_TRY(ls_trainer_gradients(t, stop, result));
+    LS_TRY(ls_trainer_update(t, result));
+    ls_worker_time_end(&t->time);
+    ls_span_end(span, t->step);
+    return LS_OK;
+}

@@ -1,0 +1,286 @@
+/* trainer.c: from settings to steps. */
+#include "run/trainer.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/memory.h"
+#include "comm/world.h"
+#include "model/model.h"
+#include "parallel/layout/micro_batches.h"
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+/* An image is a window of one: each once in an epoch. */
+static ls_status open_image_samplers(ls_trainer *t) {
+    uint64_t count = ls_images_get_about(t->images)->count;
+    t->has_val = t->val_images != NULL;
+    if (t->has_val)
+        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_images_get_about(t->val_images)->count + 1, 1, false));
+    return ls_sampler_init(&t->sampler, t->settings.seed, count + 1, 1, true);
+}
+
+static ls_status open_samplers(ls_trainer *t) {
+    const ls_settings *s = &t->settings;
+    if (t->images) return open_image_samplers(t);
+    uint64_t tokens = ls_corpus_count(t->corpus), held = 0;
+    if (t->val_corpus) {
+        t->has_val = true;
+        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_corpus_count(t->val_corpus), s->T, false));
+    } else {
+        held = (uint64_t)((double)tokens * s->val_fraction);
+        t->has_val = held > s->T;
+        if (!t->has_val) held = 0;
+        t->val_first = tokens - held;
+        if (t->has_val) LS_TRY(ls_sampler_init(&t->val_sampler, 0, held, s->T, false));
+    }
+    return ls_sampler_init(&t->sampler, s->seed, tokens - held, s->T, true);
+}
+
+/* Sequence `row` of the micro-batch: window `start` of the corpus. */
+static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row, int32_t *ids,
+                             int32_t *targets) {
+    size_t T = t->settings.T;
+    LS_TRY(ls_corpus_read(corpus, start, T + 1, t->window));
+    for (size_t i = 0; i < T; i++) {
+        ids[row * T + i] = t->window[i];
+        targets[row * T + i] = t->window[i + 1];
+    }
+    return LS_OK;
+}
+
+static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    ls_trainer *t = ctx;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t sample = ls_trainer_samples(t) + i;
+        LS_TRY(read_window(t, t->corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
+        ls_fault_at(LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
+    }
+    return LS_OK;
+}
+
+static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    ls_trainer *t = ctx;
+    uint64_t first = ls_trainer_samples(t);
+    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
+    t->augment.seed = t->settings.seed;
+    t->augment.step = (uint64_t)t->step;
+    return ls_images_fill(t->images, t->index, end - begin, &t->augment, LS_IMAGES_NHWC, pixels, classes);
+}
+
+ls_stage_feed ls_trainer_feed(ls_trainer *t) {
+    return (ls_stage_feed){.read = read_batch, .ctx = t, .images = read_images};
+}
+
+static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    ls_trainer *t = ctx;
+    const ls_corpus *corpus = t->val_corpus ? t->val_corpus : t->corpus;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t start = t->val_first + ls_sampler_start(&t->val_sampler, i);
+        LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
+    }
+    return LS_OK;
+}
+
+static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    ls_trainer *t = ctx;
+    ls_augment plain = t->augment;
+    plain.fixed = true;
+    for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->val_sampler, i);
+    return ls_images_fill(t->val_images, t->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+ls_stage_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
+    return (ls_stage_setup){.train = true,
+                            .leaves = ls_settings_watch_groups(s),
+                            .numerics = s->numerics > 0,
+                            .checks_state = s->checks_state,
+                            .audits = s->audit > 0,
+                            .policy = s->policy,
+                            .B = s->B,
+                            .T = s->T,
+                            .G = s->groups,
+                            .moments = ls_optimizer_moments(&s->optimizer),
+                            .ghost = s->ghost,
+                            .bn_sync = s->bn_sync,
+                            .dropout = s->dropout,
+                            .seed = s->seed,
+                            .layout = *layout,
+                            .place = ls_layout_place(layout, rank)};
+}
+
+ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena) {
+    ls_model *model = NULL;
+    LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
+    ls_stage_setup setup = ls_trainer_setup(settings, layout, rank);
+    ls_status status = ls_stage_measure(model, &setup, arena);
+    ls_model_destroy(model);
+    return status;
+}
+
+/* Whether the workers of this machine together find the memory. */
+static ls_status fits(const ls_settings *settings, const ls_layout *layout, bool *out) {
+    size_t bytes = 0;
+    for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
+        ls_arena arena;
+        LS_TRY(ls_trainer_measure(settings, layout, rank, &arena));
+        bytes += arena.peak + arena.peak / 16;
+    }
+    *out = ls_memory_check(bytes) == LS_OK;
+    return LS_OK;
+}
+
+/* A pipeline wants several micro-batches for each stage, to keep all of them busy. */
+static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
+    enum { MICROS_PER_STAGE = 4 };
+    size_t most = ls_layout_largest_share(layout, s->B, s->groups);
+    if (s->bn_sync || layout->pp == 1 || layout->schedule == LS_SCHEDULE_NAIVE) return most;
+    size_t micros = (size_t)(MICROS_PER_STAGE * layout->pp);
+    return most > micros ? most / micros : 1;
+}
+
+/* Micro-batches hold whole ghost groups. */
+static size_t whole_ghosts(const ls_settings *s, size_t micro) {
+    return s->ghost == 0 ? micro : micro < s->ghost ? s->ghost : micro / s->ghost * s->ghost;
+}
+
+ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout) {
+    size_t most = largest_micro(settings, layout);
+    size_t least = settings->bn_sync ? most : settings->ghost > 0 ? settings->ghost : 1;
+    for (size_t micro = most;; micro = (micro + 1) / 2) {
+        bool fit = true;
+        layout->micro = whole_ghosts(settings, micro);
+        if (layout->micro > least) LS_TRY(fits(settings, layout, &fit));
+        if (fit) return LS_OK;
+    }
+}
+
+/* By the first worker for all: available memory is another number at every look. */
+static ls_status agree_on_micro(ls_trainer *t) {
+    uint64_t micro = t->layout.micro;
+    if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->settings, &t->layout));
+    micro = t->layout.micro;
+    if (t->world) LS_TRY(ls_comm_broadcast(ls_world_comm(t->world), 0, &micro, sizeof micro));
+    t->layout.micro = (size_t)micro;
+    return LS_OK;
+}
+
+static ls_status make_stage(ls_trainer *t) {
+    LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
+    LS_TRY(agree_on_micro(t));
+    if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
+    ls_stage_setup setup = ls_trainer_setup(&t->settings, &t->layout, t->rank);
+    setup.world = t->world;
+    setup.mesh = t->mesh;
+    return ls_stage_create(t->model, t->device, &setup, &t->stage);
+}
+
+static ls_status alloc_buffers(ls_trainer *t) {
+    size_t T = t->settings.T;
+    t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
+    t->window = malloc((T + 1) * sizeof *t->window);
+    t->index = malloc(t->layout.micro * sizeof *t->index);
+    if (t->sums && t->window && t->index) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", T);
+}
+
+ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
+                            ls_trainer **out) {
+    *out = NULL;
+    ls_status status = LS_OK;
+    ls_trainer *t = calloc(1, sizeof *t);
+    if (!t) return ls_fail(LS_ERR_RESOURCE, "out of memory for a trainer");
+    t->settings = *settings;
+    t->layout = place->layout;
+    t->device = place->device;
+    if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
+    t->rank = t->world ? ls_world_rank(t->world) : 0;
+    t->threads = place->world ? ls_world_threads(place->world) : 1;
+    t->corpus = data->corpus;
+    t->val_corpus = data->val_corpus;
+    t->images = data->images;
+    t->val_images = data->val_images;
+    t->augment = data->augment;
+    t->last_loss = (double)NAN;
+    t->validation = ls_validation_start();
+    t->scale = ls_loss_scale_start(&settings->loss_scale);
+    LS_TRY_OUT(open_samplers(t));
+    if (settings->early_stop > 0 && !t->has_val) {
+        status = ls_fail(
+            LS_ERR_INPUT,
+            "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
+            "enough data to hold back",
+            (long long)settings->early_stop);
+        goto out;
+    }
+    LS_TRY_OUT(make_stage(t));
+    LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
+    LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
+    LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
+    LS_TRY_OUT(alloc_buffers(t));
+    *out = t;
+    return LS_OK;
+out:
+    if (t->world) ls_world_fail(t->world, status); /* or the others would be waited for while communicators end */
+    ls_trainer_destroy(t);
+    return status;
+}
+
+void ls_trainer_destroy(ls_trainer *t) {
+    if (!t) return;
+    ls_guard_close(&t->guard);
+    ls_stage_destroy(t->stage);
+    ls_mesh_destroy(t->mesh);
+    ls_model_destroy(t->model);
+    ls_worker_time_close(&t->time);
+    free(t->sums);
+    free(t->window);
+    free(t->index);
+    free(t);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+uint64_t ls_trainer_samples(const ls_trainer *t) {
+    return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
+}
+
+static int64_t count_bad(const float *values, size_t elems) {
+    int64_t bad = 0;
+    for (size_t i = 0; values && i < elems; i++) bad += !isfinite(values[i]);
+    return bad;
+}
+
+ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
+    int64_t bad = 0;
+    for (int i = 0; i < ls_model_params(t->model); i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        size_t own = ls_param_range_elems(p->own);
+        if (own == 0) continue;
+        bad += count_bad(p->own_w, own) + count_bad(p->moment[0], own) + count_bad(p->moment[1], own);
+    }
+    LS_TRY(ls_stage_sum(t->stage, &bad, 1));
+    *out = bad == 0;
+    return LS_OK;
+}
+
+ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, double *right) {
+    const ls_settings *s = &t->settings;
+    uint64_t samples = (uint64_t)batches * s->B;
+    ls_stage_feed feed = {.read = read_validation, .ctx = t, .images = read_val_images};
+    ls_loss_sum sum = {0};
+    int64_t hits = 0;
+    assert(t->has_val);
+    if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
+    LS_TRY(ls_stage_evaluate(t->stage, (size_t)samples, s->T, &feed, &sum, t->images ? &hits : NULL));
+    LS_TRY(ls_stage_sum(t->stage, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
+    if (t->images) LS_TRY(ls_stage_sum(t->stage, &hits, 1));
+    *right = t->images ? (double)hits / (double)samples : -1;
+    *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
+    return LS_OK;
+}
