@@ -14,7 +14,7 @@ static ls_status no_memory(int count) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static void declare(ls_stage_tensors *t, int i) {
+static void declare(ls_partition_tensors *t, int i) {
     static const char *const suffix[] = {
         [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
     const ls_param *param = t->params[i / t->per_param];
@@ -25,17 +25,19 @@ static void declare(ls_stage_tensors *t, int i) {
         .name = t->names[i], .dtype = LS_F32, .dims = param->kind == LS_PARAM_VECTOR ? 1 : 2, .shape = t->shapes[i]};
 }
 
-ls_status ls_stage_tensors_open(ls_stage *stage, ls_stage_tensor first, int per_param, ls_stage_tensors *out) {
-    const ls_model *model = ls_stage_model(stage);
+ls_status ls_partition_tensors_open(ls_partition *partition, ls_partition_tensor first, int per_param,
+                                    ls_partition_tensors *out) {
+    const ls_model *model = ls_partition_model(partition);
     int params = ls_model_params(model), at = 0;
-    ls_stage_tensors t = {.stage = stage, .first = first, .per_param = per_param, .count = params * per_param};
+    ls_partition_tensors t = {
+        .partition = partition, .first = first, .per_param = per_param, .count = params * per_param};
     t.params = calloc((size_t)params + 1, sizeof(const ls_param *));
     t.decls = calloc((size_t)t.count + 1, sizeof *t.decls);
     t.shapes = calloc((size_t)t.count + 1, sizeof *t.shapes);
     t.names = calloc((size_t)t.count + 1, sizeof *t.names);
     *out = t;
     if (!t.params || !t.decls || !t.shapes || !t.names) {
-        ls_stage_tensors_close(out);
+        ls_partition_tensors_close(out);
         return no_memory(t.count);
     }
     for (int b = 0; b < model->nblocks; b++)
@@ -44,43 +46,43 @@ ls_status ls_stage_tensors_open(ls_stage *stage, ls_stage_tensor first, int per_
     return LS_OK;
 }
 
-void ls_stage_tensors_close(ls_stage_tensors *t) {
+void ls_partition_tensors_close(ls_partition_tensors *t) {
     free(t->params);
     free(t->decls);
     free(t->shapes);
     free(t->names);
-    *t = (ls_stage_tensors){.count = 0};
+    *t = (ls_partition_tensors){.count = 0};
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 /* What goes along from tensor to tensor. */
 typedef struct work {
-    const ls_stage_tensors *t;
+    const ls_partition_tensors *t;
     ls_safetensors_writer *writer; /* one of these two */
     const ls_safetensors *file;
     ls_pieces pieces;
     float *host; /* PIECE_ELEMS */
 } work;
 
-static ls_stage_tensor which_of(const ls_stage_tensors *t, int i) {
-    return (ls_stage_tensor)((int)t->first + i % t->per_param);
+static ls_partition_tensor which_of(const ls_partition_tensors *t, int i) {
+    return (ls_partition_tensor)((int)t->first + i % t->per_param);
 }
 
 static ls_status write_piece(const work *w, int i, size_t first, size_t count) {
     const ls_param *param = w->t->params[i / w->t->per_param];
-    LS_TRY(ls_stage_read(w->t->stage, param, which_of(w->t, i), first, count, w->host));
+    LS_TRY(ls_partition_read(w->t->partition, param, which_of(w->t, i), first, count, w->host));
     return ls_safetensors_write_at(w->writer, i, first, w->host, count * sizeof(float));
 }
 
 static ls_status read_piece(const work *w, int i, const ls_safetensor *tensor, size_t first, size_t count) {
     const ls_param *param = w->t->params[i / w->t->per_param];
     LS_TRY(ls_safetensor_read(tensor, first * sizeof(float), w->host, count * sizeof(float)));
-    return ls_stage_write(w->t->stage, param, which_of(w->t, i), first, count, w->host);
+    return ls_partition_write(w->t->partition, param, which_of(w->t, i), first, count, w->host);
 }
 
 static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor) {
-    const ls_stage_tensors *t = w->t;
+    const ls_partition_tensors *t = w->t;
     LS_TRY(ls_safetensors_need(w->file, t->names[i], t->decls[i].dims, t->shapes[i], tensor));
     if ((*tensor)->is_readable && (*tensor)->dtype == LS_F32) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -92,10 +94,10 @@ static ls_status move_tensor(work *w, int i) {
     const ls_param *param = w->t->params[i / w->t->per_param];
     const ls_safetensor *tensor = NULL;
     if (w->file) LS_TRY(find_tensor(w, i, &tensor));
-    LS_TRY(w->file ? ls_pieces_needed(w->t->stage, param, which_of(w->t, i), &w->pieces)
-                   : ls_pieces_once(w->t->stage, param, &w->pieces));
+    LS_TRY(w->file ? ls_pieces_needed(w->t->partition, param, which_of(w->t, i), &w->pieces)
+                   : ls_pieces_once(w->t->partition, param, &w->pieces));
     for (int k = 0; k < w->pieces.count; k++) {
-        const ls_stage_piece *piece = &w->pieces.piece[k];
+        const ls_partition_piece *piece = &w->pieces.piece[k];
         for (size_t done = 0; done < piece->count; done += PIECE_ELEMS) {
             size_t count = piece->count - done < PIECE_ELEMS ? piece->count - done : PIECE_ELEMS;
             LS_TRY(w->file ? read_piece(w, i, tensor, piece->first + done, count)
@@ -115,12 +117,12 @@ static ls_status move_all(work *w) {
     return status;
 }
 
-ls_status ls_stage_tensors_write(const ls_stage_tensors *t, ls_safetensors_writer *writer) {
+ls_status ls_partition_tensors_write(const ls_partition_tensors *t, ls_safetensors_writer *writer) {
     work w = {.t = t, .writer = writer};
     return move_all(&w);
 }
 
-ls_status ls_stage_tensors_read(const ls_stage_tensors *t, const ls_safetensors *file) {
+ls_status ls_partition_tensors_read(const ls_partition_tensors *t, const ls_safetensors *file) {
     work w = {.t = t, .file = file};
     return move_all(&w);
 }

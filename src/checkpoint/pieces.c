@@ -5,11 +5,11 @@
 
 #include "base/status.h"
 
-static ls_status add(ls_pieces *pieces, ls_stage_piece piece) {
+static ls_status add(ls_pieces *pieces, ls_partition_piece piece) {
     if (piece.count == 0) return LS_OK;
     if (pieces->count == pieces->room) {
         int room = 2 * pieces->room + 8;
-        ls_stage_piece *more = realloc(pieces->piece, (size_t)room * sizeof *more);
+        ls_partition_piece *more = realloc(pieces->piece, (size_t)room * sizeof *more);
         if (!more) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d pieces of a parameter", room);
         pieces->piece = more;
         pieces->room = room;
@@ -19,7 +19,7 @@ static ls_status add(ls_pieces *pieces, ls_stage_piece piece) {
 }
 
 static int compare_first(const void *a, const void *b) {
-    size_t x = ((const ls_stage_piece *)a)->first, y = ((const ls_stage_piece *)b)->first;
+    size_t x = ((const ls_partition_piece *)a)->first, y = ((const ls_partition_piece *)b)->first;
     return x == y ? 0 : x < y ? -1 : 1;
 }
 
@@ -28,7 +28,7 @@ static void join(ls_pieces *pieces) {
     if (pieces->count == 0) return;
     qsort(pieces->piece, (size_t)pieces->count, sizeof *pieces->piece, compare_first);
     for (int i = 1; i < pieces->count; i++) {
-        ls_stage_piece *last = &pieces->piece[kept];
+        ls_partition_piece *last = &pieces->piece[kept];
         if (last->first + last->count == pieces->piece[i].first)
             last->count += pieces->piece[i].count;
         else
@@ -37,18 +37,19 @@ static void join(ls_pieces *pieces) {
     pieces->count = kept + 1;
 }
 
-ls_status ls_pieces_once(const ls_stage *stage, const ls_param *param, ls_pieces *pieces) {
-    ls_stage_piece piece;
+ls_status ls_pieces_once(const ls_partition *partition, const ls_param *param, ls_pieces *pieces) {
+    ls_partition_piece piece;
     pieces->count = 0;
-    for (int i = 0; ls_stage_piece_once(stage, param, i, &piece); i++) LS_TRY(add(pieces, piece));
+    for (int i = 0; ls_partition_piece_once(partition, param, i, &piece); i++) LS_TRY(add(pieces, piece));
     join(pieces);
     return LS_OK;
 }
 
-ls_status ls_pieces_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, ls_pieces *pieces) {
-    ls_stage_piece piece;
+ls_status ls_pieces_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                           ls_pieces *pieces) {
+    ls_partition_piece piece;
     pieces->count = 0;
-    for (int i = 0; ls_stage_piece_needed(stage, param, which, i, &piece); i++) LS_TRY(add(pieces, piece));
+    for (int i = 0; ls_partition_piece_needed(partition, param, which, i, &piece); i++) LS_TRY(add(pieces, piece));
     join(pieces);
     return LS_OK;
 }

@@ -9,13 +9,14 @@
 
 /* Zeroed: none. Ascending; none is empty, and none begins where another ends. */
 typedef struct ls_pieces {
-    ls_stage_piece *piece;
+    ls_partition_piece *piece;
     int count, room;
 } ls_pieces;
 
 /* Each replaces what the list held and uses its memory again. */
-ls_status ls_pieces_once(const ls_stage *stage, const ls_param *param, ls_pieces *pieces);
-ls_status ls_pieces_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, ls_pieces *pieces);
+ls_status ls_pieces_once(const ls_partition *partition, const ls_param *param, ls_pieces *pieces);
+ls_status ls_pieces_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                           ls_pieces *pieces);
 void ls_pieces_fini(ls_pieces *pieces);
 
 #endif

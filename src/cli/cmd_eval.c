@@ -75,13 +75,13 @@ static ls_status read_windows(void *ctx, size_t begin, size_t end, int32_t *ids,
 static ls_status measure(ls_one_worker *one, const ls_corpus *corpus, result *r) {
     const ls_windows *windows = &r->windows;
     source from = {.corpus = corpus, .windows = windows};
-    ls_stage_feed feed = {.read = read_windows, .ctx = &from};
+    ls_partition_feed feed = {.read = read_windows, .ctx = &from};
     double shown = 0;
     for (size_t count; from.first < windows->count; from.first += count) {
         ls_token_window w = ls_windows_get(windows, from.first);
         count = ls_windows_alike(windows, from.first, one->micro);
         feed.context = w.context;
-        LS_TRY(ls_stage_evaluate(one->stage, count, w.length, &feed, &r->sum, NULL));
+        LS_TRY(ls_partition_evaluate(one->partition, count, w.length, &feed, &r->sum, NULL));
         show_progress(from.first + count, windows->count, &shown);
         LS_TRY(ls_stop_status());
     }

@@ -157,7 +157,7 @@ static ls_status run(writer *w, ls_one_worker *one) {
     w->shown.for_terminal = isatty(STDOUT_FILENO);
     LS_TRY_OUT(encode(w, &prompt));
     double start = ls_clock_seconds();
-    LS_TRY_OUT(ls_generate(one->stage, one->T, &options, prompt.ids, prompt.count, take_token, w));
+    LS_TRY_OUT(ls_generate(one->partition, one->T, &options, prompt.ids, prompt.count, take_token, w));
     LS_TRY_OUT(print_more(w, true));
     if (o->json)
         LS_TRY_OUT(print_json(w, ls_clock_seconds() - start));

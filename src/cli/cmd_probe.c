@@ -9,43 +9,43 @@
 #include "cli/probe_file.h"
 #include "plan/hardware/machine_file.h"
 
-enum { LARGE = LS_OWN_LINK_SIZES - 1 };
+enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };
 
 /* Rate of a product of 1024 × 768 × 768, in GFLOP/s. */
-static double product_rate(const ls_own_rates *r, int type) {
-    return 2e-9 * 1024 * 768 * 768 / ls_own_product_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1);
+static double product_rate(const ls_native_rates *r, int type) {
+    return 2e-9 * 1024 * 768 * 768 / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1);
 }
 
-static void print_rates(const ls_own_machine *m) {
+static void print_rates(const ls_native_machine *m) {
     printf("\n%7s %7s", "workers", "threads");
-    for (int type = 0; type < LS_OWN_TYPES; type++)
-        if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16s", ls_own_type_name(type));
+    for (int type = 0; type < LS_NATIVE_TYPES; type++)
+        if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16s", ls_native_type_name(type));
     printf(" %11s %11s %11s %9s\n%15s", "attention", "memory", "AdamW", "launch", "");
-    for (int type = 0; type < LS_OWN_TYPES; type++)
+    for (int type = 0; type < LS_NATIVE_TYPES; type++)
         if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16s", "GFLOP/s");
     printf(" %11s %11s %11s %9s\n", "GFLOP/s", "GB/s", "M elems/s", "us");
     for (int i = 0; i < m->counts; i++) {
-        const ls_own_rates *r = &m->rates[i];
-        double heads = 4e-9 * 64 * 1024.0 * 1024 / 2 / r->attention[0][0][1][LS_OWN_LENGTHS - 1];
+        const ls_native_rates *r = &m->rates[i];
+        double heads = 4e-9 * 64 * 1024.0 * 1024 / 2 / r->attention[0][0][1][LS_NATIVE_LENGTHS - 1];
         printf("%7d %7d", r->workers, r->threads);
-        for (int type = 0; type < LS_OWN_TYPES; type++)
+        for (int type = 0; type < LS_NATIVE_TYPES; type++)
             if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16.1f", product_rate(r, type));
         printf(" %11.1f %11.2f %11.1f %9.2f\n", heads, 1e-9 * r->copy_bytes_per_second,
-               1e-6 * LS_OWN_PASS_LARGE / r->pass[LS_PASS_ADAMW][0][1], 1e6 * r->launch_seconds);
+               1e-6 * LS_NATIVE_PASS_LARGE / r->pass[LS_PASS_ADAMW][0][1], 1e6 * r->launch_seconds);
     }
 }
 
-static void print_links(const ls_own_machine *m) {
+static void print_links(const ls_native_machine *m) {
     if (m->links == 0) return;
     printf("\n%7s %5s  %-14s %-9s %12s %12s\n", "workers", "group", "operation", "transport", "latency us", "GB/s");
     for (int i = 0; i < m->links; i++) {
-        const ls_own_link *l = &m->link[i];
-        printf("%7d %5d  %-14s %-9s %12.1f %12.2f\n", l->workers, l->group, ls_own_op_name(l->op), m->transport,
-               1e6 * l->seconds[0], 1e-9 * (double)ls_own_link_bytes[LARGE] / l->seconds[LARGE]);
+        const ls_native_link *l = &m->link[i];
+        printf("%7d %5d  %-14s %-9s %12.1f %12.2f\n", l->workers, l->group, ls_native_op_name(l->op), m->transport,
+               1e6 * l->seconds[0], 1e-9 * (double)ls_native_link_bytes[LARGE] / l->seconds[LARGE]);
     }
 }
 
-static void print_text(const ls_own_machine *m, const char *path, double seconds) {
+static void print_text(const ls_native_machine *m, const char *path, double seconds) {
     printf("machine  %s, %d core%s, %s kernels, %.1f GiB\n", m->cpu, m->cores, m->cores == 1 ? "" : "s", m->isa,
            m->memory_bytes / (1024.0 * 1024 * 1024));
     printf("rates per worker, all workers at the same time: large matmuls, attention heads of 64 over 1024 tokens, "
@@ -55,16 +55,16 @@ static void print_text(const ls_own_machine *m, const char *path, double seconds
     printf("\nmeasured in %.1f s; written to %s\n", seconds, path);
 }
 
-static ls_status print_json(const ls_own_machine *m) {
+static ls_status print_json(const ls_native_machine *m) {
     ls_cluster cluster;
-    json_t *measured = ls_own_machine_to_json(m);
+    json_t *measured = ls_native_machine_to_json(m);
     ls_probe_cluster(m, &cluster);
     json_t *whole = measured ? ls_machine_to_json(&cluster, measured) : NULL;
     json_decref(measured);
     return ls_cli_print_json_lines(whole);
 }
 
-static ls_status measure(const ls_options *o, const char *path, ls_own_machine *machine) {
+static ls_status measure(const ls_options *o, const char *path, ls_native_machine *machine) {
     double begin = ls_clock_seconds();
     bool first;
     LS_TRY(ls_file_can_write(path));
@@ -81,7 +81,7 @@ ls_status ls_cmd_probe(const ls_options *o) {
     LS_TRY(ls_probe_file_path(path));
     if (o->out && snprintf(path, sizeof path, "%s", o->out) >= (int)sizeof path)
         return ls_options_fail(o, LS_OPT_out, "the name is too long");
-    ls_own_machine *machine = malloc(sizeof *machine);
+    ls_native_machine *machine = malloc(sizeof *machine);
     if (!machine) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *machine);
     ls_status status = measure(o, path, machine);
     free(machine);

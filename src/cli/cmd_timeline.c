@@ -88,7 +88,7 @@ static ls_status find_files(timeline *t) {
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
 
 /* "step 3: dp 2 × tp 1 × pp 4, 1f1b"; a layout that another run left here says nothing about this trace. */
-static void make_title(timeline *t, const ls_layout_wish *wish) {
+static void make_title(timeline *t, const ls_layout_request *request) {
     const ls_timeline *line = &t->line;
     char schedule[64] = "", zero[32] = "";
     if (line->dp == 0) {
@@ -96,23 +96,23 @@ static void make_title(timeline *t, const ls_layout_wish *wish) {
                  line->workers > 1 ? "s" : "", line->stages, line->stages > 1 ? "s" : "");
         return;
     }
-    if (wish->schedule >= 0 && line->stages > 1)
-        snprintf(schedule, sizeof schedule, ", %s", ls_schedule_kind_name((ls_schedule_kind)wish->schedule));
-    if (wish->zero > 0) snprintf(zero, sizeof zero, ", zero %d", wish->zero);
+    if (request->schedule >= 0 && line->stages > 1)
+        snprintf(schedule, sizeof schedule, ", %s", ls_schedule_kind_name((ls_schedule_kind)request->schedule));
+    if (request->zero > 0) snprintf(zero, sizeof zero, ", zero %d", request->zero);
     snprintf(t->title, sizeof t->title, "step %lld: dp %d × tp %d × pp %d%s%s", (long long)line->step, line->dp,
              line->tp, line->stages, schedule, zero);
 }
 
 static ls_status read_layout(timeline *t) {
     json_t *json = NULL;
-    ls_layout_wish wish = ls_layout_wish_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_status status = LS_OK;
     if (ls_file_exists(t->layout_path)) {
         LS_TRY(ls_json_load_file(t->layout_path, LAYOUT_BYTES_MAX, &json));
-        status = ls_layout_wish_from_json(t->layout_path, json, &wish);
-        if (status == LS_OK) ls_timeline_set_mesh(&t->line, wish.dp, wish.tp, wish.pp);
+        status = ls_layout_request_from_json(t->layout_path, json, &request);
+        if (status == LS_OK) ls_timeline_set_mesh(&t->line, request.dp, request.tp, request.pp);
     }
-    make_title(t, &wish);
+    make_title(t, &request);
     json_decref(json);
     return status;
 }

@@ -136,7 +136,7 @@ static ls_status compare(comparison *c, const ls_verify_order *order, ls_verify_
     ls_world *world = c->session->place.world;
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
     if (ls_verify_is_first(&c->session->place)) d = ls_verify_compare(&c->alone, &c->record);
-    LS_TRY(ls_together_tell(world, &d, sizeof d));
+    LS_TRY(ls_agree_tell(world, &d, sizeof d));
     result->totals = *c->record.totals;
     if (d.kind == LS_VERIFY_EQUAL) return LS_OK;
     result->verdict = LS_VERDICT_DIFFERS;
@@ -191,7 +191,7 @@ static ls_status was_done(comparison *c, const char *layout, bool *done) {
     session *s = c->session;
     *done = ls_verify_journal_has(&s->journal, c->one.settings.shape.name, c->alone.totals->weights.text, layout);
     s->counts.before += *done;
-    return ls_together_tell(s->place.world, done, sizeof *done);
+    return ls_agree_tell(s->place.world, done, sizeof *done);
 }
 
 /* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
@@ -234,13 +234,13 @@ static ls_status make_matrix(comparison *c) {
 }
 
 /* The one layout that was asked for. */
-static ls_status make_wish(comparison *c) {
+static ls_status make_request(comparison *c) {
     session *s = c->session;
     json_t *file = NULL;
-    ls_layout_wish wish;
-    LS_TRY(ls_layout_wish_from_options(s->opts, &file, &wish));
-    if (s->place.world) wish.workers = ls_world_size(s->place.world);
-    ls_status status = ls_layout_make(&wish, &c->one.task, &c->layout);
+    ls_layout_request request;
+    LS_TRY(ls_layout_request_from_options(s->opts, &file, &request));
+    if (s->place.world) request.workers = ls_world_size(s->place.world);
+    ls_status status = ls_layout_make(&request, &c->one.task, &c->layout);
     json_decref(file);
     return status;
 }
@@ -253,7 +253,7 @@ static ls_status run_matrix(comparison *c) {
     return LS_OK;
 }
 
-static ls_status run_wish(comparison *c) {
+static ls_status run_request(comparison *c) {
     ls_verify_order order = order_of(&c->one, &c->layout, (int)c->session->opts->threads);
     ls_verify_result result = {.workers = order.workers};
     ls_layout_text(&c->layout, result.layout, sizeof result.layout);
@@ -285,9 +285,9 @@ static ls_status run_case(session *s, const char *name) {
     int params = ls_model_params(c.one.model);
     LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.alone));
     LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.record));
-    LS_TRY_OUT(s->matrix ? make_matrix(&c) : make_wish(&c));
+    LS_TRY_OUT(s->matrix ? make_matrix(&c) : make_request(&c));
     LS_TRY_OUT(run_alone(&c));
-    status = s->matrix ? run_matrix(&c) : run_wish(&c);
+    status = s->matrix ? run_matrix(&c) : run_request(&c);
 out:
     free(c.matrix);
     ls_verify_record_close(&c.alone);

@@ -32,13 +32,13 @@ typedef struct result {
 } result;
 
 static ls_status measure(ls_one_worker *one, source *from, result *r) {
-    ls_stage_feed feed = {.ctx = from, .images = read_images};
+    ls_partition_feed feed = {.ctx = from, .images = read_images};
     r->count = ls_images_get_about(from->images)->count;
     double start = ls_clock_seconds();
     for (; from->first < r->count; from->first += one->micro) {
         uint64_t left = r->count - from->first;
         size_t count = left < one->micro ? (size_t)left : one->micro;
-        LS_TRY(ls_stage_evaluate(one->stage, count, 1, &feed, &r->sum, &r->right));
+        LS_TRY(ls_partition_evaluate(one->partition, count, 1, &feed, &r->sum, &r->right));
         LS_TRY(ls_stop_status());
     }
     r->seconds = ls_clock_seconds() - start;

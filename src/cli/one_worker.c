@@ -103,10 +103,10 @@ ls_status ls_one_worker_open(const ls_options *o, size_t T, size_t micro, ls_one
     LS_TRY_OUT(ls_model_create(&out->start.shape, slices, &out->model));
     ls_layout_task task = {.model = out->model, .B = micro, .T = out->T, .G = 1};
     LS_TRY_OUT(choose_policy(o, out));
-    ls_stage_setup setup = {
+    ls_partition_setup setup = {
         .policy = out->policy, .B = micro, .T = out->T, .G = 1, .layout = ls_layout_one(&task, micro)};
-    LS_TRY_OUT(ls_stage_create(out->model, out->device, &setup, &out->stage));
-    LS_TRY_OUT(ls_weights_load_stage(out->start.weights, out->stage));
+    LS_TRY_OUT(ls_partition_create(out->model, out->device, &setup, &out->partition));
+    LS_TRY_OUT(ls_weights_load_partition(out->start.weights, out->partition));
     return LS_OK;
 out:
     ls_one_worker_close(out);
@@ -114,7 +114,7 @@ out:
 }
 
 void ls_one_worker_close(ls_one_worker *one) {
-    ls_stage_destroy(one->stage);
+    ls_partition_destroy(one->partition);
     ls_model_destroy(one->model);
     ls_device_destroy(one->device);
     ls_placement_free(&one->placement);

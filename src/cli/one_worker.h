@@ -13,7 +13,7 @@ typedef struct ls_one_worker {
     ls_device *device;
     ls_model *model;
     ls_policy policy;
-    ls_stage *stage;
+    ls_partition *partition;
     size_t T, micro;
 } ls_one_worker;
 

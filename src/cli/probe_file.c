@@ -23,9 +23,9 @@ ls_status ls_probe_file_path(char path[PATH_MAX]) {
     return LS_OK;
 }
 
-ls_status ls_probe_file_write(const char *path, const ls_own_machine *machine) {
+ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine) {
     ls_cluster cluster;
-    json_t *measured = ls_own_machine_to_json(machine);
+    json_t *measured = ls_native_machine_to_json(machine);
     if (!measured) return ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
     ls_probe_cluster(machine, &cluster);
     ls_status status = ls_machine_file_write(path, &cluster, measured);
@@ -33,12 +33,12 @@ ls_status ls_probe_file_write(const char *path, const ls_own_machine *machine) {
     return status;
 }
 
-ls_status ls_probe_file_read(const char *path, ls_own_machine *machine) {
+ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
     ls_cluster cluster;
     json_t *measured = NULL;
     LS_TRY(ls_machine_file_read(path, &cluster, &measured));
     ls_status status =
-        measured ? ls_own_machine_from_json(path, measured, machine)
+        measured ? ls_native_machine_from_json(path, measured, machine)
                  : ls_fail(LS_ERR_INPUT, "%s: this machine has not been measured; run lockstep probe first", path);
     json_decref(measured);
     return status;
@@ -49,7 +49,7 @@ static void say(void *ctx, const char *what) {
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[Kmeasuring this machine: %s", what);
 }
 
-ls_status ls_probe_measure(const ls_options *options, int workers, ls_own_machine *machine, bool *first) {
+ls_status ls_probe_measure(const ls_options *options, int workers, ls_native_machine *machine, bool *first) {
     ls_probe_options probe = {
         .seconds = options->quick ? quick_seconds : 0, .workers = workers, .no_pin = !options->pin, .say = say};
     ls_status status = ls_probe_run(&probe, machine, first);
@@ -57,7 +57,7 @@ ls_status ls_probe_measure(const ls_options *options, int workers, ls_own_machin
     return status;
 }
 
-ls_status ls_probe_file_get(const ls_options *options, bool again, ls_own_machine *machine, bool *measured) {
+ls_status ls_probe_file_get(const ls_options *options, bool again, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
     bool first;
     LS_TRY(ls_probe_file_path(path));

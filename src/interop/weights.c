@@ -318,7 +318,7 @@ ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_
 }
 
 static ls_status put_in_stage(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
-    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
+    return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
 static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) {
@@ -331,9 +331,9 @@ static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) 
     return LS_OK;
 }
 
-ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage) {
-    load l = {.weights = weights, .sink = put_in_stage, .ctx = stage};
-    const ls_model *model = ls_stage_model(stage);
+ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition) {
+    load l = {.weights = weights, .sink = put_in_stage, .ctx = partition};
+    const ls_model *model = ls_partition_model(partition);
     ls_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;

@@ -59,7 +59,7 @@ int64_t ls_weights_step(const ls_weights *weights);
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
 /* Into a stage of the same shape what its worker needs of them; other rows are not read, but of a tensor that is stored
  * turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
-ls_status ls_weights_load_stage(ls_weights *weights, ls_stage *stage);
+ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition);
 /* Some rows of one parameter, [rows][columns]. The first argument is the ls_weights: an ls_tensor_source. */
 ls_status ls_weights_read(void *weights, const ls_param *param, size_t first_row, size_t rows, float *data);
 

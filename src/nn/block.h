@@ -28,7 +28,7 @@ typedef struct ls_saved {
     void *wide;           /* [rows][width of the MLP] before the activation */
     float *act;           /* models of images: [images][…] what the activation gives, before pooling */
     uint32_t *taps;       /* where each window had its maximum */
-    ls_unit_saved unit[LS_CONV_UNITS];
+    ls_unit_saved unit[LS_CONV_BN_MAX];
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -46,7 +46,7 @@ typedef struct ls_kept {
     void *dwide;             /* [rows][width of the MLP] */
     void *dnorm1, *dnorm2;   /* [stream][C] */
     float *dpre;             /* models of images: [images][…] gradient of what goes into the activation */
-    ls_unit_grads unit[LS_CONV_UNITS];
+    ls_unit_grads unit[LS_CONV_BN_MAX];
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
@@ -82,12 +82,12 @@ typedef struct ls_image_layer {
 
 /* A convolution without bias, and batch norm behind it. Its parameters are five of the block's: the weight, weight and
  * bias of the norm, running mean and variance. */
-typedef struct ls_conv_unit {
+typedef struct ls_conv_bn {
     ls_extent in, out;
     ls_window window;
     bool relu;
     int first_param;
-} ls_conv_unit;
+} ls_conv_bn;
 
 typedef struct ls_block_kind {
     const char *name;
@@ -118,7 +118,7 @@ struct ls_block {
     size_t in, out;
     ls_image_layer image; /* of a model of images */
     int units;
-    ls_conv_unit unit[LS_CONV_UNITS];
+    ls_conv_bn unit[LS_CONV_BN_MAX];
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
     ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of

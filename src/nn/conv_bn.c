@@ -24,7 +24,7 @@ static size_t pixels(const ls_block *block, int u) { return block->unit[u].out.h
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 void ls_unit_declare(ls_block *block, int u, const char *number) {
-    ls_conv_unit *unit = &block->unit[u];
+    ls_conv_bn *unit = &block->unit[u];
     size_t inputs = unit->window.kernel_y * unit->window.kernel_x * unit->in.channels, C = unit->out.channels;
     unit->first_param = block->nparams;
     for (int i = 0; i < PARAMS; i++) {
@@ -67,7 +67,7 @@ void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *s
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
-    const ls_conv_unit *unit = &block->unit[u];
+    const ls_conv_bn *unit = &block->unit[u];
     return ls_image_conv(unit->in, unit->out.channels, &unit->window, images);
 }
 

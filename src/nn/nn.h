@@ -40,7 +40,7 @@ typedef struct ls_dropout {
 } ls_dropout;
 
 /* Of a convolution with its batch norm: what backward needs, and gradients from which those of its weights are made. */
-enum { LS_CONV_UNITS = 3 };
+enum { LS_CONV_BN_MAX = 3 };
 typedef struct ls_unit_saved {
     float *c, *y;             /* [images][…] the convolution's result, and that of all */
     float *mean, *rstd, *var; /* [ghost group][channel] */
@@ -73,7 +73,7 @@ typedef struct ls_scratch {
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
     float *dpre;    /* models of images: gradient in front of an activation; of pooled features */
-    ls_unit_grads unit[LS_CONV_UNITS];
+    ls_unit_grads unit[LS_CONV_BN_MAX];
     float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
     float *side;
     float *pooled;       /* features of images */

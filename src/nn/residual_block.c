@@ -10,7 +10,7 @@
 static bool has_side(const ls_block *block) { return block->units == 3; }
 
 static void declare(ls_block *block, const ls_shape *shape) {
-    static const char *const numbers[LS_CONV_UNITS] = {"1", "2", "-side"};
+    static const char *const numbers[LS_CONV_BN_MAX] = {"1", "2", "-side"};
     (void)shape;
     for (int u = 0; u < block->units; u++) ls_unit_declare(block, u, numbers[u]);
 }

@@ -14,7 +14,7 @@ enum {
     LS_ROOM_USAGE,
     LS_ROOM_USAGE_MS,
     LS_ROOM_OPTIONS,
-    LS_ROOMS
+    LS_BUFFERS
 };
 
 /* Room for one more element behind `count`. */

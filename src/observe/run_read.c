@@ -16,7 +16,7 @@
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
 
-_Static_assert(LS_ROOMS == sizeof((ls_run *)NULL)->room / sizeof(size_t), "one room for each array");
+_Static_assert(LS_BUFFERS == sizeof((ls_run *)NULL)->room / sizeof(size_t), "one room for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 

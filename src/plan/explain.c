@@ -41,12 +41,12 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
     double layers = 6 * n * (ls_plan_params(&flat) - 4 * (double)flat.C * (double)flat.L) / rate;
     memcpy(out->lost, choice->prediction.time, sizeof out->lost);
     out->useful = head + attention + layers;
-    out->lost[LS_TIME_PRODUCTS] -= layers;
+    out->lost[LS_TIME_MATMUL] -= layers;
     out->lost[LS_TIME_ATTENTION] -= attention;
     out->lost[LS_TIME_ENDS] -= head;
     /* The stage with most to do need not be the one with the head: that it has more layers makes up for it. */
     if (out->lost[LS_TIME_ENDS] < 0) {
-        out->lost[LS_TIME_PRODUCTS] += out->lost[LS_TIME_ENDS];
+        out->lost[LS_TIME_MATMUL] += out->lost[LS_TIME_ENDS];
         out->lost[LS_TIME_ENDS] = 0;
     }
     out->worst = LS_TIME_SMALL;

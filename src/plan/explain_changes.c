@@ -188,15 +188,15 @@ static ls_status try_links(changes *all) {
 /* With twice the memory another layout may be best. */
 static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     double now = all->from->prediction.capacity_bytes;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
     ls_plan_found *found = malloc(sizeof *found);
     if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
-    wish.memory_bytes = 2 * now;
-    wish.type = (int)all->from->layout.type;
-    ls_status status = ls_plan_search(&task, &wish, found);
+    request.memory_bytes = 2 * now;
+    request.type = (int)all->from->layout.type;
+    ls_status status = ls_plan_search(&task, &request, found);
     if (status == LS_OK && found->fitting > 0) {
         ls_plan_change *c = &all->out[all->count++];
         *c = (ls_plan_change){.hardware = true, .to = found->fits[0]};

@@ -51,8 +51,9 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
 }
 
 /* Knobs that are given stay, but for dp, of which there are more with more chips. */
-static ls_status choose(const ls_plan_task *task, const ls_plan_wish *wish, ls_plan_found *found, ls_plan_choice *out) {
-    ls_plan_wish open = *wish;
+static ls_status choose(const ls_plan_task *task, const ls_plan_request *request, ls_plan_found *found,
+                        ls_plan_choice *out) {
+    ls_plan_request open = *request;
     open.dp = 0;
     memset(out, 0, sizeof *out);
     ls_status status = ls_plan_search(task, &open, found);
@@ -61,15 +62,15 @@ static ls_status choose(const ls_plan_task *task, const ls_plan_wish *wish, ls_p
     return status;
 }
 
-static ls_status add_points(const ls_plan_task *task, const ls_plan_wish *wish, const ls_plan_choice *choice, int most,
-                            bool strong, ls_plan_found *found, ls_plan_point *out, int *count) {
+static ls_status add_points(const ls_plan_task *task, const ls_plan_request *request, const ls_plan_choice *choice,
+                            int most, bool strong, ls_plan_found *found, ls_plan_point *out, int *count) {
     int sizes[LS_PLAN_POINTS_MAX + 1], n = sizes_of(&task->cluster, most, sizes);
     for (int i = 0; i < n && *count < LS_PLAN_POINTS_MAX; i++) {
         ls_plan_task resized;
         ls_plan_point *point = &out[*count];
         memset(point, 0, sizeof *point);
         if (!resize(task, sizes[i], strong, &resized)) continue;
-        LS_TRY(choose(&resized, wish, found, &point->best));
+        LS_TRY(choose(&resized, request, found, &point->best));
         LS_TRY(hold(&resized, choice, &point->held));
         if (*count == 0 && point->best.prediction.seconds <= 0) continue; /* too few */
         point->chips = sizes[i];
@@ -80,12 +81,12 @@ static ls_status add_points(const ls_plan_task *task, const ls_plan_wish *wish, 
     return LS_OK;
 }
 
-ls_status ls_plan_scaling(const ls_plan_task *task, const ls_plan_wish *wish, const ls_plan_choice *choice, int most,
-                          bool strong, ls_plan_point *out, int *count) {
+ls_status ls_plan_scaling(const ls_plan_task *task, const ls_plan_request *request, const ls_plan_choice *choice,
+                          int most, bool strong, ls_plan_point *out, int *count) {
     ls_plan_found *found = malloc(sizeof *found);
     *count = 0;
     if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
-    ls_status status = add_points(task, wish, choice, most, strong, found, out, count);
+    ls_status status = add_points(task, request, choice, most, strong, found, out, count);
     free(found);
     double most_each = 0;
     for (int i = 0; i < *count; i++) {

@@ -36,7 +36,7 @@ typedef struct ls_plan_task {
 } ls_plan_task;
 
 typedef enum ls_time_kind {
-    LS_TIME_PRODUCTS,  /* matrix products of the layers */
+    LS_TIME_MATMUL,    /* matrix products of the layers */
     LS_TIME_ATTENTION, /* scores, softmax, values */
     LS_TIME_SMALL,     /* element-wise passes, launches, waiting for the host */
     LS_TIME_ENDS,      /* embedding, head and loss */

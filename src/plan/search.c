@@ -25,11 +25,11 @@ typedef struct candidates {
     size_t count, room;
 } candidates;
 
-static double capacity_of(const ls_plan_task *task, const ls_plan_wish *wish) {
+static double capacity_of(const ls_plan_task *task, const ls_plan_request *request) {
     double least = task->cluster.site[0].chip.memory_bytes;
     if (task->cluster.sites > 1 && task->cluster.site[1].chip.memory_bytes < least)
         least = task->cluster.site[1].chip.memory_bytes;
-    return wish->memory_bytes > 0 && wish->memory_bytes < least ? wish->memory_bytes : least;
+    return request->memory_bytes > 0 && request->memory_bytes < least ? request->memory_bytes : least;
 }
 
 static ls_status add(void *state, const ls_plan_layout *layout) {
@@ -156,11 +156,11 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
-ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_wish *wish, ls_plan_found *out) {
-    candidates all = {.task = task, .capacity = capacity_of(task, wish)};
+ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_request *request, ls_plan_found *out) {
+    candidates all = {.task = task, .capacity = capacity_of(task, request)};
     ls_status status;
     memset(out, 0, sizeof *out);
-    LS_TRY_OUT(ls_plan_space(task, wish, add, &all));
+    LS_TRY_OUT(ls_plan_space(task, request, add, &all));
     qsort(all.item, all.count, sizeof *all.item, by_seconds);
     out->tried = (long long)all.count;
     for (size_t i = 0; i < all.count && all.item[i].lacks <= 0; i++) out->fit++;

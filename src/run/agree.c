@@ -30,7 +30,7 @@ static ls_status first_failure(ls_comm *comm, const failure *mine, int *rank, fa
     return LS_OK;
 }
 
-ls_status ls_together(ls_world *world, ls_status mine) {
+ls_status ls_agree(ls_world *world, ls_status mine) {
     if (!world) return mine;
     failure own = failure_now(mine), first;
     ls_comm *comm = ls_world_comm(world);
@@ -45,11 +45,11 @@ ls_status ls_together(ls_world *world, ls_status mine) {
     return ls_fail(LS_ERR_PEER, "worker %d failed: %.400s", rank, first.message);
 }
 
-ls_status ls_together_tell(ls_world *world, void *data, size_t bytes) {
+ls_status ls_agree_tell(ls_world *world, void *data, size_t bytes) {
     return world ? ls_comm_broadcast(ls_world_comm(world), 0, data, bytes) : LS_OK;
 }
 
-ls_status ls_together_fail(ls_world *world, ls_status status) {
+ls_status ls_agree_fail(ls_world *world, ls_status status) {
     failure own = failure_now(status);
     if (world) (void)ls_comm_barrier(ls_world_comm(world)); /* where it fails there is nobody to wait for */
     return ls_fail(status, "%s", own.message);

@@ -1,7 +1,7 @@
 /* agree.h: how the workers of a run decide together.
  *
  * A worker that simply returned with a failure would leave the others waiting in their next collective, and would
- * itself wait for them where it takes its mesh down. So what can fail on one worker alone ends with ls_together(): all
+ * itself wait for them where it takes its mesh down. So what can fail on one worker alone ends with ls_agree(): all
  * go on, or all fail and leave in the same place. A world that is NULL stands for one worker alone. */
 #ifndef LS_RUN_AGREE_H
 #define LS_RUN_AGREE_H
@@ -12,11 +12,11 @@
 
 /* LS_OK where every worker brings LS_OK. Else the failing worker with the lowest rank gets its own failure back, with
  * its message, and all others LS_ERR_PEER, naming it: so the run has one message. */
-ls_status ls_together(ls_world *world, ls_status mine);
+ls_status ls_agree(ls_world *world, ls_status mine);
 /* Gives bytes of worker 0 to all. */
-ls_status ls_together_tell(ls_world *world, void *data, size_t bytes);
+ls_status ls_agree_tell(ls_world *world, void *data, size_t bytes);
 /* After a failure that all know of: waits for all, so that nobody ends the run while another cleans up. Returns
  * `failure`; the message stays. */
-ls_status ls_together_fail(ls_world *world, ls_status failure);
+ls_status ls_agree_fail(ls_world *world, ls_status failure);
 
 #endif

@@ -71,10 +71,10 @@ static void make_room(text *t, size_t T) {
     t->seen = 0;
 }
 
-ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *options, const int32_t *prompt,
+ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx) {
     ls_status status = LS_OK;
-    size_t V = ls_stage_model(stage)->shape.V;
+    size_t V = ls_partition_model(partition)->shape.V;
     size_t first = prompt_tokens > T ? prompt_tokens - T : 0;
     text t = {.ids = malloc((T + 1) * sizeof *t.ids)};
     float *logits = malloc(V * sizeof *logits);
@@ -89,8 +89,8 @@ ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *opti
     memcpy(t.ids, prompt + first, t.count * sizeof *t.ids);
     for (int64_t i = 0; i < options->max_tokens && !stop; i++) {
         if (i > 0) make_room(&t, T);
-        if (options->no_cache || !ls_stage_keeps_keys(stage)) t.seen = 0;
-        LS_TRY_OUT(ls_stage_extend(stage, t.seen, t.count - t.seen, t.ids + t.seen, logits));
+        if (options->no_cache || !ls_partition_keeps_keys(partition)) t.seen = 0;
+        LS_TRY_OUT(ls_partition_extend(partition, t.seen, t.count - t.seen, t.ids + t.seen, logits));
         t.seen = t.count;
         int32_t id = ls_generate_draw(options, logits, V, (uint64_t)i, scratch);
         t.ids[t.count++] = id;

@@ -26,7 +26,7 @@ typedef struct ls_generate_options {
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
 /* `T` is the number of positions of the stage. The prompt has at least one token; only its last T are used. */
-ls_status ls_generate(ls_stage *stage, size_t T, const ls_generate_options *options, const int32_t *prompt,
+ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx);
 
 /* One draw, for tests: `position` names it. `scratch` has room for V entries. */

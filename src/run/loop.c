@@ -25,7 +25,7 @@ typedef struct run {
     double saved_s;     /* when, or when the run began; by the clock of this worker */
     bool speaks;        /* the first worker; the others work along and are silent */
     int stop;           /* signal upon which all workers stop */
-    int wishes;         /* of the first worker's clock, known to all */
+    int requests;       /* of the first worker's clock, known to all */
     bool in_step;       /* what fails is a step */
     bool in_save;       /* what fails is a checkpoint */
     int64_t lost;       /* lines of metrics that could not be written, */
@@ -104,7 +104,7 @@ static ls_status print_sample(run *r) {
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens",
                        (long long)loop->sample.max_tokens);
     for (size_t i = 0; i < loop->prompt_tokens; i++) s.ids[i] = loop->prompt[i];
-    LS_TRY_OUT(ls_generate(r->trainer->stage, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
+    LS_TRY_OUT(ls_generate(r->trainer->partition, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
                            keep_token, &s));
     if (!r->speaks) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
@@ -194,30 +194,30 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
 }
 
 /* Of the first worker, before a step: whether time to save has come. All know it after the step. */
-static int wishes_of(const run *r, double now_s) {
+static int requests_of(const run *r, double now_s) {
     double every_s = r->settings->save_every_s, passed_s = now_s - r->saved_s;
     if (!r->speaks || !(every_s > 0)) return 0;
-    return (passed_s >= every_s ? LS_WISH_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_WISH_SAVE_BEST : 0);
+    return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
 static ls_status step(run *r) {
     ls_step_result result;
     double start = ls_clock_seconds();
     r->in_step = true;
-    LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal() | wishes_of(r, start), &result));
+    LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal() | requests_of(r, start), &result));
     r->in_step = false;
     r->stop = result.stop;
-    r->wishes = result.wishes;
+    r->requests = result.requests;
     return r->speaks ? record(r, &result, ls_clock_seconds() - start) : LS_OK;
 }
 
 static bool save_is_due(const run *r) {
     const ls_settings *s = r->settings;
     int64_t done = r->trainer->step, since = done - (r->saved_step > 0 ? r->saved_step : r->trainer->base_step);
-    if (is_due(done, s->save_every) || r->wishes & LS_WISH_SAVE) return true;
+    if (is_due(done, s->save_every) || r->requests & LS_REQUEST_SAVE) return true;
     if (!ls_validation_is_best_at(&r->trainer->validation, done)) return false;
     if (s->early_stop > 0) return s->save_every > 0 || s->save_every_s > 0;
-    if (r->wishes & LS_WISH_SAVE_BEST) return true;
+    if (r->requests & LS_REQUEST_SAVE_BEST) return true;
     return s->save_every >= BEST_SHARE && since >= s->save_every / BEST_SHARE;
 }
 

@@ -62,7 +62,7 @@ ls_status ls_speed_of_rows(ls_world *world, ls_device *device, const ls_shape *s
     int workers = ls_layout_workers(layout);
     for (int r = 0; r < workers; r++) bytes[r] = sizeof mine;
     LS_TRY(ls_comm_barrier(ls_world_comm(world)));
-    LS_TRY(ls_together(world, measure(device, shape, &mine)));
+    LS_TRY(ls_agree(world, measure(device, shape, &mine)));
     LS_TRY(ls_comm_all_gather(ls_world_comm(world), &mine, all, bytes));
     for (int d = 0; d < layout->dp; d++) speeds[d] = 0;
     for (int r = 0; r < workers; r++) {

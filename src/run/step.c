@@ -24,7 +24,7 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with wishes */
+    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with requests */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
@@ -33,9 +33,9 @@ _Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "to
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
 
 /* Counts of workers stay far below 2^WISH_SHIFT. */
-static int64_t give_stop(bool is_asked, bool wishes) { return (int64_t)is_asked + ((int64_t)wishes << WISH_SHIFT); }
+static int64_t give_stop(bool is_asked, bool requests) { return (int64_t)is_asked + ((int64_t)requests << WISH_SHIFT); }
 static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
-static bool take_wish(int64_t stop) { return stop >> WISH_SHIFT > 0; }
+static bool take_request(int64_t stop) { return stop >> WISH_SHIFT > 0; }
 
 size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
 
@@ -44,7 +44,7 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
     memcpy(sum->squares, squares->words, sizeof sum->squares);
     memcpy(t->sums, sum, sizeof *sum);
     ls_worker_time_give(&t->time, t->sums + TOTALS);
-    LS_TRY(ls_stage_sum(t->stage, t->sums, ls_trainer_sums(t)));
+    LS_TRY(ls_partition_sum(t->partition, t->sums, ls_trainer_sums(t)));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
     memcpy(sum, t->sums, sizeof *sum);
     memcpy(squares->words, sum->squares, sizeof sum->squares);
@@ -60,14 +60,14 @@ static bool watches(const ls_trainer *t) { return t->settings.on_outlier != LS_O
 /* Norms of groups and counts of rounded gradients, where somebody wants them. */
 static void begin_watch(ls_trainer *t) {
     ls_guard *guard = &t->guard;
-    if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->stage, watches(t));
+    if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, watches(t));
     if (!numerics_are_due(t)) return;
     memset(guard->numerics, 0, (size_t)guard->blocks * sizeof *guard->numerics);
-    ls_stage_count_acts(t->stage, guard->numerics);
+    ls_partition_count_acts(t->partition, guard->numerics);
 }
 
 static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
-    ls_stage_count_acts(t->stage, NULL);
+    ls_partition_count_acts(t->partition, NULL);
     bool began = watches(t) || t->guard.audit.is_due;
     return began ? ls_guard_end(&t->guard, &t->settings, measured) : LS_OK;
 }
@@ -87,10 +87,10 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     int64_t tokens = ls_guard_tokens(&t->guard, s);
     int signal = stop & SIGNAL_MASK;
     totals sum = {.loss = *loss,
-                  .stop = {give_stop(signal == SIGINT, stop & LS_WISH_SAVE),
-                           give_stop(signal != 0 && signal != SIGINT, stop & LS_WISH_SAVE_BEST)}};
+                  .stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
+                           give_stop(signal != 0 && signal != SIGINT, stop & LS_REQUEST_SAVE_BEST)}};
     ls_exact_sum squares = {0}, measured = {0};
-    LS_TRY(ls_stage_square_norm(t->stage, &squares, watches(t) ? &measured : NULL));
+    LS_TRY(ls_partition_square_norm(t->partition, &squares, watches(t) ? &measured : NULL));
     LS_TRY(end_watch(t, &measured));
     LS_TRY(add_up(t, &squares, &sum));
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
@@ -100,8 +100,8 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .lr = rate(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .wishes = (take_wish(sum.stop[0]) ? LS_WISH_SAVE : 0) |
-                                         (take_wish(sum.stop[1]) ? LS_WISH_SAVE_BEST : 0),
+                               .requests = (take_request(sum.stop[0]) ? LS_REQUEST_SAVE : 0) |
+                                           (take_request(sum.stop[1]) ? LS_REQUEST_SAVE_BEST : 0),
                                .stop = take_asked(sum.stop[0])   ? SIGINT
                                        : take_asked(sum.stop[1]) ? SIGTERM
                                                                  : 0};
@@ -110,12 +110,12 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
 
 /* The gradient of the batch without absent groups; `place` is NULL unless somebody hunts. */
 static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
-    ls_stage_feed feed = ls_trainer_feed(t);
+    ls_partition_feed feed = ls_trainer_feed(t);
     ls_loss_sum loss = {0};
     float start = ls_trainer_backward_start(t);
     begin_watch(t);
-    LS_TRY(place ? ls_stage_hunt(t->stage, (uint64_t)t->step, start, &feed, &loss, place)
-                 : ls_stage_step(t->stage, (uint64_t)t->step, start, &feed, &loss));
+    LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, &loss, place)
+                 : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed, &loss));
     return ls_trainer_judge(t, stop, &loss, result);
 }
 
@@ -127,7 +127,7 @@ static ls_status tell(ls_trainer *t, ls_train_event *event) {
 /* The event is why the run ends. Nobody leaves before the first worker has written it down. */
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
-    LS_TRY(ls_together(t->world, LS_OK));
+    LS_TRY(ls_agree(t->world, LS_OK));
     t->ended_whole = true;
     ls_event_text(event, text, sizeof text);
     return ls_fail(LS_ERR_FAILED, "%s; the weights were not changed; %s", text, advice);
@@ -144,7 +144,7 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
     LS_TRY(tell(t, &event));
-    LS_TRY(ls_together(t->world, LS_OK));
+    LS_TRY(ls_agree(t->world, LS_OK));
     char text[512];
     ls_event_text(&event, text, sizeof text);
     return ls_fail(LS_ERR_FAILED,
@@ -156,17 +156,17 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
 static ls_status check_state(ls_trainer *t) {
     ls_check_finding f;
     if (!t->settings.checks_state) return LS_OK;
-    LS_TRY(ls_stage_check_state(t->stage, &f));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f;
     if (t->settings.checks_replicas) {
-        LS_TRY(ls_stage_check_replicas(t->stage, &f));
+        LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
     }
-    return t->settings.checks_state ? ls_stage_remember_state(t->stage) : LS_OK;
+    return t->settings.checks_state ? ls_partition_remember_state(t->partition) : LS_OK;
 }
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
@@ -211,11 +211,11 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
     ls_audit *a = &t->guard.audit;
-    if (a->is_due) ls_audit_keep(a, t->stage);
+    if (a->is_due) ls_audit_keep(a, t->partition);
     LS_TRY(pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
     if (event.recurs && place.order >= 0) describe(t, &place, &event);
-    if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->stage, &event.workers[0]));
+    if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->partition, &event.workers[0]));
     event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
@@ -233,7 +233,7 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
     ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
     int param;
     event.next_scale = t->scale.exponent;
-    LS_TRY(ls_stage_bad_param(t->stage, &param));
+    LS_TRY(ls_partition_bad_param(t->partition, &param));
     snprintf(event.tensor, sizeof event.tensor, "%s", param < 0 ? "the loss" : ls_model_param(t->model, param)->name);
     ls_event_block_of(event.tensor, event.block);
     if (verdict == LS_LOSS_SCALE_SKIPPED) {
@@ -266,13 +266,13 @@ static void set_absent(ls_guard *guard, size_t count, bool flagged) {
 
 static ls_status pass_without(ls_trainer *t, int stop, size_t count, bool flagged, ls_step_result *result) {
     set_absent(&t->guard, count, flagged);
-    ls_stage_leave_out(t->stage, t->guard.absent);
+    ls_partition_leave_out(t->partition, t->guard.absent);
     return pass(t, stop, NULL, result);
 }
 
 static ls_status pass_with_all(ls_trainer *t, int stop, ls_step_result *result) {
     memset(t->guard.absent, 0, (size_t)t->guard.groups * sizeof *t->guard.absent);
-    ls_stage_leave_out(t->stage, NULL);
+    ls_partition_leave_out(t->partition, NULL);
     return pass(t, stop, NULL, result);
 }
 
@@ -414,7 +414,7 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         step.pool = t->world ? t->world->pool : NULL;
-        LS_TRY(ls_audit_run(a, t->stage, &step, &next, &outcome, &event));
+        LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)
             return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
@@ -502,15 +502,15 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_stage_update_counted(t->stage, &by, t->guard.numerics));
-        LS_TRY(ls_stage_sum_numerics(t->stage, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
+        LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
         LS_TRY(learn_noise(t, result));
     } else {
         LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
-    LS_TRY(ls_stage_publish(t->stage));
+    LS_TRY(ls_partition_publish(t->partition));
     LS_TRY(check_replicas(t));
     let_spoil(t, true);
     return LS_OK;

@@ -71,8 +71,8 @@ static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels,
     return ls_images_fill(t->images, t->index, end - begin, &t->augment, LS_IMAGES_NHWC, pixels, classes);
 }
 
-ls_stage_feed ls_trainer_feed(ls_trainer *t) {
-    return (ls_stage_feed){.read = read_batch, .ctx = t, .images = read_images};
+ls_partition_feed ls_trainer_feed(ls_trainer *t) {
+    return (ls_partition_feed){.read = read_batch, .ctx = t, .images = read_images};
 }
 
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
@@ -95,30 +95,30 @@ static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pix
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-ls_stage_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
-    return (ls_stage_setup){.train = true,
-                            .leaves = ls_settings_watch_groups(s),
-                            .numerics = s->numerics > 0,
-                            .checks_state = s->checks_state,
-                            .audits = s->audit > 0,
-                            .policy = s->policy,
-                            .B = s->B,
-                            .T = s->T,
-                            .G = s->groups,
-                            .moments = ls_optimizer_moments(&s->optimizer),
-                            .ghost = s->ghost,
-                            .bn_sync = s->bn_sync,
-                            .dropout = s->dropout,
-                            .seed = s->seed,
-                            .layout = *layout,
-                            .place = ls_layout_place(layout, rank)};
+ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
+    return (ls_partition_setup){.train = true,
+                                .leaves = ls_settings_watch_groups(s),
+                                .numerics = s->numerics > 0,
+                                .checks_state = s->checks_state,
+                                .audits = s->audit > 0,
+                                .policy = s->policy,
+                                .B = s->B,
+                                .T = s->T,
+                                .G = s->groups,
+                                .moments = ls_optimizer_moments(&s->optimizer),
+                                .ghost = s->ghost,
+                                .bn_sync = s->bn_sync,
+                                .dropout = s->dropout,
+                                .seed = s->seed,
+                                .layout = *layout,
+                                .place = ls_layout_place(layout, rank)};
 }
 
 ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena) {
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
-    ls_stage_setup setup = ls_trainer_setup(settings, layout, rank);
-    ls_status status = ls_stage_measure(model, &setup, arena);
+    ls_partition_setup setup = ls_trainer_setup(settings, layout, rank);
+    ls_status status = ls_partition_measure(model, &setup, arena);
     ls_model_destroy(model);
     return status;
 }
@@ -174,10 +174,10 @@ static ls_status make_stage(ls_trainer *t) {
     LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
     LS_TRY(agree_on_micro(t));
     if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
-    ls_stage_setup setup = ls_trainer_setup(&t->settings, &t->layout, t->rank);
+    ls_partition_setup setup = ls_trainer_setup(&t->settings, &t->layout, t->rank);
     setup.world = t->world;
     setup.mesh = t->mesh;
-    return ls_stage_create(t->model, t->device, &setup, &t->stage);
+    return ls_partition_create(t->model, t->device, &setup, &t->partition);
 }
 
 static ls_status alloc_buffers(ls_trainer *t) {
@@ -234,7 +234,7 @@ out:
 void ls_trainer_destroy(ls_trainer *t) {
     if (!t) return;
     ls_guard_close(&t->guard);
-    ls_stage_destroy(t->stage);
+    ls_partition_destroy(t->partition);
     ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);
     ls_worker_time_close(&t->time);
@@ -264,7 +264,7 @@ ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
         if (own == 0) continue;
         bad += count_bad(p->own_w, own) + count_bad(p->moment[0], own) + count_bad(p->moment[1], own);
     }
-    LS_TRY(ls_stage_sum(t->stage, &bad, 1));
+    LS_TRY(ls_partition_sum(t->partition, &bad, 1));
     *out = bad == 0;
     return LS_OK;
 }
@@ -272,14 +272,14 @@ ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
 ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, double *right) {
     const ls_settings *s = &t->settings;
     uint64_t samples = (uint64_t)batches * s->B;
-    ls_stage_feed feed = {.read = read_validation, .ctx = t, .images = read_val_images};
+    ls_partition_feed feed = {.read = read_validation, .ctx = t, .images = read_val_images};
     ls_loss_sum sum = {0};
     int64_t hits = 0;
     assert(t->has_val);
     if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
-    LS_TRY(ls_stage_evaluate(t->stage, (size_t)samples, s->T, &feed, &sum, t->images ? &hits : NULL));
-    LS_TRY(ls_stage_sum(t->stage, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
-    if (t->images) LS_TRY(ls_stage_sum(t->stage, &hits, 1));
+    LS_TRY(ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->images ? &hits : NULL));
+    LS_TRY(ls_partition_sum(t->partition, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
+    if (t->images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
     *right = t->images ? (double)hits / (double)samples : -1;
     *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
     return LS_OK;

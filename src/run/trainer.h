@@ -25,7 +25,7 @@ typedef struct ls_trainer {
     ls_mesh *mesh;
     int rank, threads;
     ls_model *model;
-    ls_stage *stage;
+    ls_partition *partition;
     const ls_corpus *corpus, *val_corpus; /* borrowed; the second is NULL where the first has both */
     const ls_images *images, *val_images; /* borrowed; of a model of images, in the place of corpora */
     ls_augment augment;
@@ -62,12 +62,12 @@ typedef struct ls_step_result {
     int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
     int dropped;  /* groups that were left out: those of guard.absent */
     int audited;  /* groups that were computed twice and compared */
-    int wishes;   /* LS_WISH_* that a worker had */
+    int requests; /* LS_REQUEST_* that a worker had */
 } ls_step_result;
 
 /* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
  * decisions by one worker's clock. */
-enum { LS_WISH_SAVE = 1 << 8, LS_WISH_SAVE_BEST = 1 << 9 };
+enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9 };
 
 /* Where a trainer runs. */
 typedef struct ls_trainer_place {
@@ -96,12 +96,12 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
  * stop. The weights are then as they were. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
-/* One step. `stop` is a signal that this worker has got, or 0, and its wishes. */
+/* One step. `stop` is a signal that this worker has got, or 0, and its requests. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
  * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the
  * result. `loss` is what this worker stands for. */
-ls_stage_feed ls_trainer_feed(ls_trainer *trainer);
+ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
 float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* Elements of `sums`. */
@@ -116,7 +116,7 @@ ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 /* The largest micro-batch that the layout has use for and the memory of this machine holds. */
 ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout);
 /* The stage of the worker of `rank` under a layout, but for world and mesh. */
-ls_stage_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
+ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
 /* Bytes of the worker of `rank` under a layout, without making anything. */
 ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena);
 

@@ -22,7 +22,7 @@ typedef struct job {
     int G, S, threads;
     ls_model *model;
     ls_device *device;
-    ls_stage *stage;
+    ls_partition *partition;
     ls_safetensors *weights;
     char *data; /* of the file of tokens */
     int32_t *ids, *targets;
@@ -55,10 +55,10 @@ static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t
 static ls_status run_step(job *j, double *loss, gradients *out) {
     int64_t tokens = (int64_t)(j->B * j->T);
     ls_loss_sum sum = {0};
-    LS_TRY(
-        ls_stage_step(j->stage, 0, ls_clip_backward_start(tokens, 0), &(ls_stage_feed){.read = feed, .ctx = j}, &sum));
+    LS_TRY(ls_partition_step(j->partition, 0, ls_clip_backward_start(tokens, 0),
+                             &(ls_partition_feed){.read = feed, .ctx = j}, &sum));
     *loss = ls_loss_sum_mean(&sum);
-    *out = (gradients){j->stage, (float)ls_clip_token_scale(tokens, 0)};
+    *out = (gradients){j->partition, (float)ls_clip_token_scale(tokens, 0)};
     return LS_OK;
 }
 
@@ -67,10 +67,11 @@ static ls_status open_model(job *j, const char *shape, const char *weights) {
     LS_TRY(ls_model_create(&j->shape, j->S, &j->model));
     LS_TRY(ls_device_open_cpu(j->threads, NULL, NULL, &j->device));
     ls_layout_task task = {.model = j->model, .B = j->B, .T = j->T, .G = j->G};
-    ls_stage_setup setup = {.train = true, .B = j->B, .T = j->T, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
-    LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
+    ls_partition_setup setup = {
+        .train = true, .B = j->B, .T = j->T, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
+    LS_TRY(ls_partition_create(j->model, j->device, &setup, &j->partition));
     LS_TRY(ls_safetensors_open(weights, &j->weights));
-    return load_weights(j->stage, j->weights);
+    return load_weights(j->partition, j->weights);
 }
 
 static ls_status run(char **argv) {
@@ -87,7 +88,7 @@ static ls_status run(char **argv) {
     printf("loss %a\n", loss);
 out:
     ls_safetensors_close(j.weights);
-    ls_stage_destroy(j.stage);
+    ls_partition_destroy(j.partition);
     ls_device_destroy(j.device);
     ls_model_destroy(j.model);
     free(j.data);

@@ -25,7 +25,7 @@ typedef struct job {
     int G, threads;
     ls_model *model;
     ls_device *device;
-    ls_stage *stage;
+    ls_partition *partition;
     ls_safetensors *weights;
     char *images, *classes; /* of the files */
     float *logits;          /* [2][B][V] */
@@ -52,7 +52,7 @@ static ls_status feed(void *ctx, size_t begin, size_t end, float *pixels, int32_
 static ls_status keep_logits(void *ctx, const void *y, ls_dtype dtype, size_t elems) {
     job *j = ctx;
     (void)dtype;
-    if (y != j->stage->nn.scratch.logits) return LS_OK;
+    if (y != j->partition->nn.scratch.logits) return LS_OK;
     if (elems > 2 * j->B * j->shape.V - j->logits_elems)
         return ls_fail(LS_ERR_FAILED, "more than %zu rows of logits", 2 * j->B);
     LS_TRY(ls_device_copy_out(j->device, j->logits + j->logits_elems, y, elems * sizeof(float)));
@@ -67,11 +67,11 @@ static ls_status open_model(job *j, const char *shape, const char *weights) {
     LS_TRY(ls_model_create(&j->shape, 1, &j->model));
     LS_TRY(ls_device_open_cpu(j->threads, NULL, NULL, &j->device));
     ls_layout_task task = {.model = j->model, .B = j->B, .T = 1, .G = j->G};
-    ls_stage_setup setup = {.train = true, .B = j->B, .T = 1, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
+    ls_partition_setup setup = {.train = true, .B = j->B, .T = 1, .G = j->G, .layout = ls_layout_one(&task, j->micro)};
     setup.ghost = ls_shape_has_batch_norm(&j->shape) ? j->ghost : 0;
-    LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
+    LS_TRY(ls_partition_create(j->model, j->device, &setup, &j->partition));
     LS_TRY(ls_safetensors_open(weights, &j->weights));
-    return load_weights(j->stage, j->weights);
+    return load_weights(j->partition, j->weights);
 }
 
 static ls_status load_images(job *j, const char *images, const char *classes) {
@@ -87,20 +87,20 @@ static ls_status follow(const job *j, float factor) {
     ls_adamw_powers powers = {.updates = 1};
     ls_optimizer_update update = ls_optimizer_update_at(&sgd, &powers, 0, factor);
     update.ghosts = (double)j->B / (double)j->ghost;
-    LS_TRY(ls_optimizer_step(&update, j->device, &j->stage->nn.policy, j->model));
-    return ls_stage_publish(j->stage);
+    LS_TRY(ls_optimizer_step(&update, j->device, &j->partition->nn.policy, j->model));
+    return ls_partition_publish(j->partition);
 }
 
 static ls_status run_both(job *j, double *loss, gradients *out) {
-    ls_stage_feed from = {.images = feed, .ctx = j};
+    ls_partition_feed from = {.images = feed, .ctx = j};
     ls_loss_sum sum = {0}, evaluated = {0};
     int64_t right = 0;
-    j->stage->nn.made = (ls_made_watch){keep_logits, j};
-    LS_TRY(ls_stage_step(j->stage, 0, ls_clip_backward_start((int64_t)j->B, 0), &from, &sum));
+    j->partition->nn.made = (ls_made_watch){keep_logits, j};
+    LS_TRY(ls_partition_step(j->partition, 0, ls_clip_backward_start((int64_t)j->B, 0), &from, &sum));
     *loss = ls_loss_sum_mean(&sum);
-    *out = (gradients){j->stage, (float)ls_clip_token_scale((int64_t)j->B, 0)};
+    *out = (gradients){j->partition, (float)ls_clip_token_scale((int64_t)j->B, 0)};
     LS_TRY(follow(j, out->factor));
-    LS_TRY(ls_stage_evaluate(j->stage, j->B, 1, &from, &evaluated, &right));
+    LS_TRY(ls_partition_evaluate(j->partition, j->B, 1, &from, &evaluated, &right));
     if (j->logits_elems != 2 * j->B * j->shape.V) return ls_fail(LS_ERR_FAILED, "%zu logits", j->logits_elems);
     return LS_OK;
 }
@@ -120,7 +120,7 @@ static ls_status run(char **argv) {
     printf("loss %a\n", loss);
 out:
     ls_safetensors_close(j.weights);
-    ls_stage_destroy(j.stage);
+    ls_partition_destroy(j.partition);
     ls_device_destroy(j.device);
     ls_model_destroy(j.model);
     free(j.images);

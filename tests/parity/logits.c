@@ -21,7 +21,7 @@ typedef struct job {
     ls_weights *weights;
     ls_model *model;
     ls_device *device;
-    ls_stage *stage;
+    ls_partition *partition;
     char *data; /* of the file of tokens */
     int32_t *ids;
     size_t T;
@@ -31,7 +31,7 @@ typedef struct job {
 
 static ls_status put_rows(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
     size_t columns = param->columns;
-    return ls_stage_write(ctx, param, LS_TENSOR_WEIGHT, first_row * columns, rows * columns, data);
+    return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * columns, rows * columns, data);
 }
 
 static ls_status load_model(job *j, const char *path) {
@@ -42,9 +42,9 @@ static ls_status load_model(job *j, const char *path) {
     LS_TRY(ls_model_create(shape, ls_model_default_slices(shape), &j->model));
     LS_TRY(ls_device_open_cpu(2, NULL, NULL, &j->device));
     ls_layout_task task = {.model = j->model, .B = 1, .T = j->T, .G = 1};
-    ls_stage_setup setup = {.B = 1, .T = j->T, .G = 1, .layout = ls_layout_one(&task, 1)};
-    LS_TRY(ls_stage_create(j->model, j->device, &setup, &j->stage));
-    return ls_weights_load(j->weights, j->model, put_rows, j->stage);
+    ls_partition_setup setup = {.B = 1, .T = j->T, .G = 1, .layout = ls_layout_one(&task, 1)};
+    LS_TRY(ls_partition_create(j->model, j->device, &setup, &j->partition));
+    return ls_weights_load(j->weights, j->model, put_rows, j->partition);
 }
 
 static ls_status load_tokens(job *j, const char *path) {
@@ -70,8 +70,8 @@ static ls_status compute(job *j) {
     j->logits = malloc(j->T * V * sizeof *j->logits);
     j->last = malloc(V * sizeof *j->last);
     if (!j->logits || !j->last) return ls_fail(LS_ERR_RESOURCE, "out of memory for logits");
-    for (size_t t = 0; t < j->T; t++) LS_TRY(ls_stage_extend(j->stage, t, 1, j->ids + t, j->logits + t * V));
-    LS_TRY(ls_stage_extend(j->stage, 0, j->T, j->ids, j->last));
+    for (size_t t = 0; t < j->T; t++) LS_TRY(ls_partition_extend(j->partition, t, 1, j->ids + t, j->logits + t * V));
+    LS_TRY(ls_partition_extend(j->partition, 0, j->T, j->ids, j->last));
     if (memcmp(j->last, j->logits + (j->T - 1) * V, V * sizeof *j->last) != 0)
         return ls_fail(LS_ERR_FAILED, "the logits of the last position depend on how the sequence was cut");
     return LS_OK;
@@ -94,7 +94,7 @@ static ls_status run(char **argv) {
     LS_TRY_OUT(compute(&j));
     LS_TRY_OUT(save(&j, argv[3]));
 out:
-    ls_stage_destroy(j.stage);
+    ls_partition_destroy(j.partition);
     ls_device_destroy(j.device);
     ls_model_destroy(j.model);
     ls_weights_close(j.weights);

@@ -10,8 +10,8 @@
 #include "checkpoint/safetensors_writer.h"
 #include "parallel/partition/partition.h"
 
-static inline ls_status load_weights(ls_stage *stage, const ls_safetensors *file) {
-    const ls_model *model = ls_stage_model(stage);
+static inline ls_status load_weights(ls_partition *partition, const ls_safetensors *file) {
+    const ls_model *model = ls_partition_model(partition);
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
         const ls_safetensor *tensor;
@@ -19,30 +19,30 @@ static inline ls_status load_weights(ls_stage *stage, const ls_safetensors *file
         int64_t shape[2] = {(int64_t)p->rows, (int64_t)p->columns};
         LS_TRY(ls_safetensors_need(file, p->name, p->kind == LS_PARAM_VECTOR ? 1 : 2, shape, &tensor));
         LS_TRY(ls_safetensor_view(tensor, &data));
-        LS_TRY(ls_stage_write(stage, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), data));
+        LS_TRY(ls_partition_write(partition, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), data));
     }
     return LS_OK;
 }
 
 typedef struct gradients {
-    ls_stage *stage;
+    ls_partition *partition;
     float factor; /* from what the step left to the gradient of the mean loss */
 } gradients;
 
 static inline ls_status read_grad(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
     const gradients *g = ctx;
-    const ls_param *param = ls_model_param(ls_stage_model(g->stage), tensor);
-    ls_stage_tensor which = param->running ? LS_TENSOR_WEIGHT : LS_TENSOR_GRAD;
+    const ls_param *param = ls_model_param(ls_partition_model(g->partition), tensor);
+    ls_partition_tensor which = param->running ? LS_TENSOR_WEIGHT : LS_TENSOR_GRAD;
     float *values = host;
     size_t count = bytes / sizeof(float);
-    LS_TRY(ls_stage_read(g->stage, param, which, byte_offset / sizeof(float), count, values));
+    LS_TRY(ls_partition_read(g->partition, param, which, byte_offset / sizeof(float), count, values));
     for (size_t i = 0; i < count && !param->running; i++) values[i] *= g->factor;
     return LS_OK;
 }
 
 /* Of running statistics, which have none, what they are. */
 static inline ls_status save_grads(gradients *g, const char *path) {
-    const ls_model *model = ls_stage_model(g->stage);
+    const ls_model *model = ls_partition_model(g->partition);
     int count = ls_model_params(model);
     ls_safetensors_decl *decls = calloc((size_t)count, sizeof *decls);
     int64_t(*shapes)[2] = calloc((size_t)count, sizeof *shapes);

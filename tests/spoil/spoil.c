@@ -145,20 +145,20 @@ static void read_word(const char *word) {
 
 /* ---- writes ------------------------------------------------------------------------------------------------------ */
 
-static bool is_meant(int fd, const char *wish, size_t length) {
+static bool is_meant(int fd, const char *request, size_t length) {
     char name[64], path[PATH_MAX];
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     ssize_t used = readlink(name, path, sizeof path - 1);
     if (used < 0) return false;
     path[used] = '\0';
-    return memmem(path, (size_t)used, wish, length) != NULL;
+    return memmem(path, (size_t)used, request, length) != NULL;
 }
 
 /* In the place of the C library's: those of the program's own objects come here. */
 ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset) {
-    const char *wish = getenv("LS_SPOIL_WRITE"), *colon = wish ? strrchr(wish, ':') : NULL;
+    const char *request = getenv("LS_SPOIL_WRITE"), *colon = request ? strrchr(request, ':') : NULL;
     char *copy = NULL;
-    if (colon && is_meant(fd, wish, (size_t)(colon - wish))) {
+    if (colon && is_meant(fd, request, (size_t)(colon - request))) {
         off_t at = strtoll(colon + 1, NULL, 10) - offset;
         if (at >= 0 && (size_t)at < bytes && (copy = malloc(bytes)) != NULL) {
             memcpy(copy, data, bytes);

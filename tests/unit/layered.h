@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 #include "parallel/layout/layout.h"
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 
 enum { LAYERED_SLICES = 4, LAYERED_T = 5 };
 
@@ -37,7 +37,7 @@ static inline ls_shape layered_llama(void) {
 }
 
 /* What is 0 or NULL is left to ls_layout_make(), but for the micro-batch, which must be said. */
-typedef struct layered_wish {
+typedef struct layered_request {
     int dp, tp, pp, zero;
     const char *schedule;
     int virtual_stages;
@@ -45,27 +45,27 @@ typedef struct layered_wish {
     ls_recompute recompute;
     bool sequence_parallel;
     const char *shares, *stages;
-} layered_wish;
+} layered_request;
 
-static inline ls_layout layered_layout(const layered_wish *w, const ls_layout_task *task) {
-    ls_layout_wish wish = ls_layout_wish_none();
+static inline ls_layout layered_layout(const layered_request *w, const ls_layout_task *task) {
+    ls_layout_request request = ls_layout_request_none();
     ls_layout layout;
     ls_schedule_kind kind;
-    wish.dp = w->dp;
-    wish.tp = w->tp;
-    wish.pp = w->pp;
-    wish.zero = w->zero;
-    wish.virtual_stages = w->virtual_stages;
-    wish.micro = w->micro;
-    wish.recompute = (int)w->recompute;
-    wish.sequence_parallel = w->sequence_parallel;
-    wish.shares = w->shares;
-    wish.stages = w->stages;
+    request.dp = w->dp;
+    request.tp = w->tp;
+    request.pp = w->pp;
+    request.zero = w->zero;
+    request.virtual_stages = w->virtual_stages;
+    request.micro = w->micro;
+    request.recompute = (int)w->recompute;
+    request.sequence_parallel = w->sequence_parallel;
+    request.shares = w->shares;
+    request.stages = w->stages;
     if (w->schedule) {
         assert_int_equal(ls_schedule_kind_parse(w->schedule, &kind), LS_OK);
-        wish.schedule = (int)kind;
+        request.schedule = (int)kind;
     }
-    if (ls_layout_make(&wish, task, &layout) != LS_OK) fail_msg("%s", ls_status_message());
+    if (ls_layout_make(&request, task, &layout) != LS_OK) fail_msg("%s", ls_status_message());
     return layout;
 }
 

@@ -115,11 +115,12 @@ static inline ls_status see_event(void *ctx, const ls_train_event *event) {
 static inline ls_status see_state(ls_trainer *t, run_seen *seen) {
     ls_hash128 all[2 * 64];
     size_t count = 0;
-    LS_TRY(ls_stage_hash(t->stage, seen->weights));
+    LS_TRY(ls_partition_hash(t->partition, seen->weights));
     for (int i = 0; i < ls_model_params(t->model); i++)
         for (int m = 0; m < ls_optimizer_moments(&t->settings.optimizer) && count < 2 * 64; m++) {
             char text[33];
-            LS_TRY(ls_stage_hash_tensor(t->stage, ls_model_param(t->model, i), LS_TENSOR_MOMENT0 + (unsigned)m, text));
+            LS_TRY(ls_partition_hash_tensor(t->partition, ls_model_param(t->model, i), LS_TENSOR_MOMENT0 + (unsigned)m,
+                                            text));
             all[count++] = ls_hash_bytes(text, 32);
         }
     ls_hash_text(ls_hash_combine(all, count), seen->moments);
@@ -129,11 +130,11 @@ static inline ls_status see_state(ls_trainer *t, run_seen *seen) {
 
 static inline ls_status play_begin(const play *p, ls_trainer *t) {
     ls_checkpoint *checkpoint = NULL;
-    if (!p->load) return ls_begin_seed(t);
+    if (!p->load) return ls_run_start_seed(t);
     LS_TRY(ls_checkpoint_open(p->load, &checkpoint));
     ls_status status = ls_load(t, checkpoint);
     ls_checkpoint_close(checkpoint);
-    return status == LS_OK ? ls_stage_settle(t->stage) : status;
+    return status == LS_OK ? ls_partition_settle(t->partition) : status;
 }
 
 static inline ls_status play_save(const play *p, const fixture *f, ls_trainer *t) {
@@ -160,26 +161,26 @@ static inline ls_status play_steps(const play *p, const fixture *f, ls_trainer *
     return play_save(p, f, t);
 }
 
-static inline ls_layout_wish wish_of(const layout_case *c) {
-    ls_layout_wish wish = ls_layout_wish_none();
+static inline ls_layout_request request_of(const layout_case *c) {
+    ls_layout_request request = ls_layout_request_none();
     ls_schedule_kind kind;
-    wish.dp = c->dp;
-    wish.tp = c->tp;
-    wish.pp = c->pp;
-    wish.zero = c->zero;
-    wish.micro = c->micro;
-    wish.sequence_parallel = c->sequence_parallel;
-    if (c->schedule && ls_schedule_kind_parse(c->schedule, &kind) == LS_OK) wish.schedule = (int)kind;
-    return wish;
+    request.dp = c->dp;
+    request.tp = c->tp;
+    request.pp = c->pp;
+    request.zero = c->zero;
+    request.micro = c->micro;
+    request.sequence_parallel = c->sequence_parallel;
+    if (c->schedule && ls_schedule_kind_parse(c->schedule, &kind) == LS_OK) request.schedule = (int)kind;
+    return request;
 }
 
 static inline ls_status play_worker(ls_world *world, void *arg) {
     const play *p = arg;
-    ls_layout_wish wish = wish_of(&p->layout);
+    ls_layout_request request = request_of(&p->layout);
     ls_trainer *t = NULL;
     fixture f;
     ls_status status = fixture_open(&f, &p->settings);
-    if (status == LS_OK) status = trainer_open(&f, world, &wish, &t);
+    if (status == LS_OK) status = trainer_open(&f, world, &request, &t);
     if (status == LS_OK) status = play_steps(p, &f, t);
     ls_trainer_destroy(t);
     fixture_close(&f);

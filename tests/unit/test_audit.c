@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 #include "run/guard/audit.h"
 
 static const struct {

@@ -146,20 +146,20 @@ static void count_worker(census *c, ls_place_in_layout place) {
     }
 }
 
-static void check_mesh(const ls_shape *shape, const layered_wish *wish) {
+static void check_mesh(const ls_shape *shape, const layered_request *request) {
     enum { B = 40, G = 40 };
     census c = {0};
     assert_int_equal(ls_model_create(shape, LAYERED_SLICES, &c.model), LS_OK);
     ls_layout_task task = {.model = c.model, .B = B, .T = LAYERED_T, .G = G};
-    ls_layout layout = layered_layout(wish, &task);
+    ls_layout layout = layered_layout(request, &task);
     c.layout = &layout;
     c.once = count_elems(c.model);
     c.own = count_elems(c.model);
     for (int r = 0; r < ls_layout_workers(&layout); r++) {
-        ls_stage_setup setup = {.train = true, .B = B, .T = LAYERED_T, .G = G, .layout = layout};
+        ls_partition_setup setup = {.train = true, .B = B, .T = LAYERED_T, .G = G, .layout = layout};
         ls_arena arena;
         setup.place = ls_layout_place(&layout, r);
-        assert_int_equal(ls_stage_measure(c.model, &setup, &arena), LS_OK);
+        assert_int_equal(ls_partition_measure(c.model, &setup, &arena), LS_OK);
         count_worker(&c, setup.place);
     }
     for (int i = 0; i < ls_model_params(c.model); i++)
@@ -182,8 +182,8 @@ static void test_every_element_once(void **state) {
             for (int tp = 1; tp <= LAYERED_SLICES; tp *= 2)
                 for (int pp = 1; pp <= 3; pp += 2)
                     for (int zero = 0; zero <= 3; zero++) {
-                        layered_wish wish = {.dp = dps[d], .tp = tp, .pp = pp, .zero = zero, .micro = 1};
-                        check_mesh(&shapes[s], &wish);
+                        layered_request request = {.dp = dps[d], .tp = tp, .pp = pp, .zero = zero, .micro = 1};
+                        check_mesh(&shapes[s], &request);
                     }
 }
 
@@ -226,7 +226,7 @@ static void check_node(const ls_round_node *node, int dp, const int *dealt) {
 }
 
 static void check_rounds(const ls_layout *layout, int G) {
-    static char stack[LS_OWN_SLOTS_MAX][TEXT];
+    static char stack[LS_NATIVE_SLOTS_MAX][TEXT];
     int dealt[G_MAX][G_MAX], depth = 0, most = 0;
     char want[TEXT];
     ls_rounds rounds;

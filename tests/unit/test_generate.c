@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 #include "run/generate.h"
 
 enum { V_MAX = 64, DRAWS = 20000 };
@@ -173,7 +173,7 @@ static ls_status take(void *ctx, int32_t id, bool *stop) {
 
 static sink_state generate(tiny *t, size_t T, ls_generate_options options, const int32_t *prompt, size_t tokens) {
     sink_state s = {0};
-    assert_int_equal(ls_generate(t->stage, T, &options, prompt, tokens, take, &s), LS_OK);
+    assert_int_equal(ls_generate(t->partition, T, &options, prompt, tokens, take, &s), LS_OK);
     assert_int_equal(s.count, options.max_tokens);
     return s;
 }
@@ -183,7 +183,7 @@ static const ls_generate_options plain = {.temperature = 1, .top_p = 1, .seed = 
 static void with_and_without_cache(const ls_shape *shape, size_t T, int threads, bool train) {
     tiny t;
     int32_t prompt[PROMPT_MAX];
-    ls_stage_setup setup = {.train = train, .B = 1, .T = T, .G = 1, .layout = {.micro = 1}};
+    ls_partition_setup setup = {.train = train, .B = 1, .T = T, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, shape, 2, threads, &setup);
     tiny_ids(prompt, PROMPT_MAX, shape->V, 5);
     for (size_t tokens = 1; tokens <= PROMPT_MAX; tokens += tokens < 13 ? 1 : 9) {
@@ -211,7 +211,7 @@ static void a_text_is_a_function_of_its_prompt(void **state) {
     tiny t;
     int32_t prompt[PROMPT_MAX];
     ls_shape shape = tiny_llama();
-    ls_stage_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
+    ls_partition_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, &shape, 1, 1, &setup);
     tiny_ids(prompt, PROMPT_MAX, shape.V, 6);
     sink_state whole = generate(&t, 10, plain, prompt, 25);
@@ -236,13 +236,13 @@ static void the_sink_ends_a_text(void **state) {
     tiny t;
     const int32_t prompt[] = {1, 2, 3};
     ls_shape shape = tiny_gpt2();
-    ls_stage_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
+    ls_partition_setup setup = {.B = 1, .T = 10, .G = 1, .layout = {.micro = 1}};
     tiny_open(&t, &shape, 1, 1, &setup);
     sink_state s = {.stop_after = 4};
-    assert_int_equal(ls_generate(t.stage, 10, &plain, prompt, 3, take, &s), LS_OK);
+    assert_int_equal(ls_generate(t.partition, 10, &plain, prompt, 3, take, &s), LS_OK);
     assert_int_equal(s.count, 4);
     s = (sink_state){.fail = LS_ERR_RESOURCE};
-    assert_int_equal(ls_generate(t.stage, 10, &plain, prompt, 3, take, &s), LS_ERR_RESOURCE);
+    assert_int_equal(ls_generate(t.partition, 10, &plain, prompt, 3, take, &s), LS_ERR_RESOURCE);
     assert_int_equal(s.count, 1);
     tiny_close(&t);
 }

@@ -73,7 +73,7 @@ typedef struct fixture {
     int32_t ids[IDS_MAX], targets[IDS_MAX];
     ls_model *model;
     ls_device *device;
-    ls_stage *stage;
+    ls_partition *partition;
     const char *layout;
     int wrong;
 } fixture;
@@ -142,16 +142,16 @@ static const float *read_tensor(const fixture *f, const char *kind, const ls_par
 
 static void open_model(fixture *f, const ls_kernels *kernels, int threads, size_t micro) {
     const golden *g = f->golden;
-    ls_stage_setup setup = {.train = true, .B = f->B, .T = f->T, .G = g->G, .moments = 2};
+    ls_partition_setup setup = {.train = true, .B = f->B, .T = f->T, .G = g->G, .moments = 2};
     must(ls_model_create(&f->shape, g->S, &f->model));
     ls_layout_task task = {.model = f->model, .B = f->B, .T = f->T, .G = g->G};
     setup.layout = ls_layout_one(&task, micro);
     must(ls_device_open_cpu(threads, NULL, kernels, &f->device));
-    must(ls_stage_create(f->model, f->device, &setup, &f->stage));
+    must(ls_partition_create(f->model, f->device, &setup, &f->partition));
 }
 
 static void close_model(fixture *f) {
-    ls_stage_destroy(f->stage);
+    ls_partition_destroy(f->partition);
     ls_device_destroy(f->device);
     ls_model_destroy(f->model);
 }
@@ -160,7 +160,8 @@ static void load_weights(fixture *f) {
     static float host[ELEMS_MAX];
     for (int i = 0; i < ls_model_params(f->model); i++) {
         const ls_param *p = ls_model_param(f->model, i);
-        must(ls_stage_write(f->stage, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), read_tensor(f, "weight", p, host)));
+        must(ls_partition_write(f->partition, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p),
+                                read_tensor(f, "weight", p, host)));
     }
 }
 
@@ -174,7 +175,7 @@ static ls_status feed(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t
 static double run_batch(fixture *f, uint64_t step) {
     ls_loss_sum loss = {0};
     float start = ls_clip_backward_start((int64_t)(f->B * f->T), 0);
-    must(ls_stage_step(f->stage, step, start, &(ls_stage_feed){.read = feed, .ctx = f}, &loss));
+    must(ls_partition_step(f->partition, step, start, &(ls_partition_feed){.read = feed, .ctx = f}, &loss));
     assert_int_equal(loss.bad, 0);
     return ls_loss_sum_mean(&loss);
 }
@@ -184,7 +185,7 @@ static void update(fixture *f, ls_adamw_powers *powers, int64_t updates) {
     ls_exact_sum squares = {0};
     optimizer.adamw =
         (ls_adamw_options){.beta1 = number(f, "beta1"), .beta2 = number(f, "beta2"), .epsilon = number(f, "eps")};
-    must(ls_stage_square_norm(f->stage, &squares, NULL));
+    must(ls_partition_square_norm(f->partition, &squares, NULL));
     ls_clip clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares),
                                   ls_clip_token_scale((int64_t)(f->B * f->T), 0), number(f, "clip"));
     assert_true(clip.finite && clip.clipped);
@@ -231,7 +232,7 @@ static void check_grads(fixture *f, bool near, char hash[LS_HASH_TEXT_BYTES]) {
         const ls_param *p = ls_model_param(f->model, i);
         size_t n = ls_param_elems(p);
         read_tensor(f, "grad", p, reference);
-        must(ls_stage_read(f->stage, p, LS_TENSOR_GRAD, 0, n, ours));
+        must(ls_partition_read(f->partition, p, LS_TENSOR_GRAD, 0, n, ours));
         hashes[i] = ls_hash_f32(ours, n);
         double error = near ? distance(ours, scale, reference, NULL, n) : 0;
         if (!(error <= grad_limit)) report(f, "the gradient", p->name, error);
@@ -246,7 +247,7 @@ static void check_weights(fixture *f) {
         size_t n = ls_param_elems(p);
         read_tensor(f, "after", p, reference);
         read_tensor(f, "weight", p, start);
-        must(ls_stage_read(f->stage, p, LS_TENSOR_WEIGHT, 0, n, ours));
+        must(ls_partition_read(f->partition, p, LS_TENSOR_WEIGHT, 0, n, ours));
         double error = distance(ours, 1, reference, start, n);
         if (!(error <= moved_limit)) report(f, "the weight", p->name, error);
     }
@@ -265,8 +266,8 @@ static void compare_hash(fixture *f, const char *what, const char *found, const 
 static void check_layout(fixture *f, bool near) {
     char hash[LS_HASH_TEXT_BYTES];
     ls_adamw_powers powers = {0};
-    must(ls_stage_init_weights(f->stage, INIT_SEED));
-    must(ls_stage_hash(f->stage, hash));
+    must(ls_partition_init_weights(f->partition, INIT_SEED));
+    must(ls_partition_hash(f->partition, hash));
     compare_hash(f, "initial weights", hash, f->golden->initial);
     load_weights(f);
     assert_int_equal((int)number(f, "steps"), STEPS);
@@ -280,7 +281,7 @@ static void check_layout(fixture *f, bool near) {
         update(f, &powers, step + 1);
     }
     if (near) check_weights(f);
-    must(ls_stage_hash(f->stage, hash));
+    must(ls_partition_hash(f->partition, hash));
     compare_hash(f, "trained weights", hash, f->golden->weights);
 }
 

@@ -169,7 +169,7 @@ static void threads_see_the_same(void **state) {
     ls_images_close(images);
 }
 
-static void wrong_wishes_are_refused(void **state) {
+static void wrong_requests_are_refused(void **state) {
     (void)state;
     static const struct {
         ls_images_options options;
@@ -197,7 +197,7 @@ int main(void) {
         cmocka_unit_test(seeds_parts_and_numbers_differ),
         cmocka_unit_test(levels_are_as_the_constants_say),
         cmocka_unit_test(threads_see_the_same),
-        cmocka_unit_test(wrong_wishes_are_refused),
+        cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void wrong_idx_is_refused(void **state) {
     refuse("", "no images are named");
 }
 
-static void wishes_are_compared(void **state) {
+static void requests_are_compared(void **state) {
     (void)state;
     uint8_t pixels[ROOM], labels[ROOM];
     ls_images *images;
@@ -258,7 +258,7 @@ static void cifar_folders_and_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idx_folders_and_pairs),   cmocka_unit_test(wrong_idx_is_refused),
-        cmocka_unit_test(wishes_are_compared),     cmocka_unit_test(gzip_is_expanded),
+        cmocka_unit_test(requests_are_compared),   cmocka_unit_test(gzip_is_expanded),
         cmocka_unit_test(cifar_folders_and_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

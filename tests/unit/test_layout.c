@@ -41,20 +41,21 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* A wish from JSON text, which the caller releases. */
-static ls_layout_wish wish_of(const char *text, json_t **json) {
-    ls_layout_wish wish;
+/* A request from JSON text, which the caller releases. */
+static ls_layout_request request_of(const char *text, json_t **json) {
+    ls_layout_request request;
     *json = json_loads(text, 0, NULL);
     assert_non_null(*json);
-    if (ls_layout_wish_from_json("test.json", *json, &wish) != LS_OK) fail_msg("%s: %s", text, ls_status_message());
-    return wish;
+    if (ls_layout_request_from_json("test.json", *json, &request) != LS_OK)
+        fail_msg("%s: %s", text, ls_status_message());
+    return request;
 }
 
 static ls_layout make(const char *text) {
     json_t *json;
     ls_layout layout;
-    ls_layout_wish wish = wish_of(text, &json);
-    ls_status status = ls_layout_make(&wish, &task, &layout);
+    ls_layout_request request = request_of(text, &json);
+    ls_status status = ls_layout_make(&request, &task, &layout);
     json_decref(json);
     if (status != LS_OK) fail_msg("%s: %s", text, ls_status_message());
     assert_int_equal(ls_layout_check(&layout, &task), LS_OK);
@@ -64,8 +65,8 @@ static ls_layout make(const char *text) {
 static void refuse_for(const ls_layout_task *what, const char *text, const char *message) {
     json_t *json;
     ls_layout layout = {.dp = 77};
-    ls_layout_wish wish = wish_of(text, &json);
-    ls_status status = ls_layout_make(&wish, what, &layout);
+    ls_layout_request request = request_of(text, &json);
+    ls_status status = ls_layout_make(&request, what, &layout);
     json_decref(json);
     if (status != LS_ERR_INPUT) fail_msg("%s gave %s", text, ls_status_name(status));
     assert_string_equal(ls_status_message(), message);
@@ -204,40 +205,40 @@ static void test_launcher_refusals(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_layout layout;
-        ls_layout_wish wish = ls_layout_wish_none();
-        wish.launcher = "mpirun";
-        wish.workers = rows[i].workers;
-        wish.dp = rows[i].dp;
-        wish.tp = rows[i].tp;
-        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        ls_layout_request request = ls_layout_request_none();
+        request.launcher = "mpirun";
+        request.workers = rows[i].workers;
+        request.dp = rows[i].dp;
+        request.tp = rows[i].tp;
+        assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
         assert_string_equal(ls_status_message(), rows[i].message);
     }
 }
 
-static void test_wishes_out_of_range(void **state) {
+static void test_requests_out_of_range(void **state) {
     (void)state;
     ls_layout layout;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.dp = -1;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    ls_layout_request request = ls_layout_request_none();
+    request.dp = -1;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--dp -1: must be between 1 and 512");
-    wish = ls_layout_wish_none();
-    wish.pp = 513;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    request = ls_layout_request_none();
+    request.pp = 513;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--pp 513: must be between 1 and 512");
-    wish = ls_layout_wish_none();
-    wish.zero = 4;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    request = ls_layout_request_none();
+    request.zero = 4;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--zero 4: must be between 0 and 3");
-    wish = ls_layout_wish_none();
-    wish.schedule = LS_SCHEDULE_KINDS;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
-    wish = ls_layout_wish_none();
-    wish.recompute = LS_RECOMPUTE_KINDS;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
-    wish = ls_layout_wish_none();
-    wish.virtual_stages = -2;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    request = ls_layout_request_none();
+    request.schedule = LS_SCHEDULE_KINDS;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
+    request = ls_layout_request_none();
+    request.recompute = LS_RECOMPUTE_KINDS;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
+    request = ls_layout_request_none();
+    request.virtual_stages = -2;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
 }
 
 static void test_schedule_refusals(void **state) {
@@ -270,15 +271,15 @@ static void test_list_refusals(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_layout layout;
         char message[TEXT_MAX];
-        ls_layout_wish wish = ls_layout_wish_none();
-        wish.stages = bad[i];
-        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        ls_layout_request request = ls_layout_request_none();
+        request.stages = bad[i];
+        assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
         snprintf(message, sizeof message,
                  "--stages %s: must be cost, count, or the number of blocks of each chunk, e.g. 5,4,4", bad[i]);
         assert_string_equal(ls_status_message(), message);
-        wish.stages = NULL;
-        wish.shares = bad[i];
-        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        request.stages = NULL;
+        request.shares = bad[i];
+        assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
         snprintf(message, sizeof message,
                  "--shares %s: must be auto, or the number of gradient groups of each data-parallel replica, at least "
                  "1 each, e.g. 3,2,2",
@@ -300,13 +301,13 @@ static void test_long_lists(void **state) {
     char text[4 * LS_CHUNKS_MAX] = "1";
     for (int i = 0; i < LS_CHUNKS_MAX; i++) strcat(text, ",1");
     ls_layout layout;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.shares = text;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    ls_layout_request request = ls_layout_request_none();
+    request.shares = text;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "lists more than 512 numbers"));
-    wish.shares = NULL;
-    wish.stages = text;
-    assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+    request.shares = NULL;
+    request.stages = text;
+    assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "lists more than 1024 numbers"));
     int numbers[] = {100, 200, 300};
     static const struct {
@@ -334,7 +335,7 @@ static void test_refusals_of_the_rest(void **state) {
     refuse_for(&other, "{}", "--groups 17: a batch of 16 sequences allows 1 to 16 gradient groups");
 }
 
-/* Layouts that no wish gives. */
+/* Layouts that no request gives. */
 static void test_check(void **state) {
     (void)state;
     ls_layout sound = make("{\"dp\": 2, \"pp\": 3}"), layout = sound;
@@ -414,30 +415,30 @@ static void test_shares_by_speed(void **state) {
                 {{1e-300, 1e300, 1, 1}, "1,5,1,1"}, {{3, 1, 2, 2}, "3,1,2,2"},   {{100, 99, 101, 98}, "2,2,2,2"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_layout layout;
-        ls_layout_wish wish = ls_layout_wish_none();
-        wish.dp = 4;
-        wish.shares = "auto";
-        wish.speeds = rows[i].speeds;
-        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_OK);
+        ls_layout_request request = ls_layout_request_none();
+        request.dp = 4;
+        request.shares = "auto";
+        request.speeds = rows[i].speeds;
+        assert_int_equal(ls_layout_make(&request, &task, &layout), LS_OK);
         assert_numbers(layout.share, 4, rows[i].shares);
     }
     static const double bad[][2] = {{1, 0}, {1, -1}, {1, (double)NAN}, {1, (double)INFINITY}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_layout layout;
-        ls_layout_wish wish = ls_layout_wish_none();
-        wish.dp = 2;
-        wish.shares = "auto";
-        wish.speeds = bad[i];
-        assert_int_equal(ls_layout_make(&wish, &task, &layout), LS_ERR_INPUT);
+        ls_layout_request request = ls_layout_request_none();
+        request.dp = 2;
+        request.shares = "auto";
+        request.speeds = bad[i];
+        assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
         assert_non_null(strstr(ls_status_message(), "--shares auto: the measured speed of data-parallel replica 1"));
     }
 }
 
 /* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 
-static void assert_text(const char *wish, const char *expected) {
+static void assert_text(const char *request, const char *expected) {
     char text[TEXT_MAX], cut[10];
-    ls_layout layout = make(wish);
+    ls_layout layout = make(request);
     ls_layout_text(&layout, text, sizeof text);
     assert_string_equal(text, expected);
     ls_layout_text(&layout, cut, sizeof cut);
@@ -458,7 +459,7 @@ static void test_text(void **state) {
 
 static void test_round_trip(void **state) {
     (void)state;
-    static const char *const wishes[] = {
+    static const char *const requests[] = {
         "{}",
         "{\"workers\": 8}",
         "{\"dp\": 3, \"tp\": 2, \"pp\": 4, \"shares\": \"4,3,1\", \"zero\": 2, \"micro-batch\": 3}",
@@ -466,8 +467,8 @@ static void test_round_trip(void **state) {
         "{\"pp\": 5, \"schedule\": \"zero-bubble\", \"stages\": \"count\", \"zero\": 3, \"recompute\": \"full\"}",
         "{\"pp\": 2, \"schedule\": \"naive\", \"stages\": \"1,7\"}",
         "{\"pp\": 1, \"schedule\": \"gpipe\", \"dp\": 2, \"zero\": 0}"};
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-        ls_layout layout = make(wishes[i]);
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        ls_layout layout = make(requests[i]);
         json_t *json = ls_layout_to_json(&layout);
         assert_non_null(json);
         char *text = json_dumps(json, JSON_COMPACT);
@@ -477,7 +478,7 @@ static void test_round_trip(void **state) {
         free(text);
         json_decref(json);
     }
-    ls_layout layout = make(wishes[2]);
+    ls_layout layout = make(requests[2]);
     json_t *json = ls_layout_to_json(&layout);
     char *text = json_dumps(json, JSON_COMPACT);
     assert_string_equal(text,
@@ -515,12 +516,12 @@ static void test_json_refusals(void **state) {
         {"{\"tp\": 2, \"tensor-model-parallel-size\": 2}", "f.json: tp is given twice; keep one"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_layout_wish wish = {.dp = 77};
+        ls_layout_request request = {.dp = 77};
         json_t *json = json_loads(rows[i].text, 0, NULL);
         assert_non_null(json);
-        assert_int_equal(ls_layout_wish_from_json("f.json", json, &wish), LS_ERR_INPUT);
+        assert_int_equal(ls_layout_request_from_json("f.json", json, &request), LS_ERR_INPUT);
         assert_string_equal(ls_status_message(), rows[i].message);
-        assert_int_equal(wish.dp, 77);
+        assert_int_equal(request.dp, 77);
         json_decref(json);
     }
 }
@@ -533,21 +534,23 @@ static void test_options(void **state) {
                     (char[]){"--schedule=gpipe"}, (char[]){"--shares=auto"},  (char[]){"--stages=count"}};
     ls_options options;
     assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 0, argv), LS_OK);
-    ls_layout_wish wish = ls_layout_wish_none(), none = wish;
-    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_FILE, &wish), LS_OK);
-    assert_memory_equal(&wish, &none, sizeof none);
+    ls_layout_request request = ls_layout_request_none(), none = request;
+    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request), LS_OK);
+    assert_memory_equal(&request, &none, sizeof none);
     ls_options_fini(&options);
 
     assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 6, argv), LS_OK);
     assert_int_equal(ls_options_set(&options, LS_OPT_dp, "4", LS_ORIGIN_FILE, 0), LS_OK);
     assert_int_equal(ls_options_set(&options, LS_OPT_pp, "3", LS_ORIGIN_ENV, 0), LS_OK);
-    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_ENV, &wish), LS_OK);
-    assert_true(wish.dp == 0 && wish.tp == 2 && wish.pp == 3 && wish.zero == 0 && wish.sequence_parallel == 0);
-    assert_true(wish.schedule == LS_SCHEDULE_GPIPE && wish.recompute == -1 && wish.micro == 0 && wish.workers == 0);
-    assert_string_equal(wish.shares, "auto");
-    assert_string_equal(wish.stages, "count");
-    assert_int_equal(ls_layout_wish_add(&options, LS_ORIGIN_FILE, &wish), LS_OK);
-    assert_int_equal(wish.dp, 4);
+    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_ENV, &request), LS_OK);
+    assert_true(request.dp == 0 && request.tp == 2 && request.pp == 3 && request.zero == 0 &&
+                request.sequence_parallel == 0);
+    assert_true(request.schedule == LS_SCHEDULE_GPIPE && request.recompute == -1 && request.micro == 0 &&
+                request.workers == 0);
+    assert_string_equal(request.shares, "auto");
+    assert_string_equal(request.stages, "count");
+    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request), LS_OK);
+    assert_int_equal(request.dp, 4);
     ls_options_fini(&options);
     assert_true(ls_layout_is_option(LS_OPT_micro_batch) && ls_layout_is_option(LS_OPT_workers));
     assert_false(ls_layout_is_option(LS_OPT_layout) || ls_layout_is_option(LS_OPT_seed));
@@ -568,7 +571,7 @@ int main(void) {
         cmocka_unit_test(test_the_rest),
         cmocka_unit_test(test_mesh_refusals),
         cmocka_unit_test(test_launcher_refusals),
-        cmocka_unit_test(test_wishes_out_of_range),
+        cmocka_unit_test(test_requests_out_of_range),
         cmocka_unit_test(test_schedule_refusals),
         cmocka_unit_test(test_list_refusals),
         cmocka_unit_test(test_long_lists),

@@ -114,12 +114,12 @@ static void test_a_costly_head(void **state) {
     ls_shape shape;
     ls_model *model;
     ls_layout layout;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.pp = 4;
+    ls_layout_request request = ls_layout_request_none();
+    request.pp = 4;
     assert_int_equal(ls_shape_preset("gpt2-124m", &shape), LS_OK);
     assert_int_equal(ls_model_create(&shape, 4, &model), LS_OK);
     ls_layout_task gpt2 = {.model = model, .B = 8, .T = 64, .G = 8};
-    assert_int_equal(ls_layout_make(&wish, &gpt2, &layout), LS_OK);
+    assert_int_equal(ls_layout_make(&request, &gpt2, &layout), LS_OK);
     static const int first[] = {0, 5, 9, 13, 14};
     assert_memory_equal(layout.chunk_first, first, sizeof first);
     ls_model_destroy(model);

@@ -33,7 +33,7 @@ static const char *const charts[] = {"memory", "timelines", "step", "scaling", "
 
 typedef struct memo {
     ls_plan_task task;
-    ls_plan_wish wish;
+    ls_plan_request request;
     ls_plan_found found;
     char dir[64];
     char *md, *html;
@@ -50,7 +50,7 @@ static memo *begin(const char *model, const char *chip, int chips, const char *n
     assert_int_equal(ls_stack_find("megatron", &m->task.stack), LS_OK);
     m->task.seq = m->task.shape.T < 4096 ? m->task.shape.T : 4096;
     m->task.global_batch = 256;
-    m->wish = ls_plan_wish_none();
+    m->request = ls_plan_request_none();
     snprintf(m->dir, sizeof m->dir, "/tmp/ls-memo-XXXXXX");
     assert_non_null(mkdtemp(m->dir));
     return m;
@@ -90,8 +90,8 @@ static void check_nesting(const char *html) {
 static void write_memo(memo *m) {
     char sub[80];
     snprintf(sub, sizeof sub, "%s/sub", m->dir);
-    assert_int_equal(ls_plan_search(&m->task, &m->wish, &m->found), LS_OK);
-    assert_int_equal(ls_plan_memo_write(sub, &m->task, &m->wish, &m->found, 300e9, 2.5), LS_OK);
+    assert_int_equal(ls_plan_search(&m->task, &m->request, &m->found), LS_OK);
+    assert_int_equal(ls_plan_memo_write(sub, &m->task, &m->request, &m->found, 300e9, 2.5), LS_OK);
     m->md = read_file(m->dir, "memo.md");
     m->html = read_file(m->dir, "memo.html");
     check_nesting(m->html);
@@ -228,8 +228,8 @@ static void test_numbers(void **state) {
 static ls_memo_facts *facts_of(memo *m) {
     ls_memo_facts *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_int_equal(ls_plan_search(&m->task, &m->wish, &m->found), LS_OK);
-    *f = (ls_memo_facts){.task = &m->task, .wish = &m->wish, .found = &m->found};
+    assert_int_equal(ls_plan_search(&m->task, &m->request, &m->found), LS_OK);
+    *f = (ls_memo_facts){.task = &m->task, .request = &m->request, .found = &m->found};
     assert_int_equal(ls_memo_facts_find(f), LS_OK);
     return f;
 }
@@ -240,14 +240,14 @@ static bool near(double a, double b) { return a > .999999 * b && a < 1.000001 * 
 static void test_traffic(void **state) {
     (void)state;
     memo *m = begin("llama-70b", "A100", 64, "100gbe");
-    m->wish.dp = 2;
-    m->wish.tp = 8;
-    m->wish.pp = 4;
-    m->wish.virtual_stages = 1;
-    m->wish.micro = 1;
-    m->wish.zero = 1;
-    m->wish.recompute = LS_RECOMPUTE_NONE;
-    m->wish.schedule = LS_SCHEDULE_1F1B;
+    m->request.dp = 2;
+    m->request.tp = 8;
+    m->request.pp = 4;
+    m->request.virtual_stages = 1;
+    m->request.micro = 1;
+    m->request.zero = 1;
+    m->request.recompute = LS_RECOMPUTE_NONE;
+    m->request.schedule = LS_SCHEDULE_1F1B;
     ls_memo_facts *f = facts_of(m);
     assert_true(f->fits);
     assert_int_equal(f->micros, 128);
@@ -279,10 +279,10 @@ static void test_traffic(void **state) {
 static void test_shared_way_out(void **state) {
     (void)state;
     memo *m = begin("llama-8b", "H100", 16, "ndr");
-    m->wish.dp = 16;
-    m->wish.zero = 1;
-    m->wish.micro = 1;
-    m->wish.recompute = LS_RECOMPUTE_FULL;
+    m->request.dp = 16;
+    m->request.zero = 1;
+    m->request.micro = 1;
+    m->request.recompute = LS_RECOMPUTE_FULL;
     ls_memo_facts *f = facts_of(m);
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     assert_true(near(flow->outside_bytes, flow->bytes / 8));
@@ -295,10 +295,10 @@ static void test_shared_way_out(void **state) {
 static void test_timelines(void **state) {
     (void)state;
     memo *m = begin("llama-70b", "A100", 64, "100gbe");
-    m->wish.tp = 8;
-    m->wish.pp = 4;
-    m->wish.virtual_stages = 1;
-    m->wish.schedule = LS_SCHEDULE_1F1B;
+    m->request.tp = 8;
+    m->request.pp = 4;
+    m->request.virtual_stages = 1;
+    m->request.schedule = LS_SCHEDULE_1F1B;
     ls_memo_facts *f = facts_of(m);
     const ls_memo_pipe *pipe = &f->pipe;
     assert_true(pipe->there && pipe->chosen);
@@ -347,25 +347,25 @@ static void test_other_answers(void **state) {
     has(m->md, "A single GPU.");
     end(m);
     m = begin("llama-8b", "H100", 16, "ndr");
-    m->wish.zero = 3;
-    m->wish.tp = 1;
-    m->wish.pp = 1;
+    m->request.zero = 3;
+    m->request.tp = 1;
+    m->request.pp = 1;
     write_memo(m);
     has(m->md, "(ZeRO 3)");
     end(m);
     m = begin("llama-8b", "A100", 16, "hdr");
-    m->wish.type = LS_PLAN_FP32;
+    m->request.type = LS_PLAN_FP32;
     write_memo(m);
     has(m->md, "Everything is in fp32");
     end(m);
     m = begin("llama-8b", "V100", 32, "edr");
-    m->wish.type = LS_PLAN_FP16;
+    m->request.type = LS_PLAN_FP16;
     write_memo(m);
     has(m->md, "the loss must be scaled");
     end(m);
     m = begin("llama-70b", "A100", 320, "hdr");
-    m->wish.pp = 40;
-    m->wish.virtual_stages = 1;
+    m->request.pp = 40;
+    m->request.virtual_stages = 1;
     write_memo(m);
     has(m->md, "A pipeline of 40 stages");
     end(m);
@@ -393,15 +393,15 @@ static void test_failures(void **state) {
     (void)state;
     memo *m = begin("gpt2-124m", "A100", 2, "hdr");
     char path[128];
-    assert_int_equal(ls_plan_search(&m->task, &m->wish, &m->found), LS_OK);
+    assert_int_equal(ls_plan_search(&m->task, &m->request, &m->found), LS_OK);
     snprintf(path, sizeof path, "%s/file", m->dir);
     assert_int_equal(ls_file_write_atomic(path, "x", 1), LS_OK);
-    assert_int_not_equal(ls_plan_memo_write(path, &m->task, &m->wish, &m->found, 0, 0), LS_OK);
+    assert_int_not_equal(ls_plan_memo_write(path, &m->task, &m->request, &m->found, 0, 0), LS_OK);
     snprintf(path, sizeof path, "%s/file/below", m->dir);
-    assert_int_not_equal(ls_plan_memo_write(path, &m->task, &m->wish, &m->found, 0, 0), LS_OK);
+    assert_int_not_equal(ls_plan_memo_write(path, &m->task, &m->request, &m->found, 0, 0), LS_OK);
     m->found.fitting = m->found.missing = 0;
     snprintf(path, sizeof path, "%s/sub", m->dir);
-    assert_int_equal(ls_plan_memo_write(path, &m->task, &m->wish, &m->found, 0, 0), LS_ERR_INPUT);
+    assert_int_equal(ls_plan_memo_write(path, &m->task, &m->request, &m->found, 0, 0), LS_ERR_INPUT);
     assert_false(ls_file_exists(path));
     end(m);
 }

@@ -65,8 +65,8 @@ static void test_product(void **state) {
     /* 1280 × 2560 in tiles of 128 × 256: 10 × 10, one for each unit: nothing is wasted but the fill of the depth. */
     double flops = 2. * 1280 * 2560 * 1024, bytes = 2. * (1280. * 1024 + 1024. * 2560 + 1280. * 2560);
     double expected = flops / (1e12 * 1024 / (1024 + 64)) + .7 * bytes / 1e11;
-    near_to("a product that fills the chip", ls_plan_product_seconds(&chip, LS_PLAN_BF16, 1280, 2560, 1024, 1),
-            expected, 1e-12);
+    near_to("a product that fills the chip", ls_plan_matmul_seconds(&chip, LS_PLAN_BF16, 1280, 2560, 1024, 1), expected,
+            1e-12);
     /* One row more, too little depth to be cut, makes a second round of which a tenth is used; tiles of 128 × 128, two
      * at a time, do: 11 × 20 of 200 are two rounds as well; tiles of 64 × 64, six at a time: 21 × 40 = 840 of 1200 in 2
      * rounds of 600. */
@@ -76,17 +76,16 @@ static void test_product(void **state) {
     if (share64 > best) best = share64;
     bytes = 2. * (1281. * 512 + 512. * 2560 + 1281. * 2560);
     expected = 2. * 1281 * 2560 * 512 / (1e12 * best * 512 / (512 + 64)) + .7 * bytes / 1e11;
-    near_to("a product with one row more", ls_plan_product_seconds(&chip, LS_PLAN_BF16, 1281, 2560, 512, 1), expected,
+    near_to("a product with one row more", ls_plan_matmul_seconds(&chip, LS_PLAN_BF16, 1281, 2560, 512, 1), expected,
             1e-12);
     /* 5 × 5 tiles leave three units of four idle; cut in four there is one for each, and four results are added up. */
     bytes = 2. * (640. * 8192 + 8192. * 1280 + 640. * 1280);
     expected = 2. * 640 * 1280 * 8192 / (1e12 * 2048 / (2048 + 64)) + 8. * 640 * 1280 * 4 / 1e11 + .7 * bytes / 1e11;
-    near_to("a product of few tiles", ls_plan_product_seconds(&chip, LS_PLAN_BF16, 640, 1280, 8192, 1), expected,
-            1e-12);
+    near_to("a product of few tiles", ls_plan_matmul_seconds(&chip, LS_PLAN_BF16, 640, 1280, 8192, 1), expected, 1e-12);
     /* 100 products of one tile each are one round; fp32 elements have four bytes. */
     bytes = 4. * (128. * 64 + 64. * 256 + 128. * 256) * 100;
     expected = 2. * 128 * 256 * 64 * 100 / (1e12 * .5) + .7 * bytes / 1e11;
-    near_to("many small products", ls_plan_product_seconds(&chip, LS_PLAN_FP32, 128, 256, 64, 100), expected, 1e-12);
+    near_to("many small products", ls_plan_matmul_seconds(&chip, LS_PLAN_FP32, 128, 256, 64, 100), expected, 1e-12);
     near_to("a pass", ls_plan_pass_seconds(&chip, 5e10), .5, 1e-12);
 }
 
@@ -95,8 +94,8 @@ static void test_product_rates(void **state) {
     (void)state;
     ls_chip a100 = chip_named("A100"), h100 = chip_named("H100");
     double flops = 2. * 8192 * 8192 * 8192;
-    double a = flops / ls_plan_product_seconds(&a100, LS_PLAN_BF16, 8192, 8192, 8192, 1) / 1e12;
-    double h = flops / ls_plan_product_seconds(&h100, LS_PLAN_BF16, 8192, 8192, 8192, 1) / 1e12;
+    double a = flops / ls_plan_matmul_seconds(&a100, LS_PLAN_BF16, 8192, 8192, 8192, 1) / 1e12;
+    double h = flops / ls_plan_matmul_seconds(&h100, LS_PLAN_BF16, 8192, 8192, 8192, 1) / 1e12;
     if (a < 215 || a > 265) fail_msg("A100: %.0f TFLOP/s", a);
     if (h < 520 || h > 720) fail_msg("H100: %.0f TFLOP/s", h);
 }
@@ -306,7 +305,7 @@ static void test_bubble(void **state) {
         ls_prediction p;
         if (i == 1) layout.schedule = LS_SCHEDULE_NAIVE;
         if (ls_plan_predict(&task, &layout, &p) != LS_OK) fail_msg("%s", ls_status_message());
-        double busy = p.time[LS_TIME_PRODUCTS] + p.time[LS_TIME_ATTENTION] + p.time[LS_TIME_SMALL];
+        double busy = p.time[LS_TIME_MATMUL] + p.time[LS_TIME_ATTENTION] + p.time[LS_TIME_SMALL];
         near_to(i ? "idle with one micro-batch at a time" : "bubble", p.time[LS_TIME_BUBBLE],
                 i ? 2 * busy : busy * 2 / 6, .01);
         assert_true(p.time[LS_TIME_P2P] < 1e-6);

@@ -25,9 +25,9 @@ static ls_plan_task make_task(const char *model, const char *chip, int chips, si
 
 static ls_plan_found *search(const ls_plan_task *task) {
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     assert_non_null(found);
-    assert_int_equal(ls_plan_search(task, &wish, found), LS_OK);
+    assert_int_equal(ls_plan_search(task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
     return found;
 }
@@ -119,12 +119,12 @@ static void test_sizes_double_and_own_size_is_among_them(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "A100", 48, 480, "megatron");
     ls_plan_found *found = search(&task);
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     ls_plan_point points[LS_PLAN_POINTS_MAX];
     static const int sizes[] = {8, 16, 32, 48, 64, 128};
     int count;
     for (int strong = 0; strong < 2; strong++) {
-        assert_int_equal(ls_plan_scaling(&task, &wish, &found->fits[0], 128, strong == 1, points, &count), LS_OK);
+        assert_int_equal(ls_plan_scaling(&task, &request, &found->fits[0], 128, strong == 1, points, &count), LS_OK);
         bool reached = false;
         assert_int_equal(count, 6);
         for (int i = 0; i < count; i++) {
@@ -149,10 +149,10 @@ static void test_sizes_that_are_too_small_are_left_out(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-70b", "A100", 64, 256, "megatron");
     ls_plan_found *found = search(&task);
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     ls_plan_point points[LS_PLAN_POINTS_MAX];
     int count;
-    assert_int_equal(ls_plan_scaling(&task, &wish, &found->fits[0], 64, false, points, &count), LS_OK);
+    assert_int_equal(ls_plan_scaling(&task, &request, &found->fits[0], 64, false, points, &count), LS_OK);
     assert_true(count >= 2);
     assert_true(points[0].chips >= 16); /* 70 B × 18 bytes are more than 8 chips hold */
     assert_int_equal(points[count - 1].chips, 64);

@@ -97,8 +97,8 @@ static void test_odd_heads(void **state) {
     const ls_chip *chip = &task.cluster.site[0].chip;
     ls_layer_time layer = layer_of(&task, &ONE);
     double heads = 2 * 16, scores = 2. * 1024 * 1024 * 16;
-    double both = ls_plan_product_seconds(chip, LS_PLAN_FP16, 1024, 1024, 96, heads) +
-                  ls_plan_product_seconds(chip, LS_PLAN_FP16, 1024, 96, 1024, heads);
+    double both = ls_plan_matmul_seconds(chip, LS_PLAN_FP16, 1024, 1024, 96, heads) +
+                  ls_plan_matmul_seconds(chip, LS_PLAN_FP16, 1024, 96, 1024, heads);
     near_to("forward", layer.forward.attention, both / .75 + ls_plan_pass_seconds(chip, 8 * scores));
     near_to("backward", layer.backward.attention, 2 * both / .75 + ls_plan_pass_seconds(chip, 10 * scores));
 }

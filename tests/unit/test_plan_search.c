@@ -93,7 +93,7 @@ static void compare(const ls_plan_task *task) {
     brute *b = calloc(1, sizeof *b);
     ls_plan_found *found = malloc(sizeof *found);
     int chips = ls_cluster_chips(&task->cluster);
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     assert_non_null(b);
     assert_non_null(found);
     b->nearest = 1e30;
@@ -106,7 +106,7 @@ static void compare(const ls_plan_task *task) {
             if (task->global_batch % (size_t)l.dp == 0) brute_inner(task, &l, task->stack.sharded_stages, b);
         }
     qsort(b->best, (size_t)b->count, sizeof *b->best, faster);
-    assert_int_equal(ls_plan_search(task, &wish, found), LS_OK);
+    assert_int_equal(ls_plan_search(task, &request, found), LS_OK);
     assert_int_equal(found->tried, b->tried);
     assert_int_equal(found->fit, b->fit);
     assert_int_equal(found->fitting, b->count < LS_PLAN_KEPT ? b->count : LS_PLAN_KEPT);
@@ -186,12 +186,12 @@ static void assert_same(const ls_plan_choice *a, const ls_plan_choice *b) {
 static void test_kept_differ_and_are_in_order(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-70b", "H100", 64, 4096, 512, "megatron");
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     ls_plan_found *a = malloc(sizeof *a), *b = malloc(sizeof *b);
     assert_non_null(a);
     assert_non_null(b);
-    assert_int_equal(ls_plan_search(&task, &wish, a), LS_OK);
-    assert_int_equal(ls_plan_search(&task, &wish, b), LS_OK);
+    assert_int_equal(ls_plan_search(&task, &request, a), LS_OK);
+    assert_int_equal(ls_plan_search(&task, &request, b), LS_OK);
     assert_int_equal(a->fitting, b->fitting);
     assert_int_equal(a->missing, b->missing);
     for (int i = 0; i < a->fitting; i++) assert_same(&a->fits[i], &b->fits[i]);
@@ -214,30 +214,30 @@ static void test_kept_differ_and_are_in_order(void **state) {
 static void test_given_knobs_stay(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "H100", 32, 4096, 64, "megatron");
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     ls_plan_found *found = malloc(sizeof *found);
     assert_non_null(found);
-    wish.tp = 16; /* more than a node, asked for */
-    wish.zero = 3;
-    wish.recompute = LS_RECOMPUTE_FULL;
-    wish.micro = 2;
-    wish.type = LS_PLAN_FP8;
-    wish.sequence_parallel = 0;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    request.tp = 16; /* more than a node, asked for */
+    request.zero = 3;
+    request.recompute = LS_RECOMPUTE_FULL;
+    request.micro = 2;
+    request.type = LS_PLAN_FP8;
+    request.sequence_parallel = 0;
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
     for (int i = 0; i < found->fitting; i++) {
         const ls_plan_layout *l = &found->fits[i].layout;
         assert_true(l->tp == 16 && l->zero == 3 && l->recompute == LS_RECOMPUTE_FULL && l->micro == 2);
         assert_true(l->type == LS_PLAN_FP8 && !l->sequence_parallel);
     }
-    wish = ls_plan_wish_none();
-    wish.schedule = LS_SCHEDULE_GPIPE;
-    wish.pp = 4;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    request = ls_plan_request_none();
+    request.schedule = LS_SCHEDULE_GPIPE;
+    request.pp = 4;
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) assert_true(found->fits[i].layout.schedule == LS_SCHEDULE_GPIPE);
-    wish = ls_plan_wish_none();
-    wish.memory_bytes = 30e9;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    request = ls_plan_request_none();
+    request.memory_bytes = 30e9;
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) {
         assert_true(found->fits[i].prediction.memory_bytes <= 30e9);
         assert_true(found->fits[i].prediction.capacity_bytes == 30e9);
@@ -248,14 +248,14 @@ static void test_given_knobs_stay(void **state) {
 static void test_two_sites_are_cut_both_ways(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "A100", 32, 4096, 256, "megatron");
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     ls_plan_found *found = malloc(sizeof *found);
     bool stages = false, replicas = false;
     assert_non_null(found);
     task.cluster.sites = 2;
     task.cluster.site[1] = task.cluster.site[0];
     assert_int_equal(ls_link_find("100gbe", &task.cluster.across), LS_OK);
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) {
         const ls_plan_layout *l = &found->fits[i].layout;
         assert_int_equal(ls_plan_layout_chips(l), 64);
@@ -266,7 +266,7 @@ static void test_two_sites_are_cut_both_ways(void **state) {
     /* A slower link never helps. */
     double fast = found->fits[0].prediction.seconds;
     assert_int_equal(ls_link_find("10gbe", &task.cluster.across), LS_OK);
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     assert_true(found->fits[0].prediction.seconds >= fast);
     free(found);
 }
@@ -275,7 +275,7 @@ static void test_nothing_possible_says_why(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "H100", 32, 4096, 64, "megatron");
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_wish wish;
+    ls_plan_request request;
     assert_non_null(found);
     static const struct {
         int dp, tp, pp, v;
@@ -290,21 +290,21 @@ static void test_nothing_possible_says_why(void **state) {
         {.dp = 32, .micro = 4, .said = "needs a global batch of at least 128; it is 64"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        wish = ls_plan_wish_none();
-        wish.dp = rows[i].dp;
-        wish.tp = rows[i].tp;
-        wish.pp = rows[i].pp;
-        wish.virtual_stages = rows[i].v;
-        wish.micro = rows[i].micro;
-        assert_int_equal(ls_plan_search(&task, &wish, found), LS_ERR_INPUT);
+        request = ls_plan_request_none();
+        request.dp = rows[i].dp;
+        request.tp = rows[i].tp;
+        request.pp = rows[i].pp;
+        request.virtual_stages = rows[i].v;
+        request.micro = rows[i].micro;
+        assert_int_equal(ls_plan_search(&task, &request, found), LS_ERR_INPUT);
         if (!strstr(ls_status_message(), rows[i].said)) fail_msg("row %zu: %s", i, ls_status_message());
     }
-    wish = ls_plan_wish_none();
+    request = ls_plan_request_none();
     task.cluster.site[0].chips = 28;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_ERR_INPUT);
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "3.5 nodes"));
     task.cluster.site[0].chips = 0;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_ERR_INPUT);
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_ERR_INPUT);
     free(found);
 }
 
@@ -312,10 +312,10 @@ static void test_odd_batches_are_still_answered(void **state) {
     (void)state;
     ls_plan_task task = make_task("gpt2-124m", "A100", 8, 1024, 13, "megatron");
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_wish wish = ls_plan_wish_none();
+    ls_plan_request request = ls_plan_request_none();
     assert_non_null(found);
-    wish.dp = 8;
-    assert_int_equal(ls_plan_search(&task, &wish, found), LS_OK);
+    request.dp = 8;
+    assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
     assert_int_equal(found->fits[0].layout.dp, 8);
     free(found);

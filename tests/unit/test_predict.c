@@ -9,7 +9,7 @@
 
 #include "device/cpu/kernels.h"
 #include "parallel/schedule/predict.h"
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 
 enum { B = 12, T = 9, G = 4 };
 
@@ -25,13 +25,13 @@ static ls_model *open_model(void) {
     return model;
 }
 
-static course course_of(const ls_model *model, const ls_layout_wish *wish, int row) {
+static course course_of(const ls_model *model, const ls_layout_request *request, int row) {
     ls_layout_task task = {.model = model, .B = B, .T = T, .G = G};
     ls_layout layout;
     ls_schedule schedule;
     ls_simulation simulation;
     course c = {0};
-    assert_int_equal(ls_layout_make(wish, &task, &layout), LS_OK);
+    assert_int_equal(ls_layout_make(request, &task, &layout), LS_OK);
     assert_int_equal(ls_predict_schedule(&task, &layout, row, &schedule, &simulation), LS_OK);
     for (int s = 0; s < layout.pp; s++) c.busy += simulation.busy[s];
     c.seconds = simulation.seconds;
@@ -41,12 +41,12 @@ static course course_of(const ls_model *model, const ls_layout_wish *wish, int r
     return c;
 }
 
-static ls_layout_wish wish_of(int pp, ls_schedule_kind schedule, size_t micro) {
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.pp = pp;
-    wish.schedule = (int)schedule;
-    wish.micro = micro;
-    return wish;
+static ls_layout_request request_of(int pp, ls_schedule_kind schedule, size_t micro) {
+    ls_layout_request request = ls_layout_request_none();
+    request.pp = pp;
+    request.schedule = (int)schedule;
+    request.micro = micro;
+    return request;
 }
 
 static bool is_near(double a, double b) { return a > b * (1 - 1e-9) && a < b * (1 + 1e-9); }
@@ -58,8 +58,8 @@ static void all_work_is_done_once(void **state) {
     for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++)
         for (int pp = 1; pp <= 4; pp++) {
             if (kind == LS_SCHEDULE_INTERLEAVED && pp == 1) continue;
-            ls_layout_wish wish = wish_of(pp, (ls_schedule_kind)kind, 5);
-            course c = course_of(model, &wish, 0);
+            ls_layout_request request = request_of(pp, (ls_schedule_kind)kind, 5);
+            course c = course_of(model, &request, 0);
             assert_true(is_near(c.busy, flops));
             if (pp == 1) assert_true(is_near(c.seconds, flops));
         }
@@ -70,8 +70,8 @@ static void all_work_is_done_once(void **state) {
 static void schedules_wait_as_they_should(void **state) {
     (void)state;
     ls_model *model = open_model();
-    ls_layout_wish naive = wish_of(4, LS_SCHEDULE_NAIVE, 1), f1b = wish_of(4, LS_SCHEDULE_1F1B, 1);
-    ls_layout_wish few = wish_of(4, LS_SCHEDULE_1F1B, 4), zero_bubble = wish_of(4, LS_SCHEDULE_ZERO_BUBBLE, 1);
+    ls_layout_request naive = request_of(4, LS_SCHEDULE_NAIVE, 1), f1b = request_of(4, LS_SCHEDULE_1F1B, 1);
+    ls_layout_request few = request_of(4, LS_SCHEDULE_1F1B, 4), zero_bubble = request_of(4, LS_SCHEDULE_ZERO_BUBBLE, 1);
     double alone = course_of(model, &naive, 0).bubble, many = course_of(model, &f1b, 0).bubble;
     assert_true(is_near(alone, 0.75));
     assert_true(many < course_of(model, &few, 0).bubble && many < alone);
@@ -82,12 +82,12 @@ static void schedules_wait_as_they_should(void **state) {
 static void recomputation_takes_longer(void **state) {
     (void)state;
     ls_model *model = open_model();
-    ls_layout_wish wish = wish_of(2, LS_SCHEDULE_1F1B, 2);
-    double none = course_of(model, &wish, 0).busy;
-    wish.recompute = LS_RECOMPUTE_SELECTIVE;
-    double selective = course_of(model, &wish, 0).busy;
-    wish.recompute = LS_RECOMPUTE_FULL;
-    double full = course_of(model, &wish, 0).busy;
+    ls_layout_request request = request_of(2, LS_SCHEDULE_1F1B, 2);
+    double none = course_of(model, &request, 0).busy;
+    request.recompute = LS_RECOMPUTE_SELECTIVE;
+    double selective = course_of(model, &request, 0).busy;
+    request.recompute = LS_RECOMPUTE_FULL;
+    double full = course_of(model, &request, 0).busy;
     assert_true(none < selective && selective < full && full < none * 4 / 3);
     ls_model_destroy(model);
 }
@@ -96,13 +96,13 @@ static void recomputation_takes_longer(void **state) {
 static void rows_have_their_own_course(void **state) {
     (void)state;
     ls_model *model = open_model();
-    ls_layout_wish wish = wish_of(2, LS_SCHEDULE_1F1B, 1);
-    wish.dp = 2;
-    wish.shares = "3,1";
-    course large = course_of(model, &wish, 0), small = course_of(model, &wish, 1);
+    ls_layout_request request = request_of(2, LS_SCHEDULE_1F1B, 1);
+    request.dp = 2;
+    request.shares = "3,1";
+    course large = course_of(model, &request, 0), small = course_of(model, &request, 1);
     assert_true(is_near(large.busy, 3 * small.busy));
-    wish.zero = 3;
-    assert_true(is_near(course_of(model, &wish, 0).busy, large.busy));
+    request.zero = 3;
+    assert_true(is_near(course_of(model, &request, 0).busy, large.busy));
     ls_model_destroy(model);
 }
 

@@ -18,16 +18,16 @@ static void open_fixture(fixture *f, const ls_shape *shape, ls_optimizer optimiz
 
 static ls_trainer *open_trainer(fixture *f, size_t micro) {
     ls_trainer *trainer = NULL;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.micro = micro;
-    assert_int_equal(trainer_open(f, NULL, &wish, &trainer), LS_OK);
+    ls_layout_request request = ls_layout_request_none();
+    request.micro = micro;
+    assert_int_equal(trainer_open(f, NULL, &request, &trainer), LS_OK);
     return trainer;
 }
 
 static void run(ls_trainer *trainer, int64_t until) { assert_int_equal(trainer_run(trainer, until), LS_OK); }
 
 static void hash_of(ls_trainer *trainer, char text[33]) {
-    assert_int_equal(ls_stage_hash(trainer->stage, text), LS_OK);
+    assert_int_equal(ls_partition_hash(trainer->partition, text), LS_OK);
 }
 
 static void save(fixture *f, ls_trainer *trainer, const char *dir) {
@@ -53,7 +53,7 @@ static void goes_on(const ls_shape *shape, ls_optimizer optimizer, const char *d
     char at_cut[33], at_end[33], text[33];
     open_fixture(&f, shape, optimizer);
     ls_trainer *first = open_trainer(&f, 5);
-    assert_int_equal(ls_stage_init_weights(first->stage, 11), LS_OK);
+    assert_int_equal(ls_partition_init_weights(first->partition, 11), LS_OK);
     run(first, CUT);
     save(&f, first, dir);
     hash_of(first, at_cut);
@@ -95,7 +95,7 @@ static void make(fixture *f, ls_optimizer optimizer, const char *dir) {
     ls_shape shape = tiny_llama();
     open_fixture(f, &shape, optimizer);
     ls_trainer *trainer = open_trainer(f, 5);
-    assert_int_equal(ls_stage_init_weights(trainer->stage, 11), LS_OK);
+    assert_int_equal(ls_partition_init_weights(trainer->partition, 11), LS_OK);
     run(trainer, CUT);
     save(f, trainer, dir);
     ls_trainer_destroy(trainer);
@@ -156,19 +156,19 @@ static void slices_are_not_in_the_file(void **state) {
     fixture f;
     tiny one, two;
     make(&f, adamw, "g");
-    ls_stage_setup setup = {.B = 1, .T = 4, .layout.micro = 1, .G = 1};
+    ls_partition_setup setup = {.B = 1, .T = 4, .layout.micro = 1, .G = 1};
     tiny_open(&one, &f.settings.shape, 1, 1, &setup);
     tiny_open(&two, &f.settings.shape, 2, 1, &setup);
     ls_checkpoint *checkpoint = open_saved("g");
-    assert_int_equal(ls_load_weights(one.stage, checkpoint), LS_OK);
-    assert_int_equal(ls_load_weights(two.stage, checkpoint), LS_OK);
+    assert_int_equal(ls_load_weights(one.partition, checkpoint), LS_OK);
+    assert_int_equal(ls_load_weights(two.partition, checkpoint), LS_OK);
     ls_checkpoint_close(checkpoint);
     for (int i = 0; i < ls_model_params(one.model); i++) {
         const ls_param *a = ls_model_param(one.model, i), *b = ls_model_param(two.model, i);
         size_t elems = ls_param_elems(a);
         float *x = malloc(elems * sizeof *x), *y = malloc(elems * sizeof *y);
-        assert_int_equal(ls_stage_read(one.stage, a, LS_TENSOR_WEIGHT, 0, elems, x), LS_OK);
-        assert_int_equal(ls_stage_read(two.stage, b, LS_TENSOR_WEIGHT, 0, elems, y), LS_OK);
+        assert_int_equal(ls_partition_read(one.partition, a, LS_TENSOR_WEIGHT, 0, elems, x), LS_OK);
+        assert_int_equal(ls_partition_read(two.partition, b, LS_TENSOR_WEIGHT, 0, elems, y), LS_OK);
         assert_memory_equal(x, y, elems * sizeof *x);
         free(x);
         free(y);

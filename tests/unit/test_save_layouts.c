@@ -28,9 +28,9 @@ typedef struct layout_case {
 /* The plays that the workers of one run follow. */
 typedef enum play {
     PLAY_SAVE,    /* CUT steps from the seed, saved in `dir` */
-    PLAY_RESUME,  /* ls_begin_resume in `dir`, what is then there, and STEPS steps */
-    PLAY_FORK,    /* ls_begin_fork from `model` */
-    PLAY_WEIGHTS, /* ls_begin_weights from `model` */
+    PLAY_RESUME,  /* ls_run_start_resume in `dir`, what is then there, and STEPS steps */
+    PLAY_FORK,    /* ls_run_start_fork from `model` */
+    PLAY_WEIGHTS, /* ls_run_start_weights from `model` */
     PLAY_FULL,    /* as PLAY_SAVE, but worker `who` has no space; all fail */
 } play;
 
@@ -63,11 +63,12 @@ static board *shared;
 static ls_status hash_state(ls_trainer *t, state_hash *out) {
     ls_hash128 all[2 * 64];
     size_t count = 0;
-    LS_TRY(ls_stage_hash(t->stage, out->weights));
+    LS_TRY(ls_partition_hash(t->partition, out->weights));
     for (int i = 0; i < ls_model_params(t->model); i++)
         for (int m = 0; m < ls_optimizer_moments(&t->settings.optimizer); m++) {
             char text[33];
-            LS_TRY(ls_stage_hash_tensor(t->stage, ls_model_param(t->model, i), LS_TENSOR_MOMENT0 + (unsigned)m, text));
+            LS_TRY(ls_partition_hash_tensor(t->partition, ls_model_param(t->model, i), LS_TENSOR_MOMENT0 + (unsigned)m,
+                                            text));
             if (count < 2 * 64) all[count++] = ls_hash_bytes(text, 32);
         }
     ls_hash_text(ls_hash_combine(all, count), out->moments);
@@ -89,7 +90,7 @@ static void limit_files(rlim_t bytes) {
 }
 
 static ls_status play_save(const job *j, fixture *f, ls_trainer *t) {
-    LS_TRY(ls_begin_seed(t));
+    LS_TRY(ls_run_start_seed(t));
     LS_TRY(trainer_run(t, CUT));
     if (j->play == PLAY_FULL && t->rank == j->who) limit_files(2000);
     LS_TRY(save_in(j->dir, f, t));
@@ -129,9 +130,9 @@ static ls_status play_resume(const job *j, fixture *f, ls_trainer *t) {
     ls_status status = LS_OK;
     if (t->rank == 0) status = ls_run_dir_open(in_folder(j->dir), LS_RUN_RESUME, &dir);
     if (t->rank == 0 && status == LS_OK) status = ls_store_open(in_folder(j->dir), LS_STORE_WRITE, &store);
-    LS_TRY_OUT(ls_together(t->world, status));
+    LS_TRY_OUT(ls_agree(t->world, status));
     int64_t before = bytes_read();
-    LS_TRY_OUT(ls_begin_resume(t, store, dir, NULL, f->identity, &anew));
+    LS_TRY_OUT(ls_run_start_resume(t, store, dir, NULL, f->identity, &anew));
     if (t->rank == 0) shared->anew = anew;
     if (t->rank == ls_layout_workers(&t->layout) - 1) shared->read_bytes = bytes_read() - before;
     status = go_on(t);
@@ -146,9 +147,9 @@ static ls_status play_model(const job *j, fixture *f, ls_trainer *t) {
     ls_identity *parent = NULL;
     ls_shape shape;
     ls_status status;
-    LS_TRY(ls_begin_model(t->world, t->rank == 0 ? in_folder(j->model) : NULL, &shape, &weights));
-    LS_TRY_OUT(j->play == PLAY_FORK ? ls_begin_fork(t, weights, f->identity, &parent)
-                                    : ls_begin_weights(t, weights, f->identity));
+    LS_TRY(ls_run_start_model(t->world, t->rank == 0 ? in_folder(j->model) : NULL, &shape, &weights));
+    LS_TRY_OUT(j->play == PLAY_FORK ? ls_run_start_fork(t, weights, f->identity, &parent)
+                                    : ls_run_start_weights(t, weights, f->identity));
     if (t->rank == 0) shared->samples = (int64_t)ls_trainer_samples(t);
     status = go_on(t);
 out:
@@ -168,13 +169,13 @@ static ls_status worker(ls_world *world, void *arg) {
     const job *j = arg;
     fixture f;
     ls_trainer *t = NULL;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.dp = j->layout.dp;
-    wish.tp = j->layout.tp;
-    wish.pp = j->layout.pp;
-    wish.zero = j->layout.zero;
+    ls_layout_request request = ls_layout_request_none();
+    request.dp = j->layout.dp;
+    request.tp = j->layout.tp;
+    request.pp = j->layout.pp;
+    request.zero = j->layout.zero;
     ls_status status = fixture_open(&f, &j->settings);
-    if (status == LS_OK) status = trainer_open(&f, world, &wish, &t);
+    if (status == LS_OK) status = trainer_open(&f, world, &request, &t);
     if (status == LS_OK)
         status = j->play == PLAY_RESUME                         ? play_resume(j, &f, t)
                  : j->play == PLAY_SAVE || j->play == PLAY_FULL ? play_save(j, &f, t)

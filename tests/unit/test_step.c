@@ -19,12 +19,12 @@ enum { B = 4, T = 9 };
 
 typedef struct hunt {
     tiny t;
-    ls_stage_setup setup;
+    ls_partition_setup setup;
     int32_t ids[B * T], targets[B * T];
 } hunt;
 
 static void hunt_open(hunt *h, ls_shape shape, ls_policy policy) {
-    h->setup = (ls_stage_setup){.train = true, .B = B, .T = T, .G = 2, .moments = 2, .seed = 5, .policy = policy};
+    h->setup = (ls_partition_setup){.train = true, .B = B, .T = T, .G = 2, .moments = 2, .seed = 5, .policy = policy};
     h->setup.layout.micro = 1;
     tiny_open(&h->t, &shape, 2, 1, &h->setup);
     tiny_ids(h->ids, B * T, shape.V, 1);
@@ -33,10 +33,10 @@ static void hunt_open(hunt *h, ls_shape shape, ls_policy policy) {
 
 static ls_bad_place hunt_run(hunt *h, float start) {
     tiny_tokens tokens = {h->ids, h->targets, T};
-    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
+    ls_partition_feed feed = {.read = tiny_read, .ctx = &tokens};
     ls_loss_sum loss = {0};
     ls_bad_place place;
-    assert_int_equal(ls_stage_hunt(h->t.stage, 0, start, &feed, &loss, &place), LS_OK);
+    assert_int_equal(ls_partition_hunt(h->t.partition, 0, start, &feed, &loss, &place), LS_OK);
     return place;
 }
 
@@ -49,17 +49,17 @@ static const ls_param *param_named(const ls_model *model, const char *name) {
 
 static void put(hunt *h, const char *name, size_t elem, float value) {
     const ls_param *param = param_named(h->t.model, name);
-    assert_int_equal(ls_stage_write(h->t.stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
-    assert_int_equal(ls_stage_settle(h->t.stage), LS_OK);
+    assert_int_equal(ls_partition_write(h->t.partition, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+    assert_int_equal(ls_partition_settle(h->t.partition), LS_OK);
 }
 
 static void scale_rows(hunt *h, const char *name, size_t first, size_t end, float factor) {
     const ls_param *param = param_named(h->t.model, name);
     for (size_t i = first * param->columns; i < end * param->columns; i++) {
         float w;
-        assert_int_equal(ls_stage_read(h->t.stage, param, LS_TENSOR_WEIGHT, i, 1, &w), LS_OK);
+        assert_int_equal(ls_partition_read(h->t.partition, param, LS_TENSOR_WEIGHT, i, 1, &w), LS_OK);
         w *= factor;
-        assert_int_equal(ls_stage_write(h->t.stage, param, LS_TENSOR_WEIGHT, i, 1, &w), LS_OK);
+        assert_int_equal(ls_partition_write(h->t.partition, param, LS_TENSOR_WEIGHT, i, 1, &w), LS_OK);
     }
 }
 
@@ -164,9 +164,9 @@ static ls_status plant(const play *p, ls_trainer *t) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         const ls_param *param = ls_model_param(t->model, i);
         if (strcmp(param->name, "blocks.1.mlp.out.bias") == 0)
-            LS_TRY(ls_stage_write(t->stage, param, LS_TENSOR_WEIGHT, 4, 1, &nan));
+            LS_TRY(ls_partition_write(t->partition, param, LS_TENSOR_WEIGHT, 4, 1, &nan));
     }
-    LS_TRY(ls_stage_settle(t->stage));
+    LS_TRY(ls_partition_settle(t->partition));
     return see_state(t, &p->seen[t->rank]);
 }
 
@@ -228,19 +228,20 @@ static gradient gradient_of(const part *of, size_t micro, ls_policy policy) {
     tiny t;
     gradient g = {0};
     int32_t ids[ALL * T], targets[ALL * T];
-    ls_stage_setup setup = {.train = true, .leaves = true, .B = of->B, .T = T, .G = of->G, .policy = policy};
+    ls_partition_setup setup = {.train = true, .leaves = true, .B = of->B, .T = T, .G = of->G, .policy = policy};
     setup.layout.micro = micro;
     tiny_open(&t, &shape, 2, 1, &setup);
     tiny_ids(ids, ALL * T, shape.V, 3);
     tiny_ids(targets, ALL * T, shape.V, 4);
     tiny_tokens tokens = {ids + of->first * T, targets + of->first * T, T};
-    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
-    ls_stage_leave_out(t.stage, of->absent);
-    assert_int_equal(ls_stage_step(t.stage, 0, 0x1p-5F, &feed, &g.loss), LS_OK);
+    ls_partition_feed feed = {.read = tiny_read, .ctx = &tokens};
+    ls_partition_leave_out(t.partition, of->absent);
+    assert_int_equal(ls_partition_step(t.partition, 0, 0x1p-5F, &feed, &g.loss), LS_OK);
     g.params = ls_model_params(t.model);
     assert_in_range(g.params, 1, 32);
     for (int i = 0; i < g.params; i++)
-        assert_int_equal(ls_stage_hash_tensor(t.stage, ls_model_param(t.model, i), LS_TENSOR_GRAD, g.grads[i]), LS_OK);
+        assert_int_equal(ls_partition_hash_tensor(t.partition, ls_model_param(t.model, i), LS_TENSOR_GRAD, g.grads[i]),
+                         LS_OK);
     tiny_close(&t);
     return g;
 }
@@ -279,14 +280,14 @@ static void scale_is_that_of_the_tokens_left(void **state) {
     (void)state;
     ls_shape shape = tiny_gpt2();
     ls_settings s = tiny_settings(&shape, adamw);
-    ls_layout_wish wish = wish_of(&layout_cases[0]);
+    ls_layout_request request = request_of(&layout_cases[0]);
     ls_trainer *t = NULL;
     fixture f;
     s.on_outlier = LS_OUTLIER_WARN;
     s.outlier_threshold = 8;
     s.clip = 0;
     assert_int_equal(fixture_open(&f, &s), LS_OK);
-    assert_int_equal(trainer_open(&f, NULL, &wish, &t), LS_OK);
+    assert_int_equal(trainer_open(&f, NULL, &request, &t), LS_OK);
     for (int groups = 0; groups < 16; groups++) {
         /* Groups of 1, 1, 1 and 2 sequences of 9 tokens. */
         int64_t tokens = 0;

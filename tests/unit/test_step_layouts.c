@@ -54,8 +54,8 @@ static bool is_zero_in(float x, ls_dtype type) {
     return back == 0;
 }
 
-static void read_all(ls_trainer *t, const ls_param *param, ls_stage_tensor which, float *out) {
-    assert_int_equal(ls_stage_read(t->stage, param, which, 0, ls_param_elems(param), out), LS_OK);
+static void read_all(ls_trainer *t, const ls_param *param, ls_partition_tensor which, float *out) {
+    assert_int_equal(ls_partition_read(t->partition, param, which, 0, ls_param_elems(param), out), LS_OK);
 }
 
 static void sum_param(ls_trainer *t, const ls_param *param, const float *before, element_sums *sums) {
@@ -109,15 +109,15 @@ static void step_and_compare(ls_trainer *t, float (*before)[2048]) {
 
 static void check_numerics(ls_policy policy, double lr) {
     static float before[64][2048];
-    ls_layout_wish wish = wish_of(&layout_cases[1]);
+    ls_layout_request request = request_of(&layout_cases[1]);
     ls_settings s = settings_of(policy);
     ls_trainer *t = NULL;
     fixture f;
     s.numerics = 1;
     s.lr.peak = lr;
     assert_int_equal(fixture_open(&f, &s), LS_OK);
-    assert_int_equal(trainer_open(&f, NULL, &wish, &t), LS_OK);
-    assert_int_equal(ls_begin_seed(t), LS_OK);
+    assert_int_equal(trainer_open(&f, NULL, &request, &t), LS_OK);
+    assert_int_equal(ls_run_start_seed(t), LS_OK);
     assert_in_range(ls_model_params(t->model), 1, 64);
     for (int i = 0; i < 2; i++) step_and_compare(t, before);
     ls_trainer_destroy(t);
@@ -171,11 +171,11 @@ static ls_status count_leaf(void *ctx, const ls_param *param, bool is_lookup, in
 /* Into the page of this worker, by way of a pass of its own. */
 static ls_status watch_leaves(const play *p, ls_trainer *t) {
     leaf_count *counts = (leaf_count *)(uintptr_t)p->ctx;
-    ls_stage_feed feed = ls_trainer_feed(t);
+    ls_partition_feed feed = ls_trainer_feed(t);
     ls_loss_sum loss = {0};
-    ls_stage_watch(t->stage, (ls_leaf_watch){.leaf = count_leaf, .ctx = &counts[t->rank]});
-    LS_TRY(ls_stage_step(t->stage, 0, ls_trainer_backward_start(t), &feed, &loss));
-    ls_stage_watch(t->stage, (ls_leaf_watch){.leaf = NULL});
+    ls_partition_watch(t->partition, (ls_leaf_watch){.leaf = count_leaf, .ctx = &counts[t->rank]});
+    LS_TRY(ls_partition_step(t->partition, 0, ls_trainer_backward_start(t), &feed, &loss));
+    ls_partition_watch(t->partition, (ls_leaf_watch){.leaf = NULL});
     return LS_OK;
 }
 

@@ -103,20 +103,20 @@ static ls_settings settings_of(const layout_case *c) {
     return settings;
 }
 
-static ls_layout_wish wish_of(const layout_case *c) {
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.dp = c->dp;
-    wish.tp = c->tp;
-    wish.pp = c->pp;
-    wish.zero = c->zero;
-    wish.micro = c->micro;
-    wish.recompute = c->recompute;
-    wish.sequence_parallel = c->sequence_parallel;
-    wish.schedule = c->schedule;
-    wish.virtual_stages = c->virtual_stages;
-    wish.shares = c->shares;
-    wish.stages = c->stages;
-    return wish;
+static ls_layout_request request_of(const layout_case *c) {
+    ls_layout_request request = ls_layout_request_none();
+    request.dp = c->dp;
+    request.tp = c->tp;
+    request.pp = c->pp;
+    request.zero = c->zero;
+    request.micro = c->micro;
+    request.recompute = c->recompute;
+    request.sequence_parallel = c->sequence_parallel;
+    request.schedule = c->schedule;
+    request.virtual_stages = c->virtual_stages;
+    request.shares = c->shares;
+    request.stages = c->stages;
+    return request;
 }
 
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
@@ -134,13 +134,13 @@ static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, con
 static ls_status work(ls_world *world, void *arg) {
     const layout_case *c = arg;
     ls_settings settings = settings_of(c);
-    ls_layout_wish wish = wish_of(c);
+    ls_layout_request request = request_of(c);
     ls_trainer *trainer = NULL;
     fixture f;
     ls_status status;
     LS_TRY_OUT(fixture_open(&f, &settings));
-    LS_TRY_OUT(trainer_open(&f, world, &wish, &trainer));
-    LS_TRY_OUT(ls_stage_init_weights(trainer->stage, 11));
+    LS_TRY_OUT(trainer_open(&f, world, &request, &trainer));
+    LS_TRY_OUT(ls_partition_init_weights(trainer->partition, 11));
     LS_TRY_OUT(trainer_run(trainer, 1));
     ls_step_traffic before = look(trainer);
     LS_TRY_OUT(trainer_run(trainer, 2));
@@ -191,7 +191,7 @@ typedef struct formula {
 static formula formula_of(const layout_case *c) {
     formula f = {0};
     ls_settings settings = settings_of(c);
-    ls_layout_wish wish = wish_of(c);
+    ls_layout_request request = request_of(c);
     assert_int_equal(ls_model_create(&settings.shape, settings.slices, &f.model), LS_OK);
     f.task = (ls_layout_task){.model = f.model,
                               .B = settings.B,
@@ -199,7 +199,7 @@ static formula formula_of(const layout_case *c) {
                               .G = settings.groups,
                               .policy = settings.policy,
                               .checks_replicas = settings.checks_replicas};
-    assert_int_equal(ls_layout_make(&wish, &f.task, &f.layout), LS_OK);
+    assert_int_equal(ls_layout_make(&request, &f.task, &f.layout), LS_OK);
     return f;
 }
 

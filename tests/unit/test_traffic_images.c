@@ -53,7 +53,7 @@ static ls_status settings_of(const layout_case *c, ls_settings *out) {
 
 static ls_status run(ls_world *world, const layout_case *c, const ls_settings *settings, ls_device *device,
                      const ls_images *images, ls_model *model) {
-    ls_layout_wish wish = ls_layout_wish_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_trainer *trainer = NULL;
     ls_trainer_place place = {.device = device, .world = world};
     ls_layout_task task = {.model = model,
@@ -63,11 +63,11 @@ static ls_status run(ls_world *world, const layout_case *c, const ls_settings *s
                            .ghost = settings->ghost,
                            .bn_sync = settings->bn_sync};
     ls_status status;
-    wish.dp = c->dp, wish.pp = c->pp, wish.zero = c->zero, wish.micro = c->micro;
-    wish.recompute = c->recompute, wish.schedule = c->schedule, wish.shares = c->shares;
-    LS_TRY(ls_layout_make(&wish, &task, &place.layout));
+    request.dp = c->dp, request.pp = c->pp, request.zero = c->zero, request.micro = c->micro;
+    request.recompute = c->recompute, request.schedule = c->schedule, request.shares = c->shares;
+    LS_TRY(ls_layout_make(&request, &task, &place.layout));
     LS_TRY_OUT(ls_trainer_create(settings, &place, &(ls_trainer_data){.images = images}, &trainer));
-    LS_TRY_OUT(ls_stage_init_weights(trainer->stage, 11));
+    LS_TRY_OUT(ls_partition_init_weights(trainer->partition, 11));
     LS_TRY_OUT(trainer_run(trainer, 1));
     ls_step_traffic before = look(trainer);
     LS_TRY_OUT(trainer_run(trainer, 2));

@@ -4,7 +4,7 @@
 #define TINY_TRAINER_H
 
 #include "data_files.h"
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 #include "run/folder/save.h"
 
 enum { STEPS = 6, CUT = 3, TOKENS = 400 };
@@ -58,12 +58,12 @@ static inline void fixture_close(fixture *f) {
 }
 
 /* `world` NULL: one worker alone. */
-static inline ls_status trainer_open(fixture *f, ls_world *world, const ls_layout_wish *wish, ls_trainer **out) {
+static inline ls_status trainer_open(fixture *f, ls_world *world, const ls_layout_request *request, ls_trainer **out) {
     ls_model *model = NULL;
     ls_trainer_place place = {.device = f->device, .world = world};
     LS_TRY(ls_model_create(&f->settings.shape, f->settings.slices, &model));
     ls_layout_task task = {.model = model, .B = f->settings.B, .T = f->settings.T, .G = f->settings.groups};
-    ls_status status = ls_layout_make(wish, &task, &place.layout);
+    ls_status status = ls_layout_make(request, &task, &place.layout);
     ls_model_destroy(model);
     return status == LS_OK ? ls_trainer_create(&f->settings, &place, &(ls_trainer_data){.corpus = f->corpus}, out)
                            : status;

@@ -30,13 +30,13 @@ static ls_status read_file(const char *path, json_t **out) {
     return status;
 }
 
-ls_status ls_layout_wish_from_options(const ls_options *o, json_t **file, ls_layout_wish *out) {
+ls_status ls_layout_request_from_options(const ls_options *o, json_t **file, ls_layout_request *out) {
     *file = NULL;
-    *out = ls_layout_wish_none();
-    if (!o->layout) return ls_layout_wish_add(o, LS_ORIGIN_FILE, out);
+    *out = ls_layout_request_none();
+    if (!o->layout) return ls_layout_request_add(o, LS_ORIGIN_FILE, out);
     ls_status status = read_file(o->layout, file);
-    if (status == LS_OK) status = ls_layout_wish_from_json(o->layout, *file, out);
-    if (status == LS_OK) status = ls_layout_wish_add(o, o->source[LS_OPT_layout].origin, out);
+    if (status == LS_OK) status = ls_layout_request_from_json(o->layout, *file, out);
+    if (status == LS_OK) status = ls_layout_request_add(o, o->source[LS_OPT_layout].origin, out);
     if (status == LS_OK) return LS_OK;
     json_decref(*file);
     *file = NULL;

@@ -8,8 +8,8 @@
 #include "parallel/layout/layout.h"
 
 /* The file that --layout names, if any, and over it the options that were given in the same place or a stronger one: a
- * flag wins over the file, and a file that a flag names wins over a --config file. Texts of the wish belong to the
+ * flag wins over the file, and a file that a flag names wins over a --config file. Texts of the request belong to the
  * options and to *file, which the caller ends with json_decref(); it is NULL where there is no file, and on failure. */
-ls_status ls_layout_wish_from_options(const ls_options *o, json_t **file, ls_layout_wish *out);
+ls_status ls_layout_request_from_options(const ls_options *o, json_t **file, ls_layout_request *out);
 
 #endif

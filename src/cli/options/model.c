@@ -18,7 +18,7 @@ ls_status ls_start_look(const char *model, ls_start *out) {
 
 ls_status ls_start_open_together(ls_world *world, const char *model, ls_start *start) {
     ls_start_close(start);
-    return ls_begin_model(world, model, &start->shape, &start->weights);
+    return ls_run_start_model(world, model, &start->shape, &start->weights);
 }
 
 void ls_start_close(ls_start *start) {

@@ -15,7 +15,7 @@ ls_status ls_plan_validate_command(const ls_options *options);
 /* What the options ask. */
 typedef struct ls_plan_question {
     ls_plan_task task;
-    ls_plan_wish wish;
+    ls_plan_request request;
     json_t *measured;     /* of a file of probe's; NULL: none */
     double tokens, price; /* 0: not given */
 } ls_plan_question;

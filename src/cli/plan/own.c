@@ -17,10 +17,10 @@ static const double memory_share = .9; /* of the machine's, that a run may take 
 
 typedef struct own_answer {
     const ls_options *opts;
-    ls_own_machine machine;
+    ls_native_machine machine;
     ls_settings settings;
-    ls_own_task task;
-    ls_own_found found;
+    ls_native_task task;
+    ls_native_found found;
 } own_answer;
 
 static double rate_of(const own_answer *a, const ls_prediction *p) {
@@ -42,15 +42,15 @@ static json_t *kinds_to_json(const ls_prediction *p) {
 static ls_status workers_to_json(const own_answer *a, const ls_layout *layout, json_t **out) {
     *out = json_array();
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
-        ls_own_memory m;
-        LS_TRY(ls_own_measure(&a->task, layout, rank, &m));
+        ls_native_memory m;
+        LS_TRY(ls_native_measure(&a->task, layout, rank, &m));
         json_array_append_new(*out, json_pack("{s:i, s:I, s:I}", "worker", rank, "bytes", (json_int_t)m.arena_bytes,
                                               "outside_bytes", (json_int_t)m.outside_bytes));
     }
     return LS_OK;
 }
 
-static ls_status choice_to_json(const own_answer *a, const ls_own_choice *c, json_t **out) {
+static ls_status choice_to_json(const own_answer *a, const ls_native_choice *c, json_t **out) {
     const ls_prediction *p = &c->prediction;
     json_t *workers = NULL;
     ls_status status = workers_to_json(a, &c->layout, &workers);
@@ -107,7 +107,7 @@ static const char *time_name(int k) { return ls_time_kind_label((ls_time_kind)k)
 static const char *memory_name(int k) { return ls_memory_kind_label((ls_memory_kind)k); }
 
 static void print_misfit(const own_answer *a) {
-    const ls_own_choice *c = &a->found.lacks;
+    const ls_native_choice *c = &a->found.lacks;
     char text[TEXT_MAX];
     if (a->found.missing == 0) return;
     ls_layout_text(&c->layout, text, sizeof text);
@@ -160,20 +160,20 @@ static ls_status write_layout(const own_answer *a) {
 
 static ls_status search(own_answer *a) {
     const ls_options *o = a->opts;
-    ls_layout_wish wish;
+    ls_layout_request request;
     json_t *file = NULL;
-    LS_TRY(ls_layout_wish_from_options(o, &file, &wish));
-    if (o->gpus > 0 && wish.workers == 0) wish.workers = (int)o->gpus;
-    ls_status status = ls_own_search(&a->machine, &a->task, &wish, 0, &a->found);
+    LS_TRY(ls_layout_request_from_options(o, &file, &request));
+    if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
+    ls_status status = ls_native_search(&a->machine, &a->task, &request, 0, &a->found);
     json_decref(file);
     return status;
 }
 
 static ls_status answer(own_answer *a, const ls_plan_question *q) {
     const ls_options *o = a->opts;
-    LS_TRY(ls_own_machine_from_json(o->cluster, q->measured, &a->machine));
+    LS_TRY(ls_native_machine_from_json(o->cluster, q->measured, &a->machine));
     LS_TRY(ls_settings_resolve(o, &q->task.shape, &a->settings));
-    a->task = ls_train_own_task(&a->settings);
+    a->task = ls_train_native_task(&a->settings);
     a->task.memory_bytes = memory_share * a->machine.memory_bytes;
     LS_TRY(search(a));
     if (o->out && a->found.fitting > 0) LS_TRY(write_layout(a));

@@ -20,9 +20,9 @@ enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKE
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
 /* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
-static long long chips_of_wish(const ls_plan_wish *wish) {
-    if (wish->dp == 0 || wish->tp == 0 || wish->pp == 0) return 0;
-    return (long long)wish->dp * wish->tp * wish->pp;
+static long long chips_of_request(const ls_plan_request *request) {
+    if (request->dp == 0 || request->tp == 0 || request->pp == 0) return 0;
+    return (long long)request->dp * request->tp * request->pp;
 }
 
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out) {
@@ -31,7 +31,7 @@ static ls_status read_site(const ls_options *o, const char *name, ls_plan_questi
     LS_TRY(ls_cluster_option_site(o, name, out, &is_file, &measured));
     json_decref(q->measured);
     q->measured = measured;
-    long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_wish(&q->wish);
+    long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_request(&q->request);
     if (chips > LS_CHIPS_MAX)
         return ls_fail(LS_ERR_INPUT, "dp × tp × pp is %lld chips; the limit is %d", chips, LS_CHIPS_MAX);
     out->chips = chips > 0 ? (int)chips : out->node;
@@ -117,12 +117,12 @@ static ls_status read_tokens(const ls_options *o, double *out) {
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
-static ls_status read_wish(const ls_options *o, ls_plan_wish *out) {
-    ls_layout_wish given;
+static ls_status read_request(const ls_options *o, ls_plan_request *out) {
+    ls_layout_request given;
     json_t *file;
-    LS_TRY(ls_layout_wish_from_options(o, &file, &given));
+    LS_TRY(ls_layout_request_from_options(o, &file, &given));
     json_decref(file);
-    *out = ls_plan_wish_none();
+    *out = ls_plan_request_none();
     out->dp = given.dp;
     out->tp = given.tp;
     out->pp = given.pp;
@@ -145,11 +145,11 @@ static void read_memory(ls_plan_question *q) {
     const ls_cluster *cluster = &q->task.cluster;
     double least = cluster->site[0].chip.memory_bytes;
     if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < least) least = cluster->site[1].chip.memory_bytes;
-    if (!cluster->site[0].chip.is_cpu) q->wish.memory_bytes = least * (1 - HEADROOM);
+    if (!cluster->site[0].chip.is_cpu) q->request.memory_bytes = least * (1 - HEADROOM);
 }
 
 static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
-    if (q->wish.type != LS_PLAN_FP8) return LS_OK;
+    if (q->request.type != LS_PLAN_FP8) return LS_OK;
     for (int i = 0; i < q->task.cluster.sites; i++)
         if (q->task.cluster.site[i].chip.peak_flops[LS_PLAN_FP8] <= 0)
             return ls_options_fail(o, LS_OPT_precision, "%s does not support fp8: use bf16 or fp16",
@@ -163,7 +163,7 @@ static ls_status read_all(const ls_options *o, ls_plan_question *q) {
     q->task.shape = start.shape;
     ls_start_close(&start);
     LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
-    LS_TRY(read_wish(o, &q->wish));
+    LS_TRY(read_request(o, &q->request));
     LS_TRY(read_cluster(o, q));
     LS_TRY(check_type(o, q));
     LS_TRY(read_sizes(o, &q->task));

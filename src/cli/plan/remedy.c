@@ -10,12 +10,12 @@ enum { NODES_TRIED = 32 };
 /* The best on a changed cluster, if something fits. */
 static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls_plan_found *found, bool *fits,
                          ls_plan_choice *out) {
-    ls_plan_wish wish = q->wish;
+    ls_plan_request request = q->request;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
-    wish.dp = 0;
-    wish.memory_bytes *= then / now;
+    request.dp = 0;
+    request.memory_bytes *= then / now;
     *fits = false;
-    ls_status status = ls_plan_search(task, &wish, found);
+    ls_status status = ls_plan_search(task, &request, found);
     if (status == LS_ERR_INPUT) return LS_OK;
     if (status != LS_OK || found->fitting == 0) return status;
     *fits = true;
@@ -26,9 +26,9 @@ static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls
 /* The same cluster without the knobs that were given, but for the type. */
 static ls_status other_knobs(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
     ls_plan_question open = *q;
-    open.wish = ls_plan_wish_none();
-    open.wish.type = q->wish.type;
-    open.wish.memory_bytes = q->wish.memory_bytes;
+    open.request = ls_plan_request_none();
+    open.request.type = q->request.type;
+    open.request.memory_bytes = q->request.memory_bytes;
     return best_of(&open, &q->task, found, &out->is_freed, &out->freed);
 }
 

@@ -54,7 +54,7 @@ static void print_question(const ls_plan_answer *a) {
            grouped(tokens, number), task->stack.name);
     printf("layouts  %s tried, ", grouped((double)a->found.tried, number));
     printf("%s fit", grouped((double)a->found.fit, number));
-    double used = a->question->wish.memory_bytes, all = cluster->site[0].chip.memory_bytes;
+    double used = a->question->request.memory_bytes, all = cluster->site[0].chip.memory_bytes;
     if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < all) all = cluster->site[1].chip.memory_bytes;
     if (used > 0)
         printf(" in %.1f GiB (%.1f GiB minus %.0f %% headroom)", used / GIB, all / GIB, 100 * (1 - used / all));

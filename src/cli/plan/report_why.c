@@ -26,7 +26,7 @@ static void print_losses(const ls_plan_answer *a) {
             if (!shown[k] && (at < 0 || a->losses.lost[k] > a->losses.lost[at])) at = k;
         if (a->losses.lost[at] < .001 * step) break;
         shown[at] = true;
-        const char *what = at == LS_TIME_PRODUCTS    ? ": shapes that do not fill the chip, uneven stages"
+        const char *what = at == LS_TIME_MATMUL      ? ": shapes that do not fill the chip, uneven stages"
                            : at == LS_TIME_ATTENTION ? ": slower than matmuls"
                                                      : "";
         printf("  %5.1f %% lost to %s%s\n", 100 * a->losses.lost[at] / step, ls_time_kind_label((ls_time_kind)at),

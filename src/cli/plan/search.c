@@ -59,15 +59,15 @@ static ls_status explain(ls_plan_answer *a) {
     if (most > LS_CHIPS_MAX) most = LS_CHIPS_MAX;
     ls_plan_losses_of(&q->task, a->best, &a->losses);
     LS_TRY(ls_plan_changes(&q->task, a->best, a->change, &a->changes));
-    LS_TRY(ls_plan_scaling(&q->task, &q->wish, a->best, (int)most, false, a->weak, &a->weak_points));
-    LS_TRY(ls_plan_scaling(&q->task, &q->wish, a->best, (int)most, true, a->strong, &a->strong_points));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, false, a->weak, &a->weak_points));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, true, a->strong, &a->strong_points));
     LS_TRY(ls_plan_ladder(&q->task, &a->best->layout, a->rung, &a->rungs));
     return weigh_cut(a);
 }
 
 static ls_status answer(const ls_options *o, ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
-    LS_TRY(ls_plan_search(&q->task, &q->wish, &a->found));
+    LS_TRY(ls_plan_search(&q->task, &q->request, &a->found));
     if (a->found.fitting > 0) {
         a->best = &a->found.fits[0];
         LS_TRY(explain(a));
@@ -75,7 +75,7 @@ static ls_status answer(const ls_options *o, ls_plan_answer *a) {
         LS_TRY(ls_plan_remedy_find(q, &a->remedy));
     }
     if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, &a->best->layout));
-    if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->wish, &a->found, q->tokens, q->price));
+    if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &a->found, q->tokens, q->price));
     if (o->json) return ls_plan_report_json(a);
     ls_plan_report(a);
     return LS_OK;

@@ -63,13 +63,13 @@ static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_s
 }
 
 static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int workers, ls_layout *out) {
-    ls_layout_wish wish;
+    ls_layout_request request;
     json_t *file = NULL;
-    LS_TRY(ls_layout_wish_from_options(p->opts, &file, &wish));
+    LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
     json_decref(file);
-    wish.workers = workers;
-    if (workers == 1) wish.zero = -1; /* there is nobody to divide with */
-    LS_TRY(ls_layout_make(&wish, &one->task, out));
+    request.workers = workers;
+    if (workers == 1) request.zero = -1; /* there is nobody to divide with */
+    LS_TRY(ls_layout_make(&request, &one->task, out));
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
 }
 

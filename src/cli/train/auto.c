@@ -11,16 +11,16 @@
 enum { TEXT_MAX = 256, NEXT = 3 };
 static const double memory_share = .9; /* of the machine's, that a run may take */
 
-ls_own_task ls_train_own_task(const ls_settings *s) {
+ls_native_task ls_train_native_task(const ls_settings *s) {
     ls_layout none = {.dp = 1, .tp = 1, .pp = 1, .virtual_stages = 1};
-    return (ls_own_task){.shape = s->shape,
-                         .slices = s->slices,
-                         .setup = ls_trainer_setup(s, &none, 0),
-                         .checks_replicas = s->checks_replicas};
+    return (ls_native_task){.shape = s->shape,
+                            .slices = s->slices,
+                            .setup = ls_trainer_setup(s, &none, 0),
+                            .checks_replicas = s->checks_replicas};
 }
 
 /* A launcher's workers can be joined once, which is for training. */
-static ls_status get_machine(const ls_train_session *s, ls_own_machine *machine, bool *measured) {
+static ls_status get_machine(const ls_train_session *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
     if (!s->launched) return ls_probe_file_get(s->opts, s->opts->probe_again, machine, measured);
     *measured = false;
@@ -31,29 +31,29 @@ static ls_status get_machine(const ls_train_session *s, ls_own_machine *machine,
     return LS_OK;
 }
 
-static void take(const ls_layout *l, ls_layout_wish *wish) {
-    wish->workers = ls_layout_workers(l);
-    wish->dp = l->dp;
-    wish->tp = l->tp;
-    wish->pp = l->pp;
-    wish->zero = l->zero;
-    wish->schedule = (int)l->schedule;
-    wish->virtual_stages = l->virtual_stages;
-    wish->recompute = (int)l->recompute;
-    wish->sequence_parallel = l->sequence_parallel;
-    wish->micro = l->micro;
+static void take(const ls_layout *l, ls_layout_request *request) {
+    request->workers = ls_layout_workers(l);
+    request->dp = l->dp;
+    request->tp = l->tp;
+    request->pp = l->pp;
+    request->zero = l->zero;
+    request->schedule = (int)l->schedule;
+    request->virtual_stages = l->virtual_stages;
+    request->recompute = (int)l->recompute;
+    request->sequence_parallel = l->sequence_parallel;
+    request->micro = l->micro;
 }
 
 /* ", 1.8 times as fast as one worker": nothing where one worker was not compared, or is chosen. */
-static void faster_text(const ls_own_found *found, char text[TEXT_MAX]) {
-    const ls_own_choice *best = &found->fits[0];
+static void faster_text(const ls_native_found *found, char text[TEXT_MAX]) {
+    const ls_native_choice *best = &found->fits[0];
     text[0] = '\0';
     if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
         snprintf(text, TEXT_MAX, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
 }
 
-static void print_choice(FILE *out, const ls_own_found *found, bool measured) {
-    const ls_own_choice *best = &found->fits[0];
+static void print_choice(FILE *out, const ls_native_found *found, bool measured) {
+    const ls_native_choice *best = &found->fits[0];
     char text[TEXT_MAX], faster[TEXT_MAX];
     ls_layout_text(&best->layout, text, sizeof text);
     faster_text(found, faster);
@@ -61,7 +61,7 @@ static void print_choice(FILE *out, const ls_own_found *found, bool measured) {
     fprintf(out, "         best of %d layouts on the machine as %s", found->tried,
             measured ? "measured now" : "measured before");
     for (int i = 1; i < found->fitting && i <= NEXT; i++) {
-        const ls_own_choice *c = &found->fits[i];
+        const ls_native_choice *c = &found->fits[i];
         fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
                 c->layout.pp, c->layout.zero, 100 * (c->prediction.seconds / best->prediction.seconds - 1));
     }
@@ -69,7 +69,7 @@ static void print_choice(FILE *out, const ls_own_found *found, bool measured) {
     fflush(out); /* before workers are forked, who have its buffer too */
 }
 
-static ls_status none_fits(const ls_own_found *found) {
+static ls_status none_fits(const ls_native_found *found) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;
     ls_layout_text(&found->lacks.layout, text, sizeof text);
@@ -81,9 +81,9 @@ static ls_status none_fits(const ls_own_found *found) {
 }
 
 ls_status ls_train_auto(ls_train_session *s) {
-    ls_own_machine *machine = malloc(sizeof *machine);
-    ls_own_found *found = malloc(sizeof *found);
-    ls_own_task task = ls_train_own_task(&s->settings);
+    ls_native_machine *machine = malloc(sizeof *machine);
+    ls_native_found *found = malloc(sizeof *found);
+    ls_native_task task = ls_train_native_task(&s->settings);
     ls_status status = LS_OK;
     bool measured = false;
     if (!machine || !found) {
@@ -92,9 +92,9 @@ ls_status ls_train_auto(ls_train_session *s) {
     }
     LS_TRY_OUT(get_machine(s, machine, &measured));
     task.memory_bytes = memory_share * machine->memory_bytes;
-    LS_TRY_OUT(ls_own_search(machine, &task, &s->wish, 0, found));
+    LS_TRY_OUT(ls_native_search(machine, &task, &s->request, 0, found));
     LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
-    take(&found->fits[0].layout, &s->wish);
+    take(&found->fits[0].layout, &s->request);
     if (ls_cli_place_get().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
 out:
     free(machine);

@@ -6,9 +6,9 @@
 #include "plan/native/native.h"
 
 /* What the settings mean to the planner. */
-ls_own_task ls_train_own_task(const ls_settings *settings);
-/* Completes the session's wish by the layout that is predicted to be fastest, and says which in two lines. What the
- * wish has already stays. Starts workers where the machine has to be measured. */
+ls_native_task ls_train_native_task(const ls_settings *settings);
+/* Completes the session's request by the layout that is predicted to be fastest, and says which in two lines. What the
+ * request has already stays. Starts workers where the machine has to be measured. */
 ls_status ls_train_auto(ls_train_session *session);
 
 #endif

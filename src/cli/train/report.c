@@ -32,7 +32,7 @@ static void print_images(const ls_trainer *trainer) {
 
 void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed, const char *hint) {
     const ls_settings *set = &trainer->settings;
-    const ls_arena *arena = ls_stage_arena(trainer->stage);
+    const ls_arena *arena = ls_partition_arena(trainer->partition);
     int workers = ls_layout_workers(&trainer->layout);
     char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
     ls_layout_text(&trainer->layout, layout, sizeof layout);
@@ -74,7 +74,7 @@ void ls_train_print_shares(const ls_layout *layout, const double *speeds) {
 /* Bytes of memory by worker, on all workers. */
 static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORKERS_MAX]) {
     size_t each[LS_WORKERS_MAX];
-    bytes[trainer->rank] = ls_stage_arena(trainer->stage)->peak;
+    bytes[trainer->rank] = ls_partition_arena(trainer->partition)->peak;
     if (!trainer->world) return LS_OK;
     for (int r = 0; r < ls_layout_workers(&trainer->layout); r++) each[r] = sizeof *bytes;
     return ls_comm_all_gather(ls_world_comm(trainer->world), &bytes[trainer->rank], bytes, each);
@@ -92,7 +92,7 @@ ls_status ls_train_print_done(const ls_trainer *trainer, const ls_identity *iden
     double loss = trainer->last_loss;
     uint64_t arenas[LS_WORKERS_MAX];
     ls_hash128 hash;
-    LS_TRY(ls_stage_hash(trainer->stage, weights));
+    LS_TRY(ls_partition_hash(trainer->partition, weights));
     LS_TRY(gather_arenas(trainer, arenas));
     LS_TRY(ls_identity_hash(identity, &hash));
     ls_hash_text(hash, run);

@@ -45,26 +45,26 @@ ls_status ls_train_session_layout(ls_train_session *s) {
     task.checks_replicas = s->settings.checks_replicas;
     task.ghost = s->settings.ghost;
     task.bn_sync = s->settings.bn_sync;
-    ls_status status = ls_layout_make(&s->wish, &task, &s->layout);
+    ls_status status = ls_layout_make(&s->request, &task, &s->layout);
     ls_model_destroy(model);
     return status;
 }
 
 /* There are as many workers as the launcher started. */
-static ls_status take_launched(ls_layout_wish *wish) {
+static ls_status take_launched(ls_layout_request *request) {
     ls_launcher launcher = ls_launcher_detect();
-    if (wish->workers > 0 && wish->workers != launcher.size)
-        return ls_fail(LS_ERR_INPUT, "--workers %d: %s started %d: use --workers %d, or leave it out", wish->workers,
+    if (request->workers > 0 && request->workers != launcher.size)
+        return ls_fail(LS_ERR_INPUT, "--workers %d: %s started %d: use --workers %d, or leave it out", request->workers,
                        launcher.name, launcher.size, launcher.size);
-    wish->workers = launcher.size;
-    wish->launcher = launcher.name;
+    request->workers = launcher.size;
+    request->launcher = launcher.name;
     return LS_OK;
 }
 
 static ls_status make_layout(ls_train_session *s) {
     const ls_options *o = s->opts;
-    LS_TRY(ls_layout_wish_from_options(o, &s->layout_file, &s->wish));
-    if (s->launched) LS_TRY(take_launched(&s->wish));
+    LS_TRY(ls_layout_request_from_options(o, &s->layout_file, &s->request));
+    if (s->launched) LS_TRY(take_launched(&s->request));
     if (o->probe_again && !o->auto_layout)
         return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
     if (o->auto_layout) LS_TRY(ls_image_option_refuse(&s->settings.shape, "--auto-layout"));

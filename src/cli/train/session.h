@@ -16,7 +16,7 @@ typedef struct ls_train_session {
     ls_start start;
     ls_settings settings;
     json_t *layout_file;
-    ls_layout_wish wish;
+    ls_layout_request request;
     ls_layout layout;
     double speeds[LS_WORKERS_MAX]; /* of the dp rows, once --shares auto has measured them */
     char *out;                     /* owned */
@@ -42,7 +42,7 @@ typedef struct ls_train_session {
 /* From options to everything that needs no workers: model, settings, layout. `pinned` gets values that were left open.
  */
 ls_status ls_train_session_open(ls_train_session *session, ls_options *pinned);
-/* The layout that the wish gives, again after the wish has changed. */
+/* The layout that the request gives, again after the request has changed. */
 ls_status ls_train_session_layout(ls_train_session *session);
 /* Tokenizer, data and the identity that follows. */
 ls_status ls_train_session_data(ls_train_session *session);

@@ -30,10 +30,10 @@ static ls_status open_data(ls_train_session *s, ls_world *world) {
 
 /* A layout that was made without workers has equal shares for --shares auto. */
 static ls_status share_by_speed(ls_train_session *s, ls_world *world) {
-    bool is_auto = s->wish.shares && strcmp(s->wish.shares, "auto") == 0;
+    bool is_auto = s->request.shares && strcmp(s->request.shares, "auto") == 0;
     if (!is_auto || s->layout.dp == 1) return LS_OK;
     LS_TRY(ls_speed_of_rows(world, s->device, &s->settings.shape, &s->layout, s->speeds));
-    s->wish.speeds = s->speeds;
+    s->request.speeds = s->speeds;
     return ls_train_session_layout(s);
 }
 
@@ -54,11 +54,11 @@ static ls_status create_trainer(ls_train_session *s, ls_world *world) {
 static ls_status begin(ls_train_session *s) {
     if (s->opts->resume) {
         bool anew;
-        return ls_begin_resume(s->trainer, s->store, s->dir, s->start.weights, s->identity, &anew);
+        return ls_run_start_resume(s->trainer, s->store, s->dir, s->start.weights, s->identity, &anew);
     }
-    if (s->opts->fork) return ls_begin_fork(s->trainer, s->start.weights, s->identity, &s->parent_identity);
-    if (s->start.weights) return ls_begin_weights(s->trainer, s->start.weights, s->identity);
-    return ls_begin_seed(s->trainer);
+    if (s->opts->fork) return ls_run_start_fork(s->trainer, s->start.weights, s->identity, &s->parent_identity);
+    if (s->start.weights) return ls_run_start_weights(s->trainer, s->start.weights, s->identity);
+    return ls_run_start_seed(s->trainer);
 }
 
 static ls_status open_store(ls_train_session *s) {
@@ -127,7 +127,7 @@ static ls_status encode_prompt(ls_train_session *s) {
 /* Of all workers' devices, with the matrix unit in use, measured at the same time. */
 static ls_status peak_of_all(ls_train_session *s, double *flops_s) {
     int64_t peak = (int64_t)s->device->ops->peak_flops_s(s->device, s->trainer->settings.policy.unit);
-    LS_TRY(ls_stage_sum(s->trainer->stage, &peak, 1));
+    LS_TRY(ls_partition_sum(s->trainer->partition, &peak, 1));
     *flops_s = (double)peak;
     return LS_OK;
 }
@@ -138,7 +138,7 @@ static ls_status find_hint(ls_train_session *s, char hint[LS_UNIT_HINT_MAX]) {
     hint[0] = '\0';
     if (s->opts->resume || !ls_unit_hint_is_of_use(&s->settings.policy)) return LS_OK;
     ls_unit_hint_count(having);
-    LS_TRY(ls_stage_sum(s->trainer->stage, having, LS_UNITS));
+    LS_TRY(ls_partition_sum(s->trainer->partition, having, LS_UNITS));
     ls_unit_hint_text(having, ls_layout_workers(&s->trainer->layout), hint);
     return LS_OK;
 }
@@ -181,7 +181,7 @@ static ls_status run(ls_train_session *s) {
                     .log_every = o->log_every,
                     .out = o->json ? stderr : stdout};
     if (speaks) ls_train_print_header(s->trainer, s->out, o->resume, hint);
-    if (speaks && s->wish.speeds) ls_train_print_shares(&s->layout, s->speeds);
+    if (speaks && s->request.speeds) ls_train_print_shares(&s->layout, s->speeds);
     ls_status status = ls_loop_run(&loop);
     if (is_stop(status)) return ls_train_stopped(s, status);
     LS_TRY(status);
@@ -209,7 +209,7 @@ static ls_status work(ls_train_session *s, ls_world *world) {
     LS_TRY(ls_fault_read(ls_world_rank(world)));
     if (s->launched) LS_TRY(ls_start_open_together(world, ls_train_model_name(s->opts), &s->start));
     LS_TRY(open_data(s, world));
-    if (s->launched) LS_TRY(ls_begin_agree(world, s->identity));
+    if (s->launched) LS_TRY(ls_run_start_agree(world, s->identity));
     LS_TRY(create_trainer(s, world));
     LS_TRY(open_run(s, world));
     LS_TRY(find_trace(s, room, &trace));

@@ -70,8 +70,8 @@ static ls_status read_options(session *s) {
 static ls_status train(session *s, const ls_verify_case *one, const ls_order_way *way, ls_order_record *record) {
     ls_order_task task = {.way = *way, .record = record};
     int workers = way->kind == LS_ORDER_LOCKSTEP ? way->workers : 1;
-    ls_layout_wish wish = ls_layout_wish_none();
-    wish.dp = workers;
+    ls_layout_request request = ls_layout_request_none();
+    request.dp = workers;
     ls_verify_order order = {.job = {.settings = &one->settings,
                                      .data = ls_verify_case_data(one),
                                      .weights = one->start.weights,
@@ -80,7 +80,7 @@ static ls_status train(session *s, const ls_verify_case *one, const ls_order_way
                              .workers = workers,
                              .threads = (int)s->opts->threads,
                              .sums = &task};
-    LS_TRY(ls_layout_make(&wish, &one->task, &order.job.layout));
+    LS_TRY(ls_layout_make(&request, &one->task, &order.job.layout));
     return ls_verify_run(&s->place, &order);
 }
 

@@ -94,7 +94,7 @@ static ls_status run_one(const ls_workers_options *workers, task *t) {
 
 static ls_status run_launched(ls_world *world, task *t) {
     if (t->order->workers > 1) return work(world, t);
-    return ls_together(world, ls_world_rank(world) == 0 ? work(world, t) : LS_OK);
+    return ls_agree(world, ls_world_rank(world) == 0 ? work(world, t) : LS_OK);
 }
 
 ls_status ls_verify_run(const ls_verify_place *place, ls_verify_order *order) {

@@ -85,7 +85,7 @@ static ls_status open_source(ls_images *images, const ls_images_options *options
 }
 
 /* What the options ask for beside what is there. */
-static ls_status check_wishes(ls_images_about *about, const ls_images_options *options) {
+static ls_status check_requests(ls_images_about *about, const ls_images_options *options) {
     const char *source = options->source;
     if (options->count > about->count)
         return ls_fail(LS_ERR_INPUT, "%.*s has %" PRIu64 " images, not %" PRIu64, LS_IMAGES_SHOWN, source, about->count,
@@ -128,7 +128,7 @@ ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     *out = NULL;
     if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
     ls_status status = ls_map_guard(open_guarded, &(opening){.images = images, .options = options});
-    if (status == LS_OK) status = check_wishes(&images->about, options);
+    if (status == LS_OK) status = check_requests(&images->about, options);
     if (status == LS_OK) status = make_values(images);
     if (status == LS_OK) {
         *out = images;

@@ -25,13 +25,13 @@ static ls_status ping_pong(const vector *v) {
     return v->rank % 2 == 0 ? LS_OK : ls_comm_send(v->comm, peer, 0, v->in, bytes);
 }
 
-static ls_status call(const vector *v, ls_own_op op) {
+static ls_status call(const vector *v, ls_native_op op) {
     const void *part = v->in;
     switch (op) {
-    case LS_OWN_ALL_REDUCE: return ls_comm_all_reduce(v->comm, NULL, LS_F32, &part, v->out, v->elems);
-    case LS_OWN_REDUCE_SCATTER:
+    case LS_NATIVE_ALL_REDUCE: return ls_comm_all_reduce(v->comm, NULL, LS_F32, &part, v->out, v->elems);
+    case LS_NATIVE_REDUCE_SCATTER:
         return ls_comm_reduce_scatter(v->comm, NULL, LS_F32, &part, v->out, v->shards, v->elems);
-    case LS_OWN_ALL_GATHER: return ls_comm_all_gather(v->comm, v->in, v->out, v->shard_bytes);
+    case LS_NATIVE_ALL_GATHER: return ls_comm_all_gather(v->comm, v->in, v->out, v->shard_bytes);
     default: return ping_pong(v);
     }
 }
@@ -42,7 +42,7 @@ static void resize(vector *v, size_t bytes) {
     for (int r = 0; r < v->size; r++) v->shard_bytes[r] = (v->shards[r + 1] - v->shards[r]) * sizeof(float);
 }
 
-static ls_status time_calls(const ls_probe_worker *w, const vector *v, ls_own_op op, int repeats, double *seconds) {
+static ls_status time_calls(const ls_probe_worker *w, const vector *v, ls_native_op op, int repeats, double *seconds) {
     LS_TRY(ls_comm_barrier(w->comm));
     double begin = ls_clock_seconds();
     for (int i = 0; i < repeats; i++) LS_TRY(call(v, op));
@@ -51,7 +51,7 @@ static ls_status time_calls(const ls_probe_worker *w, const vector *v, ls_own_op
 }
 
 /* Of the first worker's clock: all make as many calls. */
-static ls_status measure(const ls_probe_worker *w, const vector *v, ls_own_op op, double *seconds) {
+static ls_status measure(const ls_probe_worker *w, const vector *v, ls_native_op op, double *seconds) {
     double samples[SAMPLES], once;
     int32_t plan[2];
     LS_TRY(time_calls(w, v, op, 2, &once));
@@ -60,21 +60,21 @@ static ls_status measure(const ls_probe_worker *w, const vector *v, ls_own_op op
     plan[1] = each < 2 ? 2 : each > REPEATS_MAX ? REPEATS_MAX : (int32_t)each;
     LS_TRY(ls_comm_broadcast(w->comm, 0, plan, sizeof plan));
     for (int i = 0; i < plan[0]; i++) LS_TRY(time_calls(w, v, op, plan[1], &samples[i]));
-    *seconds = ls_probe_quartile(samples, plan[0]) / (op == LS_OWN_SEND ? 2 : 1);
+    *seconds = ls_probe_quartile(samples, plan[0]) / (op == LS_NATIVE_SEND ? 2 : 1);
     if (*seconds < 1e-9) *seconds = 1e-9;
     return ls_comm_broadcast(w->comm, 0, seconds, sizeof *seconds);
 }
 
 static ls_status measure_group(const ls_probe_worker *w, vector *v) {
-    ls_own_machine *machine = w->machine;
-    for (int op = 0; op < LS_OWN_OPS; op++) {
-        if (op == LS_OWN_SEND && v->size > 2) continue;
-        if (machine->links == LS_OWN_LINKS_MAX) return LS_OK;
-        ls_own_link *link = &machine->link[machine->links];
-        *link = (ls_own_link){.workers = w->size, .group = v->size, .op = (ls_own_op)op};
-        for (int s = 0; s < LS_OWN_LINK_SIZES; s++) {
-            resize(v, ls_own_link_bytes[s]);
-            LS_TRY(measure(w, v, (ls_own_op)op, &link->seconds[s]));
+    ls_native_machine *machine = w->machine;
+    for (int op = 0; op < LS_NATIVE_OPS; op++) {
+        if (op == LS_NATIVE_SEND && v->size > 2) continue;
+        if (machine->links == LS_NATIVE_LINKS_MAX) return LS_OK;
+        ls_native_link *link = &machine->link[machine->links];
+        *link = (ls_native_link){.workers = w->size, .group = v->size, .op = (ls_native_op)op};
+        for (int s = 0; s < LS_NATIVE_LINK_SIZES; s++) {
+            resize(v, ls_native_link_bytes[s]);
+            LS_TRY(measure(w, v, (ls_native_op)op, &link->seconds[s]));
         }
         machine->links++;
     }
@@ -82,7 +82,7 @@ static ls_status measure_group(const ls_probe_worker *w, vector *v) {
 }
 
 ls_status ls_probe_links(const ls_probe_worker *w) {
-    size_t elems = ls_own_link_bytes[LS_OWN_LINK_SIZES - 1] / sizeof(float);
+    size_t elems = ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1] / sizeof(float);
     vector v = {0};
     ls_status status;
     LS_TRY_OUT(ls_probe_alloc(w, elems, &v.in));

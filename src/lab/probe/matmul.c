@@ -58,12 +58,12 @@ static void shape(product *p, ls_gemm_form form, size_t m, size_t n, size_t k, i
 }
 
 static ls_status measure(const ls_probe_worker *w, product *p, int type) {
-    ls_own_rates *r = w->rates;
+    ls_native_rates *r = w->rates;
     const ls_gemm *g = &p->call;
     double seconds;
-    if (r->products == LS_OWN_PRODUCTS_MAX) return LS_OK;
+    if (r->products == LS_NATIVE_MATMULS_MAX) return LS_OK;
     LS_TRY(ls_probe_time(w, multiply, p, &seconds));
-    r->product[r->products++] = (ls_own_product){g->form, type, g->m, g->n, g->k, g->slices, seconds};
+    r->product[r->products++] = (ls_native_matmul){g->form, type, g->m, g->n, g->k, g->slices, seconds};
     return LS_OK;
 }
 
@@ -97,7 +97,7 @@ ls_status ls_probe_products(const ls_probe_worker *w) {
     p.call.a = a;
     p.weights = b;
     p.result = c;
-    for (int type = 0; type < LS_OWN_TYPES; type++)
+    for (int type = 0; type < LS_NATIVE_TYPES; type++)
         if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_type(w, &p, type));
 out:
     ls_probe_free(w, a);
@@ -145,12 +145,12 @@ static void describe(heads *h, size_t T, size_t d, int type, float *const memory
 
 static ls_status measure_heads(const ls_probe_worker *w, int type, float *const memory[6]) {
     heads h = {.device = w->device};
-    for (int d = 0; d < LS_OWN_HEADS; d++)
-        for (int t = 0; t < LS_OWN_LENGTHS; t++)
+    for (int d = 0; d < LS_NATIVE_HEADS; d++)
+        for (int t = 0; t < LS_NATIVE_LENGTHS; t++)
             for (int back = 0; back < 2; back++) {
                 double seconds;
                 h.backward = back;
-                describe(&h, ls_own_lengths[t], ls_own_heads[d], type, memory);
+                describe(&h, ls_native_lengths[t], ls_native_heads[d], type, memory);
                 LS_TRY(ls_probe_time(w, attend, &h, &seconds));
                 w->rates->attention[back][type][d][t] = seconds / HEADS;
             }
@@ -163,7 +163,7 @@ ls_status ls_probe_attention(const ls_probe_worker *w) {
     float *memory[6] = {NULL};
     ls_status status = LS_OK;
     for (int i = 0; i < 6; i++) LS_TRY_OUT(ls_probe_alloc(w, elems[i], &memory[i]));
-    for (int type = 0; type < LS_OWN_TYPES; type++)
+    for (int type = 0; type < LS_NATIVE_TYPES; type++)
         if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_heads(w, type, memory));
 out:
     for (int i = 0; i < 6; i++) ls_probe_free(w, memory[i]);

@@ -12,8 +12,8 @@ typedef struct ls_probe_worker {
     ls_device *device;
     double seconds; /* for one measurement */
     double end;     /* by ls_clock_seconds(): from here on a measurement takes as little as it can */
-    ls_own_machine *machine;
-    ls_own_rates *rates; /* of this number of workers */
+    ls_native_machine *machine;
+    ls_native_rates *rates; /* of this number of workers */
 } ls_probe_worker;
 
 typedef ls_status (*ls_probe_call)(void *ctx);

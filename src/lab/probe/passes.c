@@ -8,10 +8,10 @@ enum { ARRAYS = 6, SLICES = 8, COLUMNS = 256, HEAD = 64 };
 
 typedef struct passes {
     ls_device *device;
-    ls_own_pass which;
+    ls_native_pass which;
     ls_dtype act;
     size_t rows, elems;
-    float *at[ARRAYS]; /* LS_OWN_PASS_LARGE elements each */
+    float *at[ARRAYS]; /* LS_NATIVE_PASS_LARGE elements each */
     float *vector;     /* COLUMNS·SLICES elements, twice */
     int32_t *ids;
 } passes;
@@ -152,7 +152,7 @@ static ls_status run(void *ctx) {
 }
 
 /* Those whose operands may be 16-bit; the conversion is nothing else. */
-static bool has_type(ls_own_pass which, bool is_16) {
+static bool has_type(ls_native_pass which, bool is_16) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
     if (which == LS_PASS_CONVERT) return is_16;
     return both || !is_16;
@@ -160,17 +160,17 @@ static bool has_type(ls_own_pass which, bool is_16) {
 
 /* Statistics and moments are numbers that the passes can do something with. */
 static void make_sane(passes *p) {
-    for (size_t i = 0; i < LS_OWN_PASS_LARGE; i++) {
+    for (size_t i = 0; i < LS_NATIVE_PASS_LARGE; i++) {
         p->at[2][i] = p->at[2][i] * .5F + .75F;
         p->at[4][i] = p->at[4][i] * .25F + 1;
     }
 }
 
-static ls_status fill(passes *p, const ls_probe_worker *w, ls_own_pass which, bool is_16) {
+static ls_status fill(passes *p, const ls_probe_worker *w, ls_native_pass which, bool is_16) {
     p->which = which;
     p->act = is_16 ? LS_BF16 : LS_F32;
     for (int large = 0; large < 2; large++) {
-        p->elems = large ? LS_OWN_PASS_LARGE : LS_OWN_PASS_SMALL;
+        p->elems = large ? LS_NATIVE_PASS_LARGE : LS_NATIVE_PASS_SMALL;
         p->rows = p->elems / COLUMNS;
         LS_TRY(ls_probe_time(w, run, p, &w->rates->pass[which][is_16][large]));
     }
@@ -182,16 +182,16 @@ ls_status ls_probe_passes(const ls_probe_worker *w) {
     float *ids = NULL;
     ls_status status = LS_OK;
     memset(w->rates->pass, 0, sizeof w->rates->pass);
-    for (int i = 0; i < ARRAYS; i++) LS_TRY_OUT(ls_probe_alloc(w, LS_OWN_PASS_LARGE, &p.at[i]));
+    for (int i = 0; i < ARRAYS; i++) LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
     LS_TRY_OUT(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
-    LS_TRY_OUT(ls_probe_alloc(w, LS_OWN_PASS_LARGE / COLUMNS, &ids));
+    LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
     p.ids = (int32_t *)(void *)ids;
-    for (size_t i = 0; i < LS_OWN_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
-    for (int which = 0; which < LS_OWN_PASSES; which++)
+    for (size_t i = 0; i < LS_NATIVE_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
+    for (int which = 0; which < LS_NATIVE_PASSES; which++)
         for (int is_16 = 0; is_16 < 2; is_16++) {
-            if (!has_type((ls_own_pass)which, is_16)) continue;
+            if (!has_type((ls_native_pass)which, is_16)) continue;
             make_sane(&p);
-            LS_TRY_OUT(fill(&p, w, (ls_own_pass)which, is_16));
+            LS_TRY_OUT(fill(&p, w, (ls_native_pass)which, is_16));
         }
 out:
     for (int i = 0; i < ARRAYS; i++) ls_probe_free(w, p.at[i]);

@@ -86,9 +86,9 @@ void ls_probe_free(const ls_probe_worker *w, float *memory) {
 /* ---- a worker ---------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-    ls_own_machine *machine; /* shared with the parent */
-    double seconds, end;     /* as in ls_probe_worker */
-    bool computes;           /* and not collectives alone */
+    ls_native_machine *machine; /* shared with the parent */
+    double seconds, end;        /* as in ls_probe_worker */
+    bool computes;              /* and not collectives alone */
 } job;
 
 static void nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
@@ -144,7 +144,7 @@ static ls_status measure_rates(const ls_probe_worker *w) {
 /* All workers keep the numbers, which are the same everywhere; those of the first are passed on. */
 static ls_status worker_main(ls_world *world, void *arg) {
     const job *j = arg;
-    static ls_own_machine own;
+    static ls_native_machine own;
     ls_probe_worker w = {.world = world, .comm = ls_world_comm(world), .seconds = j->seconds, .machine = &own};
     ls_status status = LS_OK;
     ls_fpenv_set();
@@ -181,13 +181,13 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
     o->say(o->ctx, text);
 }
 
-static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_own_machine *shared) {
+static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
     /* Measurements of one number of workers: products of up to four types, attention, passes. */
     enum { MEASUREMENTS = 190 };
     ls_workers_options options = {.workers = workers, .no_pin = o->no_pin};
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
     cpu_set_t cpus;
-    j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_OWN_COUNTS_MAX;
+    j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_NATIVE_COUNTS_MAX;
     if (j.seconds > .02) j.seconds = .02;
     say(o, workers, j.computes);
     /* A world of one worker is this process, and pins it. */
@@ -198,7 +198,7 @@ static ls_status run_count(const ls_probe_options *o, int workers, double second
     return status;
 }
 
-static void describe(ls_own_machine *machine) {
+static void describe(ls_native_machine *machine) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     ls_placement placement;
     snprintf(machine->cpu, sizeof machine->cpu, "%s", ls_cpu_detect()->model);
@@ -213,7 +213,7 @@ static void describe(ls_own_machine *machine) {
     machine->memory_bytes = pages > 0 && page_bytes > 0 ? (double)pages * (double)page_bytes : 0;
 }
 
-static ls_status run_counts(const ls_probe_options *o, ls_own_machine *shared) {
+static ls_status run_counts(const ls_probe_options *o, ls_native_machine *shared) {
     double seconds = o->seconds > 0 ? o->seconds : default_seconds;
     int most = o->workers > 0 ? o->workers : shared->cores > 4 ? shared->cores : 4, runs = 0;
     for (int n = 1; n <= most && n <= shared->cores; n *= 2) runs++;
@@ -221,10 +221,10 @@ static ls_status run_counts(const ls_probe_options *o, ls_own_machine *shared) {
     return LS_OK;
 }
 
-ls_status ls_probe_run(const ls_probe_options *o, ls_own_machine *out, bool *first) {
+ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *first) {
     ls_launcher launcher = ls_launcher_detect();
     ls_status status;
-    ls_own_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ls_native_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
     describe(shared);
@@ -235,13 +235,13 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_own_machine *out, bool *fir
     else
         status = run_counts(o, shared);
     if (status == LS_OK) *out = *shared;
-    for (int i = 0; status == LS_OK && i < out->counts; i++) ls_own_rates_fit(&out->rates[i]);
+    for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);
     munmap(shared, sizeof *shared);
     return status;
 }
 
-bool ls_probe_is_current(const ls_own_machine *machine) {
-    static ls_own_machine now;
+bool ls_probe_is_current(const ls_native_machine *machine) {
+    static ls_native_machine now;
     describe(&now);
     return strcmp(now.cpu, machine->cpu) == 0 && strcmp(now.version, machine->version) == 0 &&
            strcmp(now.isa, machine->isa) == 0 && now.cores == machine->cores;
@@ -250,29 +250,30 @@ bool ls_probe_is_current(const ls_own_machine *machine) {
 /* ---- as a cluster ------------------------------------------------------------------------------------------------ */
 
 /* Of a large product. */
-static double product_rate(const ls_own_rates *r, int type) {
+static double product_rate(const ls_native_rates *r, int type) {
     double flops = 2.0 * 1024 * 768 * 768;
-    return r->law[LS_GEMM_NT][type].known ? flops / ls_own_product_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1) : 0;
+    return r->law[LS_GEMM_NT][type].known ? flops / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1)
+                                          : 0;
 }
 
-static double best_bf16(const ls_own_rates *r) {
+static double best_bf16(const ls_native_rates *r) {
     double best = 0;
-    for (int type = 1; type < LS_OWN_TYPES; type++)
+    for (int type = 1; type < LS_NATIVE_TYPES; type++)
         if (product_rate(r, type) > best) best = product_rate(r, type);
     return best;
 }
 
-static void fill_link(const ls_own_machine *machine, int workers, ls_link *link) {
-    double large = (double)ls_own_link_bytes[LS_OWN_LINK_SIZES - 1], seconds;
+static void fill_link(const ls_native_machine *machine, int workers, ls_link *link) {
+    double large = (double)ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1], seconds;
     snprintf(link->name, sizeof link->name, "shared memory");
     link->source = "lockstep probe";
     link->share = 1;
     link->bandwidth = 1e10;
     if (machine->links == 0) return;
-    seconds = ls_own_link_seconds(machine, LS_OWN_ALL_REDUCE, workers, workers, large);
+    seconds = ls_native_link_seconds(machine, LS_NATIVE_ALL_REDUCE, workers, workers, large);
     if (seconds > 0) link->bandwidth = 2 * (workers - 1) * large / workers / seconds;
-    link->start_seconds = ls_own_link_seconds(machine, LS_OWN_ALL_REDUCE, workers, workers, 0);
-    link->latency_seconds = ls_own_link_seconds(machine, LS_OWN_SEND, workers, 2, 0);
+    link->start_seconds = ls_native_link_seconds(machine, LS_NATIVE_ALL_REDUCE, workers, workers, 0);
+    link->latency_seconds = ls_native_link_seconds(machine, LS_NATIVE_SEND, workers, 2, 0);
 }
 
 /* As cluster files have shares. */
@@ -281,8 +282,8 @@ static double share_of(double rate, double peak) {
     return share > 1 ? 1 : share < .001 ? .001 : share;
 }
 
-void ls_probe_cluster(const ls_own_machine *machine, ls_cluster *out) {
-    const ls_own_rates *r = &machine->rates[machine->counts - 1];
+void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out) {
+    const ls_native_rates *r = &machine->rates[machine->counts - 1];
     *out = (ls_cluster){.sites = 1};
     ls_site *site = &out->site[0];
     ls_chip *chip = &site->chip;
@@ -297,8 +298,8 @@ void ls_probe_cluster(const ls_own_machine *machine, ls_cluster *out) {
     chip->units = r->threads;
     chip->gemm_fill = 32;
     double pairs = 4 * 64 * 1024.0 * 1024.0 / 2, rate = chip->peak_flops[LS_PLAN_FP32];
-    chip->attention_share = share_of(pairs / ls_own_attention_seconds(r, false, 0, 64, 1024, 1), rate);
-    chip->attention_back_share = share_of(2.5 * pairs / ls_own_attention_seconds(r, true, 0, 64, 1024, 1), rate);
+    chip->attention_share = share_of(pairs / ls_native_attention_seconds(r, false, 0, 64, 1024, 1), rate);
+    chip->attention_back_share = share_of(2.5 * pairs / ls_native_attention_seconds(r, true, 0, 64, 1024, 1), rate);
     chip->memory_bandwidth = r->copy_bytes_per_second;
     chip->bandwidth_share = 1;
     chip->launch_seconds = r->launch_seconds;

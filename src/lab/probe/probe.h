@@ -18,10 +18,10 @@ typedef struct ls_probe_options {
 
 /* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first
  * tells whether this process has the result. */
-ls_status ls_probe_run(const ls_probe_options *options, ls_own_machine *out, bool *first);
+ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
 /* Whether `machine` was measured by this version of the program on this CPU with as many cores. */
-bool ls_probe_is_current(const ls_own_machine *machine);
+bool ls_probe_is_current(const ls_native_machine *machine);
 /* The machine as a cluster of one node, a chip for each worker with all cores divided among them. */
-void ls_probe_cluster(const ls_own_machine *machine, ls_cluster *out);
+void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
 
 #endif

@@ -38,19 +38,19 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
     if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
     unequal_speeds(speeds);
-    ls_layout_wish wish = {.dp = row->dp,
-                           .tp = row->tp,
-                           .pp = row->pp,
-                           .shares = row->unequal ? "auto" : NULL,
-                           .speeds = speeds,
-                           .stages = row->by_count ? "count" : "cost",
-                           .schedule = row->schedule,
-                           .virtual_stages = virtual_stages(row, task),
-                           .zero = zero,
-                           .recompute = row->recompute,
-                           .sequence_parallel = row->sequence_parallel,
-                           .micro = whole};
-    return ls_layout_make(&wish, task, out);
+    ls_layout_request request = {.dp = row->dp,
+                                 .tp = row->tp,
+                                 .pp = row->pp,
+                                 .shares = row->unequal ? "auto" : NULL,
+                                 .speeds = speeds,
+                                 .stages = row->by_count ? "count" : "cost",
+                                 .schedule = row->schedule,
+                                 .virtual_stages = virtual_stages(row, task),
+                                 .zero = zero,
+                                 .recompute = row->recompute,
+                                 .sequence_parallel = row->sequence_parallel,
+                                 .micro = whole};
+    return ls_layout_make(&request, task, out);
 }
 
 static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {

@@ -35,7 +35,7 @@ void ls_order_record_close(ls_order_record *record) {
 }
 
 /* All parameters one behind the other. */
-static ls_status fetch_all(ls_trainer *t, ls_stage_tensor which, float *out) {
+static ls_status fetch_all(ls_trainer *t, ls_partition_tensor which, float *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_tensor fetch = {.param = i, .which = which, .values = out};
         LS_TRY(ls_verify_fetch(t, &fetch));
@@ -50,14 +50,14 @@ typedef struct groups {
     int count;
     size_t elems;
     ls_model *model[LS_ORDER_GROUPS_MAX];
-    ls_stage *stage[LS_ORDER_GROUPS_MAX];
+    ls_partition *partition[LS_ORDER_GROUPS_MAX];
     float *grad[LS_ORDER_GROUPS_MAX]; /* host, all parameters one behind the other */
     float *flat;                      /* the weights, then the sum */
 } groups;
 
 static void groups_close(groups *g) {
     for (int i = 0; i < g->count; i++) {
-        ls_stage_destroy(g->stage[i]);
+        ls_partition_destroy(g->partition[i]);
         ls_model_destroy(g->model[i]);
         free(g->grad[i]);
     }
@@ -67,7 +67,7 @@ static void groups_close(groups *g) {
 /* A dp row that has nobody to reduce with keeps the gradient of its own group. */
 static ls_status groups_open(ls_trainer *t, groups *g) {
     const ls_settings *s = &t->settings;
-    ls_stage_setup setup = *ls_stage_setup_of(t->stage);
+    ls_partition_setup setup = *ls_partition_setup_of(t->partition);
     *g = (groups){.count = s->groups, .elems = ls_model_elems(t->model)};
     assert(!setup.world && s->groups <= LS_ORDER_GROUPS_MAX);
     setup.layout.dp = s->groups;
@@ -80,7 +80,7 @@ static ls_status groups_open(ls_trainer *t, groups *g) {
         g->grad[i] = malloc(g->elems * sizeof *g->grad[i]);
         if (!g->grad[i]) goto no_memory;
         LS_TRY(ls_model_create(&s->shape, s->slices, &g->model[i]));
-        LS_TRY(ls_stage_create(g->model[i], t->device, &setup, &g->stage[i]));
+        LS_TRY(ls_partition_create(g->model[i], t->device, &setup, &g->partition[i]));
     }
     return LS_OK;
 no_memory:
@@ -89,26 +89,26 @@ no_memory:
 
 typedef enum direction { READ, WRITE } direction;
 
-static ls_status copy_all(ls_stage *stage, ls_stage_tensor which, float *host, direction to) {
-    ls_model *model = ls_stage_model(stage);
+static ls_status copy_all(ls_partition *partition, ls_partition_tensor which, float *host, direction to) {
+    ls_model *model = ls_partition_model(partition);
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *param = ls_model_param(model, i);
         size_t elems = ls_param_elems(param);
-        LS_TRY(to == READ ? ls_stage_read(stage, param, which, 0, elems, host)
-                          : ls_stage_write(stage, param, which, 0, elems, host));
+        LS_TRY(to == READ ? ls_partition_read(partition, param, which, 0, elems, host)
+                          : ls_partition_write(partition, param, which, 0, elems, host));
         host += elems;
     }
     return LS_OK;
 }
 
 static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
-    ls_stage_feed feed = ls_trainer_feed(t);
-    LS_TRY(copy_all(t->stage, LS_TENSOR_WEIGHT, g->flat, READ));
+    ls_partition_feed feed = ls_trainer_feed(t);
+    LS_TRY(copy_all(t->partition, LS_TENSOR_WEIGHT, g->flat, READ));
     for (int i = 0; i < g->count; i++) {
-        LS_TRY(copy_all(g->stage[i], LS_TENSOR_WEIGHT, g->flat, WRITE));
-        LS_TRY(ls_stage_settle(g->stage[i]));
-        LS_TRY(ls_stage_step(g->stage[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed, loss));
-        LS_TRY(copy_all(g->stage[i], LS_TENSOR_GRAD, g->grad[i], READ));
+        LS_TRY(copy_all(g->partition[i], LS_TENSOR_WEIGHT, g->flat, WRITE));
+        LS_TRY(ls_partition_settle(g->partition[i]));
+        LS_TRY(ls_partition_step(g->partition[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed, loss));
+        LS_TRY(copy_all(g->partition[i], LS_TENSOR_GRAD, g->grad[i], READ));
     }
     return LS_OK;
 }
@@ -136,7 +136,7 @@ static ls_status gradients(const ls_verify_job *job, const ls_order_way *way, ls
     }
     LS_TRY(make_gradients(t, g, &loss));
     add_up(t, way, g);
-    LS_TRY(copy_all(t->stage, LS_TENSOR_GRAD, g->flat, WRITE));
+    LS_TRY(copy_all(t->partition, LS_TENSOR_GRAD, g->flat, WRITE));
     return ls_trainer_judge(t, 0, &loss, result);
 }
 
@@ -151,7 +151,7 @@ static ls_status steps(const ls_verify_job *job, const ls_order_task *task, ls_t
         LS_TRY(ls_trainer_update(t, &result));
     }
     LS_TRY(fetch_all(t, LS_TENSOR_WEIGHT, record->weight));
-    LS_TRY(ls_stage_hash(t->stage, weights.text));
+    LS_TRY(ls_partition_hash(t->partition, weights.text));
     if (t->rank == 0) *record->weights = weights;
     return LS_OK;
 }

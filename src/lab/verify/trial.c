@@ -62,15 +62,15 @@ ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out) {
 
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *t) {
     const ls_param *param = ls_model_find(t->model, fault->tensor);
-    ls_stage_piece piece;
+    ls_partition_piece piece;
     float value;
     if (!param) return ls_fail(LS_ERR_INPUT, "a fault was asked for in %.64s: there is no such tensor", fault->tensor);
     if (t->rank != fault->rank || t->step + 1 != fault->step) return LS_OK;
-    for (int i = 0; ls_stage_piece_once(t->stage, param, i, &piece); i++) {
+    for (int i = 0; ls_partition_piece_once(t->partition, param, i, &piece); i++) {
         if (piece.count == 0) continue;
-        LS_TRY(ls_stage_read(t->stage, param, LS_TENSOR_GRAD, piece.first, 1, &value));
+        LS_TRY(ls_partition_read(t->partition, param, LS_TENSOR_GRAD, piece.first, 1, &value));
         value = ls_f32_from_bits(ls_f32_bits(value) ^ 1);
-        return ls_stage_write(t->stage, param, LS_TENSOR_GRAD, piece.first, 1, &value);
+        return ls_partition_write(t->partition, param, LS_TENSOR_GRAD, piece.first, 1, &value);
     }
     return LS_OK;
 }
@@ -92,10 +92,10 @@ static uint64_t traffic_of(ls_trainer *t) {
 }
 
 /* A hash of a tensor of every parameter. */
-static ls_status hash_all(ls_trainer *t, ls_stage_tensor which, ls_verify_hash *out) {
+static ls_status hash_all(ls_trainer *t, ls_partition_tensor which, ls_verify_hash *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_hash hash;
-        LS_TRY(ls_stage_hash_tensor(t->stage, ls_model_param(t->model, i), which, hash.text));
+        LS_TRY(ls_partition_hash_tensor(t->partition, ls_model_param(t->model, i), which, hash.text));
         if (t->rank == 0) out[i] = hash;
     }
     return LS_OK;
@@ -104,16 +104,16 @@ static ls_status hash_all(ls_trainer *t, ls_stage_tensor which, ls_verify_hash *
 /* Every element is one worker's: its bits, and zeros of the others, add up to it. */
 static ls_status fetch_chunk(ls_trainer *t, const ls_param *param, const ls_verify_tensor *fetch, size_t first,
                              size_t count, float *host, int64_t *bits) {
-    ls_stage_piece piece;
+    ls_partition_piece piece;
     memset(bits, 0, count * sizeof *bits);
-    for (int i = 0; ls_stage_piece_once(t->stage, param, i, &piece); i++) {
+    for (int i = 0; ls_partition_piece_once(t->partition, param, i, &piece); i++) {
         size_t begin = piece.first > first ? piece.first : first, end = piece.first + piece.count;
         if (end > first + count) end = first + count;
         if (end <= begin) continue;
-        LS_TRY(ls_stage_read(t->stage, param, fetch->which, begin, end - begin, host));
+        LS_TRY(ls_partition_read(t->partition, param, fetch->which, begin, end - begin, host));
         for (size_t k = begin; k < end; k++) bits[k - first] = ls_f32_bits(host[k - begin]);
     }
-    LS_TRY(ls_stage_sum(t->stage, bits, count));
+    LS_TRY(ls_partition_sum(t->partition, bits, count));
     for (size_t k = 0; t->rank == 0 && k < count; k++) fetch->values[first + k] = ls_f32_from_bits((uint32_t)bits[k]);
     return LS_OK;
 }
@@ -166,10 +166,10 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     if (job->fetch && job->fetch->which == LS_TENSOR_WEIGHT) LS_TRY(ls_verify_fetch(t, job->fetch));
     if (!job->record) return LS_OK;
     int64_t sum = (int64_t)totals.traffic_bytes;
-    LS_TRY(ls_stage_sum(t->stage, &sum, 1));
+    LS_TRY(ls_partition_sum(t->partition, &sum, 1));
     totals.traffic_bytes = (uint64_t)sum;
     LS_TRY(hash_all(t, LS_TENSOR_WEIGHT, job->record->weight));
-    LS_TRY(ls_stage_hash(t->stage, totals.weights.text));
+    LS_TRY(ls_partition_hash(t->partition, totals.weights.text));
     if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
     if (t->rank == 0) *job->record->totals = totals;
     return LS_OK;
@@ -178,10 +178,10 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
 ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out) {
     ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
     LS_TRY(ls_trainer_create(job->settings, &place, &job->data, out));
-    ls_status status = job->weights ? ls_weights_load_stage(job->weights, (*out)->stage)
-                                    : ls_stage_init_weights((*out)->stage, job->settings->seed);
-    status = ls_together((*out)->world, status);
-    if (status == LS_OK && job->weights) status = ls_stage_settle((*out)->stage);
+    ls_status status = job->weights ? ls_weights_load_partition(job->weights, (*out)->partition)
+                                    : ls_partition_init_weights((*out)->partition, job->settings->seed);
+    status = ls_agree((*out)->world, status);
+    if (status == LS_OK && job->weights) status = ls_partition_settle((*out)->partition);
     if (status == LS_OK) return LS_OK;
     ls_trainer_destroy(*out);
     *out = NULL;

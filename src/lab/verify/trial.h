@@ -36,8 +36,8 @@ void ls_verify_record_close(ls_verify_record *record); /* zeros do nothing */
 /* What is looked for again, element by element. */
 typedef struct ls_verify_tensor {
     int param;
-    ls_stage_tensor which; /* gradient or weight */
-    float *values;         /* canonical order; shared memory, written by worker 0 */
+    ls_partition_tensor which; /* gradient or weight */
+    float *values;             /* canonical order; shared memory, written by worker 0 */
 } ls_verify_tensor;
 
 /* A bit that is flipped on purpose, to see it found: the lowest one of the first element of a gradient that the worker

@@ -60,25 +60,25 @@ ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *t
 }
 
 /* How dp was asked for, and how to ask for as many rows as there can be. */
-static void say_dp(const ls_layout *layout, int most, const ls_layout_wish *wish, char said[SAID_MAX],
+static void say_dp(const ls_layout *layout, int most, const ls_layout_request *request, char said[SAID_MAX],
                    char use[SAID_MAX]) {
     int workers = most * layout->tp * layout->pp;
-    if (!wish || wish->dp > 0 || wish->workers == 0) {
+    if (!request || request->dp > 0 || request->workers == 0) {
         snprintf(said, SAID_MAX, "--dp %d", layout->dp);
         snprintf(use, SAID_MAX, "use --dp %d or less", most);
-    } else if (wish->launcher) {
-        snprintf(said, SAID_MAX, "%s started %d workers: dp %d", wish->launcher, wish->workers, layout->dp);
+    } else if (request->launcher) {
+        snprintf(said, SAID_MAX, "%s started %d workers: dp %d", request->launcher, request->workers, layout->dp);
         snprintf(use, SAID_MAX, "start %d workers or fewer", workers);
     } else {
-        snprintf(said, SAID_MAX, "--workers %d: dp %d", wish->workers, layout->dp);
+        snprintf(said, SAID_MAX, "--workers %d: dp %d", request->workers, layout->dp);
         snprintf(use, SAID_MAX, "use --workers %d or fewer", workers);
     }
 }
 
-ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_wish *wish) {
+ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_request *request) {
     char said[SAID_MAX], use[SAID_MAX];
     if (layout->dp <= task->G) return LS_OK;
-    say_dp(layout, task->G, wish, said, use);
+    say_dp(layout, task->G, request, said, use);
     if ((size_t)layout->dp > task->B)
         return ls_fail(LS_ERR_INPUT,
                        "%s exceeds the batch of %zu sequences; %s, or a larger --global-batch with --groups %d "

@@ -1,4 +1,4 @@
-/* json.c: a layout as an object of option names and values, and back; and wishes out of options.
+/* json.c: a layout as an object of option names and values, and back; and requests out of options.
  *
  * Members are read through the table of options, so a file means what the flags of the same names mean: same ranges,
  * same aliases, same messages. */
@@ -34,7 +34,8 @@ bool ls_layout_is_option(ls_option_id id) {
     return false;
 }
 
-/* ---- options to a wish ------------------------------------------------------------------------------------------- */
+/* ---- options to a request -------------------------------------------------------------------------------------------
+ */
 
 static ls_status recompute_parse(const char *text, int *out) {
     for (*out = 0; *out < LS_RECOMPUTE_KINDS; (*out)++)
@@ -42,38 +43,39 @@ static ls_status recompute_parse(const char *text, int *out) {
     return ls_fail(LS_ERR_INPUT, "--recompute %.*s: must be none, selective or full", LS_LAYOUT_SHOWN, text);
 }
 
-static ls_status add_member(const ls_options *o, ls_option_id id, ls_layout_wish *wish) {
+static ls_status add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
     ls_schedule_kind kind;
     switch (id) {
-    case LS_OPT_workers: wish->workers = (int)o->workers; break;
-    case LS_OPT_dp: wish->dp = (int)o->dp; break;
-    case LS_OPT_tp: wish->tp = (int)o->tp; break;
-    case LS_OPT_pp: wish->pp = (int)o->pp; break;
-    case LS_OPT_shares: wish->shares = o->shares; break;
-    case LS_OPT_virtual_stages: wish->virtual_stages = (int)o->virtual_stages; break;
-    case LS_OPT_stages: wish->stages = o->stages; break;
-    case LS_OPT_zero: wish->zero = (int)o->zero; break;
-    case LS_OPT_sequence_parallel: wish->sequence_parallel = o->sequence_parallel; break;
-    case LS_OPT_micro_batch: wish->micro = (size_t)o->micro_batch; break;
-    case LS_OPT_recompute: return recompute_parse(o->recompute, &wish->recompute);
+    case LS_OPT_workers: request->workers = (int)o->workers; break;
+    case LS_OPT_dp: request->dp = (int)o->dp; break;
+    case LS_OPT_tp: request->tp = (int)o->tp; break;
+    case LS_OPT_pp: request->pp = (int)o->pp; break;
+    case LS_OPT_shares: request->shares = o->shares; break;
+    case LS_OPT_virtual_stages: request->virtual_stages = (int)o->virtual_stages; break;
+    case LS_OPT_stages: request->stages = o->stages; break;
+    case LS_OPT_zero: request->zero = (int)o->zero; break;
+    case LS_OPT_sequence_parallel: request->sequence_parallel = o->sequence_parallel; break;
+    case LS_OPT_micro_batch: request->micro = (size_t)o->micro_batch; break;
+    case LS_OPT_recompute: return recompute_parse(o->recompute, &request->recompute);
     case LS_OPT_schedule:
         LS_TRY(ls_schedule_kind_parse(o->schedule, &kind));
-        wish->schedule = (int)kind;
+        request->schedule = (int)kind;
         break;
     default: break;
     }
     return LS_OK;
 }
 
-ls_status ls_layout_wish_add(const ls_options *options, ls_option_origin weakest, ls_layout_wish *wish) {
+ls_status ls_layout_request_add(const ls_options *options, ls_option_origin weakest, ls_layout_request *request) {
     for (int i = 0; i < MEMBERS; i++) {
         ls_option_origin origin = options->source[members[i]].origin;
-        if (origin != LS_ORIGIN_DEFAULT && origin >= weakest) LS_TRY(add_member(options, members[i], wish));
+        if (origin != LS_ORIGIN_DEFAULT && origin >= weakest) LS_TRY(add_member(options, members[i], request));
     }
     return LS_OK;
 }
 
-/* ---- JSON to a wish ---------------------------------------------------------------------------------------------- */
+/* ---- JSON to a request ----------------------------------------------------------------------------------------------
+ */
 
 /* The option that `key`, maybe with underscores, stands for. */
 static ls_status find_member(const char *key, ls_option_id *out) {
@@ -109,9 +111,9 @@ static ls_status value_text(const ls_option_info *info, const json_t *value, cha
     return LS_OK;
 }
 
-/* Texts in the wish must outlive the options they were checked in. */
+/* Texts in the request must outlive the options they were checked in. */
 static ls_status read_member(const char *where, const char *key, const json_t *value, ls_options *options,
-                             ls_layout_wish *texts) {
+                             ls_layout_request *texts) {
     char room[TEXT_MAX];
     const char *text;
     ls_option_id id;
@@ -125,8 +127,8 @@ static ls_status read_member(const char *where, const char *key, const json_t *v
     return ls_options_set(options, id, text, LS_ORIGIN_FILE, 0);
 }
 
-ls_status ls_layout_wish_from_json(const char *where, const json_t *json, ls_layout_wish *out) {
-    ls_layout_wish wish = ls_layout_wish_none(), texts = wish;
+ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out) {
+    ls_layout_request request = ls_layout_request_none(), texts = request;
     ls_options options;
     ls_status status = LS_OK;
     const char *key;
@@ -137,10 +139,10 @@ ls_status ls_layout_wish_from_json(const char *where, const json_t *json, ls_lay
     options.config = where; /* what errors name */
     json_object_foreach((json_t *)(uintptr_t)json, key, value)
         LS_TRY_OUT(read_member(where, key, value, &options, &texts));
-    LS_TRY_OUT(ls_layout_wish_add(&options, LS_ORIGIN_FILE, &wish));
-    wish.shares = texts.shares;
-    wish.stages = texts.stages;
-    *out = wish;
+    LS_TRY_OUT(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request));
+    request.shares = texts.shares;
+    request.stages = texts.stages;
+    *out = request;
 out:
     ls_options_fini(&options);
     return status;

@@ -26,72 +26,73 @@ static ls_status check_count(const char *flag, int count) {
 }
 
 /* Workers that are no multiple of what tp and pp need. */
-static ls_status fail_multiple(const ls_layout_wish *wish, const ls_layout *layout) {
-    int row = layout->tp * layout->pp, below = wish->workers / row * row;
+static ls_status fail_multiple(const ls_layout_request *request, const ls_layout *layout) {
+    int row = layout->tp * layout->pp, below = request->workers / row * row;
     char said[SAID_MAX], use[SAID_MAX];
-    if (wish->launcher)
-        snprintf(said, sizeof said, "%s started %d workers", wish->launcher, wish->workers);
+    if (request->launcher)
+        snprintf(said, sizeof said, "%s started %d workers", request->launcher, request->workers);
     else
-        snprintf(said, sizeof said, "--workers %d", wish->workers);
+        snprintf(said, sizeof said, "--workers %d", request->workers);
     if (below == 0)
         snprintf(use, sizeof use, "%d", row);
     else
         snprintf(use, sizeof use, "%d or %d", below, below + row);
     return ls_fail(LS_ERR_INPUT, "%s: --tp %d × --pp %d needs %d workers per data-parallel replica: %s %s", said,
-                   layout->tp, layout->pp, row, wish->launcher ? "start" : "use --workers", use);
+                   layout->tp, layout->pp, row, request->launcher ? "start" : "use --workers", use);
 }
 
 /* Workers that are not dp × tp × pp. */
-static ls_status fail_product(const ls_layout_wish *wish, const ls_layout *layout) {
+static ls_status fail_product(const ls_layout_request *request, const ls_layout *layout) {
     int product = ls_layout_workers(layout), row = layout->tp * layout->pp;
     char use[SAID_MAX] = "";
-    if (!wish->launcher)
+    if (!request->launcher)
         return ls_fail(LS_ERR_INPUT,
                        "--workers %d: dp %d × tp %d × pp %d is %d workers; use --workers %d, or omit --workers",
-                       wish->workers, layout->dp, layout->tp, layout->pp, product, product);
-    if (wish->workers % row == 0) snprintf(use, sizeof use, ", or use --dp %d", wish->workers / row);
-    return ls_fail(LS_ERR_INPUT, "%s started %d workers, but --dp %d × tp %d × pp %d is %d: start %d%s", wish->launcher,
-                   wish->workers, layout->dp, layout->tp, layout->pp, product, product, use);
+                       request->workers, layout->dp, layout->tp, layout->pp, product, product);
+    if (request->workers % row == 0) snprintf(use, sizeof use, ", or use --dp %d", request->workers / row);
+    return ls_fail(LS_ERR_INPUT, "%s started %d workers, but --dp %d × tp %d × pp %d is %d: start %d%s",
+                   request->launcher, request->workers, layout->dp, layout->tp, layout->pp, product, product, use);
 }
 
 /* What cannot be whatever dp is is said first: a number of workers that fits it would be no help. */
-static ls_status resolve_mesh(const ls_layout_wish *wish, const ls_layout_task *task, ls_layout *out) {
-    LS_TRY(check_count("workers", wish->workers));
-    LS_TRY(check_count("dp", wish->dp));
-    LS_TRY(check_count("tp", wish->tp));
-    LS_TRY(check_count("pp", wish->pp));
-    out->dp = wish->dp > 0 ? wish->dp : 1;
-    out->tp = wish->tp > 0 ? wish->tp : 1;
-    out->pp = wish->pp > 0 ? wish->pp : 1;
+static ls_status resolve_mesh(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
+    LS_TRY(check_count("workers", request->workers));
+    LS_TRY(check_count("dp", request->dp));
+    LS_TRY(check_count("tp", request->tp));
+    LS_TRY(check_count("pp", request->pp));
+    out->dp = request->dp > 0 ? request->dp : 1;
+    out->tp = request->tp > 0 ? request->tp : 1;
+    out->pp = request->pp > 0 ? request->pp : 1;
     LS_TRY(ls_layout_check_parts(out, task));
-    if (wish->workers > 0 && wish->dp == 0) {
+    if (request->workers > 0 && request->dp == 0) {
         int row = out->tp * out->pp;
-        if (wish->workers % row != 0) return fail_multiple(wish, out);
-        out->dp = wish->workers / row;
+        if (request->workers % row != 0) return fail_multiple(request, out);
+        out->dp = request->workers / row;
     }
-    LS_TRY(ls_layout_check_dp(out, task, wish));
-    if (wish->workers == 0 || ls_layout_workers(out) == wish->workers) return LS_OK;
-    return fail_product(wish, out);
+    LS_TRY(ls_layout_check_dp(out, task, request));
+    if (request->workers == 0 || ls_layout_workers(out) == request->workers) return LS_OK;
+    return fail_product(request, out);
 }
 
-static void resolve_schedule(const ls_layout_wish *wish, ls_layout *out) {
-    bool interleaved = wish->schedule < 0 ? wish->virtual_stages > 1 : wish->schedule == LS_SCHEDULE_INTERLEAVED;
-    out->schedule = interleaved          ? LS_SCHEDULE_INTERLEAVED
-                    : wish->schedule < 0 ? LS_SCHEDULE_1F1B
-                                         : (ls_schedule_kind)wish->schedule;
-    out->virtual_stages = wish->virtual_stages != 0 ? wish->virtual_stages : interleaved ? 2 : 1;
+static void resolve_schedule(const ls_layout_request *request, ls_layout *out) {
+    bool interleaved =
+        request->schedule < 0 ? request->virtual_stages > 1 : request->schedule == LS_SCHEDULE_INTERLEAVED;
+    out->schedule = interleaved             ? LS_SCHEDULE_INTERLEAVED
+                    : request->schedule < 0 ? LS_SCHEDULE_1F1B
+                                            : (ls_schedule_kind)request->schedule;
+    out->virtual_stages = request->virtual_stages != 0 ? request->virtual_stages : interleaved ? 2 : 1;
 }
 
-ls_status ls_layout_make(const ls_layout_wish *wish, const ls_layout_task *task, ls_layout *out) {
-    ls_layout layout = {.micro = wish->micro};
-    LS_TRY(resolve_mesh(wish, task, &layout));
-    resolve_schedule(wish, &layout);
+ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
+    ls_layout layout = {.micro = request->micro};
+    LS_TRY(resolve_mesh(request, task, &layout));
+    resolve_schedule(request, &layout);
     LS_TRY(ls_layout_check_schedule(&layout, task));
-    LS_TRY(ls_layout_divide_blocks(wish->stages, task, &layout));
-    LS_TRY(ls_layout_divide_groups(wish->shares, wish->speeds, task, &layout));
-    layout.zero = wish->zero >= 0 ? wish->zero : layout.dp > 1 ? 1 : 0;
-    layout.recompute = wish->recompute >= 0 ? (ls_recompute)wish->recompute : LS_RECOMPUTE_NONE;
-    layout.sequence_parallel = wish->sequence_parallel > 0;
+    LS_TRY(ls_layout_divide_blocks(request->stages, task, &layout));
+    LS_TRY(ls_layout_divide_groups(request->shares, request->speeds, task, &layout));
+    layout.zero = request->zero >= 0 ? request->zero : layout.dp > 1 ? 1 : 0;
+    layout.recompute = request->recompute >= 0 ? (ls_recompute)request->recompute : LS_RECOMPUTE_NONE;
+    layout.sequence_parallel = request->sequence_parallel > 0;
     LS_TRY(ls_layout_check(&layout, task));
     *out = layout;
     return LS_OK;

@@ -37,7 +37,7 @@ typedef struct ls_layout {
 } ls_layout;
 
 /* What a user asked for; 0 or NULL where nothing was said, −1 for zero, schedule, recompute, sequence_parallel. */
-typedef struct ls_layout_wish {
+typedef struct ls_layout_request {
     int workers, dp, tp, pp; /* workers without dp: what tp and pp leave of them is dp */
     const char *launcher;    /* who has started that many workers; NULL: nobody yet */
     const char *shares;      /* "3,2,2" */
@@ -45,10 +45,10 @@ typedef struct ls_layout_wish {
     const char *stages;      /* how blocks are divided: "cost", "count", or the blocks of each chunk: "5,4,4" */
     int schedule, virtual_stages, zero, recompute, sequence_parallel;
     size_t micro;
-} ls_layout_wish;
+} ls_layout_request;
 
-static inline ls_layout_wish ls_layout_wish_none(void) {
-    return (ls_layout_wish){.schedule = -1, .zero = -1, .recompute = -1, .sequence_parallel = -1};
+static inline ls_layout_request ls_layout_request_none(void) {
+    return (ls_layout_request){.schedule = -1, .zero = -1, .recompute = -1, .sequence_parallel = -1};
 }
 
 /* What is trained, as far as a layout must fit it. */
@@ -69,9 +69,9 @@ static inline int ls_layout_chunks(const ls_layout *layout) { return layout->pp 
 
 /* One worker with everything, micro-batches of `micro` sequences. */
 ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
-/* From a wish to a layout. `wish->workers` alone means dp; dp·tp·pp must be the workers where both are given. What
- * cannot be is refused with LS_ERR_INPUT, naming the option and the nearest legal value (dp ≤ G, tp divides S, pp ≤
- * blocks, pp·virtual stages ≤ blocks, shares that sum to G, micro ≤ B, sequence parallel with tp > 1 and T ≥ tp,
+/* From a request to a layout. `request->workers` alone means dp; dp·tp·pp must be the workers where both are given.
+ * What cannot be is refused with LS_ERR_INPUT, naming the option and the nearest legal value (dp ≤ G, tp divides S, pp
+ * ≤ blocks, pp·virtual stages ≤ blocks, shares that sum to G, micro ≤ B, sequence parallel with tp > 1 and T ≥ tp,
  * virtual stages only for interleaved …). Defaults: zero 1 where dp > 1, else 0; schedule 1f1b, with virtual stages
  * interleaved, and interleaved has 2 of them; stages by cost; recompute none; no sequence parallelism; micro 0 stays 0:
  * whoever runs it chooses by memory.
@@ -79,7 +79,7 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  * Blocks are divided so that the costliest chunk costs least, then so that the sum of squares is least, then with more
  * blocks in earlier chunks; by count: as equal as possible, more in earlier chunks. Shares: row d has
  * ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest row end first. */
-ls_status ls_layout_make(const ls_layout_wish *wish, const ls_layout_task *task, ls_layout *out);
+ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
 /* Whether it fits the task; the same messages. */
 ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task);
 
@@ -93,10 +93,10 @@ static inline ls_place_in_layout ls_layout_place(const ls_layout *layout, int ra
 
 /* "dp 2 × tp 2 × pp 1, zero 1, …": one line, for people; what is as usual is left out. */
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);
-/* For --layout FILE (YAML or JSON with the names of the flags) and for the run directory. From JSON to the wish that
- * gives it; unknown members are refused. Strings in the wish point into `json`. */
+/* For --layout FILE (YAML or JSON with the names of the flags) and for the run directory. From JSON to the request that
+ * gives it; unknown members are refused. Strings in the request point into `json`. */
 json_t *ls_layout_to_json(const ls_layout *layout); /* NULL: no memory */
-ls_status ls_layout_wish_from_json(const char *where, const json_t *json, ls_layout_wish *out);
+ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out);
 
 const char *ls_recompute_name(ls_recompute recompute);
 

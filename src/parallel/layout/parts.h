@@ -7,16 +7,16 @@
 /* How much of a user's text a message repeats. */
 enum { LS_LAYOUT_SHOWN = 80 };
 
-/* Each needs those before it. `wish` tells how dp was asked for; NULL: by --dp. */
+/* Each needs those before it. `request` tells how dp was asked for; NULL: by --dp. */
 ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *task);
-ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_wish *wish);
+ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_request *request);
 ls_status ls_layout_check_schedule(const ls_layout *layout, const ls_layout_task *task);
 ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *task);
 ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task);
 
-/* Sets chunk_first; `stages` as in the wish, NULL: by cost. */
+/* Sets chunk_first; `stages` as in the request, NULL: by cost. */
 ls_status ls_layout_divide_blocks(const char *stages, const ls_layout_task *task, ls_layout *layout);
-/* Sets share; as in the wish. */
+/* Sets share; as in the request. */
 ls_status ls_layout_divide_groups(const char *shares, const double *speeds, const ls_layout_task *task,
                                   ls_layout *layout);
 /* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */

@@ -9,39 +9,42 @@
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_stage_leaf_hash(ls_stage *stage, const ls_param *param, const float *leaf, size_t elems, ls_hash128 *out) {
-    const ls_nn *nn = &stage->nn;
+ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, size_t elems,
+                                 ls_hash128 *out) {
+    const ls_nn *nn = &partition->nn;
     if (param->kind == LS_PARAM_VECTOR && !param->split && nn->sequence_parallel) {
         /* The other token slices are other workers'. */
         leaf += (size_t)nn->slice0 * param->local_rows;
         elems = (size_t)nn->slices * param->local_rows;
     }
-    return stage->nn.ops->hash(stage->device, out, leaf, elems * sizeof *leaf);
+    return partition->nn.ops->hash(partition->device, out, leaf, elems * sizeof *leaf);
 }
 
-ls_status ls_stage_share_hashes(ls_stage *stage, const ls_hash128 *hashes, ls_hash128 *by_row) {
+ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row) {
     size_t bytes[LS_WORKERS_MAX];
-    ls_hash128 own = ls_hash_combine(hashes, ls_audit_hashes(stage->model));
+    ls_hash128 own = ls_hash_combine(hashes, ls_audit_hashes(partition->model));
     by_row[0] = own;
-    for (int r = 0; r < stage->setup.layout.dp; r++) bytes[r] = sizeof own;
-    return stage->dp ? ls_comm_all_gather(stage->dp, &own, by_row, bytes) : LS_OK;
+    for (int r = 0; r < partition->setup.layout.dp; r++) bytes[r] = sizeof own;
+    return partition->dp ? ls_comm_all_gather(partition->dp, &own, by_row, bytes) : LS_OK;
 }
 
-ls_status ls_stage_share_lists(ls_stage *stage, const ls_hash128 *own, ls_hash128 *all, const size_t *bytes) {
-    if (stage->dp) return ls_comm_all_gather(stage->dp, own, all, bytes);
+ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
+                                   const size_t *bytes) {
+    if (partition->dp) return ls_comm_all_gather(partition->dp, own, all, bytes);
     memcpy(all, own, bytes[0]);
     return LS_OK;
 }
 
 typedef struct collector {
-    ls_stage *stage;
+    ls_partition *partition;
     ls_hash128 *hashes;
 } collector;
 
 static ls_status collect(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     collector *c = ctx;
     (void)group;
-    return ls_stage_leaf_hash(c->stage, param, leaf, elems, &c->hashes[2 * param->number + (is_lookup ? 1 : 0)]);
+    return ls_partition_leaf_hash(c->partition, param, leaf, elems,
+                                  &c->hashes[2 * param->number + (is_lookup ? 1 : 0)]);
 }
 
 /* ---- a plan for one group ---------------------------------------------------------------------------------------- */
@@ -53,31 +56,34 @@ typedef struct plan {
     ls_micro_steps *micro_steps;
 } plan;
 
-static size_t group_begin(const ls_stage *stage, int g) { return ls_slice_begin(stage->setup.B, stage->setup.G, g); }
+static size_t group_begin(const ls_partition *partition, int g) {
+    return ls_slice_begin(partition->setup.B, partition->setup.G, g);
+}
 
-static size_t pieces_of(const ls_stage *stage, int g) {
-    size_t sequences = g < 0 ? 0 : group_begin(stage, g + 1) - group_begin(stage, g);
-    return (sequences + stage->micro - 1) / stage->micro;
+static size_t pieces_of(const ls_partition *partition, int g) {
+    size_t sequences = g < 0 ? 0 : group_begin(partition, g + 1) - group_begin(partition, g);
+    return (sequences + partition->micro - 1) / partition->micro;
 }
 
 /* All rows have as many micro-batches, some of them empty: with zero 3 they gather weights together. */
-static ls_status make_plan(const ls_stage *stage, const int *groups, plan *p) {
-    const ls_layout *layout = &stage->setup.layout;
-    int own = groups[stage->setup.place.dp];
-    size_t count = 1, begin = own < 0 ? 0 : group_begin(stage, own), end = own < 0 ? 0 : group_begin(stage, own + 1);
+static ls_status make_plan(const ls_partition *partition, const int *groups, plan *p) {
+    const ls_layout *layout = &partition->setup.layout;
+    int own = groups[partition->setup.place.dp];
+    size_t count = 1, begin = own < 0 ? 0 : group_begin(partition, own),
+           end = own < 0 ? 0 : group_begin(partition, own + 1);
     for (int d = 0; d < layout->dp; d++)
-        if (pieces_of(stage, groups[d]) > count) count = pieces_of(stage, groups[d]);
+        if (pieces_of(partition, groups[d]) > count) count = pieces_of(partition, groups[d]);
     p->micros.micro = calloc(count, sizeof *p->micros.micro);
-    p->steps = calloc(count * (stage->micro + 1), sizeof *p->steps);
+    p->steps = calloc(count * (partition->micro + 1), sizeof *p->steps);
     p->micro_steps = calloc(count, sizeof *p->micro_steps);
     if (!p->micros.micro || !p->steps || !p->micro_steps)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for an audit of %zu micro-batches", count);
     p->micros.count = (int)count;
-    p->micros.most = stage->micro;
+    p->micros.most = partition->micro;
     int steps = 0;
-    bool single = stage->setup.policy.accumulate != LS_F32;
+    bool single = partition->setup.policy.accumulate != LS_F32;
     for (size_t m = 0, at = begin; m < count; m++) {
-        size_t next = end - at < stage->micro ? end : at + stage->micro;
+        size_t next = end - at < partition->micro ? end : at + partition->micro;
         p->micros.micro[m] = (ls_micro){.begin = at, .end = next};
         p->micro_steps[m].first = steps;
         for (size_t s = at; s < next;) {
@@ -89,7 +95,7 @@ static ls_status make_plan(const ls_stage *stage, const int *groups, plan *p) {
                                                .bounds = {0, to - s},
                                                .accumulate = s > begin,
                                                .ends = to == end,
-                                               .at = ls_stage_rounds(stage) ? 0 : stage->audit_slot};
+                                               .at = ls_partition_rounds(partition) ? 0 : partition->audit_slot};
             s = to;
         }
         p->micro_steps[m].count = steps - p->micro_steps[m].first;
@@ -98,31 +104,31 @@ static ls_status make_plan(const ls_stage *stage, const int *groups, plan *p) {
     return ls_schedule_make(LS_SCHEDULE_NAIVE, layout->pp, layout->virtual_stages, (int)count, &p->schedule);
 }
 
-static void exchange_plans(ls_stage *stage, plan *p) {
-    plan was = {stage->micros, stage->schedule, stage->steps, stage->micro_steps};
-    stage->micros = p->micros;
-    stage->schedule = p->schedule;
-    stage->steps = p->steps;
-    stage->micro_steps = p->micro_steps;
+static void exchange_plans(ls_partition *partition, plan *p) {
+    plan was = {partition->micros, partition->schedule, partition->steps, partition->micro_steps};
+    partition->micros = p->micros;
+    partition->schedule = p->schedule;
+    partition->steps = p->steps;
+    partition->micro_steps = p->micro_steps;
     *p = was;
 }
 
-ls_status ls_stage_audit(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, const int *groups,
-                         ls_hash128 *hashes) {
+ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                             const int *groups, ls_hash128 *hashes) {
     plan p = {.steps = NULL};
-    collector c = {stage, hashes};
-    ls_leaf_watch watch = stage->nn.watch;
+    collector c = {partition, hashes};
+    ls_leaf_watch watch = partition->nn.watch;
     ls_loss_sum loss = {0};
-    memset(hashes, 0, ls_audit_hashes(stage->model) * sizeof *hashes);
-    ls_status status = make_plan(stage, groups, &p);
+    memset(hashes, 0, ls_audit_hashes(partition->model) * sizeof *hashes);
+    ls_status status = make_plan(partition, groups, &p);
     if (status == LS_OK) {
-        exchange_plans(stage, &p);
-        stage->nn.watch = (ls_leaf_watch){.leaf = collect, .ctx = &c};
-        stage->audits = true;
-        status = ls_stage_run_lists(stage, step, start, feed, &loss);
-        stage->audits = false;
-        stage->nn.watch = watch;
-        exchange_plans(stage, &p);
+        exchange_plans(partition, &p);
+        partition->nn.watch = (ls_leaf_watch){.leaf = collect, .ctx = &c};
+        partition->audits = true;
+        status = ls_partition_run_lists(partition, step, start, feed, &loss);
+        partition->audits = false;
+        partition->nn.watch = watch;
+        exchange_plans(partition, &p);
     }
     ls_schedule_free(&p.schedule);
     ls_micro_list_free(&p.micros);
@@ -131,8 +137,8 @@ ls_status ls_stage_audit(ls_stage *stage, uint64_t step, float start, const ls_s
     return status;
 }
 
-void ls_stage_use_device(ls_stage *stage, ls_device *device) {
-    stage->nn.device = device ? device : stage->device;
-    stage->nn.ops = stage->nn.device->ops;
+void ls_partition_use_device(ls_partition *partition, ls_device *device) {
+    partition->nn.device = device ? device : partition->device;
+    partition->nn.ops = partition->nn.device->ops;
     ls_fault_path = device != NULL;
 }

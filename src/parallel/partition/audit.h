@@ -13,18 +13,21 @@
 static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t)model->nparams; }
 
 /* The hash of a leaf, as far as it is this worker's. */
-ls_status ls_stage_leaf_hash(ls_stage *stage, const ls_param *param, const float *leaf, size_t elems, ls_hash128 *out);
+ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, size_t elems,
+                                 ls_hash128 *out);
 
-/* Row d computes group groups[d] of step `step`; −1: none. All workers together; after ls_stage_step() and before the
- * update, whose gradients stay. `hashes` are zeros where this worker's row computes nothing. The setup has `audits`. */
-ls_status ls_stage_audit(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, const int *groups,
-                         ls_hash128 *hashes);
+/* Row d computes group groups[d] of step `step`; −1: none. All workers together; after ls_partition_step() and before
+ * the update, whose gradients stay. `hashes` are zeros where this worker's row computes nothing. The setup has
+ * `audits`. */
+ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                             const int *groups, ls_hash128 *hashes);
 
 /* Of the members of this worker's dp column: the hash of each one's list. */
-ls_status ls_stage_share_hashes(ls_stage *stage, const ls_hash128 *hashes, ls_hash128 *by_row);
+ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row);
 /* The whole lists, `bytes` of each row. */
-ls_status ls_stage_share_lists(ls_stage *stage, const ls_hash128 *own, ls_hash128 *all, const size_t *bytes);
+ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
+                                   const size_t *bytes);
 /* Another device computes from now on: the same bits by other instructions. NULL: the stage's own again. */
-void ls_stage_use_device(ls_stage *stage, ls_device *device);
+void ls_partition_use_device(ls_partition *partition, ls_device *device);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "parallel/layout/micro_batches.h"
 
-enum { LS_BUCKET_PARAMS_MAX = LS_BLOCK_PARAMS_MAX, LS_OWN_SLOTS_MAX = LS_TREE_COVER_MAX };
+enum { LS_BUCKET_PARAMS_MAX = LS_BLOCK_PARAMS_MAX, LS_NATIVE_SLOTS_MAX = LS_TREE_COVER_MAX };
 
 typedef enum ls_bucket_kind {
     LS_BUCKET_MATRICES, /* gradients made by products */
@@ -47,7 +47,7 @@ typedef struct ls_bucket {
     int slots, own_slots;
     uint16_t *wire[LS_GRAD_SLOTS_MAX]; /* by slot: what travels of a leaf, where that is 16-bit */
     float *slot[LS_GRAD_SLOTS_MAX];
-    float *own_slot[LS_OWN_SLOTS_MAX];
+    float *own_slot[LS_NATIVE_SLOTS_MAX];
 
     /* running */
     bool ready;            /* all of this worker's gradients of the step are in */

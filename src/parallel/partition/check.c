@@ -24,13 +24,13 @@ static int64_t order_of(const verdict *v) { return v->param + v->is_received * (
 
 /* The first parameter that anybody notices counts, and those who are to be named for it: two may disagree along tp of
  * whom one agrees with all others along dp. */
-static ls_status agree(ls_stage *stage, verdict own, ls_check_finding *out) {
-    size_t workers = (size_t)ls_layout_workers(&stage->setup.layout);
-    int rank = stage->setup.world ? ls_world_rank(stage->setup.world) : 0;
+static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *out) {
+    size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
+    int rank = partition->setup.world ? ls_world_rank(partition->setup.world) : 0;
     verdict *all = calloc(workers, sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the check results of %zu workers", workers);
     all[rank] = own;
-    ls_status status = ls_stage_sum(stage, (int64_t *)all, workers * (sizeof *all / sizeof(int64_t)));
+    ls_status status = ls_partition_sum(partition, (int64_t *)all, workers * (sizeof *all / sizeof(int64_t)));
     int64_t first = 0, sure = 0;
     *out = (ls_check_finding){.param = -1};
     for (size_t i = 0; i < workers && status == LS_OK; i++)
@@ -52,14 +52,15 @@ static ls_status agree(ls_stage *stage, verdict own, ls_check_finding *out) {
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
 /* Of a parameter as this worker computes with it; 0 where there is nothing that others have too. */
-static ls_status hash_replica(ls_stage *stage, const ls_param *param, ls_hash128 *out) {
+static ls_status hash_replica(ls_partition *partition, const ls_param *param, ls_hash128 *out) {
     ls_hash128 both[2] = {{0, 0}, {0, 0}};
     size_t elems = ls_param_local_elems(param);
     *out = (ls_hash128){0, 0};
-    bool gathered = stage->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
+    bool gathered =
+        partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
     if (!param->held || gathered) return LS_OK;
-    if (param->w) LS_TRY(stage->nn.ops->hash(stage->device, &both[0], param->w, elems * sizeof(float)));
-    if (param->w16) LS_TRY(stage->nn.ops->hash(stage->device, &both[1], param->w16, elems * sizeof(uint16_t)));
+    if (param->w) LS_TRY(partition->nn.ops->hash(partition->device, &both[0], param->w, elems * sizeof(float)));
+    if (param->w16) LS_TRY(partition->nn.ops->hash(partition->device, &both[1], param->w16, elems * sizeof(uint16_t)));
     *out = ls_hash_combine(both, 2);
     return LS_OK;
 }
@@ -91,20 +92,21 @@ out:
     return status;
 }
 
-ls_status ls_stage_check_replicas(ls_stage *stage, ls_check_finding *out) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out) {
+    int count = ls_model_params(partition->model);
     verdict v = {0};
     ls_status status = LS_OK;
     *out = (ls_check_finding){.param = -1};
-    if (!stage->dp && !stage->tp) return LS_OK;
+    if (!partition->dp && !partition->tp) return LS_OK;
     ls_hash128 *hashes = calloc((size_t)count, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %d parameters", count);
-    for (int i = 0; i < count; i++) LS_TRY_OUT(hash_replica(stage, ls_model_param(stage->model, i), &hashes[i]));
-    if (stage->dp) LS_TRY_OUT(compare_lists(stage->dp, hashes, count, &v));
     for (int i = 0; i < count; i++)
-        if (ls_model_param(stage->model, i)->split) hashes[i] = (ls_hash128){0, 0};
-    if (stage->tp) LS_TRY_OUT(compare_lists(stage->tp, hashes, count, &v));
-    status = agree(stage, v, out);
+        LS_TRY_OUT(hash_replica(partition, ls_model_param(partition->model, i), &hashes[i]));
+    if (partition->dp) LS_TRY_OUT(compare_lists(partition->dp, hashes, count, &v));
+    for (int i = 0; i < count; i++)
+        if (ls_model_param(partition->model, i)->split) hashes[i] = (ls_hash128){0, 0};
+    if (partition->tp) LS_TRY_OUT(compare_lists(partition->tp, hashes, count, &v));
+    status = agree(partition, v, out);
 out:
     free(hashes);
     return status;
@@ -117,80 +119,80 @@ static const float *tensor_of(const ls_param *param, int tensor) {
     return tensor == LS_CHECK_WEIGHT ? param->own_w : param->moment[tensor - LS_CHECK_MOMENT0];
 }
 
-static ls_status hash_state(ls_stage *stage, int param, int tensor, ls_hash128 *out) {
-    const ls_param *p = ls_model_param(stage->model, param);
+static ls_status hash_state(ls_partition *partition, int param, int tensor, ls_hash128 *out) {
+    const ls_param *p = ls_model_param(partition->model, param);
     const float *x = tensor_of(p, tensor);
     size_t own = ls_param_range_elems(p->own);
     *out = (ls_hash128){0, 0};
     bool is_own = !p->w16 && p->w == p->own_w && own == ls_param_local_elems(p);
-    if (tensor == LS_CHECK_COPY) return is_own ? LS_OK : hash_replica(stage, p, out);
-    return x && own > 0 ? stage->nn.ops->hash(stage->device, out, x, own * sizeof(float)) : LS_OK;
+    if (tensor == LS_CHECK_COPY) return is_own ? LS_OK : hash_replica(partition, p, out);
+    return x && own > 0 ? partition->nn.ops->hash(partition->device, out, x, own * sizeof(float)) : LS_OK;
 }
 
 /* Shards as they are gathered: everybody learns what to expect from whom. */
-static ls_status remember_shards(ls_stage *stage) {
-    int dp = stage->setup.layout.dp;
-    for (int i = 0; stage->shard_hashes && i < stage->nbuckets; i++) {
-        const ls_bucket *bucket = &stage->buckets[i];
+static ls_status remember_shards(ls_partition *partition) {
+    int dp = partition->setup.layout.dp;
+    for (int i = 0; partition->shard_hashes && i < partition->nbuckets; i++) {
+        const ls_bucket *bucket = &partition->buckets[i];
         size_t bytes[LS_WORKERS_MAX], own = ls_bucket_own_elems(bucket);
         ls_hash128 hash = {0, 0};
         if (!ls_bucket_is_matrix(bucket)) continue;
         const void *x = bucket->shard_w16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
         size_t each = bucket->shard_w16 ? sizeof(uint16_t) : sizeof(float);
-        if (own > 0) LS_TRY(stage->nn.ops->hash(stage->device, &hash, x, own * each));
+        if (own > 0) LS_TRY(partition->nn.ops->hash(partition->device, &hash, x, own * each));
         for (int r = 0; r < dp; r++) bytes[r] = sizeof hash;
-        LS_TRY(ls_comm_all_gather(stage->dp, &hash, stage->shard_hashes + (size_t)i * (size_t)dp, bytes));
+        LS_TRY(ls_comm_all_gather(partition->dp, &hash, partition->shard_hashes + (size_t)i * (size_t)dp, bytes));
     }
     return LS_OK;
 }
 
-ls_status ls_stage_remember_state(ls_stage *stage) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_remember_state(ls_partition *partition) {
+    int count = ls_model_params(partition->model);
     for (int i = 0; i < count; i++)
         for (int t = 0; t < LS_CHECK_TENSORS; t++)
-            LS_TRY(hash_state(stage, i, t, &stage->state_hashes[i * LS_CHECK_TENSORS + t]));
-    LS_TRY(remember_shards(stage));
-    stage->remembers = true;
+            LS_TRY(hash_state(partition, i, t, &partition->state_hashes[i * LS_CHECK_TENSORS + t]));
+    LS_TRY(remember_shards(partition));
+    partition->remembers = true;
     return LS_OK;
 }
 
-ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket) {
-    int dp = stage->setup.layout.dp;
-    if (!stage->remembers || !stage->shard_hashes) return LS_OK;
+ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket) {
+    int dp = partition->setup.layout.dp;
+    if (!partition->remembers || !partition->shard_hashes) return LS_OK;
     void *all = bucket->w16 ? (void *)bucket->w16 : bucket->w;
     ls_fault_at(LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
                 bucket->w16 ? sizeof(uint16_t) : sizeof(float));
-    const ls_hash128 *expected = stage->shard_hashes + (size_t)(bucket - stage->buckets) * (size_t)dp;
+    const ls_hash128 *expected = partition->shard_hashes + (size_t)(bucket - partition->buckets) * (size_t)dp;
     for (int r = 0; r < dp; r++) {
         size_t begin = bucket->shard[r], elems = bucket->shard[r + 1] - begin;
         const void *x = bucket->w16 ? (const void *)(bucket->w16 + begin) : bucket->w + begin;
         ls_hash128 got = {0, 0};
         if (elems > 0)
-            LS_TRY(
-                stage->nn.ops->hash(stage->device, &got, x, elems * (bucket->w16 ? sizeof(uint16_t) : sizeof(float))));
-        if (!ls_hash_equal(got, expected[r]) && stage->bad_shard_param < 0) {
-            stage->bad_shard_param = (int)bucket->param[0]->number;
-            stage->bad_shard_row = r;
+            LS_TRY(partition->nn.ops->hash(partition->device, &got, x,
+                                           elems * (bucket->w16 ? sizeof(uint16_t) : sizeof(float))));
+        if (!ls_hash_equal(got, expected[r]) && partition->bad_shard_param < 0) {
+            partition->bad_shard_param = (int)bucket->param[0]->number;
+            partition->bad_shard_row = r;
         }
     }
     return LS_OK;
 }
 
-ls_status ls_stage_check_state(ls_stage *stage, ls_check_finding *out) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out) {
+    int count = ls_model_params(partition->model);
     verdict v = {0};
     *out = (ls_check_finding){.param = -1};
-    if (!stage->remembers) return LS_OK;
+    if (!partition->remembers) return LS_OK;
     for (int i = 0; i < count && v.param == 0; i++)
         for (int t = 0; t < LS_CHECK_TENSORS && v.param == 0; t++) {
             ls_hash128 now;
-            LS_TRY(hash_state(stage, i, t, &now));
-            if (!ls_hash_equal(now, stage->state_hashes[i * LS_CHECK_TENSORS + t]))
+            LS_TRY(hash_state(partition, i, t, &now));
+            if (!ls_hash_equal(now, partition->state_hashes[i * LS_CHECK_TENSORS + t]))
                 v = (verdict){.wrong = 1, .param = i + 1, .tensor = t};
         }
     /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
-    if (v.param == 0 && stage->bad_shard_param >= 0)
-        v = (verdict){.wrong = 1, .param = stage->bad_shard_param + 1, .is_received = 1};
-    stage->bad_shard_param = -1;
-    return agree(stage, v, out);
+    if (v.param == 0 && partition->bad_shard_param >= 0)
+        v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};
+    partition->bad_shard_param = -1;
+    return agree(partition, v, out);
 }

@@ -34,11 +34,11 @@ typedef struct ls_check_finding {
     int workers[LS_WORKERS_MAX];
 } ls_check_finding;
 
-ls_status ls_stage_check_replicas(ls_stage *stage, ls_check_finding *out);
+ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
 
-/* After ls_stage_publish(); the setup has `checks_state`. */
-ls_status ls_stage_remember_state(ls_stage *stage);
+/* After ls_partition_publish(); the setup has `checks_state`. */
+ls_status ls_partition_remember_state(ls_partition *partition);
 /* Before the next update, and of gathered shards since; nothing is found before something was remembered. */
-ls_status ls_stage_check_state(ls_stage *stage, ls_check_finding *out);
+ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);
 
 #endif

@@ -5,14 +5,14 @@
 
 /* ---- gathered weights -------------------------------------------------------------------------------------------- */
 
-static bool is_gathered(const ls_stage *stage, const ls_bucket *bucket) {
-    return stage->setup.layout.zero == 3 && ls_bucket_is_matrix(bucket);
+static bool is_gathered(const ls_partition *partition, const ls_bucket *bucket) {
+    return partition->setup.layout.zero == 3 && ls_bucket_is_matrix(bucket);
 }
 
 /* Bytes that each member of the dp column has of the bucket's weights, as products read them. */
-static void shard_bytes(const ls_stage *stage, const ls_bucket *bucket, size_t bytes[LS_WORKERS_MAX]) {
-    size_t each = ls_stage_is_16(stage, bucket) ? sizeof(uint16_t) : sizeof(float);
-    for (int r = 0; r < stage->setup.layout.dp; r++) bytes[r] = (bucket->shard[r + 1] - bucket->shard[r]) * each;
+static void shard_bytes(const ls_partition *partition, const ls_bucket *bucket, size_t bytes[LS_WORKERS_MAX]) {
+    size_t each = ls_partition_is_16(partition, bucket) ? sizeof(uint16_t) : sizeof(float);
+    for (int r = 0; r < partition->setup.layout.dp; r++) bytes[r] = (bucket->shard[r + 1] - bucket->shard[r]) * each;
 }
 
 static void let_go(ls_bucket *bucket) {
@@ -21,17 +21,17 @@ static void let_go(ls_bucket *bucket) {
     bucket->w_room = -1;
 }
 
-static ls_rooms *weight_rooms(ls_stage *stage, const ls_bucket *bucket) {
-    return bucket->kind == LS_BUCKET_TABLE ? &stage->table_weights : &stage->block_weights;
+static ls_buffer_pool *weight_rooms(ls_partition *partition, const ls_bucket *bucket) {
+    return bucket->kind == LS_BUCKET_TABLE ? &partition->table_weights : &partition->block_weights;
 }
 
 /* The bucket whose weights the block computes with, where they have to be gathered; NULL: none. */
-static ls_bucket *gathered_for(ls_stage *stage, int block) {
-    const ls_block *b = &stage->model->blocks[block];
+static ls_bucket *gathered_for(ls_partition *partition, int block) {
+    const ls_block *b = &partition->model->blocks[block];
     const ls_param *table = ls_block_looks_up(b) ? &b->param[0] : b->table;
-    for (int i = 0; i < stage->nbuckets; i++) {
-        ls_bucket *bucket = &stage->buckets[i];
-        if (!is_gathered(stage, bucket)) continue;
+    for (int i = 0; i < partition->nbuckets; i++) {
+        ls_bucket *bucket = &partition->buckets[i];
+        if (!is_gathered(partition, bucket)) continue;
         if (table ? bucket->param[0] == table : bucket->block == block && bucket->kind == LS_BUCKET_MATRICES)
             return bucket;
     }
@@ -45,9 +45,9 @@ static ls_status wait_gathered(ls_bucket *bucket) {
 }
 
 /* Into a room that is not that of `in_use`, which may be NULL. */
-static ls_status start_gather(ls_stage *stage, ls_bucket *bucket, const ls_bucket *in_use) {
+static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const ls_bucket *in_use) {
     size_t bytes[LS_WORKERS_MAX];
-    ls_rooms *rooms = weight_rooms(stage, bucket);
+    ls_buffer_pool *rooms = weight_rooms(partition, bucket);
     int room = rooms->next;
     if (in_use && rooms->user[room] == in_use) room = (room + 1) % rooms->count;
     ls_bucket *before = rooms->user[room];
@@ -58,30 +58,30 @@ static ls_status start_gather(ls_stage *stage, ls_bucket *bucket, const ls_bucke
     rooms->next = (room + 1) % rooms->count;
     rooms->user[room] = bucket;
     bucket->w_room = room;
-    bool is_16 = ls_stage_is_16(stage, bucket);
+    bool is_16 = ls_partition_is_16(partition, bucket);
     bucket->w = is_16 ? NULL : rooms->memory[room];
     bucket->w16 = is_16 ? rooms->memory[room] : NULL;
     ls_bucket_point_weights(bucket);
-    shard_bytes(stage, bucket, bytes);
+    shard_bytes(partition, bucket, bytes);
     const void *own = is_16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
-    if (!stage->dp) return LS_OK;
-    return ls_comm_all_gather_start(stage->dp, own, rooms->memory[room], bytes, &bucket->gathering);
+    if (!partition->dp) return LS_OK;
+    return ls_comm_all_gather_start(partition->dp, own, rooms->memory[room], bytes, &bucket->gathering);
 }
 
-ls_status ls_stage_acquire(ls_stage *stage, int block, int next) {
-    if (stage->setup.layout.zero < 3) return LS_OK;
-    ls_bucket *bucket = gathered_for(stage, block), *ahead = next >= 0 ? gathered_for(stage, next) : NULL;
-    if (bucket && bucket->w_room < 0) LS_TRY(start_gather(stage, bucket, NULL));
+ls_status ls_partition_acquire(ls_partition *partition, int block, int next) {
+    if (partition->setup.layout.zero < 3) return LS_OK;
+    ls_bucket *bucket = gathered_for(partition, block), *ahead = next >= 0 ? gathered_for(partition, next) : NULL;
+    if (bucket && bucket->w_room < 0) LS_TRY(start_gather(partition, bucket, NULL));
     bool arrives = bucket && bucket->gathering;
     if (bucket) LS_TRY(wait_gathered(bucket));
-    if (arrives) LS_TRY(ls_stage_check_gathered(stage, bucket));
-    bool room =
-        ahead && ahead != bucket &&
-        (!bucket || weight_rooms(stage, ahead) != weight_rooms(stage, bucket) || weight_rooms(stage, ahead)->count > 1);
-    return room && ahead->w_room < 0 ? start_gather(stage, ahead, bucket) : LS_OK;
+    if (arrives) LS_TRY(ls_partition_check_gathered(partition, bucket));
+    bool room = ahead && ahead != bucket &&
+                (!bucket || weight_rooms(partition, ahead) != weight_rooms(partition, bucket) ||
+                 weight_rooms(partition, ahead)->count > 1);
+    return room && ahead->w_room < 0 ? start_gather(partition, ahead, bucket) : LS_OK;
 }
 
-static ls_status drop_gathered(ls_rooms *rooms) {
+static ls_status drop_gathered(ls_buffer_pool *rooms) {
     for (int i = 0; i < rooms->count; i++) {
         ls_bucket *bucket = rooms->user[i];
         if (!bucket) continue;
@@ -95,38 +95,40 @@ static ls_status drop_gathered(ls_rooms *rooms) {
 
 /* ---- new weights ------------------------------------------------------------------------------------------------- */
 
-static ls_status send_tied_weight(ls_stage *stage) {
-    const ls_param *table = &stage->model->blocks[0].param[0], *copy = stage->copy;
-    bool is_16 = ls_policy_is_16(&stage->setup.policy);
+static ls_status send_tied_weight(ls_partition *partition) {
+    const ls_param *table = &partition->model->blocks[0].param[0], *copy = partition->copy;
+    bool is_16 = ls_policy_is_16(&partition->setup.policy);
     size_t elems = ls_param_range_elems(copy ? copy->own : table->own);
-    size_t bytes = elems * ls_dtype_bytes(stage->setup.policy.act);
-    if (copy) return ls_comm_recv(stage->pp, 0, LS_TAG_TIED_WEIGHT, is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
-    if (!stage->has_tied) return LS_OK;
+    size_t bytes = elems * ls_dtype_bytes(partition->setup.policy.act);
+    if (copy)
+        return ls_comm_recv(partition->pp, 0, LS_TAG_TIED_WEIGHT, is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
+    if (!partition->has_tied) return LS_OK;
     const void *own = is_16 ? (const void *)table->own_w16 : table->own_w;
-    return ls_comm_send(stage->pp, stage->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own, bytes);
+    return ls_comm_send(partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own, bytes);
 }
 
-static ls_status start_publish(ls_stage *stage, ls_bucket *bucket) {
+static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
     size_t bytes[LS_WORKERS_MAX];
-    bool is_16 = ls_stage_is_16(stage, bucket);
+    bool is_16 = ls_partition_is_16(partition, bucket);
     const void *own = is_16 ? (const void *)(bucket->w16 + bucket->own_begin) : bucket->w + bucket->own_begin;
-    shard_bytes(stage, bucket, bytes);
-    return ls_comm_all_gather_start(stage->dp, own, is_16 ? (void *)bucket->w16 : bucket->w, bytes, &bucket->gathering);
+    shard_bytes(partition, bucket, bytes);
+    return ls_comm_all_gather_start(partition->dp, own, is_16 ? (void *)bucket->w16 : bucket->w, bytes,
+                                    &bucket->gathering);
 }
 
-static bool is_published(const ls_stage *stage, const ls_bucket *bucket) {
-    return stage->dp && bucket->sharded && bucket->kind != LS_BUCKET_LOOKUP && !is_gathered(stage, bucket);
+static bool is_published(const ls_partition *partition, const ls_bucket *bucket) {
+    return partition->dp && bucket->sharded && bucket->kind != LS_BUCKET_LOOKUP && !is_gathered(partition, bucket);
 }
 
-ls_status ls_stage_publish(ls_stage *stage) {
+ls_status ls_partition_publish(ls_partition *partition) {
     ls_span span = ls_span_begin("stage", "publish");
-    LS_TRY(send_tied_weight(stage));
-    LS_TRY(drop_gathered(&stage->block_weights));
-    LS_TRY(drop_gathered(&stage->table_weights));
-    for (int i = 0; i < stage->nbuckets; i++)
-        if (is_published(stage, &stage->buckets[i])) LS_TRY(start_publish(stage, &stage->buckets[i]));
-    for (int i = 0; i < stage->nbuckets; i++)
-        if (is_published(stage, &stage->buckets[i])) LS_TRY(wait_gathered(&stage->buckets[i]));
+    LS_TRY(send_tied_weight(partition));
+    LS_TRY(drop_gathered(&partition->block_weights));
+    LS_TRY(drop_gathered(&partition->table_weights));
+    for (int i = 0; i < partition->nbuckets; i++)
+        if (is_published(partition, &partition->buckets[i])) LS_TRY(start_publish(partition, &partition->buckets[i]));
+    for (int i = 0; i < partition->nbuckets; i++)
+        if (is_published(partition, &partition->buckets[i])) LS_TRY(wait_gathered(&partition->buckets[i]));
     ls_span_end(span, 0);
     return LS_OK;
 }

@@ -9,8 +9,8 @@ enum { ORDER_BITS = 24 };
 
 /* Of one micro-batch: forward through the blocks, the loss, and back; a block's weights after its input. Products of
  * a block come before what it gives: number `made` of its results. */
-static int64_t order_of(const ls_stage *stage, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
-    int64_t n = stage->model->nblocks, place = block;
+static int64_t order_of(const ls_partition *partition, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
+    int64_t n = partition->model->nblocks, place = block;
     if (phase == LS_BAD_LOSS) place = n;
     if (phase == LS_BAD_BACKWARD) place = n + 1 + 2 * (n - block);
     if (phase == LS_BAD_GRADIENT) place = n + 2 + 2 * (n - block);
@@ -19,89 +19,90 @@ static int64_t order_of(const ls_stage *stage, const ls_micro *micro, int block,
 
 static bool is_earlier(int64_t order, int64_t than) { return than < 0 || order < than; }
 
-static ls_status look(ls_stage *stage, ls_bad_place found, const float *x, size_t elems) {
+static ls_status look(ls_partition *partition, ls_bad_place found, const float *x, size_t elems) {
     size_t index = elems;
     float value;
-    if (!is_earlier(found.order, stage->hunt->order)) return LS_OK;
-    LS_TRY(stage->nn.ops->find_bad(stage->device, x, LS_F32, elems, &index));
+    if (!is_earlier(found.order, partition->hunt->order)) return LS_OK;
+    LS_TRY(partition->nn.ops->find_bad(partition->device, x, LS_F32, elems, &index));
     if (index == elems) return LS_OK;
-    LS_TRY(ls_device_copy_out(stage->device, &value, x + index, sizeof value));
+    LS_TRY(ls_device_copy_out(partition->device, &value, x + index, sizeof value));
     found.index = (int64_t)index;
     found.is_nan = isnan(value);
-    found.erred = is_earlier(found.order, stage->hunt->erred) ? found.order : stage->hunt->erred;
-    *stage->hunt = found;
+    found.erred = is_earlier(found.order, partition->hunt->erred) ? found.order : partition->hunt->erred;
+    *partition->hunt = found;
     return LS_OK;
 }
 
-ls_status ls_stage_look(ls_stage *stage, const ls_micro *micro, int number, int block, ls_bad_phase phase,
-                        const float *x, size_t elems) {
-    if (!stage->hunt) return LS_OK;
-    ls_bad_place place = {.order = order_of(stage, micro, block, phase, LS_RESULTS_MAX - 1)};
+ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
+                            const float *x, size_t elems) {
+    if (!partition->hunt) return LS_OK;
+    ls_bad_place place = {.order = order_of(partition, micro, block, phase, LS_RESULTS_MAX - 1)};
     place.micro = number;
     place.block = block;
     place.phase = phase;
     place.param = -1;
-    return look(stage, place, x, elems);
+    return look(partition, place, x, elems);
 }
 
 /* A place is told by what blocks give, which every layout has; who erred is seen before it is joined over the tp row.
  */
-ls_status ls_stage_look_at_result(ls_stage *stage, int made, const void *y, ls_dtype dtype, size_t elems) {
-    const ls_stage_at *at = &stage->at;
+ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
+    const ls_partition_at *at = &partition->at;
     size_t index = elems;
-    if (!stage->hunt) return LS_OK;
-    bool is_head = at->block == stage->model->nblocks - 1; /* its first product is what the loss is made from */
+    if (!partition->hunt) return LS_OK;
+    bool is_head = at->block == partition->model->nblocks - 1; /* its first product is what the loss is made from */
     ls_bad_phase phase = at->is_back || (is_head && made > 0) ? LS_BAD_BACKWARD
                          : is_head                            ? LS_BAD_LOSS
                                                               : LS_BAD_FORWARD;
-    int64_t order = order_of(stage, at->micro, at->block, phase, made);
-    if (!is_earlier(order, stage->hunt->erred)) return LS_OK;
-    LS_TRY(stage->nn.ops->find_bad(stage->device, y, dtype, elems, &index));
-    if (index < elems) stage->hunt->erred = order;
+    int64_t order = order_of(partition, at->micro, at->block, phase, made);
+    if (!is_earlier(order, partition->hunt->erred)) return LS_OK;
+    LS_TRY(partition->nn.ops->find_bad(partition->device, y, dtype, elems, &index));
+    if (index < elems) partition->hunt->erred = order;
     return LS_OK;
 }
 
 /* Of a vector of the stream this worker makes the rows of its token slices; what the others are is left from before. */
-static ls_status look_at_param(ls_stage *stage, ls_bad_place place, const ls_param *param, const ls_grad *grad) {
-    const ls_nn *nn = &stage->nn;
+static ls_status look_at_param(ls_partition *partition, ls_bad_place place, const ls_param *param,
+                               const ls_grad *grad) {
+    const ls_nn *nn = &partition->nn;
     bool has_some = param->kind == LS_PARAM_VECTOR && !param->split && nn->sequence_parallel;
     size_t rows = param->kind != LS_PARAM_VECTOR ? 1 : has_some ? (size_t)nn->slices : (size_t)nn->S;
     size_t first = has_some ? (size_t)nn->slice0 * ls_param_local_elems(param) : 0;
     size_t elems = ls_param_local_elems(param) * rows;
     place.param = param->number;
-    for (int i = 0; i < stage->nn.nsteps; i++) {
-        const ls_grad_step *step = &stage->nn.steps[i];
+    for (int i = 0; i < partition->nn.nsteps; i++) {
+        const ls_grad_step *step = &partition->nn.steps[i];
         const float *slot = grad->slot[step->ends ? step->at - step->joins : step->at];
-        if (slot) LS_TRY(look(stage, place, slot + first, elems));
+        if (slot) LS_TRY(look(partition, place, slot + first, elems));
     }
     return LS_OK;
 }
 
-ls_status ls_stage_look_at_grads(ls_stage *stage, const ls_micro *micro, int number, int block) {
-    const ls_block *b = &stage->model->blocks[block];
-    if (!stage->hunt) return LS_OK;
-    ls_bad_place place = {.order = order_of(stage, micro, block, LS_BAD_GRADIENT, LS_RESULTS_MAX - 1)};
+ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block) {
+    const ls_block *b = &partition->model->blocks[block];
+    if (!partition->hunt) return LS_OK;
+    ls_bad_place place = {.order = order_of(partition, micro, block, LS_BAD_GRADIENT, LS_RESULTS_MAX - 1)};
     place.micro = number;
     place.block = block;
     place.phase = LS_BAD_GRADIENT;
-    if (b->table) LS_TRY(look_at_param(stage, place, b->table, &b->table->grad));
+    if (b->table) LS_TRY(look_at_param(partition, place, b->table, &b->table->grad));
     for (int i = 0; i < b->nparams; i++) {
         const ls_param *param = &b->param[i];
-        LS_TRY(look_at_param(stage, place, param, b->shares_table && i == 0 ? &param->lookup : &param->grad));
+        LS_TRY(look_at_param(partition, place, param, b->shares_table && i == 0 ? &param->lookup : &param->grad));
     }
     return LS_OK;
 }
 
 /* Everybody's finds, and the earliest of them, with the worker that erred first; of workers that found the same thing,
  * the first. */
-static ls_status compare(ls_stage *stage, ls_bad_place *first) {
+static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     enum { WORDS = sizeof(ls_bad_place) / sizeof(int64_t) };
-    size_t workers = (size_t)ls_layout_workers(&stage->setup.layout);
+    size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
     ls_bad_place *all = calloc(workers, sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the search results of %zu workers", workers);
-    int rank = stage->setup.world ? ls_world_rank(stage->setup.world) : 0;
+    int rank = partition->setup.world ? ls_world_rank(partition->setup.world) : 0;
     all[rank] = *first;
-    ls_status status = ls_stage_sum(stage, (int64_t *)all, workers * WORDS);
+    ls_status status = ls_partition_sum(partition, (int64_t *)all, workers * WORDS);
     first->order = -1;
     for (size_t i = 0; i < workers && status == LS_OK; i++)
         if (all[i].order >= 0 && is_earlier(all[i].order, first->order)) *first = all[i];
@@ -115,13 +116,13 @@ static ls_status compare(ls_stage *stage, ls_bad_place *first) {
     return status;
 }
 
-ls_status ls_stage_hunt(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss,
-                        ls_bad_place *first) {
+ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                            ls_loss_sum *loss, ls_bad_place *first) {
     *first = (ls_bad_place){.order = -1, .erred = -1};
-    stage->hunt = first;
-    ls_stage_watch_results(stage);
-    ls_status status = ls_stage_step(stage, step, start, feed, loss);
-    stage->hunt = NULL;
-    ls_stage_watch_results(stage);
-    return status == LS_OK ? compare(stage, first) : status;
+    partition->hunt = first;
+    ls_partition_watch_results(partition);
+    ls_status status = ls_partition_step(partition, step, start, feed, loss);
+    partition->hunt = NULL;
+    ls_partition_watch_results(partition);
+    return status == LS_OK ? compare(partition, first) : status;
 }

@@ -1,7 +1,8 @@
 /* numerics.h: numbers about numbers, block by block, of one step.
  *
- *     ls_stage_count_acts(stage, blocks) → ls_stage_step → ls_stage_count_acts(stage, NULL)
- *     → ls_stage_update_counted in the place of ls_optimizer_step → ls_stage_sum_numerics: those of all workers */
+ *     ls_partition_count_acts(stage, blocks) → ls_partition_step → ls_partition_count_acts(stage, NULL)
+ *     → ls_partition_update_counted in the place of ls_optimizer_step → ls_partition_sum_numerics: those of all workers
+ */
 #ifndef LS_PARALLEL_PARTITION_NUMERICS_H
 #define LS_PARALLEL_PARTITION_NUMERICS_H
 
@@ -22,9 +23,10 @@ typedef struct ls_block_numerics {
 } ls_block_numerics;
 
 /* From now on backward counts into blocks[], one for each block of the model; NULL: no more. */
-void ls_stage_count_acts(ls_stage *stage, ls_block_numerics *blocks);
+void ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks);
 /* The update of all own elements. The setup has `numerics`. */
-ls_status ls_stage_update_counted(ls_stage *stage, const ls_optimizer_update *update, ls_block_numerics *blocks);
-ls_status ls_stage_sum_numerics(ls_stage *stage, ls_block_numerics *blocks);
+ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
+                                      ls_block_numerics *blocks);
+ls_status ls_partition_sum_numerics(ls_partition *partition, ls_block_numerics *blocks);
 
 #endif

@@ -1,15 +1,15 @@
 /* partition.h: what one worker of a layout has and does: its slices of its blocks, their parameters, gradients,
  * optimizer state and activations, and the work on its micro-batches. One worker alone has a stage with everything.
  *
- * Memory is one block, laid out by one function that runs twice (tensor/arena.h), so what ls_stage_measure() says is
- * what a run uses, to the byte:
+ * Memory is one block, laid out by one function that runs twice (tensor/arena.h), so what ls_partition_measure() says
+ * is what a run uses, to the byte:
  *
  *     parameters │ gradients, slot by slot │ moments │ activations, slot by slot │ scratch, block by block
  *
  * A training step is
  *
- *     ls_stage_step → each parameter has the gradient of its own elements, not yet scaled (rule 11)
- *     ls_stage_square_norm → … → the optimizer changes own_w by own_grad → ls_stage_publish
+ *     ls_partition_step → each parameter has the gradient of its own elements, not yet scaled (rule 11)
+ *     ls_partition_square_norm → … → the optimizer changes own_w by own_grad → ls_partition_publish
  *
  * All workers of the layout make these calls together. Steady state allocates nothing. */
 #ifndef LS_PARALLEL_PARTITION_PARTITION_H
@@ -18,9 +18,9 @@
 #include "numerics/exact_sum.h"
 #include "parallel/layout/layout.h"
 
-typedef struct ls_stage_setup {
+typedef struct ls_partition_setup {
     bool train;        /* gradients and saved activations; otherwise forward alone */
-    bool leaves;       /* the gradient of every group can be watched (ls_stage_watch) */
+    bool leaves;       /* the gradient of every group can be watched (ls_partition_watch) */
     bool numerics;     /* numbers can be counted (stage_numerics.h) */
     bool audits;       /* groups of other rows can be computed again (stage_audit.h) */
     bool checks_state; /* own weights and moments can be checked (stage_check.h) */
@@ -36,71 +36,78 @@ typedef struct ls_stage_setup {
     ls_place_in_layout place; /* of this worker */
     ls_world *world;          /* NULL for one worker alone, and while measuring */
     ls_mesh *mesh;            /* of the layout; NULL with it */
-} ls_stage_setup;
+} ls_partition_setup;
 
-typedef struct ls_stage ls_stage;
+typedef struct ls_partition ls_partition;
 
 /* Bytes by kind of such a stage, without making it. `arena` gets the numbers. The model's slices become those of the
  * place. */
-ls_status ls_stage_measure(ls_model *model, const ls_stage_setup *setup, ls_arena *arena);
+ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup, ls_arena *arena);
 /* Borrows model, device, world and mesh; the pointers in the model's parameters become those of this stage. On failure
  * nothing is left to release. */
-ls_status ls_stage_create(ls_model *model, ls_device *device, const ls_stage_setup *setup, ls_stage **out);
-void ls_stage_destroy(ls_stage *stage);
-const ls_arena *ls_stage_arena(const ls_stage *stage);
+ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_partition_setup *setup, ls_partition **out);
+void ls_partition_destroy(ls_partition *partition);
+const ls_arena *ls_partition_arena(const ls_partition *partition);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 /* Initial values: a function of seed, parameter and canonical element. */
-ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed);
+ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed);
 /* Which tensor of a parameter: the weight, a moment, or the gradient of the last step. */
-typedef enum ls_stage_tensor { LS_TENSOR_WEIGHT, LS_TENSOR_MOMENT0, LS_TENSOR_MOMENT1, LS_TENSOR_GRAD } ls_stage_tensor;
+typedef enum ls_partition_tensor {
+    LS_TENSOR_WEIGHT,
+    LS_TENSOR_MOMENT0,
+    LS_TENSOR_MOMENT1,
+    LS_TENSOR_GRAD
+} ls_partition_tensor;
 
 /* A run of elements that are neighbours in canonical order and in this worker's memory. */
-typedef struct ls_stage_piece {
+typedef struct ls_partition_piece {
     size_t first, count; /* canonical elements of the parameter */
-} ls_stage_piece;
+} ls_partition_piece;
 
 /* Piece number i of what this worker alone stands for: all workers' pieces together are the parameter, each element
  * once. False when there is no such piece. */
-bool ls_stage_piece_once(const ls_stage *stage, const ls_param *param, int i, ls_stage_piece *piece);
+bool ls_partition_piece_once(const ls_partition *partition, const ls_param *param, int i, ls_partition_piece *piece);
 /* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. */
-bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, int i,
-                           ls_stage_piece *piece);
+bool ls_partition_piece_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *piece);
 /* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. Every
- * worker is given what it needs; after a round of writes of weights all workers call ls_stage_settle(), which rounds
- * them where products read 16 bits and brings these to everybody. */
-ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
-                         const float *host);
-ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
-                        float *host);
-ls_status ls_stage_settle(ls_stage *stage);
+ * worker is given what it needs; after a round of writes of weights all workers call ls_partition_settle(), which
+ * rounds them where products read 16 bits and brings these to everybody. */
+ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
+                             size_t count, const float *host);
+ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
+                            size_t count, float *host);
+ls_status ls_partition_settle(ls_partition *partition);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* Gives the tokens of sequences begin … end−1 of the batch (or of the evaluation) to the host memory ids and targets,
  * [end − begin][T] each; or, for a model of images, their pixels, channels last, and their classes. A worker that sees
  * no pixels gives NULL for them. */
-typedef struct ls_stage_feed {
+typedef struct ls_partition_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
     void *ctx;
     ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
-    size_t context; /* ls_stage_evaluate: so many targets at the begin of each sequence are not scored */
-} ls_stage_feed;
+    size_t context; /* ls_partition_evaluate: so many targets at the begin of each sequence are not scored */
+} ls_partition_feed;
 
 /* Groups may be absent: their tokens count neither in the loss nor in the gradient (rules 14 and 15). `absent` has an
  * entry for each group and is borrowed; NULL: none. The setup has `leaves`. */
-void ls_stage_leave_out(ls_stage *stage, const bool *absent);
+void ls_partition_leave_out(ls_partition *partition, const bool *absent);
 
 /* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
  * masks; `start` is the power of two with which backward starts. Adds the losses that this worker stands for. */
-ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                            ls_loss_sum *loss);
 /* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several
  * workers that was made without a mesh does its own work and skips what goes to and comes from the others. */
-const ls_schedule *ls_stage_schedule(const ls_stage *stage);
-ls_status ls_stage_run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss);
+const ls_schedule *ls_partition_schedule(const ls_partition *partition);
+ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
+                                  ls_loss_sum *loss);
 /* What follows the last action: every gradient of own elements is there. */
-ls_status ls_stage_finish_grads(ls_stage *stage);
+ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a number that is not finite appeared first: in the order of samples, then of computation. */
 typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
 typedef struct ls_bad_place {
@@ -113,51 +120,53 @@ typedef struct ls_bad_place {
 } ls_bad_place;
 
 /* A step as above, in which every result is looked at; the same place on all workers. */
-ls_status ls_stage_hunt(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss,
-                        ls_bad_place *first);
+ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                            ls_loss_sum *loss, ls_bad_place *first);
 
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
-void ls_stage_watch(ls_stage *stage, ls_leaf_watch watch);
+void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
 /* From now on the losses of a step that this worker stands for are added here as well, each to its group's; borrowed,
  * an entry for each group. NULL: no longer. */
-void ls_stage_watch_losses(ls_stage *stage, ls_loss_sum *by_group);
+void ls_partition_watch_losses(ls_partition *partition, ls_loss_sum *by_group);
 /* Adds the squares of a leaf that a watch is shown, as far as this worker stands for it. Only matrices and tables are
  * measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
-ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum);
-bool ls_stage_is_tied(const ls_stage *stage, const ls_param *param);
+ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf,
+                                    ls_exact_sum *sum);
+bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
-ls_status ls_stage_bad_param(ls_stage *stage, int *param);
+ls_status ls_partition_bad_param(ls_partition *partition, int *param);
 /* Adds the squares of the gradients that this worker stands for; to `measured`, unless it is NULL, those of which the
  * leaves have the same parts: of all that is measured in leaves but a tied table. */
-ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured);
+ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured);
 /* After the update of own elements: brings them to everybody who computes with them. */
-ls_status ls_stage_publish(ls_stage *stage);
+ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */
 
 /* Adds the losses, as far as this worker stands for them, of `count` sequences of T ≤ setup's T tokens. `right` counts
  * the tokens, or images, whose target has the largest logit, the first of equal ones; NULL: nobody asks. It needs all
  * logits on one worker: tp is 1. */
-ls_status ls_stage_evaluate(ls_stage *stage, size_t count, size_t T, const ls_stage_feed *feed, ls_loss_sum *loss,
-                            int64_t *right);
+ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
+                                ls_loss_sum *loss, int64_t *right);
 /* Positions first … first + rows − 1 of one sequence, whose earlier positions have gone through before; the logits of
  * the last position to the host of every worker, V of them. first + rows ≤ setup's T. */
-ls_status ls_stage_extend(ls_stage *stage, size_t first, size_t rows, const int32_t *ids, float *logits);
+ls_status ls_partition_extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits);
 /* Whether keys and values stay, so that `first` may be above 0. */
-bool ls_stage_keeps_keys(const ls_stage *stage);
+bool ls_partition_keeps_keys(const ls_partition *partition);
 
 /* ---- all workers together ---------------------------------------------------------------------------------------- */
 
 /* Adds these numbers up over all workers. */
-ls_status ls_stage_sum(ls_stage *stage, int64_t *numbers, size_t count);
+ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t count);
 /* XXH3-128 of the weights, or of another tensor: the hash of the hashes of blocks of 1024 elements, slice by slice, in
  * model order (rule 8). */
-ls_status ls_stage_hash(ls_stage *stage, char text[33]);
+ls_status ls_partition_hash(ls_partition *partition, char text[33]);
 /* The same for one tensor of one parameter. */
-ls_status ls_stage_hash_tensor(ls_stage *stage, const ls_param *param, ls_stage_tensor which, char text[33]);
+ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                                   char text[33]);
 
-ls_model *ls_stage_model(const ls_stage *stage);
-ls_device *ls_stage_device(const ls_stage *stage);
-const ls_stage_setup *ls_stage_setup_of(const ls_stage *stage);
+ls_model *ls_partition_model(const ls_partition *partition);
+ls_device *ls_partition_device(const ls_partition *partition);
+const ls_partition_setup *ls_partition_setup_of(const ls_partition *partition);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct ls_result_sums {
 } ls_result_sums;
 
 /* From now on, until it is NULL. Borrowed. */
-void ls_stage_sum_results(ls_stage *stage, const ls_result_sums *results);
+void ls_partition_sum_results(ls_partition *partition, const ls_result_sums *results);
 
 /* The first site where two lists differ; their number where none does. */
 size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);

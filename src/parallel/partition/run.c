@@ -9,11 +9,11 @@
 
 /* What an action works on. */
 typedef struct job {
-    ls_stage *stage;
+    ls_partition *partition;
     const ls_chunk *chunk;
     const ls_chunk_slot *slot;
     const ls_chunk_slot *kept; /* NULL: backward is in one phase */
-    const ls_stage_feed *feed;
+    const ls_partition_feed *feed;
     const ls_micro *micro;
     int number; /* of the micro-batch */
     bool last;  /* of the step */
@@ -24,87 +24,89 @@ static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets) {
-    size_t bytes = ls_nn_rows(&stage->nn) * sizeof *ids;
-    stage->nn.ids = stage->ids;
-    stage->nn.targets = targets ? stage->targets : NULL;
-    LS_TRY(ls_device_copy_in(stage->device, stage->ids, ids, bytes));
-    return targets ? ls_device_copy_in(stage->device, stage->targets, targets, bytes) : LS_OK;
+ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets) {
+    size_t bytes = ls_nn_rows(&partition->nn) * sizeof *ids;
+    partition->nn.ids = partition->ids;
+    partition->nn.targets = targets ? partition->targets : NULL;
+    LS_TRY(ls_device_copy_in(partition->device, partition->ids, ids, bytes));
+    return targets ? ls_device_copy_in(partition->device, partition->targets, targets, bytes) : LS_OK;
 }
 
-static ls_status feed_images(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
-                             size_t end) {
-    size_t elems = (end - begin) * ls_extent_elems(stage->model->blocks[0].image.in);
-    LS_TRY(feed->images(feed->ctx, begin, end, chunk->has_embedding ? stage->host_pixels : NULL, stage->host_targets));
-    stage->nn.images = stage->pixels;
-    stage->nn.targets = stage->targets;
+static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
+                             size_t begin, size_t end) {
+    size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);
+    LS_TRY(feed->images(feed->ctx, begin, end, chunk->has_embedding ? partition->host_pixels : NULL,
+                        partition->host_targets));
+    partition->nn.images = partition->pixels;
+    partition->nn.targets = partition->targets;
     if (chunk->has_embedding)
-        LS_TRY(ls_device_copy_in(stage->device, stage->pixels, stage->host_pixels, elems * sizeof(float)));
-    return ls_device_copy_in(stage->device, stage->targets, stage->host_targets, (end - begin) * sizeof(int32_t));
+        LS_TRY(ls_device_copy_in(partition->device, partition->pixels, partition->host_pixels, elems * sizeof(float)));
+    return ls_device_copy_in(partition->device, partition->targets, partition->host_targets,
+                             (end - begin) * sizeof(int32_t));
 }
 
 /* The first and the last chunk look at tokens. */
-ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
-                               size_t end) {
+ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
+                                   size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
-    if (stage->pixels) return feed_images(stage, chunk, feed, begin, end);
-    LS_TRY(feed->read(feed->ctx, begin, end, stage->host_ids, stage->host_targets));
-    return ls_stage_set_tokens(stage, stage->host_ids, stage->host_targets);
+    if (partition->pixels) return feed_images(partition, chunk, feed, begin, end);
+    LS_TRY(feed->read(feed->ctx, begin, end, partition->host_ids, partition->host_targets));
+    return ls_partition_set_tokens(partition, partition->host_ids, partition->host_targets);
 }
 
-static int group_of(const ls_stage *stage, size_t sequence) {
-    const ls_stage_setup *setup = &stage->setup;
+static int group_of(const ls_partition *partition, size_t sequence) {
+    const ls_partition_setup *setup = &partition->setup;
     int g = 0;
     while (g < setup->G - 1 && sequence >= ls_slice_begin(setup->B, setup->G, g + 1)) g++;
     return g;
 }
 
 /* Workers of a tp row see the same losses; the first of them stands for them. */
-ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss) {
-    size_t rows = ls_nn_rows(&stage->nn);
-    if (stage->setup.place.tp > 0) return LS_OK;
-    LS_TRY(ls_device_copy_out(stage->device, stage->host, stage->nn.scratch.loss, rows * sizeof(float)));
-    bool by_group = first >= 0 && (stage->nn.absent || stage->group_losses);
-    for (size_t i = 0; i < rows; i += stage->nn.T) {
-        int g = by_group ? group_of(stage, (size_t)first + i / stage->nn.T) : 0;
+ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss) {
+    size_t rows = ls_nn_rows(&partition->nn);
+    if (partition->setup.place.tp > 0) return LS_OK;
+    LS_TRY(ls_device_copy_out(partition->device, partition->host, partition->nn.scratch.loss, rows * sizeof(float)));
+    bool by_group = first >= 0 && (partition->nn.absent || partition->group_losses);
+    for (size_t i = 0; i < rows; i += partition->nn.T) {
+        int g = by_group ? group_of(partition, (size_t)first + i / partition->nn.T) : 0;
         ls_loss_sum sum = {0};
-        if (by_group && stage->nn.absent && stage->nn.absent[g]) continue;
-        for (size_t t = context; t < stage->nn.T; t++) ls_loss_sum_add(&sum, stage->host[i + t]);
+        if (by_group && partition->nn.absent && partition->nn.absent[g]) continue;
+        for (size_t t = context; t < partition->nn.T; t++) ls_loss_sum_add(&sum, partition->host[i + t]);
         ls_loss_sum_merge(loss, &sum);
-        if (by_group && stage->group_losses) ls_loss_sum_merge(&stage->group_losses[g], &sum);
+        if (by_group && partition->group_losses) ls_loss_sum_merge(&partition->group_losses[g], &sum);
     }
     return LS_OK;
 }
 
 static ls_status begin_action(job *j, bool with_steps) {
-    ls_stage *stage = j->stage;
-    ls_nn *nn = &stage->nn;
-    ls_nn_set_rows(nn, j->micro->end - j->micro->begin, stage->setup.T);
-    nn->steps = stage->steps + stage->micro_steps[j->number].first;
-    nn->nsteps = with_steps ? stage->micro_steps[j->number].count : 0;
-    nn->dropout.p = stage->setup.dropout;
+    ls_partition *partition = j->partition;
+    ls_nn *nn = &partition->nn;
+    ls_nn_set_rows(nn, j->micro->end - j->micro->begin, partition->setup.T);
+    nn->steps = partition->steps + partition->micro_steps[j->number].first;
+    nn->nsteps = with_steps ? partition->micro_steps[j->number].count : 0;
+    nn->dropout.p = partition->setup.dropout;
     nn->infers = false;
     nn->dropout.first_sequence = j->micro->begin;
     if (is_empty(j)) return LS_OK;
-    return ls_stage_feed_tokens(stage, j->chunk, j->feed, j->micro->begin, j->micro->end);
+    return ls_partition_feed_tokens(partition, j->chunk, j->feed, j->micro->begin, j->micro->end);
 }
 
 /* ---- between stages ---------------------------------------------------------------------------------------------- */
 
 /* Elements of the stream before and after block b. */
-static size_t elems_before(const ls_stage *stage, int b) {
-    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].in;
+static size_t elems_before(const ls_partition *partition, int b) {
+    return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].in;
 }
-static size_t elems_after(const ls_stage *stage, int b) {
-    return ls_nn_stream_rows(&stage->nn) * stage->model->blocks[b].out;
+static size_t elems_after(const ls_partition *partition, int b) {
+    return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].out;
 }
 /* Bytes that cross the seam in front of a chunk, forward or backward. */
-static size_t seam_bytes(const ls_stage *stage, int chunk) {
-    return elems_before(stage, stage->setup.layout.chunk_first[chunk]) * sizeof(float);
+static size_t seam_bytes(const ls_partition *partition, int chunk) {
+    return elems_before(partition, partition->setup.layout.chunk_first[chunk]) * sizeof(float);
 }
 
 /* The next buffer of the ring, free to be written. */
-ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer) {
+ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer) {
     int i = ring->next;
     ls_request *request = ring->request[i];
     ring->next = (i + 1) % ring->count;
@@ -119,19 +121,19 @@ static int ring_index(const ls_send_ring *ring, const float *buffer) {
     return i;
 }
 
-ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
-    int pp = stage->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
+ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const float *buffer, int chunk, bool forward) {
+    int pp = partition->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
-    if (!stage->pp) return LS_OK;
-    return ls_comm_send_start(stage->pp, to, tag, buffer, seam_bytes(stage, forward ? chunk + 1 : chunk),
+    if (!partition->pp) return LS_OK;
+    return ls_comm_send_start(partition->pp, to, tag, buffer, seam_bytes(partition, forward ? chunk + 1 : chunk),
                               &ring->request[ring_index(ring, buffer)]);
 }
 
-ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward) {
-    int pp = stage->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
+ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward) {
+    int pp = partition->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
-    if (!stage->pp) return LS_OK;
-    return ls_comm_recv(stage->pp, from, tag, buffer, seam_bytes(stage, forward ? chunk : chunk + 1));
+    if (!partition->pp) return LS_OK;
+    return ls_comm_recv(partition->pp, from, tag, buffer, seam_bytes(partition, forward ? chunk : chunk + 1));
 }
 
 static ls_status drain(ls_send_ring *ring) {
@@ -144,42 +146,45 @@ static ls_status drain(ls_send_ring *ring) {
     return LS_OK;
 }
 
-ls_status ls_stage_drain(ls_stage *stage) {
-    LS_TRY(drain(&stage->forward));
-    return drain(&stage->backward);
+ls_status ls_partition_drain(ls_partition *partition) {
+    LS_TRY(drain(&partition->forward));
+    return drain(&partition->backward);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
-ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
-                               ls_block **block) {
-    *block = &stage->model->blocks[b];
-    if (stage->all) LS_TRY(ls_world_progress(stage->setup.world)); /* reductions and sends under way move along */
+ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
+                                   int next, ls_block **block) {
+    *block = &partition->model->blocks[b];
+    if (partition->all)
+        LS_TRY(ls_world_progress(partition->setup.world)); /* reductions and sends under way move along */
     (*block)->saved = slot->saved[b - chunk->first];
-    stage->nn.scratch = stage->scratch[b];
-    return ls_stage_acquire(stage, b, next);
+    partition->nn.scratch = partition->scratch[b];
+    return ls_partition_acquire(partition, b, next);
 }
 
 /* From here on results are those of block b; of a phase that only makes gradients of weights they are nobody's
  * business, since not every schedule has it. */
 static void at_block(const job *j, int b, bool is_back, bool shows) {
-    j->stage->at = (ls_stage_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};
+    j->partition->at =
+        (ls_partition_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};
 }
 
 static ls_status made_stream(const job *j, const float *y, size_t elems) {
-    return ls_stage_add_result(j->stage, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
+    return ls_partition_add_result(j->partition, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
 }
 
 /* The head waits for its backward action, where loss and gradient are made at once. */
 static ls_status forward(job *j) {
-    ls_stage *stage = j->stage;
+    ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     int end = chunk->has_head ? chunk->end - 1 : chunk->end;
     float *out = NULL;
     LS_TRY(begin_action(j, false));
-    if (!is_empty(j) && !chunk->has_embedding) LS_TRY(ls_stage_receive(stage, j->slot->x[0], chunk->number, true));
-    if (!is_empty(j) && !chunk->has_head) LS_TRY(ls_stage_ring_next(&stage->forward, &out));
+    if (!is_empty(j) && !chunk->has_embedding)
+        LS_TRY(ls_partition_receive(partition, j->slot->x[0], chunk->number, true));
+    if (!is_empty(j) && !chunk->has_head) LS_TRY(ls_partition_ring_next(&partition->forward, &out));
     double begin = ls_fault_slow_begin();
     ls_span span = ls_span_begin("stage", "forward");
     ls_meter_mark mark = ls_meter_begin();
@@ -187,76 +192,77 @@ static ls_status forward(job *j) {
         ls_block *block;
         int i = b - chunk->first;
         float *y = b + 1 < chunk->end ? j->slot->x[i + 1] : out;
-        LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
+        LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
-        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[i], y));
-        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(stage, b), sizeof *y);
-        LS_TRY(made_stream(j, y, elems_after(stage, b)));
-        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(stage, b)));
+        LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[i], y));
+        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
+        LS_TRY(made_stream(j, y, elems_after(partition, b)));
+        LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(partition, b)));
     }
     ls_fault_slow_end(begin);
     ls_meter_computed(mark);
     ls_span_end2(span, chunk->number, j->number);
-    return out ? ls_stage_send(stage, &stage->forward, out, chunk->number, true) : LS_OK;
+    return out ? ls_partition_send(partition, &partition->forward, out, chunk->number, true) : LS_OK;
 }
 
 static ls_status head(job *j, float *d) {
-    ls_stage *stage = j->stage;
+    ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     int b = chunk->end - 1;
     ls_block *block;
-    LS_TRY(ls_stage_begin_grads(stage, b));
-    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    LS_TRY(ls_partition_begin_grads(partition, b));
+    LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (!is_empty(j)) {
         at_block(j, b, false, true);
-        LS_TRY(block->kind->forward(block, &stage->nn, j->slot->x[b - chunk->first], d));
-        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
-        LS_TRY(made_stream(j, d, elems_before(stage, b)));
-        LS_TRY(
-            ls_stage_look(stage, j->micro, j->number, b, LS_BAD_LOSS, stage->nn.scratch.loss, ls_nn_rows(&stage->nn)));
-        LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
-        LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
-        LS_TRY(ls_stage_add_losses(stage, (int64_t)j->micro->begin, 0, j->loss));
+        LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[b - chunk->first], d));
+        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+        LS_TRY(made_stream(j, d, elems_before(partition, b)));
+        LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_LOSS, partition->nn.scratch.loss,
+                                 ls_nn_rows(&partition->nn)));
+        LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(partition, b)));
+        LS_TRY(ls_partition_look_at_grads(partition, j->micro, j->number, b));
+        LS_TRY(ls_partition_add_losses(partition, (int64_t)j->micro->begin, 0, j->loss));
     }
-    return ls_stage_end_grads(stage, b, j->micro, j->last);
+    return ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
 static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase) {
-    ls_stage *stage = j->stage;
+    ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     ls_block *block;
     int i = b - chunk->first;
     const float *x = j->slot->x[i];
-    if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_begin_grads(stage, b));
-    LS_TRY(ls_stage_enter_block(stage, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_partition_begin_grads(partition, b));
+    LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (j->kept) block->kept = j->kept->kept[i];
-    stage->nn.act_counts = stage->numerics ? stage->numerics[b].acts : NULL;
-    stage->nn.act_elems = stage->numerics ? &stage->numerics[b].acts_elems : NULL;
+    partition->nn.act_counts = partition->numerics ? partition->numerics[b].acts : NULL;
+    partition->nn.act_elems = partition->numerics ? &partition->numerics[b].acts_elems : NULL;
     if (!is_empty(j)) {
         at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
-        if (stage->kept_parts != LS_SAVE_ALL)
-            LS_TRY(block->kind->recompute(block, &stage->nn, x, LS_SAVE_ALL & ~stage->kept_parts));
-        LS_TRY(block->kind->backward(block, &stage->nn, x, d, phase));
+        if (partition->kept_parts != LS_SAVE_ALL)
+            LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
+        LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
-            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(stage, b), sizeof *d);
-            LS_TRY(made_stream(j, d, elems_before(stage, b)));
-            LS_TRY(ls_stage_look(stage, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(stage, b)));
+            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+            LS_TRY(made_stream(j, d, elems_before(partition, b)));
+            LS_TRY(
+                ls_partition_look(partition, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(partition, b)));
         }
-        if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_stage_look_at_grads(stage, j->micro, j->number, b));
+        if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_partition_look_at_grads(partition, j->micro, j->number, b));
     }
-    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_stage_end_grads(stage, b, j->micro, j->last);
+    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
 static ls_status backward(job *j, ls_backward_phase phase) {
-    ls_stage *stage = j->stage;
+    ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     int last = chunk->has_head ? chunk->end - 2 : chunk->end - 1;
     float *d = NULL;
     bool sends = phase != LS_BACKWARD_WEIGHTS && !is_empty(j);
     LS_TRY(begin_action(j, true));
-    if (sends) LS_TRY(ls_stage_ring_next(&stage->backward, &d));
-    if (sends && !chunk->has_head) LS_TRY(ls_stage_receive(stage, d, chunk->number, false));
+    if (sends) LS_TRY(ls_partition_ring_next(&partition->backward, &d));
+    if (sends && !chunk->has_head) LS_TRY(ls_partition_receive(partition, d, chunk->number, false));
     double begin = ls_fault_slow_begin();
     ls_meter_mark mark = ls_meter_begin();
     ls_span span = ls_span_begin("stage", phase == LS_BACKWARD_BOTH    ? "backward"
@@ -267,21 +273,23 @@ static ls_status backward(job *j, ls_backward_phase phase) {
     ls_fault_slow_end(begin);
     ls_meter_computed(mark);
     ls_span_end2(span, chunk->number, j->number);
-    return sends && !chunk->has_embedding ? ls_stage_send(stage, &stage->backward, d, chunk->number, false) : LS_OK;
+    return sends && !chunk->has_embedding ? ls_partition_send(partition, &partition->backward, d, chunk->number, false)
+                                          : LS_OK;
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
-    const ls_chunk *chunk = &stage->chunks[action->chunk];
-    job j = {.stage = stage,
+static ls_status run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
+                            ls_loss_sum *loss) {
+    const ls_chunk *chunk = &partition->chunks[action->chunk];
+    job j = {.partition = partition,
              .chunk = chunk,
              .slot = &chunk->slot[action->slot],
              .kept = action->kept >= 0 ? &chunk->kept[action->kept] : NULL,
              .feed = feed,
-             .micro = &stage->micros.micro[action->micro],
+             .micro = &partition->micros.micro[action->micro],
              .number = action->micro,
-             .last = action->micro == stage->micros.count - 1,
+             .last = action->micro == partition->micros.count - 1,
              .loss = loss};
     switch (action->kind) {
     case LS_ACTION_FORWARD: return forward(&j);
@@ -291,25 +299,27 @@ static ls_status run_action(ls_stage *stage, const ls_action *action, const ls_s
     }
 }
 
-const ls_schedule *ls_stage_schedule(const ls_stage *stage) { return &stage->schedule; }
+const ls_schedule *ls_partition_schedule(const ls_partition *partition) { return &partition->schedule; }
 
-ls_status ls_stage_run_action(ls_stage *stage, const ls_action *action, const ls_stage_feed *feed, ls_loss_sum *loss) {
-    return run_action(stage, action, feed, loss);
+ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
+                                  ls_loss_sum *loss) {
+    return run_action(partition, action, feed, loss);
 }
 
-ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed,
-                             ls_loss_sum *loss) {
-    int number = stage->setup.place.pp;
-    assert(stage->setup.train);
-    stage->nn.loss_scale = start;
-    stage->nn.dropout.seed = stage->setup.seed;
-    stage->nn.dropout.step = step;
-    for (int i = 0; i < stage->schedule.count[number]; i++)
-        LS_TRY(run_action(stage, &stage->schedule.actions[number][i], feed, loss));
-    return ls_stage_drain(stage);
+ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                                 ls_loss_sum *loss) {
+    int number = partition->setup.place.pp;
+    assert(partition->setup.train);
+    partition->nn.loss_scale = start;
+    partition->nn.dropout.seed = partition->setup.seed;
+    partition->nn.dropout.step = step;
+    for (int i = 0; i < partition->schedule.count[number]; i++)
+        LS_TRY(run_action(partition, &partition->schedule.actions[number][i], feed, loss));
+    return ls_partition_drain(partition);
 }
 
-ls_status ls_stage_step(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss) {
-    LS_TRY(ls_stage_run_lists(stage, step, start, feed, loss));
-    return ls_stage_finish_grads(stage);
+ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                            ls_loss_sum *loss) {
+    LS_TRY(ls_partition_run_lists(partition, step, start, feed, loss));
+    return ls_partition_finish_grads(partition);
 }

@@ -9,7 +9,7 @@
 #include "parallel/partition/numerics.h"
 #include "parallel/partition/results.h"
 
-enum { LS_STAGE_ROOMS = 2 };
+enum { LS_PARTITION_BUFFERS = 2 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
 enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
 
@@ -37,13 +37,13 @@ typedef struct ls_send_ring {
 } ls_send_ring;
 
 /* Places that buckets share in turn: of gathered weights, or of leaves of gradients. */
-typedef struct ls_rooms {
+typedef struct ls_buffer_pool {
     int count, next;
     size_t elems;
-    void *memory[LS_STAGE_ROOMS];
-    uint16_t *wire[LS_STAGE_ROOMS]; /* of leaves that travel as 16 bits */
-    ls_bucket *user[LS_STAGE_ROOMS];
-} ls_rooms;
+    void *memory[LS_PARTITION_BUFFERS];
+    uint16_t *wire[LS_PARTITION_BUFFERS]; /* of leaves that travel as 16 bits */
+    ls_bucket *user[LS_PARTITION_BUFFERS];
+} ls_buffer_pool;
 
 /* Weight gradients of one micro-batch: steps first … first + count − 1 of the stage's list. */
 typedef struct ls_micro_steps {
@@ -51,18 +51,18 @@ typedef struct ls_micro_steps {
 } ls_micro_steps;
 
 /* What the executor is at. */
-typedef struct ls_stage_at {
+typedef struct ls_partition_at {
     const ls_micro *micro; /* NULL: results are nobody's business */
     int number;            /* of the micro-batch */
     int block;
     bool is_back;
     int made; /* results of the block so far */
-} ls_stage_at;
+} ls_partition_at;
 
-struct ls_stage {
+struct ls_partition {
     ls_model *model;
     ls_device *device;
-    ls_stage_setup setup;
+    ls_partition_setup setup;
     ls_arena arena;
     ls_nn nn;
     ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
@@ -83,7 +83,7 @@ struct ls_stage {
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
     ls_saved *shared;    /* by block of the model: what is not kept, of all blocks in one place */
 
-    ls_stage_at at;
+    ls_partition_at at;
     const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
     ls_bad_place *hunt;            /* where what is found goes; NULL: nobody looks */
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
@@ -92,7 +92,7 @@ struct ls_stage {
     /* memory of the device */
     ls_scratch *scratch; /* by block of the model: of different blocks in one place */
     ls_send_ring forward, backward;
-    ls_rooms block_weights, table_weights, block_leaves, table_leaves;
+    ls_buffer_pool block_weights, table_weights, block_leaves, table_leaves;
     bool has_tied; /* the head's table is a copy on the last stage, */
     float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
@@ -118,65 +118,66 @@ struct ls_stage {
     int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */
 };
 
-static inline bool ls_stage_rounds(const ls_stage *stage) { return stage->setup.layout.zero >= 2; }
+static inline bool ls_partition_rounds(const ls_partition *partition) { return partition->setup.layout.zero >= 2; }
 /* Leaves travel between the rows in this type. */
-static inline ls_dtype ls_stage_wire(const ls_stage *stage) { return stage->setup.policy.reduce; }
+static inline ls_dtype ls_partition_wire(const ls_partition *partition) { return partition->setup.policy.reduce; }
 static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
     return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
 }
 /* Products read 16-bit copies of its weights. */
-static inline bool ls_stage_is_16(const ls_stage *stage, const ls_bucket *bucket) {
-    return ls_policy_is_16(&stage->setup.policy) && ls_bucket_is_matrix(bucket);
+static inline bool ls_partition_is_16(const ls_partition *partition, const ls_bucket *bucket) {
+    return ls_policy_is_16(&partition->setup.policy) && ls_bucket_is_matrix(bucket);
 }
 /* stage_layout.c: the layout function; `stage` has everything but memory. */
-ls_status ls_stage_layout(ls_arena *arena, void *stage);
+ls_status ls_partition_layout(ls_arena *arena, void *partition);
 
 /* stage_run.c: what evaluation and generation share with training */
-ls_status ls_stage_set_tokens(ls_stage *stage, const int32_t *ids, const int32_t *targets);
-ls_status ls_stage_feed_tokens(ls_stage *stage, const ls_chunk *chunk, const ls_stage_feed *feed, size_t begin,
-                               size_t end);
+ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
+ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
+                                   size_t begin, size_t end);
 /* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
  * each sequence are left out. */
-ls_status ls_stage_add_losses(ls_stage *stage, int64_t first, size_t context, ls_loss_sum *loss);
-ls_status ls_stage_enter_block(ls_stage *stage, const ls_chunk *chunk, const ls_chunk_slot *slot, int b, int next,
-                               ls_block **block);
-ls_status ls_stage_ring_next(ls_send_ring *ring, float **buffer);
-ls_status ls_stage_send(ls_stage *stage, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
-ls_status ls_stage_receive(ls_stage *stage, float *buffer, int chunk, bool forward);
-ls_status ls_stage_drain(ls_stage *stage);
+ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss);
+ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
+                                   int next, ls_block **block);
+ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer);
+ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
+ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward);
+ls_status ls_partition_drain(ls_partition *partition);
 
 /* stage_run.c: the actions of this stage's list, without the end of the reductions. */
-ls_status ls_stage_run_lists(ls_stage *stage, uint64_t step, float start, const ls_stage_feed *feed, ls_loss_sum *loss);
+ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
+                                 ls_loss_sum *loss);
 
 /* stage_hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
  * hunts. */
-ls_status ls_stage_look(ls_stage *stage, const ls_micro *micro, int number, int block, ls_bad_phase phase,
-                        const float *x, size_t elems);
+ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
+                            const float *x, size_t elems);
 /* At the gradients of the block's parameters. */
-ls_status ls_stage_look_at_grads(ls_stage *stage, const ls_micro *micro, int number, int block);
+ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block);
 
 /* At the result of a product. */
-ls_status ls_stage_look_at_result(ls_stage *stage, int made, const void *y, ls_dtype dtype, size_t elems);
+ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems);
 
 /* stage_results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
-ls_status ls_stage_add_result(ls_stage *stage, int made, const void *x, size_t bytes);
+ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
 /* Products show their results while somebody sums them or hunts. */
-void ls_stage_watch_results(ls_stage *stage);
+void ls_partition_watch_results(ls_partition *partition);
 
 /* stage_check.c: weights that have just been gathered. */
-ls_status ls_stage_check_gathered(ls_stage *stage, const ls_bucket *bucket);
+ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
 
 /* stage_buckets.c */
-ls_status ls_stage_make_buckets(ls_stage *stage);
-void ls_stage_free_buckets(ls_stage *stage);
+ls_status ls_partition_make_buckets(ls_partition *partition);
+void ls_partition_free_buckets(ls_partition *partition);
 
 /* stage_gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
  * none. */
-ls_status ls_stage_acquire(ls_stage *stage, int block, int next);
+ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
 
 /* stage_reduce.c. Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
-ls_status ls_stage_begin_grads(ls_stage *stage, int block);
+ls_status ls_partition_begin_grads(ls_partition *partition, int block);
 /* Gradients of the block for this micro-batch are made. */
-ls_status ls_stage_end_grads(ls_stage *stage, int block, const ls_micro *micro, bool last);
+ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_micro *micro, bool last);
 
 #endif

@@ -18,12 +18,12 @@ typedef struct held {
     uint16_t *memory16; /* where there are only rounded ones */
 } held;
 
-static const ls_param *local_of(const ls_stage *stage, const ls_param *param) {
-    return stage->copy && param == &stage->model->blocks[0].param[0] ? stage->copy : param;
+static const ls_param *local_of(const ls_partition *partition, const ls_param *param) {
+    return partition->copy && param == &partition->model->blocks[0].param[0] ? partition->copy : param;
 }
 
-static held held_of(const ls_stage *stage, const ls_param *model_param, ls_stage_tensor which) {
-    const ls_param *param = local_of(stage, model_param);
+static held held_of(const ls_partition *partition, const ls_param *model_param, ls_partition_tensor which) {
+    const ls_param *param = local_of(partition, model_param);
     held h = {.param = param, .range = param->own};
     if (!param->held) return (held){.param = param};
     switch (which) {
@@ -33,7 +33,8 @@ static held held_of(const ls_stage *stage, const ls_param *model_param, ls_stage
     case LS_TENSOR_GRAD: h.memory = param->own_grad; break;
     }
     bool matrix = param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS;
-    bool is_16 = matrix && ls_policy_is_16(&stage->setup.policy), whole = !matrix || stage->setup.layout.zero < 3;
+    bool is_16 = matrix && ls_policy_is_16(&partition->setup.policy),
+         whole = !matrix || partition->setup.layout.zero < 3;
     ls_param_range all = {0, ls_param_local_elems(param)};
     if (which == LS_TENSOR_WEIGHT && is_16 && !param->own_w) { /* nobody updates it here */
         h.memory16 = whole ? param->w16 : param->own_w16;
@@ -66,19 +67,19 @@ static bool piece_get(const ls_param *param, int slices, ls_param_range range, i
     return true;
 }
 
-bool ls_stage_piece_once(const ls_stage *stage, const ls_param *param, int i, ls_stage_piece *out) {
+bool ls_partition_piece_once(const ls_partition *partition, const ls_param *param, int i, ls_partition_piece *out) {
     local_piece p;
-    if (!param->held || !piece_get(param, stage->model->S, param->once, i, &p)) return false;
-    *out = (ls_stage_piece){p.canonical, p.elems};
+    if (!param->held || !piece_get(param, partition->model->S, param->once, i, &p)) return false;
+    *out = (ls_partition_piece){p.canonical, p.elems};
     return true;
 }
 
-bool ls_stage_piece_needed(const ls_stage *stage, const ls_param *param, ls_stage_tensor which, int i,
-                           ls_stage_piece *out) {
+bool ls_partition_piece_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *out) {
     local_piece p;
-    held h = held_of(stage, param, which);
-    if ((!h.memory && !h.memory16) || !piece_get(h.param, stage->model->S, h.range, i, &p)) return false;
-    *out = (ls_stage_piece){p.canonical, p.elems};
+    held h = held_of(partition, param, which);
+    if ((!h.memory && !h.memory16) || !piece_get(h.param, partition->model->S, h.range, i, &p)) return false;
+    *out = (ls_partition_piece){p.canonical, p.elems};
     return true;
 }
 
@@ -93,94 +94,98 @@ static void clip_piece(local_piece *p, size_t first, size_t count) {
     p->elems = to > from ? to - from : 0;
 }
 
-static ls_status write_rounded(ls_stage *stage, uint16_t *to, const float *host, size_t elems) {
+static ls_status write_rounded(ls_partition *partition, uint16_t *to, const float *host, size_t elems) {
     enum { AT_ONCE = 4096 };
     uint16_t rounded[AT_ONCE];
-    bool bf16 = stage->setup.policy.act == LS_BF16;
+    bool bf16 = partition->setup.policy.act == LS_BF16;
     for (size_t at = 0; at < elems; at += AT_ONCE) {
         size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
         for (size_t i = 0; i < n; i++)
             rounded[i] = bf16 ? ls_bf16_from_f32(host[at + i]) : ls_f16_from_f32(host[at + i]);
-        LS_TRY(ls_device_copy_in(stage->device, to + at, rounded, n * sizeof *rounded));
+        LS_TRY(ls_device_copy_in(partition->device, to + at, rounded, n * sizeof *rounded));
     }
     return LS_OK;
 }
 
-static ls_status read_rounded(ls_stage *stage, float *host, const uint16_t *from, size_t elems) {
+static ls_status read_rounded(ls_partition *partition, float *host, const uint16_t *from, size_t elems) {
     enum { AT_ONCE = 4096 };
     uint16_t rounded[AT_ONCE];
-    bool bf16 = stage->setup.policy.act == LS_BF16;
+    bool bf16 = partition->setup.policy.act == LS_BF16;
     for (size_t at = 0; at < elems; at += AT_ONCE) {
         size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
-        LS_TRY(ls_device_copy_out(stage->device, rounded, from + at, n * sizeof *rounded));
+        LS_TRY(ls_device_copy_out(partition->device, rounded, from + at, n * sizeof *rounded));
         for (size_t i = 0; i < n; i++) host[at + i] = bf16 ? ls_bf16_to_f32(rounded[i]) : ls_f16_to_f32(rounded[i]);
     }
     return LS_OK;
 }
 
-ls_status ls_stage_write(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
-                         const float *host) {
-    held h = held_of(stage, param, which);
+ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
+                             size_t count, const float *host) {
+    held h = held_of(partition, param, which);
     local_piece p;
-    for (int i = 0; piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+    for (int i = 0; piece_get(h.param, partition->model->S, h.range, i, &p); i++) {
         if (p.elems > 0) clip_piece(&p, first, count);
         if (p.elems > 0 && h.memory16)
-            LS_TRY(write_rounded(stage, h.memory16 + (p.local - h.range.begin), host + (p.canonical - first), p.elems));
+            LS_TRY(write_rounded(partition, h.memory16 + (p.local - h.range.begin), host + (p.canonical - first),
+                                 p.elems));
         else if (p.elems > 0)
-            LS_TRY(ls_device_copy_in(stage->device, h.memory + (p.local - h.range.begin), host + (p.canonical - first),
-                                     p.elems * sizeof(float)));
+            LS_TRY(ls_device_copy_in(partition->device, h.memory + (p.local - h.range.begin),
+                                     host + (p.canonical - first), p.elems * sizeof(float)));
     }
     return LS_OK;
 }
 
-ls_status ls_stage_read(ls_stage *stage, const ls_param *param, ls_stage_tensor which, size_t first, size_t count,
-                        float *host) {
-    held h = held_of(stage, param, which);
+ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
+                            size_t count, float *host) {
+    held h = held_of(partition, param, which);
     local_piece p;
-    for (int i = 0; piece_get(h.param, stage->model->S, h.range, i, &p); i++) {
+    for (int i = 0; piece_get(h.param, partition->model->S, h.range, i, &p); i++) {
         if (p.elems > 0) clip_piece(&p, first, count);
         if (p.elems > 0 && h.memory16)
-            LS_TRY(read_rounded(stage, host + (p.canonical - first), h.memory16 + (p.local - h.range.begin), p.elems));
+            LS_TRY(
+                read_rounded(partition, host + (p.canonical - first), h.memory16 + (p.local - h.range.begin), p.elems));
         else if (p.elems > 0)
-            LS_TRY(ls_device_copy_out(stage->device, host + (p.canonical - first), h.memory + (p.local - h.range.begin),
-                                      p.elems * sizeof(float)));
+            LS_TRY(ls_device_copy_out(partition->device, host + (p.canonical - first),
+                                      h.memory + (p.local - h.range.begin), p.elems * sizeof(float)));
     }
     return LS_OK;
 }
 
-static ls_status init_piece(ls_stage *stage, const ls_param *param, uint64_t seed, ls_stage_piece piece) {
-    for (size_t done = 0; done < piece.count; done += stage->host_elems) {
-        size_t left = piece.count - done, count = left < stage->host_elems ? left : stage->host_elems;
-        ls_init_param(param, seed, piece.first + done, count, stage->host);
-        LS_TRY(ls_stage_write(stage, param, LS_TENSOR_WEIGHT, piece.first + done, count, stage->host));
+static ls_status init_piece(ls_partition *partition, const ls_param *param, uint64_t seed, ls_partition_piece piece) {
+    for (size_t done = 0; done < piece.count; done += partition->host_elems) {
+        size_t left = piece.count - done, count = left < partition->host_elems ? left : partition->host_elems;
+        ls_init_param(param, seed, piece.first + done, count, partition->host);
+        LS_TRY(ls_partition_write(partition, param, LS_TENSOR_WEIGHT, piece.first + done, count, partition->host));
     }
     return LS_OK;
 }
 
-ls_status ls_stage_init_weights(ls_stage *stage, uint64_t seed) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed) {
+    int count = ls_model_params(partition->model);
     for (int i = 0; i < count; i++) {
-        const ls_param *param = ls_model_param(stage->model, i);
-        ls_stage_piece piece;
-        for (int k = 0; ls_stage_piece_needed(stage, param, LS_TENSOR_WEIGHT, k, &piece); k++)
-            LS_TRY(init_piece(stage, param, seed, piece));
+        const ls_param *param = ls_model_param(partition->model, i);
+        ls_partition_piece piece;
+        for (int k = 0; ls_partition_piece_needed(partition, param, LS_TENSOR_WEIGHT, k, &piece); k++)
+            LS_TRY(init_piece(partition, param, seed, piece));
     }
-    return ls_stage_settle(stage);
+    return ls_partition_settle(partition);
 }
 
 /* Rounded copies of own elements; without fp32 beside them that is all there is. */
-static ls_status round_own(ls_stage *stage, const ls_param *param) {
-    const ls_policy *policy = &stage->setup.policy;
+static ls_status round_own(ls_partition *partition, const ls_param *param) {
+    const ls_policy *policy = &partition->setup.policy;
     size_t own = ls_param_range_elems(param->own);
     if (!param->held || !param->own_w16 || !param->own_w || own == 0) return LS_OK;
-    if (policy->no_master) LS_TRY(stage->nn.ops->round(stage->device, param->own_w, param->own_w, policy->act, own));
-    return stage->nn.ops->convert(stage->device, param->own_w16, policy->act, param->own_w, LS_F32, own);
+    if (policy->no_master)
+        LS_TRY(partition->nn.ops->round(partition->device, param->own_w, param->own_w, policy->act, own));
+    return partition->nn.ops->convert(partition->device, param->own_w16, policy->act, param->own_w, LS_F32, own);
 }
 
-ls_status ls_stage_settle(ls_stage *stage) {
-    if (!ls_policy_is_16(&stage->setup.policy)) return LS_OK;
-    for (int i = 0; i < ls_model_params(stage->model); i++) LS_TRY(round_own(stage, ls_model_param(stage->model, i)));
-    return stage->setup.train ? ls_stage_publish(stage) : LS_OK;
+ls_status ls_partition_settle(ls_partition *partition) {
+    if (!ls_policy_is_16(&partition->setup.policy)) return LS_OK;
+    for (int i = 0; i < ls_model_params(partition->model); i++)
+        LS_TRY(round_own(partition, ls_model_param(partition->model, i)));
+    return partition->setup.train ? ls_partition_publish(partition) : LS_OK;
 }
 
 /* ---- blocks of 1024 elements, slice by slice -----------------------------------------------------------------------
@@ -194,10 +199,10 @@ typedef struct block_run {
     size_t begin, end, first_block;
 } block_run;
 
-static block_run run_of(const ls_stage *stage, const ls_param *param, int i, size_t blocks_before) {
+static block_run run_of(const ls_partition *partition, const ls_param *param, int i, size_t blocks_before) {
     size_t columns = param->columns, first = param->first_row * columns;
-    size_t begin = ls_param_slice_row(param, stage->model->S, i) * columns;
-    size_t end = ls_param_slice_row(param, stage->model->S, i + 1) * columns;
+    size_t begin = ls_param_slice_row(param, partition->model->S, i) * columns;
+    size_t end = ls_param_slice_row(param, partition->model->S, i + 1) * columns;
     size_t from = first + param->once.begin, to = first + param->once.end;
     if (!param->held || to <= begin || from >= end) return (block_run){0};
     if (from < begin) from = begin;
@@ -205,64 +210,66 @@ static block_run run_of(const ls_stage *stage, const ls_param *param, int i, siz
     return (block_run){from - first, to - first, blocks_before + (from - begin) / LS_SQUARE_BLOCK};
 }
 
-static size_t slice_blocks(const ls_stage *stage, const ls_param *param, int i) {
-    size_t rows = ls_param_slice_row(param, stage->model->S, i + 1) - ls_param_slice_row(param, stage->model->S, i);
+static size_t slice_blocks(const ls_partition *partition, const ls_param *param, int i) {
+    size_t rows =
+        ls_param_slice_row(param, partition->model->S, i + 1) - ls_param_slice_row(param, partition->model->S, i);
     return blocks_of(rows * param->columns);
 }
 
-static ls_status square_param(ls_stage *stage, const ls_param *param, ls_exact_sum *sum) {
-    int slices = ls_param_slices(param, stage->model->S);
+static ls_status square_param(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
+    int slices = ls_param_slices(param, partition->model->S);
     size_t done = 0;
     for (int i = 0; i < slices; i++) {
-        block_run run = run_of(stage, param, i, 0);
+        block_run run = run_of(partition, param, i, 0);
         if (run.end <= run.begin) continue;
-        LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares + done,
-                                          param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
+        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
+                                              param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
         done += blocks_of(run.end - run.begin);
     }
-    LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, done * sizeof(double)));
-    ls_exact_sum_add_many(sum, stage->host_squares, done);
+    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, done * sizeof(double)));
+    ls_exact_sum_add_many(sum, partition->host_squares, done);
     return LS_OK;
 }
 
-bool ls_stage_is_tied(const ls_stage *stage, const ls_param *param) {
-    return param->kind == LS_PARAM_TOKENS && stage->model->shape.tied;
+bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {
+    return param->kind == LS_PARAM_TOKENS && partition->model->shape.tied;
 }
 
 /* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
  */
-static bool is_measured(const ls_stage *stage, const ls_param *param) {
-    return param->kind != LS_PARAM_VECTOR && !ls_stage_is_tied(stage, param);
+static bool is_measured(const ls_partition *partition, const ls_param *param) {
+    return param->kind != LS_PARAM_VECTOR && !ls_partition_is_tied(partition, param);
 }
 
-ls_status ls_stage_leaf_squares(ls_stage *stage, const ls_param *param, const float *leaf, ls_exact_sum *sum) {
-    int S = stage->model->S, slices = ls_param_slices(param, S);
+ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf,
+                                    ls_exact_sum *sum) {
+    int S = partition->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row, end = first + param->local_rows, done = 0;
-    if (param->kind == LS_PARAM_VECTOR || (!param->split && stage->setup.place.tp > 0)) return LS_OK;
+    if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
         if (row < first || row + rows > end) continue;
-        LS_TRY(stage->nn.ops->square_sums(stage->device, stage->squares + done, leaf + (row - first) * param->columns,
-                                          rows * param->columns));
+        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
+                                              leaf + (row - first) * param->columns, rows * param->columns));
         done += blocks_of(rows * param->columns);
     }
-    LS_TRY(ls_device_copy_out(stage->device, stage->host_squares, stage->squares, done * sizeof(double)));
-    ls_exact_sum_add_many(sum, stage->host_squares, done);
+    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, done * sizeof(double)));
+    ls_exact_sum_add_many(sum, partition->host_squares, done);
     return LS_OK;
 }
 
-ls_status ls_stage_bad_param(ls_stage *stage, int *out) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
+    int count = ls_model_params(partition->model);
     int64_t *bad = calloc((size_t)count, sizeof *bad);
     if (!bad) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
     ls_status status = LS_OK;
     for (int i = 0; i < count && status == LS_OK; i++) {
-        const ls_param *param = ls_model_param(stage->model, i);
+        const ls_param *param = ls_model_param(partition->model, i);
         size_t own = ls_param_range_elems(param->own), index = own;
-        if (own > 0) status = stage->nn.ops->find_bad(stage->device, param->own_grad, LS_F32, own, &index);
+        if (own > 0) status = partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index);
         bad[i] = index < own;
     }
-    if (status == LS_OK) status = ls_stage_sum(stage, bad, (size_t)count);
+    if (status == LS_OK) status = ls_partition_sum(partition, bad, (size_t)count);
     *out = -1;
     for (int i = count - 1; i >= 0; i--)
         if (bad[i]) *out = i;
@@ -271,95 +278,97 @@ ls_status ls_stage_bad_param(ls_stage *stage, int *out) {
 }
 
 /* What every worker of the tp row has for itself counts once in the norm; that of the others must be finite too. */
-static ls_status look_at_replica(ls_stage *stage, const ls_param *param, ls_exact_sum *sum) {
+static ls_status look_at_replica(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
     size_t own = ls_param_range_elems(param->own), index = own;
     double bad = (double)NAN;
-    if (!stage->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
-    LS_TRY(stage->nn.ops->find_bad(stage->device, param->own_grad, LS_F32, own, &index));
+    if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
+    LS_TRY(partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index));
     if (index < own) ls_exact_sum_add_many(sum, &bad, 1);
     return LS_OK;
 }
 
-ls_status ls_stage_square_norm(ls_stage *stage, ls_exact_sum *sum, ls_exact_sum *measured) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
+    int count = ls_model_params(partition->model);
     for (int i = 0; i < count; i++) {
-        const ls_param *param = ls_model_param(stage->model, i);
+        const ls_param *param = ls_model_param(partition->model, i);
         if (param->running) continue; /* not a slope */
-        LS_TRY(square_param(stage, param, measured && is_measured(stage, param) ? measured : sum));
-        LS_TRY(look_at_replica(stage, param, sum));
+        LS_TRY(square_param(partition, param, measured && is_measured(partition, param) ? measured : sum));
+        LS_TRY(look_at_replica(partition, param, sum));
     }
     if (measured) ls_exact_sum_merge(sum, measured);
     return LS_OK;
 }
 
 /* Hashes of the blocks of elements begin … end−1 of the local rows; of rounded ones as numbers. */
-static ls_status hash_range(ls_stage *stage, const held *h, size_t begin, size_t end, ls_hash128 *out) {
-    size_t step = stage->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
+static ls_status hash_range(ls_partition *partition, const held *h, size_t begin, size_t end, ls_hash128 *out) {
+    size_t step = partition->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
     for (size_t at = begin; at < end; at += step) {
         size_t count = end - at < step ? end - at : step, place = at - h->range.begin;
-        LS_TRY(h->memory16 ? read_rounded(stage, stage->host, h->memory16 + place, count)
-                           : ls_device_copy_out(stage->device, stage->host, h->memory + place, count * sizeof(float)));
+        LS_TRY(h->memory16
+                   ? read_rounded(partition, partition->host, h->memory16 + place, count)
+                   : ls_device_copy_out(partition->device, partition->host, h->memory + place, count * sizeof(float)));
         for (size_t b = 0; b < count; b += LS_SQUARE_BLOCK)
-            *out++ = ls_hash_f32(stage->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
+            *out++ = ls_hash_f32(partition->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
     }
     return LS_OK;
 }
 
 /* Fills in what this worker stands for; `count` goes on by the blocks of the parameter. */
-static ls_status hash_param(ls_stage *stage, const ls_param *param, ls_stage_tensor which, ls_hash128 *hashes,
-                            size_t *count) {
-    int slices = ls_param_slices(param, stage->model->S);
-    held h = held_of(stage, param, which);
+static ls_status hash_param(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                            ls_hash128 *hashes, size_t *count) {
+    int slices = ls_param_slices(param, partition->model->S);
+    held h = held_of(partition, param, which);
     for (int i = 0; i < slices; i++) {
-        block_run run = run_of(stage, param, i, *count);
-        if (run.end > run.begin) LS_TRY(hash_range(stage, &h, run.begin, run.end, hashes + run.first_block));
-        *count += slice_blocks(stage, param, i);
+        block_run run = run_of(partition, param, i, *count);
+        if (run.end > run.begin) LS_TRY(hash_range(partition, &h, run.begin, run.end, hashes + run.first_block));
+        *count += slice_blocks(partition, param, i);
     }
     return LS_OK;
 }
 
-static size_t param_blocks(const ls_stage *stage, const ls_param *param) {
+static size_t param_blocks(const ls_partition *partition, const ls_param *param) {
     size_t blocks = 0;
-    for (int i = 0; i < ls_param_slices(param, stage->model->S); i++) blocks += slice_blocks(stage, param, i);
+    for (int i = 0; i < ls_param_slices(param, partition->model->S); i++) blocks += slice_blocks(partition, param, i);
     return blocks;
 }
 
-static ls_status hash_params(ls_stage *stage, const ls_param *const *params, int count, ls_stage_tensor which,
-                             char text[33]) {
+static ls_status hash_params(ls_partition *partition, const ls_param *const *params, int count,
+                             ls_partition_tensor which, char text[33]) {
     ls_status status = LS_OK;
     size_t most = 0, blocks = 0;
-    for (int i = 0; i < count; i++) most += param_blocks(stage, params[i]);
+    for (int i = 0; i < count; i++) most += param_blocks(partition, params[i]);
     ls_hash128 *hashes = calloc(most, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %zu blocks of weights", most);
-    for (int i = 0; i < count; i++) LS_TRY_OUT(hash_param(stage, params[i], which, hashes, &blocks));
+    for (int i = 0; i < count; i++) LS_TRY_OUT(hash_param(partition, params[i], which, hashes, &blocks));
     /* Each block is one worker's; the others have zeros there. */
-    LS_TRY_OUT(ls_stage_sum(stage, (int64_t *)hashes, 2 * most));
+    LS_TRY_OUT(ls_partition_sum(partition, (int64_t *)hashes, 2 * most));
     ls_hash_text(ls_hash_combine(hashes, most), text);
 out:
     free(hashes);
     return status;
 }
 
-ls_status ls_stage_hash(ls_stage *stage, char text[33]) {
-    int count = ls_model_params(stage->model);
+ls_status ls_partition_hash(ls_partition *partition, char text[33]) {
+    int count = ls_model_params(partition->model);
     const ls_param **params = malloc((size_t)count * sizeof(const ls_param *));
     if (!params) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
-    for (int i = 0; i < count; i++) params[i] = ls_model_param(stage->model, i);
-    ls_status status = hash_params(stage, params, count, LS_TENSOR_WEIGHT, text);
+    for (int i = 0; i < count; i++) params[i] = ls_model_param(partition->model, i);
+    ls_status status = hash_params(partition, params, count, LS_TENSOR_WEIGHT, text);
     free(params);
     return status;
 }
 
-ls_status ls_stage_hash_tensor(ls_stage *stage, const ls_param *param, ls_stage_tensor which, char text[33]) {
-    return hash_params(stage, &param, 1, which, text);
+ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                                   char text[33]) {
+    return hash_params(partition, &param, 1, which, text);
 }
 
-ls_status ls_stage_sum(ls_stage *stage, int64_t *numbers, size_t count) {
+ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t count) {
     enum { AT_ONCE = 1 << 20 };
-    for (size_t at = 0; stage->all && at < count; at += AT_ONCE) {
+    for (size_t at = 0; partition->all && at < count; at += AT_ONCE) {
         const void *part = numbers + at;
         size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
-        LS_TRY(ls_comm_all_reduce(stage->all, NULL, LS_I64, &part, numbers + at, n));
+        LS_TRY(ls_comm_all_reduce(partition->all, NULL, LS_I64, &part, numbers + at, n));
     }
     return LS_OK;
 }

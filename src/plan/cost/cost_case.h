@@ -38,7 +38,7 @@ ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout);
 
 /* products.c */
-double ls_plan_product_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
+double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
 /* Bytes to and from the chip's memory, streamed. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
 /* Share of the peak times the peak. */

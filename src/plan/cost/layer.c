@@ -36,9 +36,9 @@ static void products(const ls_plan_case *c, ls_layer_time *out) {
     ls_plan_type type = c->layout->type;
     for (int i = 0; i < 4; i++) {
         double n = shapes[i][0], k = shapes[i][1];
-        out->forward.products += slow * ls_plan_product_seconds(chip, type, c->tokens, n, k, 1);
-        out->backward.products += slow * (ls_plan_product_seconds(chip, type, c->tokens, k, n, 1) +
-                                          ls_plan_product_seconds(chip, type, k, n, c->tokens, 1));
+        out->forward.products += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
+        out->backward.products += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
+                                          ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
         casts(c, n, k, out);
     }
 }
@@ -70,7 +70,7 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
     double sequences = c->tokens / s, heads = sequences * (double)c->task->shape.H / c->t;
     double scores = c->tokens * s * (double)c->task->shape.H / c->t;
     double both =
-        ls_plan_product_seconds(chip, type, s, s, d, heads) + ls_plan_product_seconds(chip, type, s, d, s, heads);
+        ls_plan_matmul_seconds(chip, type, s, s, d, heads) + ls_plan_matmul_seconds(chip, type, s, d, s, heads);
     if (c->task->shape.head_size % HEAD_LINE != 0) both /= ODD_HEAD_SHARE;
     out->forward.attention = both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[0]);
     out->backward.attention = 2 * both + ls_plan_pass_seconds(chip, scores * stack->score_bytes[1]);
@@ -176,10 +176,10 @@ ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     ls_ends_time out;
     out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);
     out.embed_backward = ls_plan_pass_seconds(chip, n * C * 10 * scale);
-    out.head_forward = ls_plan_product_seconds(chip, type, n, V, C, 1) +
+    out.head_forward = ls_plan_matmul_seconds(chip, type, n, V, C, 1) +
                        ls_plan_pass_seconds(chip, n * V * .6 * c->task->stack.loss_bytes + 4 * n * C);
-    out.head_backward = ls_plan_product_seconds(chip, type, n, C, V, 1) +
-                        ls_plan_product_seconds(chip, type, C, V, n, 1) +
+    out.head_backward = ls_plan_matmul_seconds(chip, type, n, C, V, 1) +
+                        ls_plan_matmul_seconds(chip, type, C, V, n, 1) +
                         ls_plan_pass_seconds(chip, n * V * .4 * c->task->stack.loss_bytes);
     out.head_backward += sum_gradients(c, c->vocabulary * C / c->t);
     if (c->layout->tp > 1) {

@@ -53,7 +53,7 @@ double ls_plan_rate(const ls_chip *chip, ls_plan_type type) {
     return chip->peak_flops[LS_PLAN_FP32] * chip->share[LS_PLAN_FP32];
 }
 
-double ls_plan_product_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch) {
+double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch) {
     double elem = type == LS_PLAN_FP32 ? 4 : 2;
     double bytes = elem * (m * k + k * n + m * n) * batch;
     return arithmetic_seconds(chip, type, m, n, k, batch) + BYTES_SEEN * ls_plan_pass_seconds(chip, bytes);

@@ -205,7 +205,7 @@ static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const g
         waits += ls_plan_blocked_seconds(c, chunks->send, g) + ls_plan_blocked_seconds(c, chunks->send, g - 1);
     }
     double times = (double)own * c->micros, m = c->micros;
-    out->time[LS_TIME_PRODUCTS] = times * (layer->forward.products + layer->backward.products);
+    out->time[LS_TIME_MATMUL] = times * (layer->forward.products + layer->backward.products);
     out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
     out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
     out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);

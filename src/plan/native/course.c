@@ -16,7 +16,7 @@ typedef struct stage_state {
 } stage_state;
 
 typedef struct course {
-    ls_own_course *c;
+    ls_native_course *c;
     stage_state *stage;
     double *ready; /* [2][chunks][micros]: when what forward, or backward, made is there; negative: not yet */
     double now;
@@ -99,7 +99,7 @@ static bool advance(course *k) {
     return true;
 }
 
-ls_status ls_own_course_run(ls_own_course *c) {
+ls_status ls_native_course_run(ls_native_course *c) {
     size_t stages = (size_t)c->schedule->stages;
     course k = {.c = c};
     size_t values = 2 * (size_t)chunks_of(&k) * (size_t)c->schedule->micros;

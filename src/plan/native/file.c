@@ -9,23 +9,23 @@
 #include "plan/native/machine.h"
 
 static const char *const form_names[3] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
-static const char *const op_names[LS_OWN_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
+static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 
-const char *ls_own_pass_name(ls_own_pass pass) {
-    static const char *const names[LS_OWN_PASSES] = {
-#define LS_OWN_PASS_NAME(id, name) name,
-        LS_OWN_PASS_LIST(LS_OWN_PASS_NAME)
-#undef LS_OWN_PASS_NAME
+const char *ls_native_pass_name(ls_native_pass pass) {
+    static const char *const names[LS_NATIVE_PASSES] = {
+#define LS_NATIVE_PASS_NAME(id, name) name,
+        LS_NATIVE_PASS_LIST(LS_NATIVE_PASS_NAME)
+#undef LS_NATIVE_PASS_NAME
     };
     return names[pass];
 }
 
-const char *ls_own_op_name(ls_own_op op) { return op_names[op]; }
+const char *ls_native_op_name(ls_native_op op) { return op_names[op]; }
 
-const char *ls_own_type_name(int type) {
-    static const char *const names[LS_OWN_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
+const char *ls_native_type_name(int type) {
+    static const char *const names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
     return names[type];
 }
 
@@ -37,59 +37,59 @@ static json_t *seconds_list(const double *seconds, int count) {
     return list;
 }
 
-static json_t *products_json(const ls_own_rates *r) {
+static json_t *products_json(const ls_native_rates *r) {
     json_t *list = json_array();
     for (int i = 0; i < r->products; i++) {
-        const ls_own_product *p = &r->product[i];
+        const ls_native_matmul *p = &r->product[i];
         json_array_append_new(list,
-                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], ls_own_type_name(p->type),
+                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], ls_native_type_name(p->type),
                                         (json_int_t)p->m, (json_int_t)p->n, (json_int_t)p->k, p->slices, p->seconds));
     }
     return list;
 }
 
-static json_t *attention_json(const ls_own_rates *r) {
+static json_t *attention_json(const ls_native_rates *r) {
     json_t *types = json_object();
-    for (int type = 0; type < LS_OWN_TYPES; type++) {
+    for (int type = 0; type < LS_NATIVE_TYPES; type++) {
         if (!(r->attention[0][type][0][0] > 0)) continue;
         json_t *both = json_object();
         for (int back = 0; back < 2; back++) {
             json_t *heads = json_array();
-            for (int d = 0; d < LS_OWN_HEADS; d++)
-                json_array_append_new(heads, seconds_list(r->attention[back][type][d], LS_OWN_LENGTHS));
+            for (int d = 0; d < LS_NATIVE_HEADS; d++)
+                json_array_append_new(heads, seconds_list(r->attention[back][type][d], LS_NATIVE_LENGTHS));
             json_object_set_new(both, directions[back], heads);
         }
-        json_object_set_new(types, ls_own_type_name(type), both);
+        json_object_set_new(types, ls_native_type_name(type), both);
     }
     return types;
 }
 
-static json_t *passes_json(const ls_own_rates *r) {
+static json_t *passes_json(const ls_native_rates *r) {
     json_t *passes = json_object();
-    for (int i = 0; i < LS_OWN_PASSES; i++) {
+    for (int i = 0; i < LS_NATIVE_PASSES; i++) {
         json_t *types = json_object();
         for (int t = 0; t < 2; t++)
             if (r->pass[i][t][0] > 0) json_object_set_new(types, pass_types[t], seconds_list(r->pass[i][t], 2));
-        json_object_set_new(passes, ls_own_pass_name((ls_own_pass)i), types);
+        json_object_set_new(passes, ls_native_pass_name((ls_native_pass)i), types);
     }
     return passes;
 }
 
-static json_t *rates_json(const ls_own_rates *r) {
+static json_t *rates_json(const ls_native_rates *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
                      "products_seconds", products_json(r), "attention_head_seconds", attention_json(r),
                      "passes_seconds", passes_json(r));
 }
 
-json_t *ls_own_machine_to_json(const ls_own_machine *m) {
+json_t *ls_native_machine_to_json(const ls_native_machine *m) {
     json_t *rates = json_array(), *links = json_array();
     for (int i = 0; i < m->counts; i++) json_array_append_new(rates, rates_json(&m->rates[i]));
     for (int i = 0; i < m->links; i++) {
-        const ls_own_link *l = &m->link[i];
+        const ls_native_link *l = &m->link[i];
         json_array_append_new(links,
                               json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation",
-                                        op_names[l->op], "seconds", seconds_list(l->seconds, LS_OWN_LINK_SIZES)));
+                                        op_names[l->op], "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES)));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o}", "version", m->version, "cpu", m->cpu, "isa", m->isa,
                      "transport", m->transport, "cores", m->cores, "memory_bytes", m->memory_bytes, "rates", rates,
@@ -127,17 +127,17 @@ static ls_status read_name(const json_t *value, const char *what, const char *co
     return ls_fail(LS_ERR_INPUT, "%s: unknown name '%.40s'", what, text ? text : "");
 }
 
-static ls_status read_product(const json_t *row, ls_own_product *out) {
-    const char *types[LS_OWN_TYPES];
+static ls_status read_product(const json_t *row, ls_native_matmul *out) {
+    const char *types[LS_NATIVE_TYPES];
     size_t *const sizes[3] = {&out->m, &out->n, &out->k};
     double number = 0;
     int form;
-    for (int t = 0; t < LS_OWN_TYPES; t++) types[t] = ls_own_type_name(t);
+    for (int t = 0; t < LS_NATIVE_TYPES; t++) types[t] = ls_native_type_name(t);
     if (!json_is_array(row) || json_array_size(row) != 7)
         return ls_fail(LS_ERR_INPUT, "products_seconds: each row must be [form, type, m, n, k, slices, seconds]");
     LS_TRY(read_name(json_array_get(row, 0), "products_seconds", form_names, 3, &form));
     out->form = (ls_gemm_form)form;
-    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", types, LS_OWN_TYPES, &out->type));
+    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", types, LS_NATIVE_TYPES, &out->type));
     for (int i = 0; i < 3; i++) {
         LS_TRY(read_positive(json_array_get(row, (size_t)i + 2), "products_seconds", &number));
         if (number < 1 || number > 1e9)
@@ -151,41 +151,41 @@ static ls_status read_product(const json_t *row, ls_own_product *out) {
     return read_positive(json_array_get(row, 6), "products_seconds", &out->seconds);
 }
 
-static ls_status read_products(const json_t *object, ls_own_rates *out) {
+static ls_status read_products(const json_t *object, ls_native_rates *out) {
     json_t *list;
     LS_TRY(ls_json_get_array(object, "products_seconds", &list));
     size_t count = json_array_size(list);
-    if (count > LS_OWN_PRODUCTS_MAX)
-        return ls_fail(LS_ERR_INPUT, "products_seconds: must have at most %d rows", LS_OWN_PRODUCTS_MAX);
+    if (count > LS_NATIVE_MATMULS_MAX)
+        return ls_fail(LS_ERR_INPUT, "products_seconds: must have at most %d rows", LS_NATIVE_MATMULS_MAX);
     out->products = (int)count;
     for (size_t i = 0; i < count; i++) LS_TRY(read_product(json_array_get(list, i), &out->product[i]));
-    ls_own_rates_fit(out);
+    ls_native_rates_fit(out);
     for (int form = 0; form < 3; form++)
         if (!out->law[form][0].known)
             return ls_fail(LS_ERR_INPUT, "products_seconds: no matmul of form %s in fp32", form_names[form]);
     return LS_OK;
 }
 
-static ls_status read_attention(const json_t *object, ls_own_rates *out) {
+static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     json_t *types;
     LS_TRY(ls_json_get_object(object, "attention_head_seconds", &types));
-    for (int type = 0; type < LS_OWN_TYPES; type++) {
-        const json_t *both = json_object_get(types, ls_own_type_name(type));
+    for (int type = 0; type < LS_NATIVE_TYPES; type++) {
+        const json_t *both = json_object_get(types, ls_native_type_name(type));
         if (!both && type > 0) continue;
         for (int back = 0; back < 2; back++)
-            for (int d = 0; d < LS_OWN_HEADS; d++)
+            for (int d = 0; d < LS_NATIVE_HEADS; d++)
                 LS_TRY(read_seconds(json_array_get(json_object_get(both, directions[back]), (size_t)d),
-                                    "attention_head_seconds", LS_OWN_LENGTHS, out->attention[back][type][d]));
+                                    "attention_head_seconds", LS_NATIVE_LENGTHS, out->attention[back][type][d]));
     }
     return LS_OK;
 }
 
 /* Every pass has fp32 figures, but for the conversion, which has only the others. */
-static ls_status read_passes(const json_t *object, ls_own_rates *out) {
+static ls_status read_passes(const json_t *object, ls_native_rates *out) {
     json_t *passes;
     LS_TRY(ls_json_get_object(object, "passes_seconds", &passes));
-    for (int i = 0; i < LS_OWN_PASSES; i++) {
-        const char *name = ls_own_pass_name((ls_own_pass)i);
+    for (int i = 0; i < LS_NATIVE_PASSES; i++) {
+        const char *name = ls_native_pass_name((ls_native_pass)i);
         const json_t *types = json_object_get(passes, name);
         bool any = false;
         for (int t = 0; t < 2; t++) {
@@ -201,7 +201,7 @@ static ls_status read_passes(const json_t *object, ls_own_rates *out) {
     return LS_OK;
 }
 
-static ls_status read_rates(const json_t *object, int cores, ls_own_rates *out) {
+static ls_status read_rates(const json_t *object, int cores, ls_native_rates *out) {
     if (!json_is_object(object)) return ls_fail(LS_ERR_INPUT, "rates: must be a list of objects");
     LS_TRY(read_count(object, "workers", LS_WORKERS_MAX, &out->workers));
     LS_TRY(read_count(object, "threads", cores, &out->threads));
@@ -213,14 +213,14 @@ static ls_status read_rates(const json_t *object, int cores, ls_own_rates *out) 
     return read_passes(object, out);
 }
 
-static ls_status read_link(const json_t *object, ls_own_link *out) {
+static ls_status read_link(const json_t *object, ls_native_link *out) {
     int op;
     if (!json_is_object(object)) return ls_fail(LS_ERR_INPUT, "links: must be a list of objects");
     LS_TRY(read_count(object, "workers", LS_WORKERS_MAX, &out->workers));
     LS_TRY(read_count(object, "group", out->workers, &out->group));
-    LS_TRY(read_name(json_object_get(object, "operation"), "operation", op_names, LS_OWN_OPS, &op));
-    out->op = (ls_own_op)op;
-    return read_seconds(json_object_get(object, "seconds"), "seconds", LS_OWN_LINK_SIZES, out->seconds);
+    LS_TRY(read_name(json_object_get(object, "operation"), "operation", op_names, LS_NATIVE_OPS, &op));
+    out->op = (ls_native_op)op;
+    return read_seconds(json_object_get(object, "seconds"), "seconds", LS_NATIVE_LINK_SIZES, out->seconds);
 }
 
 static ls_status read_text(const json_t *object, const char *key, char *out, size_t room) {
@@ -230,14 +230,14 @@ static ls_status read_text(const json_t *object, const char *key, char *out, siz
     return LS_OK;
 }
 
-static ls_status read_lists(const json_t *object, ls_own_machine *out) {
+static ls_status read_lists(const json_t *object, ls_native_machine *out) {
     json_t *rates, *links;
     LS_TRY(ls_json_get_array(object, "rates", &rates));
     LS_TRY(ls_json_get_array(object, "links", &links));
-    if (json_array_size(rates) < 1 || json_array_size(rates) > LS_OWN_COUNTS_MAX)
-        return ls_fail(LS_ERR_INPUT, "rates: must be a list of 1 to %d objects", LS_OWN_COUNTS_MAX);
-    if (json_array_size(links) > LS_OWN_LINKS_MAX)
-        return ls_fail(LS_ERR_INPUT, "links: must have at most %d entries", LS_OWN_LINKS_MAX);
+    if (json_array_size(rates) < 1 || json_array_size(rates) > LS_NATIVE_COUNTS_MAX)
+        return ls_fail(LS_ERR_INPUT, "rates: must be a list of 1 to %d objects", LS_NATIVE_COUNTS_MAX);
+    if (json_array_size(links) > LS_NATIVE_LINKS_MAX)
+        return ls_fail(LS_ERR_INPUT, "links: must have at most %d entries", LS_NATIVE_LINKS_MAX);
     out->counts = (int)json_array_size(rates);
     out->links = (int)json_array_size(links);
     for (int i = 0; i < out->counts; i++) {
@@ -249,7 +249,7 @@ static ls_status read_lists(const json_t *object, ls_own_machine *out) {
     return LS_OK;
 }
 
-static ls_status read_machine(const json_t *object, ls_own_machine *out) {
+static ls_status read_machine(const json_t *object, ls_native_machine *out) {
     LS_TRY(read_text(object, "version", out->version, sizeof out->version));
     LS_TRY(read_text(object, "cpu", out->cpu, sizeof out->cpu));
     LS_TRY(read_text(object, "isa", out->isa, sizeof out->isa));
@@ -259,7 +259,7 @@ static ls_status read_machine(const json_t *object, ls_own_machine *out) {
     return read_lists(object, out);
 }
 
-ls_status ls_own_machine_from_json(const char *source, const json_t *json, ls_own_machine *out) {
+ls_status ls_native_machine_from_json(const char *source, const json_t *json, ls_native_machine *out) {
     memset(out, 0, sizeof *out);
     ls_status status = json_is_object(json) ? read_machine(json, out) : ls_fail(LS_ERR_INPUT, "must be an object");
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: measured: (measure again with lockstep probe) ", source);

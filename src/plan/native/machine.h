@@ -13,17 +13,17 @@
 #include "lockstep.h"
 
 enum {
-    LS_OWN_COUNTS_MAX = 10,    /* numbers of workers */
-    LS_OWN_PRODUCTS_MAX = 192, /* of one number */
-    LS_OWN_LINKS_MAX = 256,
-    LS_OWN_LINK_SIZES = 4,
-    LS_OWN_HEADS = 2,           /* sizes of heads */
-    LS_OWN_LENGTHS = 3,         /* of sequences */
-    LS_OWN_TYPES = 1 + LS_UNITS /* fp32, then bf16 by each unit */
+    LS_NATIVE_COUNTS_MAX = 10,   /* numbers of workers */
+    LS_NATIVE_MATMULS_MAX = 192, /* of one number */
+    LS_NATIVE_LINKS_MAX = 256,
+    LS_NATIVE_LINK_SIZES = 4,
+    LS_NATIVE_HEADS = 2,           /* sizes of heads */
+    LS_NATIVE_LENGTHS = 3,         /* of sequences */
+    LS_NATIVE_TYPES = 1 + LS_UNITS /* fp32, then bf16 by each unit */
 };
 
 /* Passes over arrays: one number of elements says what they cost. */
-#define LS_OWN_PASS_LIST(X)                                                                                            \
+#define LS_NATIVE_PASS_LIST(X)                                                                                         \
     X(LS_PASS_NORM, "layer_norm")                                                                                      \
     X(LS_PASS_NORM_BACK, "layer_norm_backward")                                                                        \
     X(LS_PASS_NORM_PARAMS, "layer_norm_params")                                                                        \
@@ -52,94 +52,95 @@ enum {
     X(LS_PASS_CONVERT, "convert")                                                                                      \
     X(LS_PASS_HASH, "hash")
 
-typedef enum ls_own_pass {
-#define LS_OWN_PASS_ENUM(id, name) id,
-    LS_OWN_PASS_LIST(LS_OWN_PASS_ENUM)
-#undef LS_OWN_PASS_ENUM
-        LS_OWN_PASSES
-} ls_own_pass;
+typedef enum ls_native_pass {
+#define LS_NATIVE_PASS_ENUM(id, name) id,
+    LS_NATIVE_PASS_LIST(LS_NATIVE_PASS_ENUM)
+#undef LS_NATIVE_PASS_ENUM
+        LS_NATIVE_PASSES
+} ls_native_pass;
 
 /* Elements of the two sizes at which passes are measured: in the nearest caches, and beyond them. */
-enum { LS_OWN_PASS_SMALL = 1 << 14, LS_OWN_PASS_LARGE = 1 << 20 };
+enum { LS_NATIVE_PASS_SMALL = 1 << 14, LS_NATIVE_PASS_LARGE = 1 << 20 };
 
-typedef struct ls_own_product {
+typedef struct ls_native_matmul {
     ls_gemm_form form;
     int type; /* 0: fp32; 1 + unit: bf16 */
     size_t m, n, k;
     int slices;
     double seconds;
-} ls_own_product;
+} ls_native_matmul;
 
 /* What a product costs: launch + flop·2mnk + a·mk + b·nk + c·mn·slices. Fitted to the points of one form and type. */
-typedef struct ls_own_law {
+typedef struct ls_native_law {
     double flop, a, b, c;
     bool known;
-} ls_own_law;
+} ls_native_law;
 
-typedef struct ls_own_rates {
+typedef struct ls_native_rates {
     int workers, threads; /* threads of each */
     int products;
-    ls_own_product product[LS_OWN_PRODUCTS_MAX];
-    ls_own_law law[3][LS_OWN_TYPES]; /* by form and type; not in the file: ls_own_rates_fit() makes them */
-    double attention[2][LS_OWN_TYPES][LS_OWN_HEADS][LS_OWN_LENGTHS]; /* forward, backward: of one head; 0: not there */
-    double pass[LS_OWN_PASSES][2][2]; /* fp32 and 16-bit; small and large: of the whole pass; 0: not there */
-    double launch_seconds;            /* of a parallel loop with nothing to do */
-    double copy_bytes_per_second;     /* of this worker: read and written bytes, far beyond the caches */
-} ls_own_rates;
+    ls_native_matmul product[LS_NATIVE_MATMULS_MAX];
+    ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
+    double attention[2][LS_NATIVE_TYPES][LS_NATIVE_HEADS]
+                    [LS_NATIVE_LENGTHS]; /* forward, backward: of one head; 0: not there */
+    double pass[LS_NATIVE_PASSES][2][2]; /* fp32 and 16-bit; small and large: of the whole pass; 0: not there */
+    double launch_seconds;               /* of a parallel loop with nothing to do */
+    double copy_bytes_per_second;        /* of this worker: read and written bytes, far beyond the caches */
+} ls_native_rates;
 
-typedef enum ls_own_op {
-    LS_OWN_ALL_REDUCE,
-    LS_OWN_REDUCE_SCATTER,
-    LS_OWN_ALL_GATHER,
-    LS_OWN_SEND,
-    LS_OWN_OPS
-} ls_own_op;
+typedef enum ls_native_op {
+    LS_NATIVE_ALL_REDUCE,
+    LS_NATIVE_REDUCE_SCATTER,
+    LS_NATIVE_ALL_GATHER,
+    LS_NATIVE_SEND,
+    LS_NATIVE_OPS
+} ls_native_op;
 
 /* `workers` in groups of `group`, all groups at the same time. */
-typedef struct ls_own_link {
+typedef struct ls_native_link {
     int workers, group;
-    ls_own_op op;
-    double seconds[LS_OWN_LINK_SIZES];
-} ls_own_link;
+    ls_native_op op;
+    double seconds[LS_NATIVE_LINK_SIZES];
+} ls_native_link;
 
-typedef struct ls_own_machine {
+typedef struct ls_native_machine {
     char cpu[64], version[32], isa[16], transport[16];
     int cores;
     double memory_bytes;
     int counts;
-    ls_own_rates rates[LS_OWN_COUNTS_MAX]; /* by workers, ascending; the first is one worker */
+    ls_native_rates rates[LS_NATIVE_COUNTS_MAX]; /* by workers, ascending; the first is one worker */
     int links;
-    ls_own_link link[LS_OWN_LINKS_MAX];
-} ls_own_machine;
+    ls_native_link link[LS_NATIVE_LINKS_MAX];
+} ls_native_machine;
 
-extern const size_t ls_own_link_bytes[LS_OWN_LINK_SIZES]; /* of the whole vector */
-extern const size_t ls_own_heads[LS_OWN_HEADS], ls_own_lengths[LS_OWN_LENGTHS];
-const char *ls_own_pass_name(ls_own_pass pass);
-const char *ls_own_op_name(ls_own_op op);
+extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole vector */
+extern const size_t ls_native_heads[LS_NATIVE_HEADS], ls_native_lengths[LS_NATIVE_LENGTHS];
+const char *ls_native_pass_name(ls_native_pass pass);
+const char *ls_native_op_name(ls_native_op op);
 /* "fp32", "bf16", "bf16/amx" */
-const char *ls_own_type_name(int type);
-static inline int ls_own_type_of(ls_dtype dtype, ls_unit unit) {
+const char *ls_native_type_name(int type);
+static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
     return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 ? (int)unit : 0);
 }
 
 /* The member `measured` of a cluster file. New reference; NULL: no memory. */
-json_t *ls_own_machine_to_json(const ls_own_machine *machine);
+json_t *ls_native_machine_to_json(const ls_native_machine *machine);
 /* Everything is checked; LS_ERR_INPUT names `source` and the member. The laws are fitted. */
-ls_status ls_own_machine_from_json(const char *source, const json_t *json, ls_own_machine *out);
+ls_status ls_native_machine_from_json(const char *source, const json_t *json, ls_native_machine *out);
 
 /* ---- what operations cost (own_rates.c) -------------------------------------------------------------------------- */
 
-void ls_own_rates_fit(ls_own_rates *rates);
+void ls_native_rates_fit(ls_native_rates *rates);
 /* slices: chains that are added up, with what else is added to the result. */
-double ls_own_product_seconds(const ls_own_rates *rates, ls_gemm_form form, int type, size_t m, size_t n, size_t k,
-                              int slices);
+double ls_native_matmul_seconds(const ls_native_rates *rates, ls_gemm_form form, int type, size_t m, size_t n, size_t k,
+                                int slices);
 /* `heads` heads of `sequences` sequences of T tokens. */
-double ls_own_attention_seconds(const ls_own_rates *rates, bool backward, int type, size_t head_size, size_t T,
-                                double heads);
-double ls_own_pass_seconds(const ls_own_rates *rates, ls_own_pass pass, bool is_16, double elems);
+double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, int type, size_t head_size, size_t T,
+                                   double heads);
+double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
 /* Of a collective of `bytes` in all (of a message, its bytes). */
-double ls_own_link_seconds(const ls_own_machine *machine, ls_own_op op, int workers, int group, double bytes);
+double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes);
 /* The rates of a worker of so many; `*slower` is by how much less it has of the cores than the measured one. */
-const ls_own_rates *ls_own_rates_of(const ls_own_machine *machine, int workers, double *slower);
+const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower);
 
 #endif

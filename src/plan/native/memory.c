@@ -4,21 +4,21 @@
 #include "parallel/schedule/predict.h"
 #include "plan/native/native.h"
 
-ls_own_task ls_own_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy) {
-    return (ls_own_task){.shape = *shape,
-                         .slices = slices,
-                         .setup = {.train = true, .policy = policy, .B = B, .T = T, .G = G, .moments = 2},
-                         .checks_replicas = true};
+ls_native_task ls_native_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy) {
+    return (ls_native_task){.shape = *shape,
+                            .slices = slices,
+                            .setup = {.train = true, .policy = policy, .B = B, .T = T, .G = G, .moments = 2},
+                            .checks_replicas = true};
 }
 
-ls_layout_task ls_own_layout_task(const ls_own_task *task, const ls_model *model) {
-    const ls_stage_setup *s = &task->setup;
+ls_layout_task ls_native_layout_task(const ls_native_task *task, const ls_model *model) {
+    const ls_partition_setup *s = &task->setup;
     return (ls_layout_task){
         .model = model, .B = s->B, .T = s->T, .G = s->G, .policy = s->policy, .checks_replicas = task->checks_replicas};
 }
 
-ls_stage_setup ls_own_setup(const ls_own_task *task, const ls_layout *layout, ls_place_in_layout place) {
-    ls_stage_setup setup = task->setup;
+ls_partition_setup ls_native_setup(const ls_native_task *task, const ls_layout *layout, ls_place_in_layout place) {
+    ls_partition_setup setup = task->setup;
     setup.layout = *layout;
     setup.place = place;
     setup.world = NULL;
@@ -28,7 +28,7 @@ ls_stage_setup ls_own_setup(const ls_own_task *task, const ls_layout *layout, ls
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void add_kinds(const ls_arena *arena, ls_own_memory *out) {
+static void add_kinds(const ls_arena *arena, ls_native_memory *out) {
     static const struct {
         const char *name;
         ls_memory_kind kind;
@@ -53,15 +53,15 @@ static void add_kinds(const ls_arena *arena, ls_own_memory *out) {
     out->kind[LS_MEMORY_RESERVED] = (double)out->outside_bytes;
 }
 
-ls_status ls_own_measure(const ls_own_task *task, const ls_layout *layout, int rank, ls_own_memory *out) {
+ls_status ls_native_measure(const ls_native_task *task, const ls_layout *layout, int rank, ls_native_memory *out) {
     ls_model *model = NULL;
     ls_arena arena;
     ls_place_in_layout place = ls_layout_place(layout, rank);
     LS_TRY(ls_model_create(&task->shape, task->slices, &model));
-    ls_stage_setup setup = ls_own_setup(task, layout, place);
-    ls_layout_task of = ls_own_layout_task(task, model);
-    ls_status status = ls_stage_measure(model, &setup, &arena);
-    *out = (ls_own_memory){0};
+    ls_partition_setup setup = ls_native_setup(task, layout, place);
+    ls_layout_task of = ls_native_layout_task(task, model);
+    ls_status status = ls_partition_measure(model, &setup, &arena);
+    *out = (ls_native_memory){0};
     if (status == LS_OK) {
         out->arena_bytes = arena.peak;
         out->outside_bytes = ls_predict_outside_bytes(&of, layout, place, &ls_kernels_get()->gemm);

@@ -15,12 +15,12 @@ enum { PRICED_MICROS = 6 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static ls_status fill_memory(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+static ls_status fill_memory(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                              ls_prediction *out) {
     double all = 0, room = task->memory_bytes > 0 ? task->memory_bytes : machine->memory_bytes;
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
-        ls_own_memory one;
-        LS_TRY(ls_own_measure(task, layout, rank, &one));
+        ls_native_memory one;
+        LS_TRY(ls_native_measure(task, layout, rank, &one));
         double bytes = (double)one.arena_bytes + (double)one.outside_bytes;
         all += bytes;
         if (bytes <= out->memory_bytes) continue;
@@ -35,12 +35,12 @@ static ls_status fill_memory(const ls_own_machine *machine, const ls_own_task *t
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
 /* The whole vector of a collective whose member sends so many bytes (lockstep.h, "traffic"). */
-static double axis_seconds(const ls_own_machine *machine, const ls_layout *layout, const ls_traffic *of, ls_own_op op,
-                           int group) {
+static double axis_seconds(const ls_native_machine *machine, const ls_layout *layout, const ls_traffic *of,
+                           ls_native_op op, int group) {
     if (of->calls == 0 || group < 2) return 0;
     double each = (double)of->bytes / (double)of->calls, members = group;
-    double vector = each * members / (members - 1) / (op == LS_OWN_ALL_REDUCE ? 2 : 1);
-    return (double)of->calls * ls_own_link_seconds(machine, op, ls_layout_workers(layout), group, vector);
+    double vector = each * members / (members - 1) / (op == LS_NATIVE_ALL_REDUCE ? 2 : 1);
+    return (double)of->calls * ls_native_link_seconds(machine, op, ls_layout_workers(layout), group, vector);
 }
 
 /* Seconds of a worker of a stage with the others, by what they are for. */
@@ -48,22 +48,22 @@ typedef struct moving {
     double tp, gather, reduce, publish, all;
 } moving;
 
-static ls_status moving_of(const ls_own_machine *machine, const ls_layout_task *task, const ls_layout *layout,
+static ls_status moving_of(const ls_native_machine *machine, const ls_layout_task *task, const ls_layout *layout,
                            ls_place_in_layout place, moving *out) {
     ls_step_traffic t;
     LS_TRY(ls_traffic_of_step(task, layout, place, &t));
     const ls_traffic *tp = t.of[LS_AXIS_TP], *dp = t.of[LS_AXIS_DP], *all = t.of[LS_TRAFFIC_WORLD];
-    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->dp);
+    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->dp);
     int workers = ls_layout_workers(layout);
     *out = (moving){0};
-    out->tp = axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, layout->tp) +
-              axis_seconds(machine, layout, &tp[LS_TRAFFIC_REDUCE_SCATTER], LS_OWN_REDUCE_SCATTER, layout->tp) +
-              axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, layout->tp);
-    out->reduce = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, layout->dp) +
-                  axis_seconds(machine, layout, &dp[LS_TRAFFIC_REDUCE_SCATTER], LS_OWN_REDUCE_SCATTER, layout->dp);
+    out->tp = axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->tp) +
+              axis_seconds(machine, layout, &tp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->tp) +
+              axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->tp);
+    out->reduce = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->dp) +
+                  axis_seconds(machine, layout, &dp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->dp);
     *(layout->zero == 3 ? &out->gather : &out->publish) = gather;
-    out->all = axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_REDUCE], LS_OWN_ALL_REDUCE, workers) +
-               axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_GATHER], LS_OWN_ALL_GATHER, workers);
+    out->all = axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, workers) +
+               axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, workers);
     return LS_OK;
 }
 
@@ -97,9 +97,9 @@ static int like(const ls_schedule *schedule, int s, int i) {
     return i;
 }
 
-static ls_status price_actions(ls_stage *stage, ls_price *price, int s, double slower, stage_price *out) {
-    const ls_schedule *schedule = ls_stage_schedule(stage);
-    ls_stage_feed feed = {.read = no_tokens, .ctx = NULL};
+static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {
+    const ls_schedule *schedule = ls_partition_schedule(partition);
+    ls_partition_feed feed = {.read = no_tokens, .ctx = NULL};
     ls_loss_sum loss = {0};
     double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
     out->work = calloc((size_t)schedule->count[s], sizeof *out->work);
@@ -108,7 +108,7 @@ static ls_status price_actions(ls_stage *stage, ls_price *price, int s, double s
         int from = like(schedule, s, i);
         if (from == i) {
             ls_price_clear(price);
-            status = ls_stage_run_action(stage, &schedule->actions[s][i], &feed, &loss);
+            status = ls_partition_run_action(partition, &schedule->actions[s][i], &feed, &loss);
             memcpy(kinds[i], price->seconds, sizeof kinds[i]);
         } else {
             memcpy(kinds[i], kinds[from], sizeof kinds[i]);
@@ -135,45 +135,45 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
     return LS_OK;
 }
 
-static ls_status price_update(const ls_own_task *task, ls_stage *stage, ls_price *price, double slower,
+static ls_status price_update(const ls_native_task *task, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
     ls_optimizer_update update = {.kind = task->setup.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD};
-    const ls_model *model = ls_stage_model(stage);
+    const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
-    LS_TRY(ls_stage_finish_grads(stage));
-    LS_TRY(ls_stage_square_norm(stage, &squares, NULL));
+    LS_TRY(ls_partition_finish_grads(partition));
+    LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
     LS_TRY(ls_optimizer_step(&update, &price->device, &task->setup.policy, model));
-    if (task->checks_replicas) LS_TRY(price_check(&ls_stage_setup_of(stage)->layout, model, &price->device));
+    if (task->checks_replicas) LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;
 }
 
-static ls_status price_stage(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+static ls_status price_stage(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                              ls_place_in_layout place, stage_price *out) {
     ls_model *model = NULL;
-    ls_stage *stage = NULL;
+    ls_partition *partition = NULL;
     ls_price *price = malloc(sizeof *price);
     ls_status status;
     double slower;
-    const ls_own_rates *rates = ls_own_rates_of(machine, ls_layout_workers(layout), &slower);
+    const ls_native_rates *rates = ls_native_rates_of(machine, ls_layout_workers(layout), &slower);
     if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
     ls_price_open(price, rates, task->shape.V / (size_t)layout->tp);
-    ls_stage_setup setup = ls_own_setup(task, layout, place);
+    ls_partition_setup setup = ls_native_setup(task, layout, place);
     LS_TRY_OUT(ls_model_create(&task->shape, task->slices, &model));
-    LS_TRY_OUT(ls_stage_create(model, &price->device, &setup, &stage));
-    LS_TRY_OUT(price_actions(stage, price, place.pp, slower, out));
-    LS_TRY_OUT(price_update(task, stage, price, slower, out));
+    LS_TRY_OUT(ls_partition_create(model, &price->device, &setup, &partition));
+    LS_TRY_OUT(price_actions(partition, price, place.pp, slower, out));
+    LS_TRY_OUT(price_update(task, partition, price, slower, out));
 out:
-    ls_stage_destroy(stage);
+    ls_partition_destroy(partition);
     ls_model_destroy(model);
     free(price);
     return status;
 }
 
 /* What the same stage would cost if it kept everything is the rest. */
-static ls_status price_recompute(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
+static ls_status price_recompute(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                                  ls_place_in_layout place, stage_price *out) {
     ls_layout keeps = *layout;
     stage_price other = {0};
@@ -191,8 +191,8 @@ static ls_status price_recompute(const ls_own_machine *machine, const ls_own_tas
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 typedef struct step {
-    const ls_own_machine *machine;
-    const ls_own_task *task;
+    const ls_native_machine *machine;
+    const ls_native_task *task;
     const ls_layout *layout;
     ls_schedule schedule;
     int row; /* with most sequences */
@@ -225,7 +225,8 @@ static ls_status spread_moving(step *st, int s) {
     int count = st->schedule.count[s], last = ls_layout_chunks(l) - 1;
     size_t rows = l->micro * st->task->setup.T / (l->sequence_parallel ? (size_t)l->tp : 1);
     double bytes = (double)(rows * st->task->shape.C * sizeof(float)), work = 0;
-    double receive = l->pp > 1 ? ls_own_link_seconds(st->machine, LS_OWN_SEND, ls_layout_workers(l), 2, bytes) : 0;
+    double receive =
+        l->pp > 1 ? ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, bytes) : 0;
     st->wait[s] = calloc((size_t)count, sizeof *st->wait[s]);
     if (!st->wait[s]) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d actions", count);
     for (int i = 0; i < count; i++) work += p->work[i];
@@ -246,7 +247,7 @@ static ls_status price_all(step *st) {
     ls_model *model = NULL;
     ls_status status;
     LS_TRY(ls_model_create(&st->task->shape, st->task->slices, &model));
-    ls_layout_task of = ls_own_layout_task(st->task, model);
+    ls_layout_task of = ls_native_layout_task(st->task, model);
     for (int s = 0; s < st->layout->pp; s++) {
         ls_place_in_layout place = {st->row, 0, s};
         LS_TRY_OUT(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
@@ -266,7 +267,7 @@ static double tied_seconds(const step *st) {
     const ls_layout *l = st->layout;
     if (l->pp == 1 || !st->task->shape.tied) return 0;
     double elems = (double)(st->task->shape.V * st->task->shape.C) / l->tp / (l->zero > 0 ? l->dp : 1);
-    return 2 * ls_own_link_seconds(st->machine, LS_OWN_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
+    return 2 * ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
 }
 
 /* The stage that ends last tells what the time went to. */
@@ -280,7 +281,7 @@ static void add_up(const step *st, ls_prediction *out) {
     const stage_price *p = &st->stage[last];
     for (int i = 0; i < st->schedule.count[last]; i++) work += p->work[i];
     double slower = work > 0 ? (st->busy[last] - p->moved) / work : 1;
-    out->time[LS_TIME_PRODUCTS] = p->kind[LS_PRICE_PRODUCTS] * slower;
+    out->time[LS_TIME_MATMUL] = p->kind[LS_PRICE_PRODUCTS] * slower;
     out->time[LS_TIME_ATTENTION] = p->kind[LS_PRICE_ATTENTION] * slower;
     out->time[LS_TIME_SMALL] = (p->kind[LS_PRICE_PASSES] + p->kind[LS_PRICE_OPTIMIZER]) * slower;
     out->time[LS_TIME_ENDS] = p->kind[LS_PRICE_ENDS] * slower;
@@ -298,14 +299,14 @@ static void add_up(const step *st, ls_prediction *out) {
 
 static ls_status run_course(step *st) {
     const ls_layout *l = st->layout;
-    ls_own_course course = {.schedule = &st->schedule,
-                            .work = st->work,
-                            .wait = st->wait,
-                            .workers = l->dp * l->tp,
-                            .cores = st->machine->cores,
-                            .end = st->end,
-                            .busy = st->busy};
-    return ls_own_course_run(&course);
+    ls_native_course course = {.schedule = &st->schedule,
+                               .work = st->work,
+                               .wait = st->wait,
+                               .workers = l->dp * l->tp,
+                               .cores = st->machine->cores,
+                               .end = st->end,
+                               .busy = st->busy};
+    return ls_native_course_run(&course);
 }
 
 static ls_status make_step(step *st, ls_prediction *out) {
@@ -322,8 +323,8 @@ static ls_status make_step(step *st, ls_prediction *out) {
     return run_course(st);
 }
 
-ls_status ls_own_predict(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
-                         ls_prediction *out) {
+ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
+                            ls_prediction *out) {
     step st = {.machine = machine, .task = task, .layout = layout};
     *out =
         (ls_prediction){.model_flops = ls_plan_model_flops(&task->shape, (double)task->setup.T, (double)task->setup.B)};

@@ -10,64 +10,64 @@
 #include "plan/native/machine.h"
 #include "plan/plan.h"
 
-typedef struct ls_own_task {
+typedef struct ls_native_task {
     ls_shape shape;
     int slices;
-    ls_stage_setup setup; /* of a training run; layout, place, world and mesh are filled in here */
+    ls_partition_setup setup; /* of a training run; layout, place, world and mesh are filled in here */
     bool checks_replicas;
     double memory_bytes; /* for all workers together; 0: all that the machine has */
-} ls_own_task;
+} ls_native_task;
 
 /* As `lockstep train` has it when nothing else is said. */
-ls_own_task ls_own_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy);
+ls_native_task ls_native_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy);
 
 /* What the worker of `rank` holds. */
-typedef struct ls_own_memory {
+typedef struct ls_native_memory {
     size_t arena_bytes, outside_bytes;
     double kind[LS_MEMORY_KINDS];
-} ls_own_memory;
-ls_status ls_own_measure(const ls_own_task *task, const ls_layout *layout, int rank, ls_own_memory *out);
+} ls_native_memory;
+ls_status ls_native_measure(const ls_native_task *task, const ls_layout *layout, int rank, ls_native_memory *out);
 
 /* The task as layouts and stages take it. */
-ls_layout_task ls_own_layout_task(const ls_own_task *task, const ls_model *model);
-ls_stage_setup ls_own_setup(const ls_own_task *task, const ls_layout *layout, ls_place_in_layout place);
+ls_layout_task ls_native_layout_task(const ls_native_task *task, const ls_model *model);
+ls_partition_setup ls_native_setup(const ls_native_task *task, const ls_layout *layout, ls_place_in_layout place);
 
 /* The layout fits the task (ls_layout_make), and its micro is set. capacity_bytes is the part of the machine's memory
  * that falls to the heaviest worker. */
-ls_status ls_own_predict(const ls_own_machine *machine, const ls_own_task *task, const ls_layout *layout,
-                         ls_prediction *out);
+ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
+                            ls_prediction *out);
 
-typedef struct ls_own_choice {
+typedef struct ls_native_choice {
     ls_layout layout;
     ls_prediction prediction;
-} ls_own_choice;
+} ls_native_choice;
 
-enum { LS_OWN_KEPT = 8 };
+enum { LS_NATIVE_KEPT = 8 };
 
-typedef struct ls_own_found {
+typedef struct ls_native_found {
     int fitting, missing;
-    ls_own_choice fits[LS_OWN_KEPT]; /* fastest first */
-    ls_own_choice lacks;             /* that needs least more than there is; where `missing` > 0 */
+    ls_native_choice fits[LS_NATIVE_KEPT]; /* fastest first */
+    ls_native_choice lacks;                /* that needs least more than there is; where `missing` > 0 */
     int tried;
     double one_seconds; /* of one worker that keeps everything; 0: it does not fit, or was not asked for */
-} ls_own_found;
+} ls_native_found;
 
-/* All layouts that the wish leaves open: workers up to `workers` (0: the cores), dp, tp, pp, zero, schedule,
+/* All layouts that the request leaves open: workers up to `workers` (0: the cores), dp, tp, pp, zero, schedule,
  * micro-batch, sequence parallelism, and recomputation where memory asks for it. LS_ERR_INPUT where there is none. */
-ls_status ls_own_search(const ls_own_machine *machine, const ls_own_task *task, const ls_layout_wish *wish, int workers,
-                        ls_own_found *out);
+ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
+                           const ls_layout_request *request, int workers, ls_native_found *out);
 /* As the planner's reports have layouts. */
-ls_plan_layout ls_own_plan_layout(const ls_own_task *task, const ls_layout *layout);
+ls_plan_layout ls_native_plan_layout(const ls_native_task *task, const ls_layout *layout);
 
 /* own_course.c: when a stage has done its list. */
-typedef struct ls_own_course {
+typedef struct ls_native_course {
     const ls_schedule *schedule;
     double *const *work, *const *wait; /* by stage and action: computing, and moving data */
     double send_seconds;
     int workers, cores; /* workers of a stage; cores that all stages share */
     double *end;        /* by stage: filled in */
     double *busy;       /* by stage: filled in: what it did, its turns at the cores among it */
-} ls_own_course;
-ls_status ls_own_course_run(ls_own_course *course);
+} ls_native_course;
+ls_status ls_native_course_run(ls_native_course *course);
 
 #endif

@@ -9,10 +9,10 @@ static ls_price *price_of(ls_device *device) {
     return (ls_price *)(void *)((char *)device - offsetof(ls_price, device));
 }
 
-static ls_status pass(ls_device *device, ls_price_kind kind, ls_own_pass which, ls_dtype act, size_t rows,
+static ls_status pass(ls_device *device, ls_price_kind kind, ls_native_pass which, ls_dtype act, size_t rows,
                       size_t columns) {
     ls_price *p = price_of(device);
-    p->seconds[kind] += ls_own_pass_seconds(p->rates, which, act != LS_F32, (double)rows * (double)columns);
+    p->seconds[kind] += ls_native_pass_seconds(p->rates, which, act != LS_F32, (double)rows * (double)columns);
     return LS_OK;
 }
 
@@ -105,7 +105,7 @@ static double product_seconds(ls_price *p, ls_price_known key) {
                  at->m == key.m && at->n == key.n && at->k == key.k;
     if (is_it) return at->seconds;
     *at = key;
-    at->seconds = ls_own_product_seconds(p->rates, key.form, key.type, key.m, key.n, key.k, key.slices);
+    at->seconds = ls_native_matmul_seconds(p->rates, key.form, key.type, key.m, key.n, key.k, key.slices);
     return at->seconds;
 }
 
@@ -114,7 +114,7 @@ static ls_status gemm(ls_device *device, const ls_gemm *g) {
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;
     bool of_head = p->vocabulary > 0 && wide == p->vocabulary;
     int slices = (g->slices > 1 ? g->slices : 1) + g->siblings + g->accumulate;
-    ls_price_known key = {.form = g->form, .type = ls_own_type_of(g->dtype, g->unit), .slices = slices};
+    ls_price_known key = {.form = g->form, .type = ls_native_type_of(g->dtype, g->unit), .slices = slices};
     key.m = g->m;
     key.n = g->n;
     key.k = g->k;
@@ -127,8 +127,8 @@ static ls_status attention(ls_device *device, const ls_attention_call *call, boo
     const ls_attention *a = &call->parts[0];
     double heads = 0;
     for (int i = 0; i < call->nparts; i++) heads += (double)call->parts[i].heads;
-    p->seconds[LS_PRICE_ATTENTION] += ls_own_attention_seconds(p->rates, backward, ls_own_type_of(a->act, a->unit),
-                                                               a->head_size, a->T, heads * (double)call->B);
+    p->seconds[LS_PRICE_ATTENTION] += ls_native_attention_seconds(
+        p->rates, backward, ls_native_type_of(a->act, a->unit), a->head_size, a->T, heads * (double)call->B);
     return LS_OK;
 }
 
@@ -350,7 +350,7 @@ static const ls_ops ops = {.gemm = gemm,
                            .hash = hash,
                            .find_bad = find_bad};
 
-void ls_price_open(ls_price *price, const ls_own_rates *rates, size_t vocabulary) {
+void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary) {
     *price = (ls_price){.device = {.name = "price", .calls = &calls, .ops = &ops}, .rates = rates};
     price->vocabulary = vocabulary;
 }

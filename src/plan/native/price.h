@@ -28,13 +28,13 @@ typedef struct ls_price_known {
 
 typedef struct ls_price {
     ls_device device;
-    const ls_own_rates *rates;            /* borrowed */
+    const ls_native_rates *rates;         /* borrowed */
     size_t vocabulary;                    /* products of this width are those of the head */
     double seconds[LS_PRICE_KINDS];       /* since they were cleared */
     ls_price_known cache[LS_PRICE_CACHE]; /* products come again and again */
 } ls_price;
 
-void ls_price_open(ls_price *price, const ls_own_rates *rates, size_t vocabulary);
+void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary);
 void ls_price_clear(ls_price *price);
 double ls_price_sum(const ls_price *price);
 

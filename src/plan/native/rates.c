@@ -17,14 +17,14 @@ static void terms_of(double m, double n, double k, double slices, double out[TER
     out[3] = m * n * slices;
 }
 
-static bool is_of(const ls_own_product *p, int form, int type) { return (int)p->form == form && p->type == type; }
+static bool is_of(const ls_native_matmul *p, int form, int type) { return (int)p->form == form && p->type == type; }
 
 /* Coefficients of 0 and more with the least sum of squared relative errors, one after another until they rest. */
-static void fit_law(const ls_own_rates *r, int form, int type, ls_own_law *law) {
-    double x[LS_OWN_PRODUCTS_MAX][TERMS], goal[LS_OWN_PRODUCTS_MAX], c[TERMS] = {0};
+static void fit_law(const ls_native_rates *r, int form, int type, ls_native_law *law) {
+    double x[LS_NATIVE_MATMULS_MAX][TERMS], goal[LS_NATIVE_MATMULS_MAX], c[TERMS] = {0};
     int count = 0;
     for (int i = 0; i < r->products; i++) {
-        const ls_own_product *p = &r->product[i];
+        const ls_native_matmul *p = &r->product[i];
         if (!is_of(p, form, type)) continue;
         terms_of((double)p->m, (double)p->n, (double)p->k, p->slices > 1 ? p->slices : 1, x[count]);
         for (int t = 0; t < TERMS; t++) x[count][t] /= p->seconds;
@@ -42,15 +42,16 @@ static void fit_law(const ls_own_rates *r, int form, int type, ls_own_law *law) 
             }
             c[t] = bottom > 0 && top > 0 ? top / bottom : 0;
         }
-    *law = (ls_own_law){c[0], c[1], c[2], c[3], count > 0};
+    *law = (ls_native_law){c[0], c[1], c[2], c[3], count > 0};
 }
 
-void ls_own_rates_fit(ls_own_rates *rates) {
+void ls_native_rates_fit(ls_native_rates *rates) {
     for (int form = 0; form < 3; form++)
-        for (int type = 0; type < LS_OWN_TYPES; type++) fit_law(rates, form, type, &rates->law[form][type]);
+        for (int type = 0; type < LS_NATIVE_TYPES; type++) fit_law(rates, form, type, &rates->law[form][type]);
 }
 
-static double law_seconds(const ls_own_rates *r, const ls_own_law *law, double m, double n, double k, double slices) {
+static double law_seconds(const ls_native_rates *r, const ls_native_law *law, double m, double n, double k,
+                          double slices) {
     double x[TERMS];
     terms_of(m, n, k, slices, x);
     return r->launch_seconds + law->flop * x[0] + law->a * x[1] + law->b * x[2] + law->c * x[3];
@@ -63,10 +64,10 @@ static double apart(double a, double b) {
 }
 
 /* Measured over law near this size; points count by the inverse fourth power of their distance. */
-static double correction(const ls_own_rates *r, int form, int type, double m, double n, double k, double slices) {
+static double correction(const ls_native_rates *r, int form, int type, double m, double n, double k, double slices) {
     double sum = 1, weights = 1;
     for (int i = 0; i < r->products; i++) {
-        const ls_own_product *p = &r->product[i];
+        const ls_native_matmul *p = &r->product[i];
         if (!is_of(p, form, type)) continue;
         double pm = (double)p->m, pn = (double)p->n, pk = (double)p->k, ps = p->slices > 1 ? p->slices : 1;
         double d = apart(m, pm) + apart(n, pn) + apart(k, pk) + apart(slices, ps) / 4 + .05, w = 1 / (d * d);
@@ -76,17 +77,17 @@ static double correction(const ls_own_rates *r, int form, int type, double m, do
     return sum / weights;
 }
 
-double ls_own_product_seconds(const ls_own_rates *r, ls_gemm_form form, int type, size_t rows, size_t columns,
-                              size_t depth, int cuts) {
+double ls_native_matmul_seconds(const ls_native_rates *r, ls_gemm_form form, int type, size_t rows, size_t columns,
+                                size_t depth, int cuts) {
     double m = (double)rows, n = (double)columns, k = (double)depth, slices = cuts > 1 ? cuts : 1;
     if (m < 1 || n < 1 || k < 1) return 0;
-    if (type >= LS_OWN_TYPES || !r->law[form][type].known) type = type > 1 && r->law[form][1].known ? 1 : 0;
+    if (type >= LS_NATIVE_TYPES || !r->law[form][type].known) type = type > 1 && r->law[form][1].known ? 1 : 0;
     return law_seconds(r, &r->law[form][type], m, n, k, slices) * correction(r, (int)form, type, m, n, k, slices);
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-const size_t ls_own_heads[LS_OWN_HEADS] = {16, 64}, ls_own_lengths[LS_OWN_LENGTHS] = {64, 256, 1024};
+const size_t ls_native_heads[LS_NATIVE_HEADS] = {16, 64}, ls_native_lengths[LS_NATIVE_LENGTHS] = {64, 256, 1024};
 
 /* Seconds of a head over those at a first point: a power of the size between two points, and so on beyond them. */
 static double between(double x, double x0, double y0, double x1, double y1) {
@@ -95,25 +96,25 @@ static double between(double x, double x0, double y0, double x1, double y1) {
 }
 
 static double by_length(const double *seconds, double T) {
-    int i = T < (double)ls_own_lengths[1] ? 0 : 1;
-    return between(T, (double)ls_own_lengths[i], seconds[i], (double)ls_own_lengths[i + 1], seconds[i + 1]);
+    int i = T < (double)ls_native_lengths[1] ? 0 : 1;
+    return between(T, (double)ls_native_lengths[i], seconds[i], (double)ls_native_lengths[i + 1], seconds[i + 1]);
 }
 
-double ls_own_attention_seconds(const ls_own_rates *r, bool backward, int type, size_t head_size, size_t T,
-                                double heads) {
-    const double(*table)[LS_OWN_LENGTHS] = r->attention[backward][type];
+double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int type, size_t head_size, size_t T,
+                                   double heads) {
+    const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][type];
     if (!(table[0][0] > 0)) table = r->attention[backward][type > 1 && r->attention[backward][1][0][0] > 0 ? 1 : 0];
     double a = by_length(table[0], (double)T), b = by_length(table[1], (double)T);
-    double d = (double)head_size, low = (double)ls_own_heads[0], high = (double)ls_own_heads[1];
+    double d = (double)head_size, low = (double)ls_native_heads[0], high = (double)ls_native_heads[1];
     double each = d <= low ? a : d < high ? between(d, low, a, high, b) : b * d / high;
     return r->launch_seconds + heads * each;
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-double ls_own_pass_seconds(const ls_own_rates *r, ls_own_pass pass, bool is_16, double elems) {
+double ls_native_pass_seconds(const ls_native_rates *r, ls_native_pass pass, bool is_16, double elems) {
     const double *t = r->pass[pass][is_16 && r->pass[pass][1][0] > 0];
-    double small = LS_OWN_PASS_SMALL, large = LS_OWN_PASS_LARGE, launch = r->launch_seconds;
+    double small = LS_NATIVE_PASS_SMALL, large = LS_NATIVE_PASS_LARGE, launch = r->launch_seconds;
     if (elems <= 0) return 0;
     if (elems <= small) return launch + (t[0] > launch ? t[0] - launch : t[0]) * elems / small;
     if (elems >= large) return t[1] * elems / large;
@@ -122,14 +123,14 @@ double ls_own_pass_seconds(const ls_own_rates *r, ls_own_pass pass, bool is_16, 
 
 /* ---- between workers --------------------------------------------------------------------------------------------- */
 
-const size_t ls_own_link_bytes[LS_OWN_LINK_SIZES] = {256, 16 << 10, 512 << 10, 8 << 20};
+const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES] = {256, 16 << 10, 512 << 10, 8 << 20};
 
 /* The link measured under the most similar conditions: the size of the group counts before that of the world. */
-static const ls_own_link *nearest(const ls_own_machine *machine, ls_own_op op, int workers, int group) {
-    const ls_own_link *best = NULL;
+static const ls_native_link *nearest(const ls_native_machine *machine, ls_native_op op, int workers, int group) {
+    const ls_native_link *best = NULL;
     double least = 0;
     for (int i = 0; i < machine->links; i++) {
-        const ls_own_link *l = &machine->link[i];
+        const ls_native_link *l = &machine->link[i];
         if (l->op != op) continue;
         double d = 4 * apart(group, l->group) + apart(workers, l->workers);
         /* Workers that take turns are another matter than workers that have a core each. */
@@ -140,20 +141,20 @@ static const ls_own_link *nearest(const ls_own_machine *machine, ls_own_op op, i
     return best;
 }
 
-double ls_own_link_seconds(const ls_own_machine *machine, ls_own_op op, int workers, int group, double bytes) {
-    const ls_own_link *l = nearest(machine, op, workers, op == LS_OWN_SEND ? 2 : group);
+double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes) {
+    const ls_native_link *l = nearest(machine, op, workers, op == LS_NATIVE_SEND ? 2 : group);
     int i = 0;
     if (!l) return 0;
-    while (i + 2 < LS_OWN_LINK_SIZES && bytes > (double)ls_own_link_bytes[i + 1]) i++;
-    double b0 = (double)ls_own_link_bytes[i], b1 = (double)ls_own_link_bytes[i + 1];
+    while (i + 2 < LS_NATIVE_LINK_SIZES && bytes > (double)ls_native_link_bytes[i + 1]) i++;
+    double b0 = (double)ls_native_link_bytes[i], b1 = (double)ls_native_link_bytes[i + 1];
     double slope = (l->seconds[i + 1] - l->seconds[i]) / (b1 - b0), seconds = l->seconds[i] + slope * (bytes - b0);
     if (bytes > b1) seconds = l->seconds[i + 1] * bytes / b1;
     double least = l->seconds[0];
     return seconds > least ? seconds : least;
 }
 
-const ls_own_rates *ls_own_rates_of(const ls_own_machine *machine, int workers, double *slower) {
-    const ls_own_rates *r = &machine->rates[0];
+const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower) {
+    const ls_native_rates *r = &machine->rates[0];
     int side = workers < machine->cores ? workers : machine->cores, threads = machine->cores / side;
     for (int i = 1; i < machine->counts; i++)
         if (machine->rates[i].workers <= side) r = &machine->rates[i];

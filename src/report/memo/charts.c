@@ -101,7 +101,7 @@ void ls_memo_ladder_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static const char *const time_styles[LS_TIME_KINDS] = {
-    [LS_TIME_PRODUCTS] = "u",  [LS_TIME_ATTENTION] = "u", [LS_TIME_SMALL] = "u",     [LS_TIME_ENDS] = "u",
+    [LS_TIME_MATMUL] = "u",    [LS_TIME_ATTENTION] = "u", [LS_TIME_SMALL] = "u",     [LS_TIME_ENDS] = "u",
     [LS_TIME_RECOMPUTE] = "r", [LS_TIME_TP] = "m",        [LS_TIME_GATHER] = "m",    [LS_TIME_P2P] = "m",
     [LS_TIME_BUBBLE] = "i",    [LS_TIME_DP] = "m",        [LS_TIME_OPTIMIZER] = "o", [LS_TIME_OTHER] = "o"};
 

@@ -91,6 +91,6 @@ ls_status ls_memo_facts_find(ls_memo_facts *f) {
     LS_TRY(ls_plan_ladder(f->task, &f->choice.layout, f->rung, &f->rungs));
     long long four = 4LL * ls_cluster_chips(&f->task->cluster);
     int most = four < LS_CHIPS_MAX ? (int)four : LS_CHIPS_MAX;
-    LS_TRY(ls_plan_scaling(f->task, f->wish, &f->choice, most, true, f->strong, &f->strongs));
-    return ls_plan_scaling(f->task, f->wish, &f->choice, most, false, f->weak, &f->weaks);
+    LS_TRY(ls_plan_scaling(f->task, f->request, &f->choice, most, true, f->strong, &f->strongs));
+    return ls_plan_scaling(f->task, f->request, &f->choice, most, false, f->weak, &f->weaks);
 }

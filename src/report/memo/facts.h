@@ -34,7 +34,7 @@ typedef struct ls_memo_variant {
 
 typedef struct ls_memo_facts {
     const ls_plan_task *task;
-    const ls_plan_wish *wish;
+    const ls_plan_request *request;
     const ls_plan_found *found;
     double tokens, price;
     bool fits;

@@ -88,7 +88,7 @@ out:
     return status;
 }
 
-ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_wish *wish,
+ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_request *request,
                              const ls_plan_found *found, double tokens, double price) {
     ls_memo_facts *facts = calloc(1, sizeof *facts);
     ls_memo_doc *doc = calloc(1, sizeof *doc);
@@ -97,7 +97,7 @@ ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
         goto out;
     }
-    *facts = (ls_memo_facts){.task = task, .wish = wish, .found = found, .tokens = tokens, .price = price};
+    *facts = (ls_memo_facts){.task = task, .request = request, .found = found, .tokens = tokens, .price = price};
     LS_TRY_OUT(ls_memo_facts_find(facts));
     LS_TRY_OUT(put_sections(doc, facts));
     status = write_files(dir, doc);

@@ -18,7 +18,7 @@ ls_memo_line ls_memo_layout_text(const ls_plan_layout *l) {
 
 const char *ls_memo_time_phrase(ls_time_kind kind) {
     static const char *const phrases[LS_TIME_KINDS] = {
-        [LS_TIME_PRODUCTS] = "matmuls",
+        [LS_TIME_MATMUL] = "matmuls",
         [LS_TIME_ATTENTION] = "attention",
         [LS_TIME_SMALL] = "elementwise operations",
         [LS_TIME_ENDS] = "embedding, head and loss",

@@ -228,7 +228,7 @@ ls_status ls_memo_utilisation(ls_memo_doc *doc, const ls_memo_facts *f) {
 void ls_memo_step(ls_memo_doc *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     const double *t = p->time;
-    double compute = t[LS_TIME_PRODUCTS] + t[LS_TIME_ATTENTION] + t[LS_TIME_SMALL] + t[LS_TIME_ENDS],
+    double compute = t[LS_TIME_MATMUL] + t[LS_TIME_ATTENTION] + t[LS_TIME_SMALL] + t[LS_TIME_ENDS],
            sent = t[LS_TIME_TP] + t[LS_TIME_GATHER] + t[LS_TIME_P2P] + t[LS_TIME_DP];
     ls_memo_add(doc, LS_MEMO_HEADING, "Where the time of a step goes");
     ls_memo_begin(doc, LS_MEMO_TEXT, NULL);

@@ -82,8 +82,8 @@ void ls_memo_scaling(ls_memo_doc *doc, const ls_memo_facts *f) {
 /* ---- what stops it ----------------------------------------------------------------------------------------------- */
 
 static const char *const reasons[LS_TIME_KINDS] = {
-    [LS_TIME_PRODUCTS] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor "
-                         "parallelism make them larger",
+    [LS_TIME_MATMUL] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor "
+                       "parallelism make them larger",
     [LS_TIME_ATTENTION] =
         "attention reaches a lower share of the peak than matmuls; its cost grows with the sequence length",
     [LS_TIME_SMALL] = "norms, activations and copies are bound by memory bandwidth in any layout",

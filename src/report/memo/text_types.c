@@ -45,7 +45,7 @@ static void put_table(ls_memo_doc *doc, const ls_memo_facts *f) {
     ls_memo_begin(doc, LS_MEMO_TABLE, "llrl");
     ls_memo_put(doc, "data\ttype\ton the most loaded %s\treason", f->chip);
     ls_memo_put(doc, "\nmatmuls\t%s\t\t%s of the step; 16-bit or fp8 operands are enough, the sums need fp32",
-                ls_plan_type_name(f->choice.layout.type), ls_memo_percent(p->time[LS_TIME_PRODUCTS] / p->seconds).text);
+                ls_plan_type_name(f->choice.layout.type), ls_memo_percent(p->time[LS_TIME_MATMUL] / p->seconds).text);
     ls_memo_put(doc, "\nmatmul accumulators, norms, softmax, loss\tfp32\ton the chip\tlong sums lose small terms in 16 "
                      "bits, and exponentials exceed the range of fp16");
     ls_memo_put(doc, "\nweights as read by matmuls\t%s\t%s\thalf the bytes to read and to send", half,

@@ -115,22 +115,22 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-static ls_status load_file(ls_stage *stage, const ls_checkpoint *checkpoint, const char *name, ls_stage_tensor first,
-                           int per_param) {
-    ls_stage_tensors tensors;
+static ls_status load_file(ls_partition *partition, const ls_checkpoint *checkpoint, const char *name,
+                           ls_partition_tensor first, int per_param) {
+    ls_partition_tensors tensors;
     ls_safetensors *file = NULL;
     LS_TRY(ls_checkpoint_open_tensors(checkpoint, name, &file));
-    ls_status status = ls_stage_tensors_open(stage, first, per_param, &tensors);
+    ls_status status = ls_partition_tensors_open(partition, first, per_param, &tensors);
     if (status == LS_OK) {
-        status = ls_stage_tensors_read(&tensors, file);
-        ls_stage_tensors_close(&tensors);
+        status = ls_partition_tensors_read(&tensors, file);
+        ls_partition_tensors_close(&tensors);
     }
     ls_safetensors_close(file);
     return status;
 }
 
-ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint) {
-    return load_file(stage, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
+ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoint) {
+    return load_file(partition, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
 }
 
 static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
@@ -138,8 +138,8 @@ static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fo
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
         return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use --model to start from its weights",
                        ls_checkpoint_path(checkpoint));
-    LS_TRY(ls_load_weights(t->stage, checkpoint));
-    if (moments > 0) LS_TRY(load_file(t->stage, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
+    LS_TRY(ls_load_weights(t->partition, checkpoint));
+    if (moments > 0) LS_TRY(load_file(t->partition, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
     return load_state(t, checkpoint, is_fork);
 }
 

@@ -30,16 +30,16 @@ static ls_status resolve(const char *model, ls_weights **weights, found *f) {
     return *weights ? copy_path(ls_weights_path(*weights), f->path) : LS_OK;
 }
 
-ls_status ls_begin_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights) {
+ls_status ls_run_start_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights) {
     found f = {.path = ""};
     bool is_first = !world || ls_world_rank(world) == 0;
     ls_status status = LS_OK;
     *weights = NULL;
     if (is_first) status = resolve(model, weights, &f);
-    LS_TRY_OUT(ls_together(world, status));
-    LS_TRY_OUT(ls_together_tell(world, &f, sizeof f));
+    LS_TRY_OUT(ls_agree(world, status));
+    LS_TRY_OUT(ls_agree_tell(world, &f, sizeof f));
     if (!is_first && f.path[0]) status = ls_weights_open_again(f.path, weights);
-    LS_TRY_OUT(ls_together(world, status));
+    LS_TRY_OUT(ls_agree(world, status));
     *shape = f.shape;
     return LS_OK;
 out:
@@ -64,7 +64,7 @@ static ls_status compare(int rank, const ls_identity *mine, const char *text, si
         change.name, change.here, rank, change.there);
 }
 
-ls_status ls_begin_agree(ls_world *world, const ls_identity *identity) {
+ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity) {
     enum { TEXT_MAX = 64 * 1024 };
     ls_status status = LS_OK;
     char *own = NULL, *told = calloc(1, TEXT_MAX);
@@ -74,9 +74,9 @@ ls_status ls_begin_agree(ls_world *world, const ls_identity *identity) {
     if (status == LS_OK && bytes >= TEXT_MAX)
         status = ls_fail(LS_ERR_INPUT, "an identity of %zu bytes is too long", bytes);
     if (status == LS_OK) memcpy(told, own, bytes);
-    LS_TRY_OUT(ls_together(world, status));
-    LS_TRY_OUT(ls_together_tell(world, told, TEXT_MAX));
-    status = ls_together(world, compare(ls_world_rank(world), identity, told, strlen(told)));
+    LS_TRY_OUT(ls_agree(world, status));
+    LS_TRY_OUT(ls_agree_tell(world, told, TEXT_MAX));
+    status = ls_agree(world, compare(ls_world_rank(world), identity, told, strlen(told)));
 out:
     free(own);
     free(told);
@@ -85,13 +85,15 @@ out:
 
 /* ---- seed and weights -------------------------------------------------------------------------------------------- */
 
-ls_status ls_begin_seed(ls_trainer *trainer) { return ls_stage_init_weights(trainer->stage, trainer->settings.seed); }
+ls_status ls_run_start_seed(ls_trainer *trainer) {
+    return ls_partition_init_weights(trainer->partition, trainer->settings.seed);
+}
 
-ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity) {
+ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity) {
     char hash[33];
-    LS_TRY(ls_together(trainer->world, ls_weights_load_stage(weights, trainer->stage)));
-    LS_TRY(ls_stage_settle(trainer->stage));
-    LS_TRY(ls_stage_hash(trainer->stage, hash));
+    LS_TRY(ls_agree(trainer->world, ls_weights_load_partition(weights, trainer->partition)));
+    LS_TRY(ls_partition_settle(trainer->partition));
+    LS_TRY(ls_partition_hash(trainer->partition, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }
 
@@ -110,7 +112,7 @@ static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
 static ls_status check_weights(ls_trainer *trainer, const char *folder, const char *saved) {
     char hash[LS_SAVED_HASH_MAX];
     if (!saved[0]) return LS_OK;
-    LS_TRY(ls_stage_hash(trainer->stage, hash));
+    LS_TRY(ls_partition_hash(trainer->partition, hash));
     if (strcmp(hash, saved) == 0) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is damaged: the hash of its weights is %s, not %s as recorded in %s", folder, hash,
                    saved, LS_CHECKPOINT_STATE);
@@ -206,8 +208,8 @@ static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) 
 
 /* Nothing was saved yet: the run begins again, at the seed or at the same weights. */
 static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weights *weights, ls_identity *identity) {
-    LS_TRY(weights ? ls_begin_weights(trainer, weights, identity) : ls_begin_seed(trainer));
-    return ls_together(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
+    LS_TRY(weights ? ls_run_start_weights(trainer, weights, identity) : ls_run_start_seed(trainer));
+    return ls_agree(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
 }
 
 /* Goes aside, as checkpoints with damaged files do, so that the next older one is the newest. Without an older one the
@@ -225,26 +227,26 @@ static ls_status pass_over(ls_store *store, int64_t step) {
     return ls_store_rewind(store, step - 1);
 }
 
-ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
-                          ls_identity *identity, bool *anew) {
+ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
+                              ls_identity *identity, bool *anew) {
     ls_world *world = trainer->world;
     decision d;
     for (bool is_sound = false; !is_sound;) {
         char hash[LS_SAVED_HASH_MAX];
         d = (decision){.step = -1};
-        LS_TRY(ls_together(world, trainer->rank == 0 ? decide(store, &d) : LS_OK));
-        LS_TRY(ls_together_tell(world, &d, sizeof d));
+        LS_TRY(ls_agree(world, trainer->rank == 0 ? decide(store, &d) : LS_OK));
+        LS_TRY(ls_agree_tell(world, &d, sizeof d));
         *anew = d.step < 0;
         if (*anew) return resume_anew(trainer, dir, weights, identity);
         /* All workers find the same things wrong. Newer checkpoints go aside when none has found any. */
-        LS_TRY(ls_together(world, load_own(trainer, d.folder, identity, hash)));
+        LS_TRY(ls_agree(world, load_own(trainer, d.folder, identity, hash)));
         ls_status status = check_weights(trainer, d.folder, hash);
         is_sound = status == LS_OK;
         if (!is_sound && status != LS_ERR_INPUT) return status;
-        if (!is_sound) LS_TRY(ls_together(world, trainer->rank == 0 ? pass_over(store, d.step) : LS_OK));
+        if (!is_sound) LS_TRY(ls_agree(world, trainer->rank == 0 ? pass_over(store, d.step) : LS_OK));
     }
-    LS_TRY(ls_stage_settle(trainer->stage));
-    return ls_together(world, trainer->rank == 0 ? ls_store_rewind(store, d.step) : LS_OK);
+    LS_TRY(ls_partition_settle(trainer->partition));
+    return ls_agree(world, trainer->rank == 0 ? ls_store_rewind(store, d.step) : LS_OK);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
@@ -306,13 +308,13 @@ out:
     return status;
 }
 
-ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent) {
+ls_status ls_run_start_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent) {
     char hash[33], saved[LS_SAVED_HASH_MAX] = "";
     *parent = NULL;
     const char *folder = ls_weights_path(weights);
-    LS_TRY(ls_together(trainer->world, load_parent(trainer, folder, identity, parent, saved)));
+    LS_TRY(ls_agree(trainer->world, load_parent(trainer, folder, identity, parent, saved)));
     LS_TRY(check_weights(trainer, folder, saved));
-    LS_TRY(ls_stage_settle(trainer->stage));
-    LS_TRY(ls_stage_hash(trainer->stage, hash));
+    LS_TRY(ls_partition_settle(trainer->partition));
+    LS_TRY(ls_partition_hash(trainer->partition, hash));
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }

@@ -7,8 +7,8 @@
  *   lr-start-step   of a fork: the step from which warm-up and decay count; absent: from 0, as in forks of version 0.1,
  *                   and where the schedule has no end (constant, step) and its warm-up is the parent's
  *
- * All workers make these calls together. Each has the identity and has opened the weights (ls_begin_model); store and
- * run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one
+ * All workers make these calls together. Each has the identity and has opened the weights (ls_run_start_model); store
+ * and run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one
  * worker fails all do, with one message (together.h). */
 #ifndef LS_RUN_FOLDER_RUN_START_H
 #define LS_RUN_FOLDER_RUN_START_H
@@ -20,21 +20,21 @@
 
 /* ls_weights_resolve() for all workers of `world` (NULL: one alone): the first one verifies checksums and tells the
  * others what to open. `model` is worker 0's. *weights is the caller's to close on every worker. */
-ls_status ls_begin_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights);
+ls_status ls_run_start_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights);
 
 /* Whether all workers were started for the same experiment: options, data, and the matrix unit of their CPUs. */
-ls_status ls_begin_agree(ls_world *world, const ls_identity *identity);
+ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity);
 
 /* Each fills the trainer's weights, and adds its fields to the identity. */
-ls_status ls_begin_seed(ls_trainer *trainer);
-ls_status ls_begin_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity);
+ls_status ls_run_start_seed(ls_trainer *trainer);
+ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity);
 /* Goes on from the newest sound checkpoint of the store; damaged ones that were passed over are told in the log. A run
  * that was stopped before its first checkpoint begins anew, at `weights` (NULL: at the seed), which its identity must
  * allow: `*anew`. */
-ls_status ls_begin_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
-                          ls_identity *identity, bool *anew);
+ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
+                              ls_identity *identity, bool *anew);
 /* `weights` come from a checkpoint; moments, step and, with the same data, position are taken over. `*parent` gets the
  * identity of the parent, the caller's to destroy. --steps must be more than the parent has done. */
-ls_status ls_begin_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent);
+ls_status ls_run_start_fork(ls_trainer *trainer, ls_weights *weights, ls_identity *identity, ls_identity **parent);
 
 #endif

@@ -34,10 +34,10 @@ static ls_status create_file(ls_store_save *save, const char *name, const ls_saf
 }
 
 /* Every worker's part of the middle; `sum` is that of its bytes. */
-static ls_status write_part(const ls_stage_tensors *tensors, const ls_safetensors_plan *plan, const char *path,
+static ls_status write_part(const ls_partition_tensors *tensors, const ls_safetensors_plan *plan, const char *path,
                             bool is_first, ls_safetensors_writer **writer, ls_byte_sum *sum) {
     if (!is_first) LS_TRY(ls_safetensors_join(path, plan, writer));
-    LS_TRY(ls_stage_tensors_write(tensors, *writer));
+    LS_TRY(ls_partition_tensors_write(tensors, *writer));
     *sum = *ls_safetensors_byte_sum(*writer);
     if (is_first) return LS_OK;
     ls_status status = ls_safetensors_finish(*writer, NULL);
@@ -46,17 +46,17 @@ static ls_status write_part(const ls_stage_tensors *tensors, const ls_safetensor
 }
 
 /* From each worker's sum to that of all. */
-static ls_status add_sums(ls_stage *stage, ls_byte_sum *sum) {
+static ls_status add_sums(ls_partition *partition, ls_byte_sum *sum) {
     int64_t words[LS_BYTE_SUM_WORDS];
     ls_byte_sum_give(sum, words);
-    LS_TRY(ls_stage_sum(stage, words, LS_BYTE_SUM_WORDS));
+    LS_TRY(ls_partition_sum(partition, words, LS_BYTE_SUM_WORDS));
     ls_byte_sum_take(sum, words);
     return LS_OK;
 }
 
 /* `save` is NULL on all workers but the first; `prepared` tells whether the plan could be made. */
-static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *name, const ls_stage_tensors *tensors,
-                          ls_safetensors_plan plan, ls_status prepared) {
+static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *name,
+                          const ls_partition_tensors *tensors, ls_safetensors_plan plan, ls_status prepared) {
     ls_safetensors_writer *writer = NULL;
     ls_byte_sum sum = {.bytes = 0};
     char path[PATH_MAX] = "";
@@ -65,42 +65,42 @@ static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *
     plan.is_shared = t->world != NULL;
     ls_status status = prepared;
     if (status == LS_OK && save) status = create_file(save, name, &plan, path, &writer);
-    LS_TRY_OUT(ls_together(t->world, status));
-    LS_TRY_OUT(ls_together_tell(t->world, path, sizeof path));
-    LS_TRY_OUT(ls_together(t->world, write_part(tensors, &plan, path, save != NULL, &writer, &sum)));
-    LS_TRY_OUT(add_sums(t->stage, &sum));
+    LS_TRY_OUT(ls_agree(t->world, status));
+    LS_TRY_OUT(ls_agree_tell(t->world, path, sizeof path));
+    LS_TRY_OUT(ls_agree(t->world, write_part(tensors, &plan, path, save != NULL, &writer, &sum)));
+    LS_TRY_OUT(add_sums(t->partition, &sum));
     if (save) {
         status = ls_store_end_tensors(save, name, writer, &sum);
         writer = NULL;
     }
-    status = ls_together(t->world, status);
+    status = ls_agree(t->world, status);
 out:
     ls_safetensors_abort(writer);
     return status;
 }
 
 static ls_status put_weights(ls_store_save *save, ls_trainer *t) {
-    ls_stage_tensors tensors = {.count = 0};
+    ls_partition_tensors tensors = {.count = 0};
     json_t *shape = ls_shape_to_json(&t->settings.shape);
     char *text = shape ? json_dumps(shape, JSON_COMPACT) : NULL;
     json_decref(shape);
     ls_safetensors_text metadata[] = {{"format", "lockstep"}, {"shape", text}};
     ls_safetensors_plan plan = {.metadata = metadata, .metadata_count = 2};
-    ls_status status = text ? ls_stage_tensors_open(t->stage, LS_TENSOR_WEIGHT, 1, &tensors)
+    ls_status status = text ? ls_partition_tensors_open(t->partition, LS_TENSOR_WEIGHT, 1, &tensors)
                             : ls_fail(LS_ERR_RESOURCE, "out of memory for the shape of the model");
     status = put_file(save, t, LS_CHECKPOINT_WEIGHTS, &tensors, plan, status);
-    ls_stage_tensors_close(&tensors);
+    ls_partition_tensors_close(&tensors);
     free(text);
     return status;
 }
 
 static ls_status put_moments(ls_store_save *save, ls_trainer *t) {
-    ls_stage_tensors tensors = {.count = 0};
+    ls_partition_tensors tensors = {.count = 0};
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments == 0) return LS_OK;
-    ls_status status = ls_stage_tensors_open(t->stage, LS_TENSOR_MOMENT0, moments, &tensors);
+    ls_status status = ls_partition_tensors_open(t->partition, LS_TENSOR_MOMENT0, moments, &tensors);
     status = put_file(save, t, LS_CHECKPOINT_OPTIMIZER, &tensors, (ls_safetensors_plan){.count = 0}, status);
-    ls_stage_tensors_close(&tensors);
+    ls_partition_tensors_close(&tensors);
     return status;
 }
 
@@ -169,16 +169,16 @@ static ls_status put_rest(ls_store_save *save, const ls_trainer *t, const char *
 ls_status ls_save(ls_store *store, ls_trainer *t, const ls_identity *identity, const ls_tokenizer *tokenizer) {
     ls_store_save *save = NULL;
     char hash[33];
-    LS_TRY(ls_stage_hash(t->stage, hash));
+    LS_TRY(ls_partition_hash(t->partition, hash));
     ls_status status = t->rank == 0 ? ls_store_begin(store, t->step, &save) : LS_OK;
-    LS_TRY_OUT(ls_together(t->world, status));
+    LS_TRY_OUT(ls_agree(t->world, status));
     LS_TRY_OUT(put_weights(save, t));
     LS_TRY_OUT(put_moments(save, t));
     if (save) status = put_rest(save, t, hash, identity, tokenizer);
-    LS_TRY_OUT(ls_together(t->world, status));
+    LS_TRY_OUT(ls_agree(t->world, status));
     if (save) status = ls_store_commit(save);
-    return ls_together(t->world, status);
+    return ls_agree(t->world, status);
 out:
     ls_store_abort(save);
-    return ls_together_fail(t->world, status);
+    return ls_agree_fail(t->world, status);
 }

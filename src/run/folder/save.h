@@ -43,6 +43,6 @@ ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The same for a run with other settings: a loss scale that they do not allow begins anew. */
 ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The weights alone, into any stage of the same shape. */
-ls_status ls_load_weights(ls_stage *stage, const ls_checkpoint *checkpoint);
+ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoint);
 
 #endif

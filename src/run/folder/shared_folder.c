@@ -82,11 +82,11 @@ ls_status ls_save_check_shared(ls_world *world, const char *folder) {
     if (!world || ls_world_size(world) == 1) return LS_OK;
     int rank = ls_world_rank(world);
     ls_status status = rank == 0 ? put_note(folder, &n) : LS_OK;
-    status = ls_together(world, status);
-    if (status == LS_OK) status = ls_together_tell(world, &n, sizeof n);
-    if (status == LS_OK) status = ls_together(world, rank == 0 ? LS_OK : look(&n, rank));
+    status = ls_agree(world, status);
+    if (status == LS_OK) status = ls_agree_tell(world, &n, sizeof n);
+    if (status == LS_OK) status = ls_agree(world, rank == 0 ? LS_OK : look(&n, rank));
     ls_status removed = LS_OK;
     if (rank == 0 && n.path[0] && unlink(n.path) != 0 && errno != ENOENT && status == LS_OK)
         removed = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s", n.path);
-    return status == LS_OK ? ls_together(world, removed) : ls_together_fail(world, status);
+    return status == LS_OK ? ls_agree(world, removed) : ls_agree_fail(world, status);
 }

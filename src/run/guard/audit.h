@@ -48,28 +48,28 @@ void ls_audit_close(ls_audit *audit);
 /* Audit number i of this step, of groups of row `row`; −1: this row has no more. */
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
 /* Before a pass over the batch, and after it. */
-void ls_audit_begin(ls_audit *audit, ls_stage *stage);
-void ls_audit_end(ls_audit *audit, ls_stage *stage);
+void ls_audit_begin(ls_audit *audit, ls_partition *partition);
+void ls_audit_end(ls_audit *audit, ls_partition *partition);
 /* To be called for each leaf of the step that this worker makes. */
-ls_status ls_audit_leaf(ls_audit *audit, ls_stage *stage, const ls_param *param, bool is_lookup, int group,
+ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
                         const float *leaf, size_t elems);
 
 /* Of two passes over the same batch that came out differently: which worker's results differ first; −1: none that is
  * audited. Keep after the first, find after the second. */
-void ls_audit_keep(ls_audit *audit, const ls_stage *stage);
-ls_status ls_audit_find_changed(const ls_audit *audit, ls_stage *stage, int *worker);
+void ls_audit_keep(ls_audit *audit, const ls_partition *partition);
+ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, int *worker);
 
 typedef struct ls_audit_step {
     uint64_t step;
     float start;
-    ls_stage_feed feed;
+    ls_partition_feed feed;
     ls_pool *pool; /* for other instructions */
 } ls_audit_step;
 
 /* After the pass over the batch: audits from number *next on, until all are made or one finds something, which fills in
  * `event`. Where that counts as passed (the auditor was wrong, once) *next is the same audit, to be made again with all
  * that follow; *next == audit->groups: there are no more. */
-ls_status ls_audit_run(ls_audit *audit, ls_stage *stage, const ls_audit_step *step, int *next, ls_audit_result *result,
-                       ls_train_event *event);
+ls_status ls_audit_run(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int *next,
+                       ls_audit_result *result, ls_train_event *event);
 
 #endif

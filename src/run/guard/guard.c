@@ -67,20 +67,20 @@ int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
 
 static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     ls_guard *guard = ctx;
-    LS_TRY(ls_audit_leaf(&guard->audit, guard->stage, param, is_lookup, group, leaf, elems));
+    LS_TRY(ls_audit_leaf(&guard->audit, guard->partition, param, is_lookup, group, leaf, elems));
     if (!guard->measures) return LS_OK;
-    int part = ls_stage_is_tied(guard->stage, param) ? guard->groups + group : group;
-    return ls_stage_leaf_squares(guard->stage, param, leaf, &guard->parts[part]);
+    int part = ls_partition_is_tied(guard->partition, param) ? guard->groups + group : group;
+    return ls_partition_leaf_squares(guard->partition, param, leaf, &guard->parts[part]);
 }
 
-void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures) {
-    guard->stage = stage;
+void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures) {
+    guard->partition = partition;
     guard->measures = measures;
     memset(guard->parts, 0, 2 * (size_t)guard->groups * sizeof *guard->parts);
     memset(guard->sums, 0, (size_t)guard->groups * sizeof *guard->sums);
-    ls_stage_watch(stage, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
-    ls_stage_watch_losses(stage, guard->sums);
-    ls_audit_begin(&guard->audit, stage);
+    ls_partition_watch(partition, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
+    ls_partition_watch_losses(partition, guard->sums);
+    ls_audit_begin(&guard->audit, partition);
 }
 
 /* A worker's share of a sum, ready to be added to the others'. */
@@ -105,13 +105,13 @@ static void take_group(ls_guard *guard, int g) {
 
 ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
     int G = guard->groups, parts = 2 * G;
-    ls_stage_watch(guard->stage, (ls_leaf_watch){.leaf = NULL});
-    ls_stage_watch_losses(guard->stage, NULL);
+    ls_partition_watch(guard->partition, (ls_leaf_watch){.leaf = NULL});
+    ls_partition_watch_losses(guard->partition, NULL);
     if (!guard->measures) return LS_OK;
     for (int i = 0; i < parts; i++) give(&guard->parts[i], words_at(guard, i));
     give(whole, words_at(guard, parts));
     memcpy(guard->words + exact_words(guard), guard->sums, (size_t)G * sizeof *guard->sums);
-    LS_TRY(ls_stage_sum(guard->stage, guard->words, words_of(guard)));
+    LS_TRY(ls_partition_sum(guard->partition, guard->words, words_of(guard)));
     memcpy(guard->sums, guard->words + exact_words(guard), (size_t)G * sizeof *guard->sums);
     for (int g = 0; g < G; g++) {
         take_group(guard, g);

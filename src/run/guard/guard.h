@@ -11,12 +11,12 @@
 
 typedef struct ls_guard {
     int groups, blocks;
-    ls_stage *stage;     /* while it watches */
-    ls_exact_sum *parts; /* [2][groups] squares of a group's gradient that this worker stands for; second:
-                            of the two uses of a tied table, each by itself */
-    ls_loss_sum *sums;   /* by group: losses that this worker stands for; then of all workers */
-    int64_t *words;      /* of the parts, of the sum of groups, and of the losses: what all workers add up */
-    double *squares;     /* by group: of all workers, without a tied table, and with it */
+    ls_partition *partition; /* while it watches */
+    ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker stands for; second:
+                                of the two uses of a tied table, each by itself */
+    ls_loss_sum *sums;       /* by group: losses that this worker stands for; then of all workers */
+    int64_t *words;          /* of the parts, of the sum of groups, and of the losses: what all workers add up */
+    double *squares;         /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
     double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
     double *before;       /* squares of an earlier pass over the batch */
@@ -36,7 +36,7 @@ void ls_guard_close(ls_guard *guard);
 
 /* From here to the end of a step of the stage, leaves are seen: norms of groups are measured, and groups that are
  * audited are hashed. */
-void ls_guard_begin(ls_guard *guard, ls_stage *stage, bool measures);
+void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures);
 /* Then: those of all workers, in one message. `whole` are this worker's squares of the sum of groups, measured alike.
  */
 ls_status ls_guard_end(ls_guard *guard, const ls_settings *settings, ls_exact_sum *whole);

@@ -118,7 +118,7 @@ static void gated_forward_rows(const ls_kernels *kernels, const void *args, size
         return;
     }
     for (size_t r = begin; r < end; r++)
-        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGING)
             gated_forward_piece(kernels, c, r, i, ls_cpu_piece(c->act, c->columns - i));
 }
 
@@ -150,7 +150,7 @@ static void gated_backward_rows(const ls_kernels *kernels, const void *args, siz
         return;
     }
     for (size_t r = begin; r < end; r++)
-        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGING)
             gated_backward_piece(kernels, c, r, i, ls_cpu_piece(c->act, c->columns - i));
 }
 

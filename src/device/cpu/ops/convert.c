@@ -48,7 +48,7 @@ typedef struct round_args {
 
 static void round_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const round_args *a = args;
-    uint16_t rounded[LS_CPU_STAGE];
+    uint16_t rounded[LS_CPU_STAGING];
     for (size_t i = begin, n; i < end; i += n) {
         n = ls_cpu_piece(a->to, end - i);
         ls_cpu_narrow(kernels, rounded, a->to, 0, a->x + i, n);

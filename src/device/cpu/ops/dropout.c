@@ -30,8 +30,8 @@ static void dropout_rows(const ls_kernels *kernels, const void *args, size_t beg
         return;
     }
     for (size_t r = begin; r < end; r++)
-        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGE)
-            dropout_piece(kernels, c, r, i, c->columns - i < LS_CPU_STAGE ? c->columns - i : LS_CPU_STAGE);
+        for (size_t i = 0; i < c->columns; i += LS_CPU_STAGING)
+            dropout_piece(kernels, c, r, i, c->columns - i < LS_CPU_STAGING ? c->columns - i : LS_CPU_STAGING);
 }
 
 static ls_status dropout_add(ls_device *device, const ls_dropout_call *call) {

@@ -114,8 +114,8 @@ static void rotate_piece(const ls_kernels *kernels, const rope_args *a, const ro
 
 static void rotate_half_row(const ls_kernels *kernels, const rope_args *a, size_t row) {
     const ls_rope_call *c = a->call;
-    size_t half = c->d / 2, most = half < LS_CPU_STAGE / 2 ? half : LS_CPU_STAGE / 2;
-    size_t together = most ? LS_CPU_STAGE / (2 * most) : 1;
+    size_t half = c->d / 2, most = half < LS_CPU_STAGING / 2 ? half : LS_CPU_STAGING / 2;
+    size_t together = most ? LS_CPU_STAGING / (2 * most) : 1;
     for (size_t head = 0; head < c->heads; head += together)
         for (size_t first = 0; first < half; first += most) {
             rope_piece p = {row, head, c->heads - head, first, half - first};

@@ -13,10 +13,10 @@
 
 #include "device/cpu/cpu.h"
 
-enum { LS_CPU_STAGE = 1024 };
+enum { LS_CPU_STAGING = 1024 };
 
 typedef struct ls_cpu_buffer {
-    _Alignas(64) float at[LS_CPU_STAGE];
+    _Alignas(64) float at[LS_CPU_STAGING];
 } ls_cpu_buffer;
 
 /* LS_ERR_INPUT with a message, unless it is LS_F32, LS_BF16 or LS_F16. `what` names the operation. */
@@ -26,7 +26,7 @@ ls_status ls_cpu_check_half(const char *what, ls_dtype dtype);
 
 /* Elements of the next piece, of `left` that are to go. */
 static inline size_t ls_cpu_piece(ls_dtype dtype, size_t left) {
-    return dtype == LS_F32 || left < LS_CPU_STAGE ? left : LS_CPU_STAGE;
+    return dtype == LS_F32 || left < LS_CPU_STAGING ? left : LS_CPU_STAGING;
 }
 
 /* Elements first … first+n−1 of `from` as fp32: in the buffer, or where they are. */

@@ -1,5 +1,5 @@
-/* test_stage_layouts.c: whatever the layout, the bits of one worker: losses, every gradient of the first step, weights
- * after three, evaluation and logits; and the bytes that were measured for each worker are those it uses.
+/* test_partition_layouts.c: whatever the layout, the bits of one worker: losses, every gradient of the first step,
+ * weights after three, evaluation and logits; and the bytes that were measured for each worker are those it uses.
  *
  * Workers are forked, and leave what they found in shared memory. */
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 enum { B = 10, G = 7, T = LAYERED_T, STEPS = 3, PARAMS_MAX = 80, WORKERS_MAX = 12, V_MAX = 512, LENGTHS = 3 };
 
 /* Of every group, sizes 1 and 2 come up: ⌊10(g+1)/7⌋ − ⌊10g/7⌋. */
-static const layered_wish cases[] = {
+static const layered_request cases[] = {
     {.micro = 3, .recompute = LS_RECOMPUTE_FULL},
     {.micro = 1, .recompute = LS_RECOMPUTE_SELECTIVE},
     /* data */
@@ -70,7 +70,7 @@ typedef struct outcome {
 
 typedef struct job {
     ls_shape shape;
-    ls_stage_setup setup; /* but for place, world and mesh */
+    ls_partition_setup setup; /* but for place, world and mesh */
     outcome *out;
 } job;
 
@@ -83,26 +83,26 @@ typedef struct worker {
     ls_model *model;
     ls_device *device;
     ls_mesh *mesh;
-    ls_stage *stage;
+    ls_partition *partition;
     ls_adamw_powers powers;
 } worker;
 
 /* Every step has tokens of its own. */
-static ls_stage_feed feed_of(worker *w, tiny_tokens *tokens, uint64_t step, size_t T_now) {
+static ls_partition_feed feed_of(worker *w, tiny_tokens *tokens, uint64_t step, size_t T_now) {
     tiny_ids(w->ids, B * T, w->job->shape.V, step);
     tiny_ids(w->targets, B * T, w->job->shape.V, step + 1000);
     *tokens = (tiny_tokens){w->ids, w->targets, T_now};
-    return (ls_stage_feed){.read = tiny_read, .ctx = tokens};
+    return (ls_partition_feed){.read = tiny_read, .ctx = tokens};
 }
 
 static ls_status sum_loss(worker *w, ls_loss_sum *loss) {
-    return ls_stage_sum(w->stage, (int64_t *)loss, sizeof *loss / sizeof(int64_t));
+    return ls_partition_sum(w->partition, (int64_t *)loss, sizeof *loss / sizeof(int64_t));
 }
 
 static ls_status gradients(worker *w, uint64_t step, ls_loss_sum *loss) {
     tiny_tokens tokens;
-    ls_stage_feed feed = feed_of(w, &tokens, step, T);
-    LS_TRY(ls_stage_step(w->stage, step, ls_clip_backward_start(B * T, 0), &feed, loss));
+    ls_partition_feed feed = feed_of(w, &tokens, step, T);
+    LS_TRY(ls_partition_step(w->partition, step, ls_clip_backward_start(B * T, 0), &feed, loss));
     return sum_loss(w, loss);
 }
 
@@ -110,9 +110,9 @@ static ls_status update(worker *w, int64_t updates) {
     ls_optimizer adamw = {
         .kind = LS_OPTIMIZER_ADAMW, .weight_decay = 0.1, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}};
     ls_exact_sum squares = {0};
-    LS_TRY(ls_stage_square_norm(w->stage, &squares, NULL));
+    LS_TRY(ls_partition_square_norm(w->partition, &squares, NULL));
     ls_exact_sum_settle(&squares);
-    LS_TRY(ls_stage_sum(w->stage, squares.words, LS_EXACT_WORDS));
+    LS_TRY(ls_partition_sum(w->partition, squares.words, LS_EXACT_WORDS));
     ls_clip clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares),
                                   ls_clip_token_scale(B * T, 0), 0.5);
     if (!clip.clipped)
@@ -120,7 +120,7 @@ static ls_status update(worker *w, int64_t updates) {
     ls_adamw_powers_move(&w->powers, &adamw.adamw, updates);
     ls_optimizer_update update = ls_optimizer_update_at(&adamw, &w->powers, 1e-2, clip.factor);
     LS_TRY(ls_optimizer_step(&update, w->device, &w->job->setup.policy, w->model));
-    return ls_stage_publish(w->stage);
+    return ls_partition_publish(w->partition);
 }
 
 static ls_status train(worker *w) {
@@ -131,7 +131,7 @@ static ls_status train(worker *w) {
         if (w->rank == 0) out->loss[step] = loss;
         for (int i = 0; step == 0 && i < ls_model_params(w->model); i++) {
             char text[LS_HASH_TEXT_BYTES];
-            LS_TRY(ls_stage_hash_tensor(w->stage, ls_model_param(w->model, i), LS_TENSOR_GRAD, text));
+            LS_TRY(ls_partition_hash_tensor(w->partition, ls_model_param(w->model, i), LS_TENSOR_GRAD, text));
             if (w->rank == 0) memcpy(out->grads[i], text, sizeof text);
         }
         LS_TRY(update(w, step + 1));
@@ -145,8 +145,8 @@ static ls_status evaluate(worker *w) {
         tiny_tokens tokens;
         ls_loss_sum loss = {0};
         size_t T_now = i == 0 ? T : T - 1;
-        ls_stage_feed feed = feed_of(w, &tokens, 77, T_now);
-        LS_TRY(ls_stage_evaluate(w->stage, i == 0 ? B : 3, T_now, &feed, &loss, NULL));
+        ls_partition_feed feed = feed_of(w, &tokens, 77, T_now);
+        LS_TRY(ls_partition_evaluate(w->partition, i == 0 ? B : 3, T_now, &feed, &loss, NULL));
         LS_TRY(sum_loss(w, &loss));
         if (w->rank == 0) w->job->out->evaluated[i] = loss;
     }
@@ -158,22 +158,23 @@ static ls_status generate(worker *w) {
     static const size_t lengths[LENGTHS] = {2, 3, 5};
     tiny_ids(w->ids, T, w->job->shape.V, 99);
     for (int i = 0; i < LENGTHS; i++) {
-        size_t first = ls_stage_keeps_keys(w->stage) && i > 0 ? lengths[i - 1] : 0;
-        LS_TRY(ls_stage_extend(w->stage, first, lengths[i] - first, w->ids + first, w->job->out->logits[w->rank][i]));
+        size_t first = ls_partition_keeps_keys(w->partition) && i > 0 ? lengths[i - 1] : 0;
+        LS_TRY(ls_partition_extend(w->partition, first, lengths[i] - first, w->ids + first,
+                                   w->job->out->logits[w->rank][i]));
     }
     return LS_OK;
 }
 
 static ls_status hash_weights(worker *w) {
     char text[LS_HASH_TEXT_BYTES];
-    LS_TRY(ls_stage_hash(w->stage, text));
+    LS_TRY(ls_partition_hash(w->partition, text));
     if (w->rank == 0) memcpy(w->job->out->weights, text, sizeof text);
     return LS_OK;
 }
 
 static ls_status run_stage(worker *w, ls_world *world) {
     const job *j = w->job;
-    ls_stage_setup setup = j->setup;
+    ls_partition_setup setup = j->setup;
     setup.place = ls_layout_place(&setup.layout, w->rank);
     LS_TRY(ls_model_create(&j->shape, LAYERED_SLICES, &w->model));
     LS_TRY(ls_device_open_cpu(1, NULL, NULL, &w->device));
@@ -182,9 +183,9 @@ static ls_status run_stage(worker *w, ls_world *world) {
         setup.world = world;
         setup.mesh = w->mesh;
     }
-    LS_TRY(ls_stage_create(w->model, w->device, &setup, &w->stage));
-    j->out->bytes[w->rank] = ls_stage_arena(w->stage)->peak;
-    LS_TRY(ls_stage_init_weights(w->stage, 7));
+    LS_TRY(ls_partition_create(w->model, w->device, &setup, &w->partition));
+    j->out->bytes[w->rank] = ls_partition_arena(w->partition)->peak;
+    LS_TRY(ls_partition_init_weights(w->partition, 7));
     if (setup.train) LS_TRY(train(w));
     LS_TRY(hash_weights(w));
     LS_TRY(evaluate(w));
@@ -195,7 +196,7 @@ static ls_status work(ls_world *world, void *arg) {
     worker w = {.job = arg, .rank = ls_world_rank(world)};
     ls_fpenv_set();
     ls_status status = run_stage(&w, world);
-    ls_stage_destroy(w.stage);
+    ls_partition_destroy(w.partition);
     ls_mesh_destroy(w.mesh);
     ls_device_destroy(w.device);
     ls_model_destroy(w.model);
@@ -247,12 +248,12 @@ static int compare(const job *j, const ls_model *model, const outcome *want) {
 /* What is measured without any worker is what each of them uses. */
 static void check_bytes(const job *j) {
     for (int r = 0; r < ls_layout_workers(&j->setup.layout); r++) {
-        ls_stage_setup setup = j->setup;
+        ls_partition_setup setup = j->setup;
         ls_model *model = NULL;
         ls_arena arena;
         setup.place = ls_layout_place(&setup.layout, r);
         assert_int_equal(ls_model_create(&j->shape, LAYERED_SLICES, &model), LS_OK);
-        assert_int_equal(ls_stage_measure(model, &setup, &arena), LS_OK);
+        assert_int_equal(ls_partition_measure(model, &setup, &arena), LS_OK);
         assert_int_equal(arena.peak, j->out->bytes[r]);
         ls_model_destroy(model);
     }
@@ -274,11 +275,11 @@ static void check_reference(const job *j, int params) {
 }
 
 /* `plan` says whether there is training, its dropout and types. */
-static void check_model(ls_shape shape, ls_stage_setup plan, const layered_wish *list, int count) {
+static void check_model(ls_shape shape, ls_partition_setup plan, const layered_request *list, int count) {
     ls_model *model = NULL;
     assert_int_equal(ls_model_create(&shape, LAYERED_SLICES, &model), LS_OK);
     ls_layout_task task = {.model = model, .B = B, .T = T, .G = G, .policy = plan.policy};
-    ls_stage_setup setup = {.B = B, .T = T, .G = G, .moments = plan.train ? 2 : 0, .seed = 5};
+    ls_partition_setup setup = {.B = B, .T = T, .G = G, .moments = plan.train ? 2 : 0, .seed = 5};
     setup.train = plan.train;
     setup.leaves = plan.leaves;
     setup.dropout = plan.dropout;
@@ -303,34 +304,34 @@ static void check_model(ls_shape shape, ls_stage_setup plan, const layered_wish 
 
 static void tied_gpt2_with_dropout(void **state) {
     (void)state;
-    check_model(layered_gpt2(), (ls_stage_setup){.train = true, .dropout = 0.2}, cases, CASES);
+    check_model(layered_gpt2(), (ls_partition_setup){.train = true, .dropout = 0.2}, cases, CASES);
 }
 
 static void llama_with_grouped_heads(void **state) {
     (void)state;
-    check_model(layered_llama(), (ls_stage_setup){.train = true}, cases, CASES);
+    check_model(layered_llama(), (ls_partition_setup){.train = true}, cases, CASES);
 }
 
 /* Without gradients: as `eval` and `generate` make a stage. */
 static void forward_alone(void **state) {
     (void)state;
-    static const layered_wish list[] = {
+    static const layered_request list[] = {
         {.micro = 3},
         {.dp = 3, .zero = 3, .micro = 2},
         {.tp = 4, .micro = 2, .sequence_parallel = true},
         {.pp = 3, .micro = 2},
         {.dp = 2, .tp = 2, .pp = 2, .zero = 3, .micro = 1, .virtual_stages = 2},
     };
-    check_model(layered_gpt2(), (ls_stage_setup){0}, list, sizeof list / sizeof *list);
-    check_model(layered_llama(), (ls_stage_setup){0}, list, sizeof list / sizeof *list);
-    check_model(layered_gpt2(), (ls_stage_setup){.policy = {.act = LS_BF16}}, list, sizeof list / sizeof *list);
-    check_model(layered_llama(), (ls_stage_setup){.policy = {.act = LS_F16}}, list, sizeof list / sizeof *list);
+    check_model(layered_gpt2(), (ls_partition_setup){0}, list, sizeof list / sizeof *list);
+    check_model(layered_llama(), (ls_partition_setup){0}, list, sizeof list / sizeof *list);
+    check_model(layered_gpt2(), (ls_partition_setup){.policy = {.act = LS_BF16}}, list, sizeof list / sizeof *list);
+    check_model(layered_llama(), (ls_partition_setup){.policy = {.act = LS_F16}}, list, sizeof list / sizeof *list);
 }
 
 /* ---- other types ------------------------------------------------------------------------------------------------- */
 
 /* All kinds of sharding, tensor and sequence parallelism, a tied table on two stages, recomputation. */
-static const layered_wish cases16[] = {
+static const layered_request cases16[] = {
     {.micro = 3, .recompute = LS_RECOMPUTE_FULL},
     {.dp = 2, .zero = 0, .micro = 1},
     {.dp = 3, .zero = 1, .micro = 2, .shares = "3,1,3"},
@@ -346,9 +347,9 @@ static const layered_wish cases16[] = {
 };
 
 /* A third of them, from `first` on; with LS_TEST_LONG all. */
-static void check_16(ls_shape shape, double dropout, int first, ls_stage_setup plan) {
+static void check_16(ls_shape shape, double dropout, int first, ls_partition_setup plan) {
     enum { CASES16 = sizeof cases16 / sizeof *cases16, EVERY = 3 };
-    layered_wish some[CASES16];
+    layered_request some[CASES16];
     int count = 0, every = getenv("LS_TEST_LONG") ? 1 : EVERY;
     for (int i = every == 1 ? 0 : first; i < CASES16; i += every) some[count++] = cases16[i];
     plan.train = true;
@@ -358,24 +359,24 @@ static void check_16(ls_shape shape, double dropout, int first, ls_stage_setup p
 
 static void bf16(void **state) {
     (void)state;
-    check_16(layered_gpt2(), 0.2, 0, (ls_stage_setup){.policy = {.act = LS_BF16}});
-    check_16(layered_llama(), 0, 1, (ls_stage_setup){.policy = {.act = LS_BF16}});
-    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.policy = {.act = LS_BF16, .reduce = LS_BF16}});
+    check_16(layered_gpt2(), 0.2, 0, (ls_partition_setup){.policy = {.act = LS_BF16}});
+    check_16(layered_llama(), 0, 1, (ls_partition_setup){.policy = {.act = LS_BF16}});
+    check_16(layered_gpt2(), 0, 2, (ls_partition_setup){.policy = {.act = LS_BF16, .reduce = LS_BF16}});
 }
 
 static void fp16(void **state) {
     (void)state;
-    check_16(layered_gpt2(), 0.2, 1, (ls_stage_setup){.policy = {.act = LS_F16}, .leaves = true});
-    check_16(layered_llama(), 0, 2, (ls_stage_setup){.policy = {.act = LS_F16}});
+    check_16(layered_gpt2(), 0.2, 1, (ls_partition_setup){.policy = {.act = LS_F16}, .leaves = true});
+    check_16(layered_llama(), 0, 2, (ls_partition_setup){.policy = {.act = LS_F16}});
 }
 
 /* Leaves alone, and what is there to see what goes wrong. */
 static void fp32_with_leaves_and_the_experiments(void **state) {
     (void)state;
-    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.leaves = true});
-    check_16(layered_gpt2(), 0, 1, (ls_stage_setup){.policy = {.reduce = LS_BF16}});
+    check_16(layered_gpt2(), 0, 2, (ls_partition_setup){.leaves = true});
+    check_16(layered_gpt2(), 0, 1, (ls_partition_setup){.policy = {.reduce = LS_BF16}});
     check_16(layered_llama(), 0, 0,
-             (ls_stage_setup){.policy = {.act = LS_BF16, .accumulate = LS_BF16, .no_master = true}});
+             (ls_partition_setup){.policy = {.act = LS_BF16, .accumulate = LS_BF16, .no_master = true}});
 }
 
 /* The fastest unit that this CPU has. */
@@ -385,9 +386,9 @@ static void hardware_unit(void **state) {
     for (int u = 0; u < LS_UNITS; u++)
         if (ls_unit_is_here((ls_unit)u)) unit = (ls_unit)u;
     if (unit == LS_UNIT_CHAIN) skip();
-    check_16(layered_gpt2(), 0.2, 0, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit}});
-    check_16(layered_llama(), 0, 1, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit, .reduce = LS_BF16}});
-    check_16(layered_gpt2(), 0, 2, (ls_stage_setup){.policy = {.act = LS_BF16, .unit = unit}});
+    check_16(layered_gpt2(), 0.2, 0, (ls_partition_setup){.policy = {.act = LS_BF16, .unit = unit}});
+    check_16(layered_llama(), 0, 1, (ls_partition_setup){.policy = {.act = LS_BF16, .unit = unit, .reduce = LS_BF16}});
+    check_16(layered_gpt2(), 0, 2, (ls_partition_setup){.policy = {.act = LS_BF16, .unit = unit}});
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* tiny_stage.h: models of a few hundred weights, on a CPU device, for tests that run whole stages. */
-#ifndef TINY_STAGE_H
-#define TINY_STAGE_H
+/* tiny_partition.h: models of a few hundred weights, on a CPU device, for tests that run whole stages. */
+#ifndef TINY_PARTITION_H
+#define TINY_PARTITION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,28 +51,28 @@ static inline ls_shape tiny_llama(void) {
 typedef struct tiny {
     ls_model *model;
     ls_device *device;
-    ls_stage *stage;
+    ls_partition *partition;
 } tiny;
 
 /* The setup with the layout of one worker, of which `setup` has the micro-batch alone. */
-static inline ls_stage_setup tiny_one(const ls_model *model, const ls_stage_setup *setup) {
-    ls_stage_setup one = *setup;
+static inline ls_partition_setup tiny_one(const ls_model *model, const ls_partition_setup *setup) {
+    ls_partition_setup one = *setup;
     ls_layout_task task = {.model = model, .B = setup->B, .T = setup->T, .G = setup->G};
     one.layout = ls_layout_one(&task, setup->layout.micro);
     return one;
 }
 
-static inline void tiny_open(tiny *t, const ls_shape *shape, int slices, int threads, const ls_stage_setup *setup) {
+static inline void tiny_open(tiny *t, const ls_shape *shape, int slices, int threads, const ls_partition_setup *setup) {
     ls_fpenv_set();
     assert_int_equal(ls_model_create(shape, slices, &t->model), LS_OK);
     assert_int_equal(ls_device_open_cpu(threads, NULL, NULL, &t->device), LS_OK);
-    ls_stage_setup one = tiny_one(t->model, setup);
-    assert_int_equal(ls_stage_create(t->model, t->device, &one, &t->stage), LS_OK);
-    assert_int_equal(ls_stage_init_weights(t->stage, 7), LS_OK);
+    ls_partition_setup one = tiny_one(t->model, setup);
+    assert_int_equal(ls_partition_create(t->model, t->device, &one, &t->partition), LS_OK);
+    assert_int_equal(ls_partition_init_weights(t->partition, 7), LS_OK);
 }
 
 static inline void tiny_close(tiny *t) {
-    ls_stage_destroy(t->stage);
+    ls_partition_destroy(t->partition);
     ls_model_destroy(t->model);
     ls_device_destroy(t->device);
 }

@@ -1,5 +1,5 @@
-/* test_map.c: files that are cut or changed while they are mapped are errors that name the file; what is no regular
- * file is refused at once. */
+/* test_map_file.c: files that are cut or changed while they are mapped are errors that name the file; what is no
+ * regular file is refused at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

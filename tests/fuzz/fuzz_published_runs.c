@@ -1,4 +1,5 @@
-/* fuzz_rows.c: any bytes as a table of measured runs. What is accepted has a reason or a prediction above zero. */
+/* fuzz_published_runs.c: any bytes as a table of measured runs. What is accepted has a reason or a prediction above
+ * zero. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

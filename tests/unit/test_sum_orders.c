@@ -1,4 +1,5 @@
-/* test_order.c: sums in other orders against sums by hand, and a training run with them against the trainer's own. */
+/* test_sum_orders.c: sums in other orders against sums by hand, and a training run with them against the trainer's own.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_rows.c: measured runs are read as they are written, or refused with file, line and column; predictions know
- * nothing of what a row is called or what was measured. RUNS=FILE adds a file to those that are tried. */
+/* test_published_runs.c: measured runs are read as they are written, or refused with file, line and column; predictions
+ * know nothing of what a row is called or what was measured. RUNS=FILE adds a file to those that are tried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_split.c: a worker's part of the widths and rows of a model, and the two crossings of the tp row: forked workers
- * against plain sums written here, and products over a row of them against those of one worker. */
+/* test_param_slices.c: a worker's part of the widths and rows of a model, and the two crossings of the tp row: forked
+ * workers against plain sums written here, and products over a row of them against those of one worker. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -55,16 +55,16 @@ static void be_lost(void) {
 static ls_status agree(ls_world *world, void *arg) {
     (void)arg;
     int rank = ls_world_rank(world);
-    for (int turn = 0; turn < TURNS; turn++) LS_TRY(ls_together(world, LS_OK));
+    for (int turn = 0; turn < TURNS; turn++) LS_TRY(ls_agree(world, LS_OK));
     atomic_fetch_add(&shared->through, 1);
     ls_status mine = shared->bring[rank];
     if (rank == shared->killed) be_lost();
     if (mine != LS_OK) (void)ls_fail(mine, "trouble number %d", rank);
-    ls_status status = ls_together(world, mine);
+    ls_status status = ls_agree(world, mine);
     note(rank, status);
-    if (status != LS_OK) return ls_together_fail(world, status);
+    if (status != LS_OK) return ls_agree_fail(world, status);
     shared->told[rank] = rank + 7;
-    return ls_together_tell(world, &shared->told[rank], sizeof shared->told[rank]);
+    return ls_agree_tell(world, &shared->told[rank], sizeof shared->told[rank]);
 }
 
 static void set_board(void) {
@@ -129,12 +129,12 @@ static void a_lost_worker_holds_nobody_up(void **state) {
 static void alone_nothing_is_asked(void **state) {
     (void)state;
     int64_t value = 5;
-    assert_int_equal(ls_together(NULL, LS_OK), LS_OK);
+    assert_int_equal(ls_agree(NULL, LS_OK), LS_OK);
     (void)ls_fail(LS_ERR_INPUT, "mine");
-    assert_int_equal(ls_together(NULL, LS_ERR_INPUT), LS_ERR_INPUT);
-    assert_int_equal(ls_together_fail(NULL, LS_ERR_INPUT), LS_ERR_INPUT);
+    assert_int_equal(ls_agree(NULL, LS_ERR_INPUT), LS_ERR_INPUT);
+    assert_int_equal(ls_agree_fail(NULL, LS_ERR_INPUT), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "mine");
-    assert_int_equal(ls_together_tell(NULL, &value, sizeof value), LS_OK);
+    assert_int_equal(ls_agree_tell(NULL, &value, sizeof value), LS_OK);
     assert_int_equal(value, 5);
     assert_int_equal(ls_save_check_shared(NULL, "/nowhere"), LS_OK);
 }
@@ -150,7 +150,7 @@ static ls_status look(ls_world *world, void *arg) {
         (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
          mount("none", folder, "tmpfs", 0, "size=64k") != 0))
         shared->skipped = true;
-    LS_TRY(ls_together(world, LS_OK));
+    LS_TRY(ls_agree(world, LS_OK));
     ls_status status = ls_save_check_shared(world, rank == 0 ? folder : NULL);
     note(rank, status);
     return status;

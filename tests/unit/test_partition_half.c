@@ -11,12 +11,12 @@
 #include "numerics/float16.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 
 enum { T = 10, B = 4 };
 
-static ls_stage_setup training(size_t batch, size_t micro, int G) {
-    return (ls_stage_setup){.train = true, .B = batch, .T = T, .G = G, .moments = 2, .layout = {.micro = micro}};
+static ls_partition_setup training(size_t batch, size_t micro, int G) {
+    return (ls_partition_setup){.train = true, .B = batch, .T = T, .G = G, .moments = 2, .layout = {.micro = micro}};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -31,14 +31,14 @@ static void sixteen_bits_take_what_they_promise(void **state) {
     assert_int_equal(ls_shape_preset("gpt2-124m", &shape), LS_OK);
     shape.L = 4;
     assert_int_equal(ls_model_create(&shape, 4, &model), LS_OK);
-    ls_stage_setup setup = training(2, 1, 2);
+    ls_partition_setup setup = training(2, 1, 2);
     setup.T = 64;
-    ls_stage_setup one = tiny_one(model, &setup);
-    assert_int_equal(ls_stage_measure(model, &one, &wide), LS_OK);
+    ls_partition_setup one = tiny_one(model, &setup);
+    assert_int_equal(ls_partition_measure(model, &one, &wide), LS_OK);
     one.policy.act = LS_BF16;
-    assert_int_equal(ls_stage_measure(model, &one, &narrow), LS_OK);
+    assert_int_equal(ls_partition_measure(model, &one, &narrow), LS_OK);
     one.train = false;
-    assert_int_equal(ls_stage_measure(model, &one, &forward), LS_OK);
+    assert_int_equal(ls_partition_measure(model, &one, &forward), LS_OK);
     size_t matrices = 0, vectors = 0;
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *param = ls_model_param(model, i);
@@ -64,8 +64,8 @@ static void run_step(tiny *t, const ls_shape *shape) {
     tiny_ids(ids, B * T, shape->V, 1);
     tiny_ids(targets, B * T, shape->V, 2);
     tiny_tokens tokens = {ids, targets, T};
-    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
-    assert_int_equal(ls_stage_step(t->stage, 0, ls_clip_backward_start(B * T, 0), &feed, &loss), LS_OK);
+    ls_partition_feed feed = {.read = tiny_read, .ctx = &tokens};
+    assert_int_equal(ls_partition_step(t->partition, 0, ls_clip_backward_start(B * T, 0), &feed, &loss), LS_OK);
 }
 
 /* After one update of about `lr`: how many weights of the first matrix changed. The 16-bit copies are the weights,
@@ -73,7 +73,7 @@ static void run_step(tiny *t, const ls_shape *shape) {
 static size_t changed_weights(ls_policy policy, double lr, size_t *elems) {
     ls_optimizer adamw = {.kind = LS_OPTIMIZER_ADAMW, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}};
     ls_shape shape = tiny_gpt2();
-    ls_stage_setup setup = training(B, 2, 2);
+    ls_partition_setup setup = training(B, 2, 2);
     ls_adamw_powers powers = {0};
     float before[512], after[512];
     size_t changed = 0;
@@ -83,12 +83,12 @@ static size_t changed_weights(ls_policy policy, double lr, size_t *elems) {
     const ls_param *param = &t.model->blocks[1].param[2];
     *elems = ls_param_elems(param);
     assert_true(param->kind == LS_PARAM_MATRIX && *elems <= 512);
-    assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_WEIGHT, 0, *elems, before), LS_OK);
+    assert_int_equal(ls_partition_read(t.partition, param, LS_TENSOR_WEIGHT, 0, *elems, before), LS_OK);
     run_step(&t, &shape);
     ls_adamw_powers_move(&powers, &adamw.adamw, 1);
     ls_optimizer_update update = ls_optimizer_update_at(&adamw, &powers, lr, 1);
     assert_int_equal(ls_optimizer_step(&update, t.device, &policy, t.model), LS_OK);
-    assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_WEIGHT, 0, *elems, after), LS_OK);
+    assert_int_equal(ls_partition_read(t.partition, param, LS_TENSOR_WEIGHT, 0, *elems, after), LS_OK);
     for (size_t i = 0; i < *elems; i++) {
         float update_made = after[i] - before[i];
         changed += update_made != 0;

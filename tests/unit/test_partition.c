@@ -13,7 +13,7 @@
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "parallel/partition/state.h"
-#include "tiny_stage.h"
+#include "tiny_partition.h"
 
 /* ---- counting allocations ---------------------------------------------------------------------------------------- */
 
@@ -79,23 +79,24 @@ static batch batch_of(size_t V, uint64_t seed) {
 }
 
 /* One step of the given number; the mean loss. */
-static double step(tiny *t, const ls_stage_setup *setup, uint64_t number, const batch *b) {
+static double step(tiny *t, const ls_partition_setup *setup, uint64_t number, const batch *b) {
     ls_loss_sum loss = {0};
     float start = ls_clip_backward_start((int64_t)(setup->B * T), 0);
     tiny_tokens tokens = {b->ids, b->targets, T};
-    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
-    assert_int_equal(ls_stage_step(t->stage, number, start, &feed, &loss), LS_OK);
+    ls_partition_feed feed = {.read = tiny_read, .ctx = &tokens};
+    assert_int_equal(ls_partition_step(t->partition, number, start, &feed, &loss), LS_OK);
     return ls_loss_sum_mean(&loss);
 }
 
 static void evaluate(tiny *t, size_t count, const int32_t *ids, const int32_t *targets, ls_loss_sum *loss) {
     tiny_tokens tokens = {ids, targets, T};
-    ls_stage_feed feed = {.read = tiny_read, .ctx = &tokens};
-    assert_int_equal(ls_stage_evaluate(t->stage, count, T, &feed, loss, NULL), LS_OK);
+    ls_partition_feed feed = {.read = tiny_read, .ctx = &tokens};
+    assert_int_equal(ls_partition_evaluate(t->partition, count, T, &feed, loss, NULL), LS_OK);
 }
 
-static ls_stage_setup training(size_t B, size_t micro, int G) {
-    return (ls_stage_setup){.train = true, .B = B, .T = T, .G = G, .moments = 2, .seed = 5, .layout = {.micro = micro}};
+static ls_partition_setup training(size_t B, size_t micro, int G) {
+    return (ls_partition_setup){
+        .train = true, .B = B, .T = T, .G = G, .moments = 2, .seed = 5, .layout = {.micro = micro}};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -103,15 +104,15 @@ static ls_stage_setup training(size_t B, size_t micro, int G) {
 static void measured_bytes_are_used_bytes(void **state) {
     (void)state;
     const ls_shape shapes[] = {tiny_gpt2(), tiny_llama()};
-    ls_stage_setup setups[] = {training(8, 8, 8),
-                               training(7, 3, 4),
-                               training(1, 1, 1),
-                               training(8, 1, 8),
-                               {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}},
-                               training(7, 3, 4),
-                               training(8, 8, 8),
-                               training(8, 2, 4),
-                               {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}}};
+    ls_partition_setup setups[] = {training(8, 8, 8),
+                                   training(7, 3, 4),
+                                   training(1, 1, 1),
+                                   training(8, 1, 8),
+                                   {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}},
+                                   training(7, 3, 4),
+                                   training(8, 8, 8),
+                                   training(8, 2, 4),
+                                   {.B = 3, .T = 5, .G = 1, .layout = {.micro = 3}}};
     setups[1].dropout = 0.1;
     setups[2].moments = 0;
     setups[5].policy = (ls_policy){.act = LS_BF16, .reduce = LS_BF16};
@@ -125,9 +126,9 @@ static void measured_bytes_are_used_bytes(void **state) {
                 tiny t;
                 ls_arena measured;
                 tiny_open(&t, &shapes[s], slices, 1, &setups[i]);
-                const ls_arena *used = ls_stage_arena(t.stage);
-                ls_stage_setup one = tiny_one(t.model, &setups[i]);
-                assert_int_equal(ls_stage_measure(t.model, &one, &measured), LS_OK);
+                const ls_arena *used = ls_partition_arena(t.partition);
+                ls_partition_setup one = tiny_one(t.model, &setups[i]);
+                assert_int_equal(ls_partition_measure(t.model, &one, &measured), LS_OK);
                 assert_int_equal(measured.peak, used->peak);
                 assert_int_equal(used->peak, used->capacity);
                 assert_int_equal(measured.kinds, used->kinds);
@@ -146,12 +147,12 @@ static size_t padded(size_t bytes) {
     return (bytes + LS_ARENA_ALIGN_BYTES - 1) / LS_ARENA_ALIGN_BYTES * LS_ARENA_ALIGN_BYTES;
 }
 
-static size_t gradient_bytes(const ls_shape *shape, const ls_stage_setup *setup) {
+static size_t gradient_bytes(const ls_shape *shape, const ls_partition_setup *setup) {
     ls_model *model = NULL;
     ls_arena arena;
     assert_int_equal(ls_model_create(shape, 1, &model), LS_OK);
-    ls_stage_setup one = tiny_one(model, setup);
-    assert_int_equal(ls_stage_measure(model, &one, &arena), LS_OK);
+    ls_partition_setup one = tiny_one(model, setup);
+    assert_int_equal(ls_partition_measure(model, &one, &arena), LS_OK);
     size_t bytes = ls_arena_kind_bytes(&arena, "gradients");
     ls_model_destroy(model);
     return bytes;
@@ -171,7 +172,7 @@ static void one_micro_batch_needs_no_group_slots(void **state) {
             *(summed ? &vectors : &matrices) += padded(ls_param_elems(param) * sizeof(float));
         }
         ls_model_destroy(model);
-        ls_stage_setup whole = training(8, 8, 8), one_group = training(8, 8, 1), cut = training(8, 1, 8);
+        ls_partition_setup whole = training(8, 8, 8), one_group = training(8, 8, 1), cut = training(8, 1, 8);
         assert_int_equal(gradient_bytes(&shapes[s], &one_group), matrices + vectors);
         size_t bytes = gradient_bytes(&shapes[s], &whole);
         assert_in_range(bytes, matrices + vectors, matrices + 2 * vectors);
@@ -186,7 +187,7 @@ static void steady_state_allocates_nothing(void **state) {
     for (size_t s = 0; s < 2; s++)
         for (int threads = 1; threads <= 2; threads++) {
             tiny t;
-            ls_stage_setup setup = training(7, 3, 4);
+            ls_partition_setup setup = training(7, 3, 4);
             setup.dropout = 0.2;
             tiny_open(&t, &shapes[s], 2, threads, &setup);
             batch b = batch_of(shapes[s].V, 1);
@@ -197,12 +198,12 @@ static void steady_state_allocates_nothing(void **state) {
                 ls_exact_sum squares = {0};
                 ls_loss_sum loss = {0};
                 (void)step(&t, &setup, (uint64_t)i, &b);
-                assert_int_equal(ls_stage_square_norm(t.stage, &squares, NULL), LS_OK);
+                assert_int_equal(ls_partition_square_norm(t.partition, &squares, NULL), LS_OK);
                 ls_adamw_powers_move(&powers, &adamw.adamw, i);
                 ls_optimizer_update update = ls_optimizer_update_at(&adamw, &powers, 1e-3, 1);
                 assert_int_equal(ls_optimizer_step(&update, t.device, &(ls_policy){0}, t.model), LS_OK);
                 evaluate(&t, 2, b.ids, b.targets, &loss);
-                assert_int_equal(ls_stage_extend(t.stage, 0, 3, b.ids, logits), LS_OK);
+                assert_int_equal(ls_partition_extend(t.partition, 0, 3, b.ids, logits), LS_OK);
                 if (i == 3) before = allocations();
             }
             if (CAN_COUNT) {
@@ -219,18 +220,19 @@ static void steady_state_allocates_nothing(void **state) {
 static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int threads, bool train, ls_policy policy) {
     tiny t;
     size_t V = shape->V;
-    ls_stage_setup setup = {.train = train, .B = 2, .T = T, .G = 1, .policy = policy, .layout = {.micro = 2}};
+    ls_partition_setup setup = {.train = train, .B = 2, .T = T, .G = 1, .policy = policy, .layout = {.micro = 2}};
     tiny_open(&t, shape, slices, threads, &setup);
     batch b = batch_of(V, 9);
     ls_loss_sum loss = {0};
     float whole[T][64], cut[64];
     assert_in_range(V, 1, 64);
-    for (size_t n = 1; n <= T; n++) assert_int_equal(ls_stage_extend(t.stage, 0, n, b.ids, whole[n - 1]), LS_OK);
+    for (size_t n = 1; n <= T; n++)
+        assert_int_equal(ls_partition_extend(t.partition, 0, n, b.ids, whole[n - 1]), LS_OK);
     for (uint64_t turn = 0; turn < 40; turn++) {
         size_t first = 0;
         while (first < T) {
             size_t rows = 1 + ls_rng_below(ls_rng_key_make(3, turn, 0), first, T - first);
-            assert_int_equal(ls_stage_extend(t.stage, first, rows, b.ids + first, cut), LS_OK);
+            assert_int_equal(ls_partition_extend(t.partition, first, rows, b.ids + first, cut), LS_OK);
             first += rows;
             assert_memory_equal(cut, whole[first - 1], V * sizeof(float));
         }
@@ -240,9 +242,9 @@ static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int thr
     memcpy(turned.ids + T, b.ids, T * sizeof *b.ids);
     memcpy(turned.ids, b.ids + T, T * sizeof *b.ids);
     evaluate(&t, 2, turned.ids, turned.targets, &loss);
-    assert_memory_equal(t.stage->nn.scratch.logits + T * V, whole[0], V * sizeof(float));
+    assert_memory_equal(t.partition->nn.scratch.logits + T * V, whole[0], V * sizeof(float));
     for (size_t n = 0; n < T; n++)
-        assert_memory_equal(t.stage->nn.scratch.logits + (T + n) * V, whole[n], V * sizeof(float));
+        assert_memory_equal(t.partition->nn.scratch.logits + (T + n) * V, whole[n], V * sizeof(float));
     tiny_close(&t);
 }
 
@@ -277,7 +279,7 @@ static void training_loss_is_that_of_evaluation(void **state) {
     double first = 0;
     for (size_t micro = 1; micro <= 8; micro++) {
         tiny t;
-        ls_stage_setup setup = training(8, micro, 4);
+        ls_partition_setup setup = training(8, micro, 4);
         ls_loss_sum loss = {0};
         tiny_open(&t, &shape, 2, 1, &setup);
         double trained = step(&t, &setup, 0, &b);
@@ -297,7 +299,7 @@ static void short_sequences_and_context_add_up(void **state) {
     enum { COUNT = 5 };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         tiny t;
-        ls_stage_setup setup = {.B = 3, .T = T, .G = 1, .layout = {.micro = 3}};
+        ls_partition_setup setup = {.B = 3, .T = T, .G = 1, .layout = {.micro = 3}};
         batch b = batch_of(shapes[s].V, 3);
         ls_loss_sum whole = {0};
         tiny_open(&t, &shapes[s], 2, 1, &setup);
@@ -309,12 +311,12 @@ static void short_sequences_and_context_add_up(void **state) {
                 targets[i] = b.targets[i / first * T + i % first];
             }
             tiny_tokens begin = {ids, targets, first}, all = {b.ids, b.targets, T};
-            ls_stage_feed feed = {.read = tiny_read, .ctx = &begin};
+            ls_partition_feed feed = {.read = tiny_read, .ctx = &begin};
             ls_loss_sum sum = {0};
-            assert_int_equal(ls_stage_evaluate(t.stage, COUNT, first, &feed, &sum, NULL), LS_OK);
+            assert_int_equal(ls_partition_evaluate(t.partition, COUNT, first, &feed, &sum, NULL), LS_OK);
             assert_int_equal(sum.count, COUNT * first);
-            feed = (ls_stage_feed){.read = tiny_read, .ctx = &all, .context = first};
-            assert_int_equal(ls_stage_evaluate(t.stage, COUNT, T, &feed, &sum, NULL), LS_OK);
+            feed = (ls_partition_feed){.read = tiny_read, .ctx = &all, .context = first};
+            assert_int_equal(ls_partition_evaluate(t.partition, COUNT, T, &feed, &sum, NULL), LS_OK);
             assert_int_equal(sum.count, whole.count);
             assert_int_equal(sum.total, whole.total);
         }
@@ -324,9 +326,9 @@ static void short_sequences_and_context_add_up(void **state) {
 
 /* ---- gradients with dropout -------------------------------------------------------------------------------------- */
 
-static double loss_at(tiny *t, const ls_stage_setup *setup, const batch *b, const ls_param *param, size_t elem,
+static double loss_at(tiny *t, const ls_partition_setup *setup, const batch *b, const ls_param *param, size_t elem,
                       float value) {
-    assert_int_equal(ls_stage_write(t->stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+    assert_int_equal(ls_partition_write(t->partition, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
     return step(t, setup, 4, b);
 }
 
@@ -334,7 +336,7 @@ static double loss_at(tiny *t, const ls_stage_setup *setup, const batch *b, cons
  * they are the same at both sides. */
 static void check_gradients(const ls_shape *shape, double dropout) {
     tiny t;
-    ls_stage_setup setup = training(4, 3, 2);
+    ls_partition_setup setup = training(4, 3, 2);
     setup.dropout = dropout;
     tiny_open(&t, shape, 2, 1, &setup);
     batch b = batch_of(shape->V, 3);
@@ -346,12 +348,12 @@ static void check_gradients(const ls_shape *shape, double dropout) {
             const float h = 0x1p-6F;
             float value, gradient;
             (void)step(&t, &setup, 4, &b);
-            assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
-            assert_int_equal(ls_stage_read(t.stage, param, LS_TENSOR_GRAD, elem, 1, &gradient), LS_OK);
+            assert_int_equal(ls_partition_read(t.partition, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+            assert_int_equal(ls_partition_read(t.partition, param, LS_TENSOR_GRAD, elem, 1, &gradient), LS_OK);
             double above = loss_at(&t, &setup, &b, param, elem, value + h);
             double below = loss_at(&t, &setup, &b, param, elem, value - h);
             double difference = (above - below) / (2 * (double)h), found = scale * (double)gradient;
-            assert_int_equal(ls_stage_write(t.stage, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
+            assert_int_equal(ls_partition_write(t.partition, param, LS_TENSOR_WEIGHT, elem, 1, &value), LS_OK);
             error += (found - difference) * (found - difference);
             size += difference * difference;
             if (fabs(found - difference) > 2e-3 + 0.05 * fabs(difference))
@@ -380,7 +382,7 @@ static void masks_belong_to_seed_and_step(void **state) {
     double losses[3][2];
     for (int i = 0; i < 3; i++) {
         tiny t;
-        ls_stage_setup setup = training(4, i == 1 ? 1 : 4, 2);
+        ls_partition_setup setup = training(4, i == 1 ? 1 : 4, 2);
         setup.dropout = 0.5;
         setup.seed = i == 2 ? 6 : 5;
         tiny_open(&t, &shape, 1, 1, &setup);

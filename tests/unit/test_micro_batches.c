@@ -1,5 +1,5 @@
-/* test_micro.c: the rows' micro-batches hold every sequence of the batch once, in the groups that are the row's, in
- * order, and with divided gradients all rows keep step. */
+/* test_micro_batches.c: the rows' micro-batches hold every sequence of the batch once, in the groups that are the
+ * row's, in order, and with divided gradients all rows keep step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
