@@ -1,4 +1,4 @@
-/* charts.c: the drawings of the page.
+/* scale_charts.c: the drawings of the page of `lockstep scale`.
  *
  *     1 worker,  batch 8  ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 12.1 ms          parts: what a step is spent on, size by size
  *     2 workers, batch 8  ▇▇▇▇▇▇▇▇░░▒ 7.9 ms
@@ -6,7 +6,7 @@
  * and the speed-up against the number of workers, a line for each batch: dots measured, dashes predicted. */
 #include <stdio.h>
 
-#include "cli/scale/scale.h"
+#include "report/scale_page.h"
 
 enum {
     WIDTH = 720,
@@ -63,8 +63,7 @@ void ls_scale_parts_chart(ls_memo_doc *doc, const ls_scale_found *f) {
     ls_memo_end_chart(doc, WIDTH, (int)y + 28, "Time of a step by kind, for each number of workers and batch.");
 }
 
-/* ---- speed-up -----------------------------------------------------------------------------------------------------
- */
+/* ---- speed-up ---------------------------------------------------------------------------------------------------- */
 
 typedef struct plot {
     double most_workers, most_speed;

@@ -1,9 +1,8 @@
-/* page.c: `lockstep scale --out`: one page that loads nothing, made of the blocks of the planner's memo. */
-#include <limits.h>
+/* scale_page.c: the page of `lockstep scale --out`. */
 #include <stdlib.h>
 
 #include "base/files.h"
-#include "cli/scale/scale.h"
+#include "report/scale_page.h"
 #include "parallel/traffic/traffic.h"
 
 static void put_factor(ls_memo_doc *doc, double value, const char *end) {
@@ -89,11 +88,10 @@ static void put_crossovers(ls_memo_doc *doc, const ls_scale_plan *plan, const ls
 
 static void put_model(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale_found *f) {
     ls_memo_add(doc, LS_MEMO_HEADING, "%s", f->name);
-    char what[LS_SCALE_SENTENCE_MAX];
-    ls_scale_describe(plan, f, what);
-    ls_memo_add(doc, LS_MEMO_TEXT, "%s.", what);
-    ls_memo_add(doc, LS_MEMO_TEXT, "%s", f->why);
-    ls_memo_add(doc, LS_MEMO_TEXT, "%s", f->limit);
+    ls_scale_words words = ls_scale_say(plan, f);
+    ls_memo_add(doc, LS_MEMO_TEXT, "%s.", words.about);
+    ls_memo_add(doc, LS_MEMO_TEXT, "%s", words.why);
+    ls_memo_add(doc, LS_MEMO_TEXT, "%s", words.limit);
     ls_scale_parts_chart(doc, f);
     if (plan->counts > 1) ls_scale_speed_chart(doc, f);
     put_table(doc, f);
@@ -126,22 +124,14 @@ static void put_page(ls_memo_doc *doc, const ls_scale_plan *plan, const ls_scale
                     "with cores of their own.");
 }
 
-ls_status ls_scale_write_page(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *dir) {
+ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path) {
     ls_memo_doc *doc = calloc(1, sizeof *doc);
-    char path[PATH_MAX], *text = NULL;
+    char *text = NULL;
     size_t bytes = 0;
-    ls_status status;
     if (!doc) return ls_fail(LS_ERR_RESOURCE, "out of memory for a page");
     put_page(doc, plan, found, count);
-    if (snprintf(path, sizeof path, "%s/scaling.html", dir) >= (int)sizeof path) {
-        status = ls_options_fail(plan->opts, LS_OPT_out, "the name is too long");
-        goto out;
-    }
-    LS_TRY_OUT(ls_dir_make(dir));
-    LS_TRY_OUT(ls_memo_html(doc, &text, &bytes));
-    LS_TRY_OUT(ls_file_write_atomic(path, text, bytes));
-    if (!plan->opts->json) printf("\nwritten to %s\n", path);
-out:
+    ls_status status = ls_memo_html(doc, &text, &bytes);
+    if (status == LS_OK) status = ls_file_write_atomic(path, text, bytes);
     free(text);
     ls_memo_doc_free(doc);
     free(doc);
