@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "observe/timeline.h"
+#include "report/charts.h"
 
 enum { TEXT_MAX = 1 << 16 };
 
@@ -469,7 +470,7 @@ static void test_the_drawing(void **state) {
     ls_timeline_svg(&line, "a <b> & c", out);
     assert_int_equal(fclose(out), 0);
     assert_int_equal(strncmp(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"", 39), 0);
-    assert_non_null(strstr(svg, ">a &lt;b> &amp; c<"));
+    assert_non_null(strstr(svg, ">a &lt;b&gt; &amp; c<"));
     assert_int_equal(occurrences(svg, "<title>forward"), 8); /* predicted and measured */
     assert_int_equal(occurrences(svg, "<title>backward"), 8);
     assert_int_equal(occurrences(svg, ">stage 0</text>"), 2);

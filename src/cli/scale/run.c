@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "cli/options/layout.h"
 #include "lab/scale/scale.h"
-#include "report/memo/doc.h"
+#include "report/numbers.h"
 #include "cli/verify/case.h"
 #include "cli/verify/run.h"
 #include "parallel/traffic/traffic.h"
@@ -265,8 +265,8 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
     }
     for (int i = 0; i < out->points; i++)
         fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
-                out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
-                i + 1, out->points);
+                out->point[i].workers == 1 ? "" : "s", out->point[i].batch,
+                ls_number_seconds(out->point[i].seconds).text, i + 1, out->points);
     return LS_OK;
 }
 
