@@ -37,13 +37,13 @@ static ls_status make_lists(ls_safetensors_set *set, size_t files, size_t tensor
 static ls_status open_single(ls_safetensors_set *set, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_open(path, &file));
-    ls_status status = make_lists(set, 1, (size_t)file->count);
+    ls_status status = make_lists(set, 1, (size_t)ls_safetensors_count(file));
     if (status != LS_OK) {
         ls_safetensors_close(file);
         return status;
     }
     set->files[set->file_count++] = file;
-    for (int i = 0; i < file->count; i++) set->tensors[set->count++] = &file->tensors[i];
+    for (int i = 0; i < ls_safetensors_count(file); i++) set->tensors[set->count++] = ls_safetensors_get(file, i);
     return LS_OK;
 }
 

@@ -131,13 +131,13 @@ static void unfit_files_are_named(void **state) {
     assert_null(file);
     assert_non_null(strstr(ls_status_message(), "/none: No such file or directory"));
     assert_int_equal(ls_safetensors_open(folder, &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "not a regular file"));
+    assert_non_null(strstr(ls_status_message(), "name a regular file"));
     assert_int_equal(ls_file_write_atomic(in_folder("a"), "", 0), LS_OK);
     assert_int_equal(ls_safetensors_open(in_folder("a"), &file), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "is empty"));
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     assert_int_equal(ls_safetensors_open(in_folder("pipe"), &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "not a regular file"));
+    assert_non_null(strstr(ls_status_message(), "name a regular file"));
 }
 
 int main(void) {
