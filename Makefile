@@ -73,7 +73,10 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
-            $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16)
+            $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
+            $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
+# All portable kernels are in one file; gcc is to inline and specialise in it as much as it would in one file a kernel.
+PORTABLE_FLAGS := $(if $(findstring clang,$(CC)),,--param inline-unit-growth=200 --param ipa-cp-unit-growth=200)
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
