@@ -1,25 +1,9 @@
-/* html.c: a memo as one page that loads nothing: style and drawings are in it. Colours follow the reader's light
+/* page_html.c: one page that loads nothing: style and drawings are in it. Colours follow the reader's light
  * or dark setting; paper is always light. */
 #include <string.h>
 
-#include "report/memo/doc.h"
-
-/* u useful work, i idle, m communication, r what is repeated, s states, a activations, o anything else. */
-const char ls_memo_style[] =
-    "svg text{fill:#1f2328;font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Liberation Sans\",sans-serif}"
-    "svg .q{fill:#59636e}svg .t{font-weight:600}svg .e{text-anchor:end}svg .c{text-anchor:middle}svg .n{font-size:11px}"
-    "svg .w{fill:#fff;text-anchor:middle;font-size:10px}"
-    "svg .g{stroke:#d8dee4;fill:none}svg .x{stroke:#59636e;fill:none}svg .k{stroke:#b42318;fill:none;stroke-width:2}"
-    "svg .kt{fill:#b42318}"
-    "svg .u{fill:#2f6fb3}svg .i{fill:#c3cad1}svg .m{fill:#d0722a}svg .r{fill:#7a5cb0}svg .s{fill:#2f6fb3}"
-    "svg .a{fill:#3c8c5a}svg .o{fill:#98a2ad}svg .b{fill:#d0722a}svg .z{fill:#eef1f4}"
-    "svg .l1{stroke:#2f6fb3;fill:none;stroke-width:2.5}svg .l2{stroke:#d0722a;fill:none;stroke-width:2;"
-    "stroke-dasharray:7 3}svg .l3{stroke:#59636e;fill:none;stroke-width:1;stroke-dasharray:2 3}"
-    "@media screen and (prefers-color-scheme:dark){svg text{fill:#e6edf3}svg .q{fill:#9aa4af}svg .w{fill:#0d1117}"
-    "svg .g{stroke:#30363d}svg .x{stroke:#9aa4af}svg .k{stroke:#ff8a7d}svg .kt{fill:#ff8a7d}svg .u{fill:#6ea8e0}"
-    "svg .i{fill:#454d56}svg .m{fill:#e8a15a}svg .r{fill:#ab92dd}svg .s{fill:#6ea8e0}svg .a{fill:#6cc08b}"
-    "svg .o{fill:#7d8792}svg .b{fill:#e8a15a}svg .z{fill:#20262e}svg .l1{stroke:#6ea8e0}svg .l2{stroke:#e8a15a}"
-    "svg .l3{stroke:#9aa4af}}";
+#include "report/page.h"
+#include "report/svg.h"
 
 static const char page_style[] =
     ":root{color-scheme:light "
@@ -57,19 +41,16 @@ static bool joins(char before, char behind) {
            ((behind >= 'a' && behind <= 'z') || (behind >= 'A' && behind <= 'Z') || behind == '%');
 }
 
-void ls_memo_escape(FILE *out, const char *text) {
-    char before = ' ';
-    for (; *text; before = *text++) {
-        switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        case '"': fputs("&quot;", out); break;
-        case '\1': fputs("<b>", out); break;
-        case '\2': fputs("</b>", out); break;
-        case ' ': fputs(joins(before, text[1]) ? "&nbsp;" : " ", out); break;
-        default: fputc((unsigned char)*text < 0x20 && *text != '\n' ? ' ' : *text, out);
-        }
+static void put_text(FILE *out, const char *text) {
+    for (char before = ' '; *text; before = *text++) {
+        if (*text == '\1')
+            fputs("<b>", out);
+        else if (*text == '\2')
+            fputs("</b>", out);
+        else if (*text == ' ' && joins(before, text[1]))
+            fputs("&nbsp;", out);
+        else
+            ls_svg_escape(out, (char[]){*text, '\0'});
     }
 }
 
@@ -78,7 +59,7 @@ static void put_part(FILE *out, const char *text, size_t length) {
     size_t kept = length < sizeof part ? length : sizeof part - 1;
     memcpy(part, text, kept);
     part[kept] = '\0';
-    ls_memo_escape(out, part);
+    put_text(out, part);
 }
 
 static void put_table(FILE *out, const char *text, const char *align) {
@@ -116,64 +97,60 @@ static void put_facts(FILE *out, const char *text) {
     fputs("</dl>\n", out);
 }
 
-static void put_chart(FILE *out, const ls_memo_block *block) {
+static void put_chart(FILE *out, const ls_page_block *block) {
     fprintf(out, "<figure><div class=\"wide\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", block->width,
             block->height);
-    ls_memo_escape(out, block->caption);
+    put_text(out, block->caption);
     fprintf(out, "\">\n%s</svg></div><figcaption>", block->text);
-    ls_memo_escape(out, block->caption);
+    put_text(out, block->caption);
     fputs("</figcaption></figure>\n", out);
 }
 
 static void put_plain(FILE *out, const char *before, const char *text, const char *behind) {
     fputs(before, out);
-    ls_memo_escape(out, text);
+    put_text(out, text);
     fputs(behind, out);
 }
 
-static void put_block(FILE *out, const ls_memo_doc *doc, int i) {
-    const ls_memo_block *block = &doc->block[i];
-    bool first = i == 0 || doc->block[i - 1].kind != LS_MEMO_ITEM,
-         last = i + 1 == doc->count || doc->block[i + 1].kind != LS_MEMO_ITEM;
+static void put_block(FILE *out, const ls_page *page, int i) {
+    const ls_page_block *block = &page->block[i];
+    bool first = i == 0 || page->block[i - 1].kind != LS_PAGE_ITEM,
+         last = i + 1 == page->count || page->block[i + 1].kind != LS_PAGE_ITEM;
     switch (block->kind) {
-    case LS_MEMO_TITLE: put_plain(out, "<h1>", block->text, "</h1>\n"); break;
-    case LS_MEMO_LEAD: put_plain(out, "<p class=\"lead\">", block->text, "</p>\n"); break;
-    case LS_MEMO_HEADING: put_plain(out, "<h2>", block->text, "</h2>\n"); break;
-    case LS_MEMO_ITEM:
+    case LS_PAGE_TITLE: put_plain(out, "<h1>", block->text, "</h1>\n"); break;
+    case LS_PAGE_LEAD: put_plain(out, "<p class=\"lead\">", block->text, "</p>\n"); break;
+    case LS_PAGE_HEADING: put_plain(out, "<h2>", block->text, "</h2>\n"); break;
+    case LS_PAGE_ITEM:
         put_plain(out, first ? "<ul>\n<li>" : "<li>", block->text, last ? "</li>\n</ul>\n" : "</li>\n");
         break;
-    case LS_MEMO_FACTS: put_facts(out, block->text); break;
-    case LS_MEMO_TABLE: put_table(out, block->text, block->name); break;
-    case LS_MEMO_CODE: put_plain(out, "<pre>", block->text, "</pre>\n"); break;
-    case LS_MEMO_CHART: put_chart(out, block); break;
+    case LS_PAGE_FACTS: put_facts(out, block->text); break;
+    case LS_PAGE_TABLE: put_table(out, block->text, block->name); break;
+    case LS_PAGE_CODE: put_plain(out, "<pre>", block->text, "</pre>\n"); break;
+    case LS_PAGE_CHART: put_chart(out, block); break;
     default: put_plain(out, "<p>", block->text, "</p>\n");
     }
 }
 
-ls_status ls_memo_html(const ls_memo_doc *doc, char **out, size_t *bytes) {
+ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
     if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           file);
-    if (doc->count > 0) ls_memo_escape(file, doc->block[0].text);
-    fprintf(file, "</title>\n<style>%s\n%s</style>\n</head>\n<body>\n<main>\n", page_style, ls_memo_style);
-    for (int i = 0; i < doc->count; i++) put_block(file, doc, i);
+    if (page->count > 0) put_text(file, page->block[0].text);
+    fprintf(file, "</title>\n<style>%s\n%s</style>\n</head>\n<body>\n<main>\n", page_style, ls_svg_style);
+    for (int i = 0; i < page->count; i++) put_block(file, page, i);
     fputs("</main>\n</body>\n</html>\n", file);
     if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     return LS_OK;
 }
 
-ls_status ls_memo_svg(const ls_memo_block *chart, char **out, size_t *bytes) {
+ls_status ls_page_svg(const ls_page_block *chart, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
     if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");
-    fprintf(
-        file,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
-        "<style>%s svg .back{fill:#fff}@media screen and (prefers-color-scheme:dark){svg .back{fill:#0d1117}}</style>"
-        "\n<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n%s</svg>\n",
-        chart->width, chart->height, chart->width, chart->height, ls_memo_style, chart->width, chart->height,
-        chart->text);
+    ls_svg_begin(file, chart->width, chart->height);
+    fputs(chart->text, file);
+    ls_svg_end(file);
     if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");
     return LS_OK;
 }

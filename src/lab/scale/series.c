@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "cli/scale/scale.h"
+#include "lab/scale/scale.h"
 
 /* Of one step, over its workers. */
 static ls_scale_step mean_of(const ls_scale_record *r, int64_t step) {

@@ -1,11 +1,11 @@
-/* order_draw.c: how far losses are apart, a curve for each way of adding. Our own are one line. */
+/* order_chart.c: how far losses are apart, a curve for each way of adding. Our own are one line. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/files.h"
-#include "cli/verify/order_report.h"
-#include "report/chart_svg.h"
+#include "report/charts.h"
+#include "report/order_chart.h"
 
 enum { NAME_MAX_BYTES = 64, TITLE_MAX = 128 };
 

@@ -1,17 +1,8 @@
-/* scale.h: `lockstep scale`: what is measured, what was found, and how it is told.
- *
- *     scale_plan.c    options → models, numbers of workers, batches, sizes
- *     scale_run.c     short trainings of each size, in rounds, in workers of their own
- *     scale_series.c  their steps → what a size takes
- *     scale_find.c    fits, predictions, crossovers, and the sentence that says why
- *     scale_report.c, scale_json.c, scale_page.c, scale_charts.c */
-#ifndef LS_CLI_SCALE_SCALE_H
-#define LS_CLI_SCALE_SCALE_H
-
-#include <jansson.h>
+/* scale.h: what more workers bring: short trainings of several sizes, measured, fitted and predicted further. */
+#ifndef LS_LAB_SCALE_SCALE_H
+#define LS_LAB_SCALE_SCALE_H
 
 #include "config/options.h"
-#include "report/memo/doc.h"
 #include "lab/scale/scaling.h"
 #include "lab/scale/trial.h"
 
@@ -29,8 +20,6 @@ typedef struct ls_scale_plan {
     bool steps_given; /* by the user; else short steps are more */
 } ls_scale_plan;
 
-ls_status ls_scale_plan_make(const ls_options *opts, ls_scale_plan *out);
-void ls_scale_plan_free(ls_scale_plan *plan);
 /* Sizes of one model: every number of workers with every batch, and with the first batch for each worker. Returns how
  * many; LS_SCALING_POINTS_MAX + 1: too many. */
 int ls_scale_plan_sizes(const ls_scale_plan *plan, ls_scaling_point *points);
@@ -42,8 +31,6 @@ typedef struct ls_scale_crossover {
     size_t lost, won;                 /* measured: the largest batch without a gain, the smallest with one; 0: none */
     double rate, rate_low, rate_high; /* over a slow link, with the largest batch, bytes a second; 0: none */
 } ls_scale_crossover;
-
-enum { LS_SCALE_SENTENCE_MAX = 768 };
 
 typedef struct ls_scale_found {
     char name[80];
@@ -61,9 +48,7 @@ typedef struct ls_scale_found {
     ls_scaling_point next[2 * LS_SCALE_BATCHES_MAX + 2];
     int crossovers;
     ls_scale_crossover crossover[LS_SCALE_COUNTS_MAX];
-    int best_workers;                  /* with the largest batch; more do not make a step shorter */
-    char why[LS_SCALE_SENTENCE_MAX];   /* the hardware's limit */
-    char limit[LS_SCALE_SENTENCE_MAX]; /* the gradient's */
+    int best_workers; /* with the largest batch; more do not make a step shorter */
 } ls_scale_found;
 
 /* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
@@ -84,24 +69,13 @@ void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *found);
 
 /* What a batch is made of: "sequence" or "image". */
 static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }
-/* "128 tokens a sequence", "images of 28 x 28", "61,706 parameters": what was trained, and how often. */
-void ls_scale_describe(const ls_scale_plan *plan, const ls_scale_found *found, char text[LS_SCALE_SENTENCE_MAX]);
 /* The measured size; NULL: it was not measured. */
 const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int workers, size_t batch);
 /* Times of one worker with the same batch, and with this point's sequences for each worker, over this one's; 0: not
  * measured. */
 double ls_scale_speedup(const ls_scale_found *found, const ls_scaling_point *point);
 double ls_scale_weak(const ls_scale_found *found, const ls_scaling_point *point);
-/* "12 to 40", or "from 12" where there is no end: 0. */
-ls_memo_number ls_scale_range(double low, double high);
 /* Computing over synchronising, hidden or not; 0: one worker. */
 double ls_scale_ratio(const ls_scaling_point *point);
-
-void ls_scale_print(const ls_scale_plan *plan, const ls_scale_found *found);
-ls_status ls_scale_print_json(const ls_scale_plan *plan, const ls_scale_found *found, int count);
-/* scaling.html in `dir`, which is made where it is not there. */
-ls_status ls_scale_write_page(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *dir);
-void ls_scale_parts_chart(ls_memo_doc *doc, const ls_scale_found *found);
-void ls_scale_speed_chart(ls_memo_doc *doc, const ls_scale_found *found);
 
 #endif

@@ -1,7 +1,7 @@
-/* md.c: a memo as Markdown; drawings are files beside it. */
+/* page_markdown.c: Markdown; drawings are files beside it. */
 #include <string.h>
 
-#include "report/memo/doc.h"
+#include "report/page.h"
 
 static void put_text(FILE *out, const char *text) {
     for (; *text; text++) {
@@ -53,34 +53,34 @@ static void put_facts(FILE *out, const char *text) {
     }
 }
 
-static void put_chart(FILE *out, const ls_memo_block *block) {
+static void put_chart(FILE *out, const ls_page_block *block) {
     fprintf(out, "![%s](%s.svg)\n\n*", block->name, block->name);
     put_text(out, block->caption);
     fputs("*\n", out);
 }
 
-static void put_block(FILE *out, const ls_memo_block *block) {
+static void put_block(FILE *out, const ls_page_block *block) {
     switch (block->kind) {
-    case LS_MEMO_TITLE: fputs("# ", out); break;
-    case LS_MEMO_HEADING: fputs("## ", out); break;
-    case LS_MEMO_ITEM: fputs("- ", out); break;
-    case LS_MEMO_FACTS: put_facts(out, block->text); return;
-    case LS_MEMO_TABLE: put_table(out, block->text, block->name); return;
-    case LS_MEMO_CODE: fprintf(out, "```\n%s\n```\n", block->text); return;
-    case LS_MEMO_CHART: put_chart(out, block); return;
+    case LS_PAGE_TITLE: fputs("# ", out); break;
+    case LS_PAGE_HEADING: fputs("## ", out); break;
+    case LS_PAGE_ITEM: fputs("- ", out); break;
+    case LS_PAGE_FACTS: put_facts(out, block->text); return;
+    case LS_PAGE_TABLE: put_table(out, block->text, block->name); return;
+    case LS_PAGE_CODE: fprintf(out, "```\n%s\n```\n", block->text); return;
+    case LS_PAGE_CHART: put_chart(out, block); return;
     default: break;
     }
     put_text(out, block->text);
     fputc('\n', out);
 }
 
-ls_status ls_memo_markdown(const ls_memo_doc *doc, char **out, size_t *bytes) {
+ls_status ls_page_markdown(const ls_page *page, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
     if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
-    for (int i = 0; i < doc->count; i++) {
-        bool in_list = i > 0 && doc->block[i].kind == LS_MEMO_ITEM && doc->block[i - 1].kind == LS_MEMO_ITEM;
+    for (int i = 0; i < page->count; i++) {
+        bool in_list = i > 0 && page->block[i].kind == LS_PAGE_ITEM && page->block[i - 1].kind == LS_PAGE_ITEM;
         if (i > 0 && !in_list) fputc('\n', file);
-        put_block(file, &doc->block[i]);
+        put_block(file, &page->block[i]);
     }
     if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
     return LS_OK;
