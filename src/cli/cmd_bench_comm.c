@@ -9,12 +9,13 @@
 #include "cli/cli.h"
 #include "cli/print_json.h"
 #include "lab/bench/comm.h"
+#include "run/inputs/layout.h"
 
 enum { CASES_MAX = 10 };
 
 typedef struct bench {
     const ls_options *opts;
-    ls_cli_place place;
+    ls_place place;
     const char *cpu;
     ls_bench_plan plan; /* without the number of workers */
     ls_bench_comm comm;
@@ -162,14 +163,14 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
     }
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
         return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
-    b->place = ls_cli_place_get();
+    b->place = ls_launcher_place();
     if (b->place.size > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: the maximum is %d", b->place.size, LS_WORKERS_MAX);
     if (opts->peer != NULL && b->place.size > 0)
         return ls_options_fail(
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
-    LS_TRY(ls_cli_workers_options(opts, &b->comm.workers));
+    LS_TRY(ls_workers_options_from(opts, &b->comm.workers));
     b->plan.private_buffers = opts->buffers[0] == 'p';
     b->cpu = ls_cpu_detect()->model;
     b->comm.cores = ls_cpu_count();
