@@ -95,7 +95,7 @@ ls_status ls_train_auto(ls_train_session *s) {
     LS_TRY_OUT(ls_native_search(machine, &task, &s->request, 0, found));
     LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
     take(&found->fits[0].layout, &s->request);
-    if (ls_cli_place_get().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
+    if (ls_launcher_place().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
 out:
     free(machine);
     free(found);

@@ -1,6 +1,6 @@
 /* image.h: --data and --augment of models of images. */
-#ifndef LS_CLI_OPTIONS_IMAGE_H
-#define LS_CLI_OPTIONS_IMAGE_H
+#ifndef LS_RUN_INPUTS_IMAGE_H
+#define LS_RUN_INPUTS_IMAGE_H
 
 #include "config/options.h"
 #include "data/images/images.h"

@@ -1,13 +1,15 @@
-/* program.c: runs a peer program and reads its lines.
+/* peer.c: runs a peer program and reads its lines.
  *
  * No shell is involved. The output goes to files in memory, so that waiting is one loop with a deadline and no pipe can
  * fill up. The program ends with this process. */
-#include "cli/bench/program.h"
+#include "lab/bench/peer.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,17 +90,17 @@ static ls_status run(const ls_bench_program *p, int out_fd, int err_fd) {
                    p->advice != NULL ? "; " : "", p->advice != NULL ? p->advice : "");
 }
 
-static bool read_line(const ls_bench_program *p, const char *line) {
-    static const char library[] = "# library ";
-    size_t before = sizeof library - 1;
-    if (strncmp(line, library, before) == 0) {
-        snprintf(p->library, p->library_chars, "%.*s", (int)strcspn(line + before, "\n"), line + before);
+static bool read_line(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], const char *line) {
+    static const char head[] = "# library ";
+    size_t before = sizeof head - 1;
+    if (strncmp(line, head, before) == 0) {
+        snprintf(library, LS_BENCH_LIBRARY_MAX, "%.*s", (int)strcspn(line + before, "\n"), line + before);
         return true;
     }
     return line[0] == '#' || line[0] == '\n' || p->read_line(p->ctx, line);
 }
 
-static ls_status read_lines(const ls_bench_program *p, int fd) {
+static ls_status read_lines(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], int fd) {
     ls_status status = LS_OK;
     char *line = NULL;
     size_t line_bytes = 0;
@@ -111,7 +113,7 @@ static ls_status read_lines(const ls_bench_program *p, int fd) {
         goto out;
     }
     while (getline(&line, &line_bytes, file) > 0) {
-        if (read_line(p, line)) continue;
+        if (read_line(p, library, line)) continue;
         status = ls_fail(LS_ERR_FAILED, "%s printed '%.*s' instead of a line \"%s\"", p->called,
                          (int)strcspn(line, "\n"), line, p->line_form);
         goto out;
@@ -122,17 +124,43 @@ out:
     return status;
 }
 
-ls_status ls_bench_program_run(const ls_bench_program *program) {
+void ls_bench_program_add(ls_bench_program *p, const char *format, ...) {
+    va_list args;
+    assert(p->argc < LS_BENCH_PEER_ARGS_MAX);
+    va_start(args, format);
+    if (vasprintf(&p->argv[p->argc], format, args) < 0) p->argv[p->argc] = NULL;
+    p->argc++;
+    va_end(args);
+}
+
+ls_status ls_bench_program_run(ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX]) {
     ls_status status = LS_OK;
     int out_fd = memfd_create("peer-out", MFD_CLOEXEC), err_fd = memfd_create("peer-err", MFD_CLOEXEC);
-    if (out_fd < 0 || err_fd < 0) {
-        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot create a file for the output of %s", program->called);
-        goto out;
-    }
-    LS_TRY_OUT(run(program, out_fd, err_fd));
-    LS_TRY_OUT(read_lines(program, out_fd));
-out:
+    for (int i = 0; i < p->argc && status == LS_OK; i++)
+        if (!p->argv[i]) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the command line of %s", p->called);
+    if (status == LS_OK && (out_fd < 0 || err_fd < 0))
+        status = ls_fail_errno(LS_ERR_RESOURCE, "cannot create a file for the output of %s", p->called);
+    if (status == LS_OK) status = run(p, out_fd, err_fd);
+    if (status == LS_OK) status = read_lines(p, library, out_fd);
     if (out_fd >= 0) close(out_fd);
     if (err_fd >= 0) close(err_fd);
+    for (int i = 0; i < p->argc; i++) free(p->argv[i]);
     return status;
+}
+
+/* ---- lists of names ---------------------------------------------------------------------------------------------- */
+
+const char *ls_bench_names_read(const char *list, const char *const *names, int count, bool *has) {
+    bool all = list == NULL || list[0] == '\0' || strcmp(list, "all") == 0;
+    for (int i = 0; i < count; i++) has[i] = all;
+    for (const char *name = list; !all; name++) {
+        size_t chars = strcspn(name, ",");
+        int i = 0;
+        while (i < count && (strlen(names[i]) != chars || memcmp(names[i], name, chars) != 0)) i++;
+        if (i == count) return name;
+        has[i] = true;
+        name += chars;
+        all = *name == '\0';
+    }
+    return NULL;
 }

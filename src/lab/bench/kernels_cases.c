@@ -7,7 +7,7 @@
  *
  * What is repeated in place must not run away, nor fade to subnormal numbers, which some CPUs are slow with: factors
  * are 1, rotations keep their length, rates are small. */
-#include "cli/bench/kernels_stream.h"
+#include "lab/bench/kernels_stream.h"
 
 /* Streams by number, from the row or element where a range begins. */
 #define S(number) (d->stream[number])

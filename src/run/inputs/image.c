@@ -1,5 +1,5 @@
 /* image.c: images to learn from and to test on, and what is changed in them. */
-#include "cli/options/image.h"
+#include "run/inputs/image.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* kernels_loops.h: the plain loop, written once over a vector of PLAIN_BYTES.
+/* plain_loops.h: the plain loop, written once over a vector of PLAIN_BYTES.
  *
- * Included by bench_kernels_loop.c for each vector unit, with PLAIN_BYTES, PLAIN_TARGET (an attribute, or nothing) and
+ * Included by plain_loop.c for each vector unit, with PLAIN_BYTES, PLAIN_TARGET (an attribute, or nothing) and
  * PLAIN_NAME(stem). Loads of an iteration come before its stores, so an output may be an input. */
 
 typedef float PLAIN_NAME(lanes) __attribute__((vector_size(PLAIN_BYTES)));
@@ -24,7 +24,7 @@ PLAIN_TARGET static inline __attribute__((always_inline)) void PLAIN_NAME(pass)(
         for (int u = 0; u < UNROLL && writes == 0; u++) kept[u] += sum[u];
     }
     next = kept[0] + kept[1] + kept[2] + kept[3];
-    if (writes == 0) __asm__ volatile("" : : "m"(next)); /* nobody reads the sums: keep them all the same */
+    if (writes == 0) __asm__ volatile("" : : "m"(next)); /* the sums are never read: keep them all the same */
 }
 
 PLAIN_TARGET static void PLAIN_NAME(loop)(const ls_kbench_loop *p, size_t begin, size_t end) {

@@ -1,6 +1,6 @@
-/* kernels_gemm.c: matrix products of `lockstep bench kernels`.
+/* kernels_gemm.c: matmuls of `lockstep bench kernels`.
  *
- * A layer of `in` inputs and `out` outputs on T tokens has three products: forward NT T×out×in, the gradient of its
+ * A layer of `in` inputs and `out` outputs on T tokens has three matmuls: forward NT T×out×in, the gradient of its
  * inputs NN T×in×out, and the gradient of its weights TN out×in×T. In the first round some elements of each result are
  * compared with sums in double. */
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cli/bench/kernels.h"
+#include "lab/bench/kernels.h"
 #include "numerics/float16.h"
 
 enum { FORWARD = 1, INPUTS = 2, WEIGHTS = 4, ALL = 7, CHECKS = 16, SLICES = 8 };
@@ -45,7 +45,7 @@ static const layer layers[] = {
     {4, true, false, ALL, 127, 1001, 333},
 };
 
-/* These stand beside the same product in fp32 with one slice. Those of bf16 are measured with every unit that is here;
+/* These stand beside the same matmul in fp32 with one slice. Those of bf16 are measured with every unit that is here;
  * the three of them are a layer's as training in bf16 has them. */
 static const ls_kbench_shape variants[] = {
     {LS_GEMM_NT, 256, 3072, 768, SLICES, LS_F32, LS_F32, LS_UNIT_CHAIN},
@@ -66,8 +66,8 @@ const char *ls_kbench_form_name(ls_gemm_form form) {
 static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
 
 static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scaling, ls_kbench_shape s) {
-    ls_kbench_row *row = ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads);
-    if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
+    ls_kbench_row *row;
+    LS_TRY(ls_kbench_row_add(rows, LS_KBENCH_GEMM, threads, &row));
     const char *type = s.dtype == LS_BF16 ? "/bf16" : s.dtype == LS_F16 ? "/fp16" : "";
     bool by_unit = s.unit != LS_UNIT_CHAIN;
     snprintf(row->name, sizeof row->name, "gemm/%s/%zux%zux%zu%s%s%s%s", ls_kbench_form_name(s.form), s.m, s.n, s.k,
@@ -109,16 +109,16 @@ ls_status ls_kbench_gemm_list(ls_kbench_rows *rows, int threads, bool quick) {
     return LS_OK;
 }
 
-/* ---- one product ------------------------------------------------------------------------------------------------- */
+/* ---- one matmul -------------------------------------------------------------------------------------------------- */
 
-typedef struct product {
+typedef struct matmul {
     ls_gemm g;
     const ls_kbench_env *env;
     void *a, *b, *c, *scratch;
     size_t bounds[SLICES + 1];
-} product;
+} matmul;
 
-static void product_close(product *p) {
+static void matmul_close(matmul *p) {
     free(p->a);
     free(p->b);
     free(p->c);
@@ -136,10 +136,10 @@ static void fill(void *to, ls_dtype dtype, size_t elems, size_t seed) {
     }
 }
 
-/* The caller closes the product, also after a failure. */
-static ls_status product_open(product *p, const ls_kbench_env *env, const ls_kbench_shape *s) {
+/* The caller closes the matmul, also after a failure. */
+static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbench_shape *s) {
     size_t elem_bytes = ls_dtype_bytes(s->dtype);
-    *p = (product){.env = env};
+    *p = (matmul){.env = env};
     LS_TRY(ls_kbench_alloc(s->m * s->k * elem_bytes, &p->a));
     LS_TRY(ls_kbench_alloc(s->n * s->k * elem_bytes, &p->b));
     LS_TRY(ls_kbench_alloc(s->m * s->n * sizeof(float), &p->c));
@@ -167,9 +167,10 @@ static ls_status product_open(product *p, const ls_kbench_env *env, const ls_kbe
     return ls_kbench_alloc(ls_gemm_scratch_bytes(&env->kernels->gemm, &p->g), &p->scratch);
 }
 
-static void product_run(void *ctx) {
-    product *p = ctx;
+static ls_status matmul_run(void *ctx) {
+    matmul *p = ctx;
     ls_gemm_run(&p->env->kernels->gemm, &p->g, p->env->pool, p->scratch);
+    return LS_OK;
 }
 
 static double element(const void *at, ls_dtype dtype, size_t i) {
@@ -182,7 +183,7 @@ static double element(const void *at, ls_dtype dtype, size_t i) {
 
 /* The error of a sum of k products is at most k roundings of the sum of their sizes; slices only make it smaller. A C
  * of 16 bits is rounded once more. */
-static ls_status product_check(const product *p) {
+static ls_status matmul_check(const matmul *p) {
     const ls_gemm *g = &p->g;
     for (size_t check = 0; check < CHECKS; check++) {
         size_t at = (g->m * g->n - 1) * check / (CHECKS - 1);
@@ -203,13 +204,13 @@ static ls_status product_check(const product *p) {
 }
 
 static ls_status time_shape(const ls_kbench_env *env, const ls_kbench_shape *s, double *seconds) {
-    product p;
+    matmul p;
     ls_status status = LS_OK;
-    LS_TRY_OUT(product_open(&p, env, s));
-    *seconds = ls_kbench_time(env, product_run, &p);
-    if (env->round == 0) LS_TRY_OUT(product_check(&p));
+    LS_TRY_OUT(matmul_open(&p, env, s));
+    LS_TRY_OUT(ls_kbench_time(env, matmul_run, &p, seconds));
+    if (env->round == 0) LS_TRY_OUT(matmul_check(&p));
 out:
-    product_close(&p);
+    matmul_close(&p);
     return status;
 }
 

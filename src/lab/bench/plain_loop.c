@@ -1,15 +1,15 @@
-/* kernels_loop.c: what kernels bound by memory are compared with: a plain loop that reads and writes as many
+/* plain_loop.c: what kernels bound by memory are compared with: a plain loop that reads and writes as many
  * streams, with one addition for each number read, in the vectors that kernels may use. */
 #include <assert.h>
 #include <string.h>
 
 #include "base/cpu.h"
-#include "cli/bench/kernels.h"
+#include "lab/bench/kernels_stream.h"
 
 #define PLAIN_BYTES 16
 #define PLAIN_TARGET
 #define PLAIN_NAME(stem) stem##_16
-#include "cli/bench/kernels_loops.h"
+#include "lab/bench/plain_loops.h"
 #undef PLAIN_BYTES
 #undef PLAIN_TARGET
 #undef PLAIN_NAME
@@ -18,7 +18,7 @@
 #    define PLAIN_BYTES 32
 #    define PLAIN_TARGET __attribute__((target("avx2")))
 #    define PLAIN_NAME(stem) stem##_32
-#    include "cli/bench/kernels_loops.h"
+#    include "lab/bench/plain_loops.h"
 #    undef PLAIN_BYTES
 #    undef PLAIN_TARGET
 #    undef PLAIN_NAME
@@ -26,7 +26,7 @@
 #    define PLAIN_BYTES 64
 #    define PLAIN_TARGET __attribute__((target("avx512f")))
 #    define PLAIN_NAME(stem) stem##_64
-#    include "cli/bench/kernels_loops.h"
+#    include "lab/bench/plain_loops.h"
 #endif
 
 void ls_kbench_loop_run(const ls_kbench_loop *loop, size_t begin, size_t end) {

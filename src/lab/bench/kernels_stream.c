@@ -1,6 +1,6 @@
-/* kernels_stream.c: measures the cases of bench_kernels_cases.c, each beside a plain loop over as many streams,
+/* kernels_stream.c: measures the cases of kernels_cases.c, each beside a plain loop over as many streams,
  * divided among the threads in the same way. */
-#include "cli/bench/kernels_stream.h"
+#include "lab/bench/kernels_stream.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -31,8 +31,8 @@ ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, i
         size_t lines, columns;
         char size[32];
         if (c->family != family || !has_case(c, quick)) continue;
-        ls_kbench_row *row = ls_kbench_row_add(rows, family, threads);
-        if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
+        ls_kbench_row *row;
+        LS_TRY(ls_kbench_row_add(rows, family, threads, &row));
         case_size(c, quick, &lines, &columns);
         if (lines > 1)
             snprintf(size, sizeof size, "%zux%zu", lines, columns);
@@ -83,7 +83,7 @@ static size_t loop_elems(const ls_kbench_case *c, bool quick) {
     return (size_t)((double)(rows * columns) * c->bytes / sizeof(float)) / (size_t)(c->reads + c->writes);
 }
 
-/* Room for stream s; the table of tokens is longer than what is read of it. */
+/* Elements of stream s; the table of tokens is longer than what is read of it. */
 static size_t stream_elems(const ls_kbench_case *c, int s, bool quick) {
     if (c->family == LS_KBENCH_EMBED && s == 0) return vocabulary_of(quick) * c->columns;
     return (loop_elems(c, quick) + GRAIN - 1) / GRAIN * GRAIN;
@@ -182,6 +182,7 @@ typedef struct job {
     const ls_kbench_data *data;
     ls_kbench_loop loop;
     ls_pool *pool;
+    void (*task)(void *ctx, size_t task, int thread);
     size_t units, step;
 } job;
 
@@ -191,8 +192,6 @@ static void job_divide(job *j, size_t units, size_t grain) {
     j->units = units;
     j->step = (step + grain - 1) / grain * grain;
 }
-
-static size_t job_tasks(const job *j) { return (j->units + j->step - 1) / j->step; }
 
 static void kernel_task(void *ctx, size_t task, int thread) {
     (void)thread;
@@ -223,33 +222,25 @@ static void gather_task(void *ctx, size_t task, int thread) {
     }
 }
 
-static void run_kernel(void *ctx) {
+static ls_status run_tasks(void *ctx) {
     job *j = ctx;
-    ls_pool_run(j->pool, job_tasks(j), kernel_task, j);
+    ls_pool_run(j->pool, (j->units + j->step - 1) / j->step, j->task, j);
+    return LS_OK;
 }
 
-static void run_loop(void *ctx) {
-    job *j = ctx;
-    ls_pool_run(j->pool, job_tasks(j), loop_task, j);
-}
-
-static void run_gather(void *ctx) {
-    job *j = ctx;
-    ls_pool_run(j->pool, job_tasks(j), gather_task, j);
-}
-
-static double time_kernel(const ls_kbench_env *env, job *j) {
+static ls_status time_kernel(const ls_kbench_env *env, job *j, double *seconds) {
     const ls_kbench_data *d = j->data;
     switch (j->c->split) {
     case LS_KBENCH_BY_ROWS: job_divide(j, d->rows, 1); break;
     case LS_KBENCH_BY_COLUMNS: job_divide(j, d->columns, COLUMN_GRAIN); break;
     case LS_KBENCH_BY_ELEMS: job_divide(j, d->rows * d->columns, GRAIN); break;
     }
-    return ls_kbench_time(env, run_kernel, j);
+    j->task = kernel_task;
+    return ls_kbench_time(env, run_tasks, j, seconds);
 }
 
 /* Values may grow, which costs nothing. */
-static double time_loop(const ls_kbench_env *env, job *j) {
+static ls_status time_loop(const ls_kbench_env *env, job *j, double *seconds) {
     const ls_kbench_case *c = j->c;
     const ls_kbench_data *d = j->data;
     j->loop = (ls_kbench_loop){.reads = c->reads, .writes = c->writes};
@@ -257,15 +248,20 @@ static double time_loop(const ls_kbench_env *env, job *j) {
     for (int w = 0; w < c->writes; w++) j->loop.out[w] = d->stream[w < c->in_place ? w : c->reads + w - c->in_place];
     if (c->traits & LS_KBENCH_BY_IDS) {
         job_divide(j, d->rows, 1);
-        return ls_kbench_time(env, run_gather, j);
+        j->task = gather_task;
+    } else {
+        job_divide(j, loop_elems(c, env->quick), GRAIN);
+        j->task = loop_task;
     }
-    job_divide(j, loop_elems(c, env->quick), GRAIN);
-    return ls_kbench_time(env, run_loop, j);
+    return ls_kbench_time(env, run_tasks, j, seconds);
 }
 
-void ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row) {
+ls_status ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row) {
     const ls_kbench_case *c = &ls_kbench_cases[row->item];
     job j = {.c = c, .data = prepare(env, c), .pool = env->pool};
-    row->seconds[env->round] = time_kernel(env, &j);
-    row->yard_rate[env->round] = row->work / time_loop(env, &j);
+    double loop_seconds;
+    LS_TRY(time_kernel(env, &j, &row->seconds[env->round]));
+    LS_TRY(time_loop(env, &j, &loop_seconds));
+    row->yard_rate[env->round] = row->work / loop_seconds;
+    return LS_OK;
 }

@@ -3,13 +3,10 @@
  * A case works on streams of rows × columns numbers. Its function does a range of rows, columns or elements, so that
  * threads share the work as the kernel's contract allows. The plain loop beside it goes through the same memory: as
  * many bytes, in as many streams, of which as many are written in place. */
-#ifndef LS_CLI_BENCH_KERNELS_STREAM_H
-#define LS_CLI_BENCH_KERNELS_STREAM_H
+#ifndef LS_LAB_BENCH_KERNELS_STREAM_H
+#define LS_LAB_BENCH_KERNELS_STREAM_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "cli/bench/kernels.h"
+#include "lab/bench/kernels.h"
 
 enum {
     LS_KBENCH_STREAMS = 5,
@@ -50,5 +47,15 @@ typedef struct ls_kbench_case {
 
 extern const ls_kbench_case ls_kbench_cases[];
 extern const int ls_kbench_case_count;
+
+/* Streams of floats; an output may be an input. */
+typedef struct ls_kbench_loop {
+    int reads, writes;
+    const float *in[4];
+    float *out[3];
+} ls_kbench_loop;
+/* Adds up the inputs, element by element, into all outputs; without outputs into nothing. Works on whole blocks
+ * of 256 bytes from `begin` on. */
+void ls_kbench_loop_run(const ls_kbench_loop *loop, size_t begin, size_t end);
 
 #endif

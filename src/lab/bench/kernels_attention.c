@@ -1,13 +1,13 @@
 /* kernels_attention.c: causal attention of `lockstep bench kernels`, as in a block of GPT-2 124M: one sequence,
  * q, k and v in one fused buffer; fp32, bf16 in chains, and bf16 on BFMMLA where the CPU has it. Operations: two
- * products forward, five backward, each pair of a query and a key that it sees counted once. What the kernels compute
+ * matmuls forward, five backward, each pair of a query and a key that it sees counted once. What the kernels compute
  * twice to save memory does not count. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "cli/bench/kernels.h"
+#include "lab/bench/kernels.h"
 #include "device/cpu/cpu.h"
 #include "numerics/float16.h"
 
@@ -31,8 +31,8 @@ static size size_of(bool quick) { return quick ? (size){128, 4} : (size){1024, 1
 static ls_status list_kind(ls_kbench_rows *rows, int threads, size s, int kind) {
     double pairs = (double)s.T * (double)(s.T + 1) / 2 * (double)s.heads;
     for (int direction = 0; direction < DIRECTIONS; direction++) {
-        ls_kbench_row *row = ls_kbench_row_add(rows, LS_KBENCH_ATTENTION, threads);
-        if (row == NULL) return ls_fail(LS_ERR_FAILED, "more than %d measurements", LS_KBENCH_ROWS_MAX);
+        ls_kbench_row *row;
+        LS_TRY(ls_kbench_row_add(rows, LS_KBENCH_ATTENTION, threads, &row));
         snprintf(row->name, sizeof row->name, "attention/%s/T=%zu/heads=%zu/d=%d%s",
                  direction == FORWARD ? "forward" : "backward", s.T, s.heads, HEAD_SIZE, kinds[kind].suffix);
         row->item = kind * DIRECTIONS + direction;
@@ -57,16 +57,10 @@ typedef struct job {
     ls_attention part;
     ls_attention_call call;
     float *memory;
-    ls_status status;
 } job;
 
-static void job_close(job *j) {
-    free(j->device.scratch);
-    free(j->memory);
-}
-
-/* memory: m, l and dots, then qkv, o, dout of T rows each, then dqkv. The caller closes the job, also after a
- * failure. */
+/* memory: m, l and dots, then qkv, o, dout of T rows each, then dqkv. The caller releases memory and scratch,
+ * also after a failure. */
 static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *kind) {
     size s = size_of(env->quick);
     size_t C = s.heads * HEAD_SIZE, row = 3 * C, stats = s.T * s.heads, bytes = ls_dtype_bytes(kind->act);
@@ -109,14 +103,14 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
     return LS_OK;
 }
 
-static void run_forward(void *ctx) {
+static ls_status run_forward(void *ctx) {
     job *j = ctx;
-    if (j->status == LS_OK) j->status = j->device.ops.attention_forward(&j->device.base, &j->call);
+    return j->device.ops.attention_forward(&j->device.base, &j->call);
 }
 
-static void run_backward(void *ctx) {
+static ls_status run_backward(void *ctx) {
     job *j = ctx;
-    if (j->status == LS_OK) j->status = j->device.ops.attention_backward(&j->device.base, &j->call);
+    return j->device.ops.attention_backward(&j->device.base, &j->call);
 }
 
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row) {
@@ -124,12 +118,13 @@ ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *r
     size_t C = s.heads * HEAD_SIZE;
     job j;
     ls_status status = LS_OK;
+    ls_timer_call run = row->item % DIRECTIONS == FORWARD ? run_forward : run_backward;
     LS_TRY_OUT(job_open(&j, env, &kinds[row->item / DIRECTIONS]));
-    run_forward(&j); /* backward needs what it leaves */
-    row->seconds[env->round] = ls_kbench_time(env, row->item % DIRECTIONS == FORWARD ? run_forward : run_backward, &j);
-    LS_TRY_OUT(j.status);
+    LS_TRY_OUT(run_forward(&j)); /* backward needs what it leaves */
+    LS_TRY_OUT(ls_kbench_time(env, run, &j, &row->seconds[env->round]));
     LS_TRY_OUT(ls_kbench_gemm_rate(env, s.T, C, C, &row->yard_rate[env->round]));
 out:
-    job_close(&j);
+    free(j.device.scratch);
+    free(j.memory);
     return status;
 }
