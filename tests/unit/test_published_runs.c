@@ -206,7 +206,7 @@ static void test_columns_say_program_links_and_overlap(void **state) {
 
 static void same_prediction(const ls_row *a, const ls_row *b) {
     ls_prediction p, q;
-    ls_plan_layout x, y;
+    ls_knobs x, y;
     assert_string_equal(a->reason, b->reason);
     if (a->reason[0]) return;
     assert_int_equal(ls_row_predict(a, &x, &p), LS_OK);

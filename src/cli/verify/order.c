@@ -10,7 +10,7 @@
 #include "cli/verify/order_report.h"
 #include "cli/verify/report.h"
 #include "cli/verify/run.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 
 enum { STEPS = 40 };
 
@@ -39,7 +39,7 @@ static ls_status check_options(const ls_options *o) {
                                    "--order compares summation orders, not layouts, and chooses the workers: omit this "
                                    "option, or --order");
     }
-    if (ls_cli_place_get().size > 0)
+    if (ls_launcher_place().size > 0)
         return ls_fail(LS_ERR_INPUT, "verify --order starts its own workers: run it without mpirun or srun");
     return o->svg ? ls_file_can_write(o->svg) : LS_OK;
 }
@@ -72,7 +72,7 @@ static ls_status train(session *s, const ls_verify_case *one, const ls_order_way
     ls_order_task task = {.way = *way, .record = record};
     int workers = way->kind == LS_ORDER_LOCKSTEP ? way->workers : 1;
     ls_layout_request request = ls_layout_request_none();
-    request.dp = workers;
+    ls_knob_give(&request, LS_KNOB_dp, workers);
     ls_verify_order order = {.job = {.settings = &one->settings,
                                      .data = ls_verify_case_data(one),
                                      .weights = one->start.weights,
