@@ -57,8 +57,6 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
 ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
-/* The post_processor of tokenizer.json; NULL or null: none. After the added tokens. */
-ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node);
 
 /* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
 

@@ -47,9 +47,8 @@ ls_status ls_series_make(const ls_run *run, ls_series *out);
 void ls_series_free(ls_series *series);
 /* The index of the last step up to `step`; false: there is none. */
 bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
-/* Median loss of up to `n` steps that end with, or begin at, index `at`. NaN for none. */
+/* Median loss of up to `n` steps that end with index `at`. NaN for none. */
 double ls_series_before(const ls_series *series, size_t at, size_t n);
-double ls_series_after(const ls_series *series, size_t at, size_t n);
 /* `least`: for how many steps the rise must last. */
 ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 
@@ -77,27 +76,6 @@ typedef struct ls_points {
 ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
-/* ---- a loss that stands still (diagnose_plateau.c) ----------------------------------------------------------------
- */
-
-/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
- */
-typedef struct ls_plateau {
-    size_t steps; /* 0: there is none */
-    int64_t first, last;
-    double loss;
-    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
-} ls_plateau;
-
-/* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
-
-/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
-double ls_usage_groups(const ls_run *run, int rank, int workers);
-int ls_usage_stage(const ls_run *run, int rank, int workers);
-/* Whether record i of run->usage counts: the first step warms up caches and pages. */
-bool ls_usage_counts(const ls_run *run, size_t i);
-ls_status ls_usage_measure(const ls_run *run, ls_usage *out);
-
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_case {
@@ -107,9 +85,6 @@ typedef struct ls_case {
     ls_rise rise;
     ls_diagnosis *out;
 } ls_case;
-
-/* diagnose_plateau.c */
-ls_status ls_plateau_find(const ls_case *c, ls_plateau *out);
 
 /* A finding to fill in; one too many is written to a place that nobody reads. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step);

@@ -71,7 +71,4 @@ typedef struct ls_validation {
 ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out);
 void ls_validation_free(ls_validation *v);
 
-/* validate_lines.c: fills in regrets and lines. */
-ls_status ls_validate_summarize(ls_validation *v);
-
 #endif
