@@ -61,10 +61,6 @@ struct ls_safetensors {
     int count;
     int64_t *shapes; /* of all tensors, one after the other */
     const ls_safetensor **by_name;
-    struct pair {
-        const char *key, *value;
-    } * metadata;
-    int metadata_count;
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -158,19 +154,15 @@ static size_t count_dims(json_t *header) {
     return dims;
 }
 
-static ls_status read_metadata(ls_safetensors *file) {
+static ls_status check_metadata(const ls_safetensors *file) {
     json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
     const char *key;
     if (!metadata) return LS_OK;
     if (!json_is_object(metadata))
         return ls_fail(LS_ERR_INPUT, "%s: __metadata__ must be an object of strings", file->path);
-    file->metadata = calloc(json_object_size(metadata) + 1, sizeof *file->metadata);
-    if (!file->metadata) return ls_fail(LS_ERR_RESOURCE, "out of memory to read the metadata of %s", file->path);
     json_object_foreach(metadata, key, value) {
         if (!json_is_string(value))
             return ls_fail(LS_ERR_INPUT, "%s: the metadata '%.100s' is not a string", file->path, key);
-        struct pair pair = {.key = key, .value = json_string_value(value)};
-        file->metadata[file->metadata_count++] = pair;
     }
     return LS_OK;
 }
@@ -299,7 +291,7 @@ static ls_status check_places(const ls_safetensors *file, const ls_safetensor **
 
 static ls_status parse_header(ls_safetensors *file) {
     LS_TRY(load_header(file));
-    LS_TRY(read_metadata(file));
+    LS_TRY(check_metadata(file));
     LS_TRY(read_tensors(file));
     LS_TRY(check_places(file, file->by_name));
     ls_safetensors_sort(file->by_name, file->count);
@@ -339,7 +331,6 @@ ls_status ls_safetensors_parse(const char *source, const void *data, size_t byte
 void ls_safetensors_close(ls_safetensors *file) {
     if (!file) return;
     json_decref(file->header);
-    free(file->metadata);
     free(file->by_name);
     free(file->shapes);
     free(file->tensors);
@@ -402,18 +393,8 @@ ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int 
     return ls_safetensors_accept(file->path, name, ls_safetensors_find(file, name), dims, shape, out);
 }
 
-int ls_safetensors_metadata_count(const ls_safetensors *file) { return file->metadata_count; }
-
-void ls_safetensors_metadata_get(const ls_safetensors *file, int index, const char **key, const char **value) {
-    assert(index >= 0 && index < file->metadata_count);
-    *key = file->metadata[index].key;
-    *value = file->metadata[index].value;
-}
-
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key) {
-    for (int i = 0; i < file->metadata_count; i++)
-        if (strcmp(file->metadata[i].key, key) == 0) return file->metadata[i].value;
-    return NULL;
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

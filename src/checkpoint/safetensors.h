@@ -54,9 +54,7 @@ const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char 
 ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
                               const ls_safetensor **out);
 
-int ls_safetensors_metadata_count(const ls_safetensors *file);
-void ls_safetensors_metadata_get(const ls_safetensors *file, int index, const char **key, const char **value);
-/* NULL when there is none. */
+/* A text of the metadata; NULL when there is none. */
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key);
 
 /* LS_ERR_INPUT, naming file and tensor, when the shape is another. */

@@ -177,10 +177,3 @@ ls_status ls_safetensors_set_need(const ls_safetensors_set *set, const char *nam
                                   const ls_safetensor **out) {
     return ls_safetensors_accept(set->path, name, ls_safetensors_set_find(set, name), dims, shape, out);
 }
-
-int ls_safetensors_set_file_count(const ls_safetensors_set *set) { return set->file_count; }
-
-const ls_safetensors *ls_safetensors_set_file(const ls_safetensors_set *set, int index) {
-    assert(index >= 0 && index < set->file_count);
-    return set->files[index];
-}

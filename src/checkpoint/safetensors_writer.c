@@ -2,8 +2,8 @@
  *
  * 1. `path` changes only by the rename at the end, of a file that is complete and on disk.
  * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
- * 3. Sum and hashes are of the bytes in memory and run along with the writes: damage on the way to the disk is not
- *    signed. The sum (byte_sum.h) takes them in any order, hashes only as long as they come in order.
+ * 3. Sum and hash are of the bytes in memory and run along with the writes: damage on the way to the disk is not
+ *    signed. The sum (byte_sum.h) takes them in any order, the hash only as long as they come in order.
  * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
  *    page back as a whole, over what another machine has written beside it. So files are open for writing alone, and
  *    what was read of them leaves the cache. */
@@ -200,13 +200,8 @@ struct ls_safetensors_writer {
     bool is_shared;
     size_t *written; /* bytes, for each tensor */
     ls_byte_sum sum; /* of what this writer has written */
-    struct tensor_hash {
-        bool is_known;
-        ls_hash128 hash;
-    } * hashes;
-    ls_hash_stream *tensor_stream, *file_stream;
-    int stream_tensor;                    /* the tensor that tensor_stream is in */
-    size_t stream_next, file_stream_next; /* bytes of it, and of the file, that are hashed */
+    ls_hash_stream *file_stream;
+    size_t file_stream_next; /* bytes of the file that are hashed */
 };
 
 static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
@@ -214,14 +209,11 @@ static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writ
     *out = writer;
     if (!writer) goto no_memory;
     writer->fd = -1;
-    writer->stream_tensor = -1;
     writer->is_shared = plan->is_shared;
     LS_TRY(init_layout(&writer->layout, plan));
     writer->written = calloc((size_t)plan->count + 1, sizeof *writer->written);
-    writer->hashes = calloc((size_t)plan->count + 1, sizeof *writer->hashes);
-    writer->tensor_stream = ls_hash_stream_create();
     writer->file_stream = ls_hash_stream_create();
-    if (writer->written && writer->hashes && writer->tensor_stream && writer->file_stream) return LS_OK;
+    if (writer->written && writer->file_stream) return LS_OK;
 no_memory:
     return ls_fail(LS_ERR_RESOURCE, "out of memory to write a safetensors file of %d tensors", plan->count);
 }
@@ -368,22 +360,6 @@ size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void hash_tensor_bytes(ls_safetensors_writer *writer, int tensor, const void *data, size_t bytes,
-                              size_t offset) {
-    if (offset == 0) {
-        ls_hash_stream_restart(writer->tensor_stream);
-        writer->stream_tensor = tensor;
-        writer->stream_next = 0;
-    }
-    writer->hashes[tensor].is_known = false;
-    if (writer->stream_tensor != tensor || writer->stream_next != offset) return;
-    ls_hash_stream_add(writer->tensor_stream, data, bytes);
-    writer->stream_next += bytes;
-    if (writer->stream_next != bytes_of(&writer->layout, tensor)) return;
-    writer->hashes[tensor].is_known = true;
-    writer->hashes[tensor].hash = ls_hash_stream_value(writer->tensor_stream);
-}
-
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
                                   size_t bytes) {
     const layout *l = &writer->layout;
@@ -398,22 +374,9 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
                        l->names[tensor], room, elem_bytes, bytes, elem_offset);
     if (bytes == 0) return LS_OK;
     ls_byte_sum_add(&writer->sum, l->begin[tensor] + offset, data, bytes);
-    hash_tensor_bytes(writer, tensor, data, bytes, offset);
     hash_file_bytes(writer, data, bytes, l->begin[tensor] + offset);
     LS_TRY(write_fully(writer, data, bytes, l->begin[tensor] + offset));
     writer->written[tensor] += bytes;
-    return LS_OK;
-}
-
-ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int tensor, ls_hash128 *out) {
-    assert(tensor >= 0 && tensor < writer->layout.count);
-    if (bytes_of(&writer->layout, tensor) == 0)
-        *out = ls_hash_bytes("", 0);
-    else if (writer->hashes[tensor].is_known)
-        *out = writer->hashes[tensor].hash;
-    else
-        return ls_fail(LS_ERR_FAILED, "tensor '%.100s' has no hash: it was not written from first to last byte",
-                       writer->layout.names[tensor]);
     return LS_OK;
 }
 
@@ -470,9 +433,7 @@ void ls_safetensors_abort(ls_safetensors_writer *writer) {
     if (!writer) return;
     if (writer->has_temporary) (void)unlink(writer->temporary);
     if (writer->fd >= 0) (void)close(writer->fd);
-    ls_hash_stream_destroy(writer->tensor_stream);
     ls_hash_stream_destroy(writer->file_stream);
-    free(writer->hashes);
     free(writer->written);
     free(writer->temporary);
     free(writer->path);

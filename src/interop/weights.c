@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/store.h"
 #include "interop/copies.h"
@@ -23,9 +24,8 @@
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_path_join(const char *folder, const char *name, char **out) {
-    if (asprintf(out, "%s/%s", folder, name) >= 0) return LS_OK;
-    *out = NULL;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
+    *out = ls_folder_join(folder, name);
+    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
 }
 
 bool ls_path_has(const char *folder, const char *name) {
