@@ -68,7 +68,8 @@ static json_t *losses_json(const double *value) {
     return out;
 }
 
-static json_t *row_json(const ls_times_case *c, int i) {
+static json_t *row_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
     const ls_times_row *row = &c->times.row[i];
     double part[LS_LOSSES];
     ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
@@ -79,7 +80,8 @@ static json_t *row_json(const ls_times_case *c, int i) {
                      losses_json(part));
 }
 
-static json_t *explanation_json(const ls_times_case *c, int i) {
+static json_t *explanation_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
     const ls_times_explanation *e = &c->answer.explanation[i];
     json_t *terms = json_object();
     for (int t = 0; terms && t < LS_TERMS; t++)
@@ -92,23 +94,12 @@ static json_t *explanation_json(const ls_times_case *c, int i) {
                      losses_json(e->share), "time_at_twice", e->twice > 0 ? json_real(e->twice) : json_null());
 }
 
-static json_t *move_json(const ls_times_case *c, int i) {
+static json_t *move_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
     const ls_times_move *m = &c->comparison.move[i];
     return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f}", "term",
                      m->term < 0 ? json_null() : json_string(ls_times_term_name((ls_times_term)m->term)), "error",
                      m->error, "score", m->score, "change", m->change, "before", m->before, "after", m->after);
-}
-
-typedef json_t *item_fn(const ls_times_case *c, int i);
-
-static json_t *list_json(const ls_times_case *c, int count, item_fn *item) {
-    json_t *list = json_array();
-    for (int i = 0; list && i < count; i++)
-        if (json_array_append_new(list, item(c, i)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
 }
 
 static json_t *comparison_json(const ls_times_case *c) {
@@ -116,22 +107,20 @@ static json_t *comparison_json(const ls_times_case *c) {
     if (c->times.labels != 2) return json_null();
     return json_pack("{s:b, s:b, s:o, s:o}", "changed", m->changed, "decided", m->decided, "slowdown",
                      m->slowdown > 0 ? json_real(m->slowdown) : json_null(), "moves",
-                     list_json(c, m->count, move_json));
+                     ls_cli_json_list(m->count, move_json, c));
 }
 
 static ls_status print_json(const char *path, const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     char advice[512];
     ls_doctor_times_advice(c, advice, sizeof advice);
-    json_t *file = json_string(path);
-    if (!file) file = json_string("(not UTF-8)");
-    return ls_cli_print_json(
-        json_pack("{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "times", file,
-                  "metric", c->times.column, "predicted", c->basis.predicted, "gpus", c->times.row[a->largest].chips,
-                  "worst", ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter, "scatter_assumed",
-                  a->scatter_assumed, "shares", losses_json(a->explanation[0].share), "low", losses_json(a->low),
-                  "high", losses_json(a->high), "rows", list_json(c, c->times.count, row_json), "explanations",
-                  list_json(c, a->count, explanation_json), "comparison", comparison_json(c), "change_first", advice));
+    return ls_cli_print_json(json_pack(
+        "{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "times", ls_cli_json_path(path),
+        "metric", c->times.column, "predicted", c->basis.predicted, "gpus", c->times.row[a->largest].chips, "worst",
+        ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter, "scatter_assumed", a->scatter_assumed,
+        "shares", losses_json(a->explanation[0].share), "low", losses_json(a->low), "high", losses_json(a->high),
+        "rows", ls_cli_json_list(c->times.count, row_json, c), "explanations",
+        ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c), "change_first", advice));
 }
 
 static ls_status run(const ls_options *options, ls_times_case *c) {
