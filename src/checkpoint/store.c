@@ -28,8 +28,7 @@ static ls_status out_of_memory(const char *folder) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", folder);
 }
 
-/* ---- names in the folder, and `latest` and `best`, which name one of them ------------------------------------------
- */
+/* ---- names in the folder, and `latest` and `best`, which name one of them ---------------------------------------- */
 
 /* Only the form that ls_store_path() writes. */
 static bool parse_name(const char *text, ls_store_name *name) {

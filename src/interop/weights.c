@@ -318,7 +318,7 @@ ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_
     return status;
 }
 
-static ls_status put_in_stage(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
+static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
@@ -333,7 +333,7 @@ static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) 
 }
 
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition) {
-    load l = {.weights = weights, .sink = put_in_stage, .ctx = partition};
+    load l = {.weights = weights, .sink = put_in_partition, .ctx = partition};
     const ls_model *model = ls_partition_model(partition);
     ls_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));

@@ -235,7 +235,7 @@ static int compare_ends(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* The waits for reductions. A wait is for the one that ends in it and has as many bytes: sums of a tp row are waited
+/* The waits for reductions. A wait is for the one that ends in it and has as many bytes: sums of a TP group are waited
  * for as well. Waits that overlap, which one thread cannot have, count once. */
 static void list_exposed(const ls_timeline_worker *w, const intervals *by_end, intervals *out) {
     double last_end = w->begin_us;

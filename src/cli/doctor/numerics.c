@@ -25,7 +25,7 @@ static ls_status choose_step(const char *name, const ls_run *run, int64_t wanted
                    (long long)wanted, name, (long long)first, (long long)last, (long long)nearest);
 }
 
-/* Of the block, told last: a run that went on tells a step again. NULL: nothing. */
+/* The last record of the block: a resumed run records a step again. NULL: nothing. */
 static const ls_run_numerics *find(const ls_run *run, int64_t step, int block) {
     const ls_run_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)

@@ -1,4 +1,4 @@
-/* drawings.c: see images_drawings.h. From back to front: a sloping background, clutter, the shape, noise.
+/* drawings.c: from back to front: a sloping background, clutter, the shape, noise.
  *
  * Every number is an integer, and every division of one that may be negative is C's, towards zero. The order in which
  * numbers are drawn is part of the result. */
@@ -144,8 +144,8 @@ void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out) 
 /* Drawings that were made once stay in memory.
  *
  * A drawing is made by the first thread that asks. Its state goes from none to being made to made, and only the thread
- * that took the first step writes the pixels; whoever comes in between makes the drawing for itself, so nobody waits.
- * Memory that was never asked for is never touched, so a large count costs nothing by itself. */
+ * that took the first step writes the pixels; a thread that comes in between makes the drawing for itself, so none
+ * waits. Memory that was never asked for is never touched, so a large count costs nothing by itself. */
 
 enum { COUNT_TRAIN = 60000, COUNT_TEST = 10000, COUNT_MAX = 10000000, SIZE_DEFAULT = 28, SIZE_COLOUR = 32 };
 enum { NONE, BEING_MADE, MADE };

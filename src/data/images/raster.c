@@ -1,4 +1,4 @@
-/* raster.c: see images_raster.h. */
+/* raster.c: strokes on a grid of points, and the outlines that they draw. */
 #include "data/images/raster.h"
 
 #include <assert.h>

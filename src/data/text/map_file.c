@@ -77,7 +77,7 @@ static void on_bus(int number, siginfo_t *info, void *context) {
         write_text(" was truncated while it was being read: leave data files alone while a run uses them\n");
         _exit(1);
     }
-    /* Not ours: the instruction is tried again, and whoever was here before deals with it. */
+    /* Not ours: the instruction is tried again, and the handler that was there before deals with it. */
     sigaction(SIGBUS, &before, NULL);
     if (info->si_code <= 0) (void)raise(number);
 }

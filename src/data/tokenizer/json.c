@@ -170,7 +170,7 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
 
 /* ---- post-processor ---------------------------------------------------------------------------------------------- */
 
-/* The post_processor of tokenizer.json: which tokens come around a text (data/frame.h).
+/* The post_processor of tokenizer.json: which tokens come around a text (data/tokenizer/frame.h).
  *
  * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes
  * what a first template has made for a pair of texts, so that a second one is refused here. */

@@ -189,7 +189,7 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
         for (int r = 0; r < w->workers; r++)
             if ((double)busy[r] > longest) longest = (double)busy[r];
         for (int r = 0; r < w->workers; r++) {
-            /* Without figures for waiting: whoever is done waits for the one that is not. */
+            /* Without figures for waiting: a worker that is done waits for the last one. */
             double wait_ms = isnan(wait[r]) ? longest - (double)busy[r] : (double)wait[r];
             if (!(wait_ms >= 0) || isnan(busy[r])) continue;
             if (r != rank) *waited_ms += wait_ms;
