@@ -36,7 +36,7 @@ typedef enum field_id {
     INIT_STD,
     ROPE_BASE,
     ROPE_SCALING,
-    CLASSES, /* from here on of models of images, which have no others but preset, name, arch, eps and init-std */
+    CLASSES, /* from here on of image models, which have no others but preset, name, arch, eps and init-std */
     CHANNELS,
     IMAGE_HEIGHT,
     IMAGE_WIDTH,
@@ -189,7 +189,7 @@ static ls_status read_rope(const json_t *json, const given *has, ls_shape *out) 
     return has->key[ROPE_SCALING] ? read_scaling(json, has->key[ROPE_SCALING], &out->rope) : LS_OK;
 }
 
-/* ---- models of images -------------------------------------------------------------------------------------------- */
+/* ---- image models ------------------------------------------------------------------------------------------------ */
 
 /* "300,100" */
 static ls_status read_widths(const json_t *json, const char *key, ls_image_shape *image) {

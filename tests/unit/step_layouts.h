@@ -18,7 +18,7 @@ typedef struct layout_case {
     const char *schedule;
 } layout_case;
 
-/* One worker; every kind of sharding; a tp row, also with divided tokens; stages; all together. */
+/* One worker; every kind of sharding; a TP group, also with divided tokens; stages; all together. */
 static const layout_case layout_cases[] = {
     {.dp = 1, .tp = 1, .pp = 1, .micro = 5},
     {.dp = 1, .tp = 1, .pp = 1, .micro = 1},
