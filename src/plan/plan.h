@@ -78,6 +78,12 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *layout);
 /* The layout has been checked. LS_ERR_RESOURCE alone. */
 ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
+/* The blocks that the prediction has in each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
+void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first);
+/* A file for train --layout: it runs the stages that were predicted. `also` as in ls_knobs_to_json(). NULL: no
+ * memory. */
+json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);
+
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 
 /* FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for the shapes of GPT,

@@ -60,7 +60,8 @@ void ls_plan_report_why(const ls_plan_answer *answer);
 ls_status ls_plan_report_json(const ls_plan_answer *answer);
 
 enum { LS_PLAN_TEXT_MAX = 160 };
-ls_status ls_plan_layout_write(const char *path, const ls_knobs *layout);
+/* Takes the reference. */
+ls_status ls_plan_layout_write(const char *path, json_t *json);
 
 /* Tokens of all chips and a second; model FLOPs over what the chips could do at most. */
 double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *prediction);

@@ -19,9 +19,13 @@ static json_t *memory_to_json(const double *memory) {
     return object;
 }
 
+static unsigned members_of_task(const ls_plan_task *task) {
+    return 1u << LS_KNOB_type | (task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0);
+}
+
+/* A layout of a changed task: its stages are not those that the task itself would have. */
 static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
-    unsigned of_sites = task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0;
-    return ls_knobs_to_json(l, NULL, NULL, 1u << LS_KNOB_type | of_sites);
+    return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {
@@ -29,11 +33,11 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c
     double rate = ls_plan_tokens_per_second(&q->task, p), lacks = p->memory_bytes - p->capacity_bytes;
     json_t *object = json_pack(
         "{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
-        layout_to_json(&q->task, &c->layout), "fits", lacks <= 0, "seconds", p->seconds, "tokens_per_second", rate,
-        "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops", p->model_flops, "time_seconds",
-        times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
-        lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory", memory_to_json(p->memory),
-        "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
+        ls_plan_to_json(&q->task, &c->layout, members_of_task(&q->task)), "fits", lacks <= 0, "seconds", p->seconds,
+        "tokens_per_second", rate, "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops",
+        p->model_flops, "time_seconds", times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes",
+        p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory",
+        memory_to_json(p->memory), "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
     if (object && q->tokens > 0) {
         double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&q->task.cluster);
         json_object_set_new(object, "days", json_real(days));

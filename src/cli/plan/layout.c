@@ -5,8 +5,7 @@
 #include "base/files.h"
 #include "cli/plan/command.h"
 
-ls_status ls_plan_layout_write(const char *path, const ls_knobs *layout) {
-    json_t *json = ls_knobs_to_json(layout, NULL, NULL, 0);
+ls_status ls_plan_layout_write(const char *path, json_t *json) {
     char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
     json_decref(json);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");

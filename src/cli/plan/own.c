@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "cli/options/layout.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
@@ -148,16 +147,6 @@ static void print_text(const own_answer *a) {
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
-static ls_status write_layout(const own_answer *a) {
-    json_t *json = ls_layout_to_json(&a->found.fits[0].layout);
-    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
-    ls_status status = ls_file_write_atomic(a->opts->out, text, strlen(text));
-    free(text);
-    return status;
-}
-
 static ls_status search(own_answer *a) {
     const ls_options *o = a->opts;
     ls_layout_request request;
@@ -176,7 +165,8 @@ static ls_status answer(own_answer *a, const ls_plan_question *q) {
     a->task = ls_train_native_task(&a->settings);
     a->task.memory_bytes = memory_share * a->machine.memory_bytes;
     LS_TRY(search(a));
-    if (o->out && a->found.fitting > 0) LS_TRY(write_layout(a));
+    if (o->out && a->found.fitting > 0)
+        LS_TRY(ls_plan_layout_write(o->out, ls_layout_to_json(&a->found.fits[0].layout)));
     if (o->json) return print_json(a);
     print_text(a);
     return LS_OK;

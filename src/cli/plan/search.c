@@ -74,7 +74,7 @@ static ls_status answer(const ls_options *o, ls_plan_answer *a) {
     } else {
         LS_TRY(ls_plan_remedy_find(q, &a->remedy));
     }
-    if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, &a->best->layout));
+    if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, ls_plan_to_json(&q->task, &a->best->layout, 0)));
     if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &a->found, q->tokens, q->price));
     if (o->json) return ls_plan_report_json(a);
     ls_plan_report(a);

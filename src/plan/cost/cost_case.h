@@ -70,10 +70,8 @@ bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
 
-/* pipeline.c: how many layers each chunk has; chunk g is of stage g mod pp. */
-void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers);
-/* What a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in programs that
- * wait for that; it is in the chunks' times. */
+/* pipeline.c: what a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in
+ * programs that wait for that; it is in the chunks' times. */
 double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g);
 /* Seconds of the course of all micro-batches, and how long the busiest stage would idle in it if sending took no time;
  * tables are [pp·virtual stages], chunk by chunk, and of sends [pp], from a stage to the next. */
@@ -83,7 +81,8 @@ ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward,
 /* predict.c: what the pipeline is simulated with, for those who draw it. */
 typedef struct ls_plan_chunks {
     double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
-    int layers[LS_CHUNKS_MAX];
+    int first[LS_CHUNKS_MAX + 1];                           /* blocks, as in ls_layout */
+    int layers[LS_CHUNKS_MAX];                              /* blocks without embedding and head */
     double send[LS_CHUNKS_MAX]; /* seconds from a stage to the next, by stage; from the last one, to the first */
     double params;              /* of a chip of the stage that has most */
 } ls_plan_chunks;
