@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/timeline_report.h"
 #include "parallel/layout/layout.h"
+#include "report/charts.h"
 
 enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
 

@@ -489,8 +489,7 @@ static void a_full_disk_leaves_nothing(void **state) {
 static int set_up(void **state) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return -1;
-    snprintf(folder, sizeof folder, "/dev/shm/ls_test_save.XXXXXX");
-    return mkdtemp(folder) ? 0 : make_folder(state);
+    return make_folder_in_memory(state);
 }
 
 int main(void) {

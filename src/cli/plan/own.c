@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/layout.h"
+#include "run/inputs/layout.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
 #include "cli/train/auto.h"

@@ -84,7 +84,7 @@ ls_status ls_train_auto(ls_train_session *s) {
     s->request.workers = ls_layout_workers(&found->fits[0].layout);
     s->request.knobs = found->fits[0].layout.knobs;
     s->request.given = ~0u;
-    if (ls_cli_place_get().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
+    if (ls_launcher_place().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
 out:
     free(machine);
     free(found);
