@@ -96,6 +96,9 @@ typedef struct ls_place_in_layout {
 static inline ls_place_in_layout ls_layout_place(const ls_layout *layout, int rank) {
     return (ls_place_in_layout){rank / layout->tp % layout->dp, rank % layout->tp, rank / (layout->tp * layout->dp)};
 }
+static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout place) {
+    return place.tp + layout->tp * (place.dp + layout->dp * place.pp);
+}
 
 /* "dp 2 × tp 2 × pp 1, zero 1, …": one line, for people; what is as usual is left out. */
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);

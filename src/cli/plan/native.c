@@ -1,4 +1,4 @@
-/* own.c: `lockstep plan` for a machine that `lockstep probe` measured: layouts of this program, with the memory
+/* native.c: `lockstep plan` for a machine that `lockstep probe` measured: layouts of this program, with the memory
  * that train --dry-run prints and times from what was measured. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,70 +7,51 @@
 #include "run/inputs/layout.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
-#include "cli/train/auto.h"
+#include "plan/native/native.h"
 
 #define MIB (1024.0 * 1024.0)
 
-enum { TEXT_MAX = 256, BAR_MAX = 40 };
-static const double memory_share = .9; /* of the machine's, that a run may take */
+enum { TEXT_MAX = 256 };
 
-typedef struct own_answer {
+typedef struct native_answer {
     const ls_options *opts;
     ls_native_machine machine;
     ls_settings settings;
-    ls_native_task task;
     ls_native_found found;
-} own_answer;
+} native_answer;
 
-static double rate_of(const own_answer *a, const ls_prediction *p) {
+static double rate_of(const native_answer *a, const ls_prediction *p) {
     return (double)a->settings.B * (double)a->settings.T / p->seconds;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *kinds_to_json(const ls_prediction *p) {
-    json_t *time = json_object(), *memory = json_object();
-    for (int k = 0; k < LS_TIME_KINDS; k++)
-        json_object_set_new(time, ls_time_kind_name((ls_time_kind)k), json_real(p->time[k]));
-    for (int k = 0; k < LS_MEMORY_KINDS; k++)
-        json_object_set_new(memory, ls_memory_kind_name((ls_memory_kind)k), json_real(p->memory[k]));
-    return json_pack("{s:o, s:o}", "time_seconds", time, "memory", memory);
-}
-
 /* The bytes of every worker, as a dry run has them. */
-static ls_status workers_to_json(const own_answer *a, const ls_layout *layout, json_t **out) {
+static ls_status workers_to_json(const native_answer *a, const ls_layout *layout, json_t **out) {
     *out = json_array();
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
-        ls_native_memory m;
-        LS_TRY(ls_native_measure(&a->task, layout, rank, &m));
-        json_array_append_new(*out, json_pack("{s:i, s:I, s:I}", "worker", rank, "bytes", (json_int_t)m.arena_bytes,
-                                              "outside_bytes", (json_int_t)m.outside_bytes));
+        ls_dry_worker w;
+        LS_TRY(ls_dry_measure(&a->settings, layout, rank, &w));
+        json_array_append_new(*out, json_pack("{s:i, s:I, s:I}", "worker", rank, "bytes", (json_int_t)w.arena,
+                                              "outside_bytes", (json_int_t)w.outside));
     }
     return LS_OK;
 }
 
-static ls_status choice_to_json(const own_answer *a, const ls_native_choice *c, json_t **out) {
+static ls_status choice_to_json(const native_answer *a, const ls_native_choice *c, json_t **out) {
     const ls_prediction *p = &c->prediction;
     json_t *workers = NULL;
     ls_status status = workers_to_json(a, &c->layout, &workers);
     double lacks = p->memory_bytes - p->capacity_bytes;
-    *out = kinds_to_json(p);
-    if (*out) {
-        json_object_set_new(*out, "layout", ls_layout_to_json(&c->layout));
-        json_object_set_new(*out, "fits", json_boolean(lacks <= 0));
-        json_object_set_new(*out, "seconds", json_real(p->seconds));
-        json_object_set_new(*out, "tokens_per_second", json_real(rate_of(a, p)));
-        json_object_set_new(*out, "micro_batches", json_integer(p->micros));
-        json_object_set_new(*out, "memory_bytes", json_real(p->memory_bytes));
-        json_object_set_new(*out, "capacity_bytes", json_real(p->capacity_bytes));
-        json_object_set_new(*out, "lacks_bytes", json_real(lacks > 0 ? lacks : 0));
-        json_object_set(*out, "workers", workers);
-    }
-    json_decref(workers);
+    *out = json_pack("{s:o, s:o, s:o, s:b, s:f, s:f, s:i, s:f, s:f, s:f, s:o}", "time_seconds",
+                     ls_plan_times_to_json(p->time), "memory", ls_plan_memory_to_json(p->memory), "layout",
+                     ls_layout_to_json(&c->layout), "fits", lacks <= 0, "seconds", p->seconds, "tokens_per_second",
+                     rate_of(a, p), "micro_batches", p->micros, "memory_bytes", p->memory_bytes, "capacity_bytes",
+                     p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0, "workers", workers);
     return status;
 }
 
-static ls_status print_json(const own_answer *a) {
+static ls_status print_json(const native_answer *a) {
     json_t *list = json_array(), *misfit = json_null();
     ls_status status = LS_OK;
     for (int i = 0; status == LS_OK && i < a->found.fitting; i++) {
@@ -89,23 +70,17 @@ static ls_status print_json(const own_answer *a) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void print_kinds(const char *title, const char *unit, int count, const char *(*name)(int), const double *value,
-                        double whole, double scale) {
-    printf("\n%-22s %10s\n", title, unit);
-    for (int k = 0; k < count; k++) {
-        int bar = (int)(value[k] / whole * BAR_MAX + .5);
-        if (value[k] <= 0) continue;
-        printf("  %-20s %10.4g %6.1f %%  ", name(k), value[k] / scale, 100 * value[k] / whole);
-        for (int i = 0; i < bar && i < BAR_MAX; i++) fputs("█", stdout);
-        printf("\n");
-    }
-    printf("  %-20s %10.4g\n", "sum", whole / scale);
+static void print_parts(const ls_prediction *p) {
+    printf("\n%-22s %10s\n", "time of a step", "s");
+    for (int k = 0; k < LS_TIME_KINDS; k++)
+        ls_plan_print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
+    printf("  %-20s %10.4g\n\n%-22s %10s\n", "sum", p->seconds, "memory per worker", "MiB");
+    for (int k = 0; k < LS_MEMORY_KINDS; k++)
+        ls_plan_print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / MIB, p->memory[k] / p->memory_bytes);
+    printf("  %-20s %10.4g\n", "sum", p->memory_bytes / MIB);
 }
 
-static const char *time_name(int k) { return ls_time_kind_label((ls_time_kind)k); }
-static const char *memory_name(int k) { return ls_memory_kind_label((ls_memory_kind)k); }
-
-static void print_misfit(const own_answer *a) {
+static void print_misfit(const native_answer *a) {
     const ls_native_choice *c = &a->found.lacks;
     char text[TEXT_MAX];
     if (a->found.missing == 0) return;
@@ -114,7 +89,7 @@ static void print_misfit(const own_answer *a) {
            (c->prediction.memory_bytes - c->prediction.capacity_bytes) / MIB);
 }
 
-static void print_others(const own_answer *a) {
+static void print_others(const native_answer *a) {
     const ls_prediction *best = &a->found.fits[0].prediction;
     char text[TEXT_MAX];
     if (a->found.fitting > 1) printf("\nothers\n");
@@ -126,7 +101,7 @@ static void print_others(const own_answer *a) {
     }
 }
 
-static void print_text(const own_answer *a) {
+static void print_text(const native_answer *a) {
     const ls_settings *s = &a->settings;
     char text[TEXT_MAX];
     printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
@@ -138,8 +113,7 @@ static void print_text(const own_answer *a) {
         const ls_prediction *p = &a->found.fits[0].prediction;
         ls_layout_text(&a->found.fits[0].layout, text, sizeof text);
         printf("\nbest     %s\n         a step takes %.4g s: %.0f tokens/s\n", text, p->seconds, rate_of(a, p));
-        print_kinds("time of a step", "s", LS_TIME_KINDS, time_name, p->time, p->seconds, 1);
-        print_kinds("memory per worker", "MiB", LS_MEMORY_KINDS, memory_name, p->memory, p->memory_bytes, MIB);
+        print_parts(p);
         print_others(a);
     }
     print_misfit(a);
@@ -147,23 +121,22 @@ static void print_text(const own_answer *a) {
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
-static ls_status search(own_answer *a) {
+static ls_status search(native_answer *a) {
     const ls_options *o = a->opts;
     ls_layout_request request;
     json_t *file = NULL;
     LS_TRY(ls_layout_request_from_options(o, &file, &request));
     if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
-    ls_status status = ls_native_search(&a->machine, &a->task, &request, 0, &a->found);
+    ls_native_task task = ls_native_task_of(&a->settings, &a->machine);
+    ls_status status = ls_native_search(&a->machine, &task, &request, 0, &a->found);
     json_decref(file);
     return status;
 }
 
-static ls_status answer(own_answer *a, const ls_plan_question *q) {
+static ls_status answer(native_answer *a, const ls_shape *shape, const json_t *measured) {
     const ls_options *o = a->opts;
-    LS_TRY(ls_native_machine_from_json(o->cluster, q->measured, &a->machine));
-    LS_TRY(ls_settings_resolve(o, &q->task.shape, &a->settings));
-    a->task = ls_train_native_task(&a->settings);
-    a->task.memory_bytes = memory_share * a->machine.memory_bytes;
+    LS_TRY(ls_native_machine_from_json(o->cluster, measured, &a->machine));
+    LS_TRY(ls_settings_resolve(o, shape, &a->settings));
     LS_TRY(search(a));
     if (o->out && a->found.fitting > 0)
         LS_TRY(ls_plan_layout_write(o->out, ls_layout_to_json(&a->found.fits[0].layout)));
@@ -172,11 +145,11 @@ static ls_status answer(own_answer *a, const ls_plan_question *q) {
     return LS_OK;
 }
 
-ls_status ls_plan_own_command(const ls_options *options, const ls_plan_question *question) {
-    own_answer *a = calloc(1, sizeof *a);
+ls_status ls_plan_native_command(const ls_options *options, const ls_shape *shape, const json_t *measured) {
+    native_answer *a = calloc(1, sizeof *a);
     if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
     a->opts = options;
-    ls_status status = answer(a, question);
+    ls_status status = answer(a, shape, measured);
     free(a);
     return status;
 }
