@@ -12,11 +12,6 @@
 #include "plan/hardware/machine.h"
 #include "plan/cost/stack.h"
 
-typedef ls_knobs ls_plan_layout;
-typedef ls_layout_request ls_plan_request;
-#define ls_plan_layout_chips ls_plan_chips
-#define ls_plan_layout_equal ls_knobs_equal
-
 typedef struct ls_plan_task {
     ls_shape shape;
     size_t seq, global_batch; /* tokens, sequences */

@@ -10,7 +10,7 @@
 #include "run/inputs/model.h"
 #include "cli/plan/command.h"
 #include "config/value.h"
-#include "plan/space.h"
+#include "plan/search.h"
 
 /* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
 static const double HEADROOM = .05;

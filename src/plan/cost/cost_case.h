@@ -37,7 +37,7 @@ ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_pre
 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
 
-/* products.c */
+/* matmul.c */
 double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
 /* Bytes to and from the chip's memory, streamed. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
@@ -60,7 +60,7 @@ double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips)
 double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes);
 double ls_plan_link_rate(const ls_link *link);
 
-/* place.c: chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
+/* Chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
 int ls_plan_inner(int node, int stride, int size);
 /* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
