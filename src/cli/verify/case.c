@@ -172,12 +172,7 @@ ls_status ls_verify_case_open(const ls_options *o, const char *name, int64_t def
     LS_TRY_OUT(resolve(o, own != NULL, default_steps, out));
     LS_TRY_OUT(open_data(o, own != NULL, out));
     LS_TRY_OUT(ls_model_create(&out->settings.shape, out->settings.slices, &out->model));
-    out->task =
-        (ls_layout_task){.model = out->model, .B = out->settings.B, .T = out->settings.T, .G = out->settings.groups};
-    out->task.policy = out->settings.policy;
-    out->task.checks_replicas = out->settings.checks_replicas;
-    out->task.ghost = out->settings.ghost;
-    out->task.bn_sync = out->settings.bn_sync;
+    out->task = ls_trainer_task(&out->settings, out->model);
     return LS_OK;
 out:
     ls_verify_case_close(out);

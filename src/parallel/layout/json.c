@@ -11,7 +11,7 @@
 #include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
-enum { KEY_MAX = 64, TEXT_MAX = 32, LIST_MAX = 12 * LS_CHUNKS_MAX };
+enum { KEY_MAX = 64, TEXT_MAX = 32 };
 
 /* The knobs that this program runs, and what is no knob: */
 static const ls_option_id members[] = {
@@ -156,11 +156,11 @@ out:
 /* ---- a layout to JSON -------------------------------------------------------------------------------------------- */
 
 json_t *ls_layout_to_json(const ls_layout *layout) {
-    char *shares = malloc(LIST_MAX), *stages = malloc(LIST_MAX);
+    char *shares = malloc(LS_LAYOUT_LIST_MAX), *stages = malloc(LS_LAYOUT_LIST_MAX);
     json_t *json = NULL;
     if (shares && stages) {
-        ls_layout_list_text(layout->share, layout->dp, shares, LIST_MAX);
-        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LIST_MAX);
+        ls_layout_list_text(layout->share, layout->dp, shares, LS_LAYOUT_LIST_MAX);
+        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LS_LAYOUT_LIST_MAX);
         json = ls_knobs_to_json(&layout->knobs, shares, stages, 0);
     }
     free(shares);

@@ -1,8 +1,68 @@
-/* remedy.c: where nothing fits, what would: more chips of the same kind, or larger ones. */
+/* answer.c: puts a whole answer together. Where nothing fits it looks for what would: other knobs, more chips of the
+ * same kind, or larger ones. */
+#include "plan/answer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/plan/command.h"
+/* How far beyond the cluster the scaling is shown. */
+enum { SCALING_FACTOR = 4 };
+
+double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *p) {
+    return (double)task->global_batch * (double)task->seq / p->seconds;
+}
+
+/* A chip without the type computes in the next one that it has. */
+static double peak_of(const ls_chip *chip, ls_plan_type type) {
+    for (int t = (int)type; t > LS_PLAN_FP32; t--)
+        if (chip->peak_flops[t] > 0) return chip->peak_flops[t];
+    return chip->peak_flops[LS_PLAN_FP32];
+}
+
+double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice) {
+    double peak = 0;
+    for (int i = 0; i < task->cluster.sites; i++)
+        peak += peak_of(&task->cluster.site[i].chip, choice->layout.type) * task->cluster.site[i].chips;
+    return choice->prediction.model_flops / choice->prediction.seconds / peak;
+}
+
+/* What the link between two sites costs, and what cutting the other way would. */
+static ls_status weigh_cut(ls_plan_answer *a) {
+    ls_plan_task task = a->question->task;
+    const ls_plan_choice *best = a->best;
+    const ls_shape *shape = &task.shape;
+    ls_prediction p;
+    double elem = best->layout.type == LS_PLAN_FP32 ? 4 : 2;
+    if (task.cluster.sites < 2) return LS_OK;
+    a->across_bytes = best->layout.stages_across ? (double)task.global_batch * (double)task.seq * (double)shape->C *
+                                                       elem * (2 * best->layout.virtual_stages - 1)
+                                                 : ls_plan_params(shape) * (elem == 4 ? 4 : task.stack.reduce_bytes);
+    a->not_cut = *best;
+    a->not_cut.layout.stages_across = !best->layout.stages_across;
+    a->not_cut.prediction.seconds = 0;
+    bool divided = a->not_cut.layout.stages_across ? best->layout.pp > 1 : best->layout.dp > 1;
+    if (divided && ls_plan_check(&task, &a->not_cut.layout) == LS_OK)
+        LS_TRY(ls_plan_predict(&task, &a->not_cut.layout, &a->not_cut.prediction));
+    task.cluster.across.bandwidth *= 1e9;
+    task.cluster.across.start_seconds = task.cluster.across.latency_seconds = 0;
+    LS_TRY(ls_plan_predict(&task, &best->layout, &p));
+    a->across_seconds = best->prediction.seconds - p.seconds;
+    return LS_OK;
+}
+
+static ls_status explain(ls_plan_answer *a) {
+    const ls_plan_question *q = a->question;
+    long long most = (long long)SCALING_FACTOR * ls_cluster_chips(&q->task.cluster);
+    if (most > LS_CHIPS_MAX) most = LS_CHIPS_MAX;
+    ls_plan_losses_of(&q->task, a->best, &a->losses);
+    LS_TRY(ls_plan_changes(&q->task, a->best, a->change, &a->changes));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, false, a->weak, &a->weak_points));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, true, a->strong, &a->strong_points));
+    LS_TRY(ls_plan_ladder(&q->task, &a->best->layout, a->rung, &a->rungs));
+    return weigh_cut(a);
+}
+
+/* ---- where nothing fits ------------------------------------------------------------------------------------------ */
 
 /* Node by node as far as that, then twice as many each time. */
 enum { NODES_TRIED = 32 };
@@ -80,7 +140,7 @@ static ls_status larger_chip(const ls_plan_question *q, ls_plan_found *found, ls
     }
 }
 
-ls_status ls_plan_remedy_find(const ls_plan_question *question, ls_plan_remedy *out) {
+static ls_status find_remedy(const ls_plan_question *question, ls_plan_remedy *out) {
     ls_plan_found *found = malloc(sizeof *found);
     memset(out, 0, sizeof *out);
     if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
@@ -89,4 +149,12 @@ ls_status ls_plan_remedy_find(const ls_plan_question *question, ls_plan_remedy *
     if (status == LS_OK) status = larger_chip(question, found, out);
     free(found);
     return status;
+}
+
+ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out) {
+    out->question = question;
+    LS_TRY(ls_plan_search(&question->task, &question->request, &out->found));
+    if (out->found.fitting == 0) return find_remedy(question, &out->remedy);
+    out->best = &out->found.fits[0];
+    return explain(out);
 }
