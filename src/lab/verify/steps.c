@@ -1,15 +1,13 @@
-/* trial.c: steps that leave a record. */
-#include "lab/verify/trial.h"
+/* steps.c: steps that leave a record. */
+#include "lab/verify/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "config/value.h"
 #include "numerics/float16.h"
-#include "run/agree.h"
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
@@ -21,9 +19,9 @@ ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out
                 !__builtin_mul_overflow(hashes, sizeof(ls_verify_hash), &hash_bytes) &&
                 !__builtin_add_overflow(hash_bytes, loss_bytes + sizeof(ls_verify_totals), &bytes);
     if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
+    void *memory;
+    LS_TRY(ls_trial_alloc(bytes, "a record of so many steps: use fewer", &memory));
+    char *map = memory;
     out->map_bytes = bytes;
     out->totals = (ls_verify_totals *)(void *)map;
     out->loss = (double *)(void *)(map + sizeof(ls_verify_totals));
@@ -33,7 +31,7 @@ ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out
 }
 
 void ls_verify_record_close(ls_verify_record *record) {
-    if (record->totals) munmap(record->totals, record->map_bytes);
+    ls_trial_free(record->totals, record->map_bytes);
     *record = (ls_verify_record){0};
 }
 
@@ -159,7 +157,8 @@ static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals 
     return LS_OK;
 }
 
-static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
+ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
+    const ls_verify_job *job = ctx;
     ls_verify_totals totals = {.validation = (double)NAN};
     double right;
     while (t->step < job->steps) LS_TRY(step(job, t, &totals));
@@ -173,27 +172,6 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
     if (t->rank == 0) *job->record->totals = totals;
     return LS_OK;
-}
-
-ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out) {
-    ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
-    LS_TRY(ls_trainer_create(job->settings, &place, &job->data, out));
-    ls_status status = job->weights ? ls_weights_load_partition(job->weights, (*out)->partition)
-                                    : ls_partition_init_weights((*out)->partition, job->settings->seed);
-    status = ls_agree((*out)->world, status);
-    if (status == LS_OK && job->weights) status = ls_partition_settle((*out)->partition);
-    if (status == LS_OK) return LS_OK;
-    ls_trainer_destroy(*out);
-    *out = NULL;
-    return status;
-}
-
-ls_status ls_verify_work(const ls_verify_job *job, ls_world *world, ls_device *device) {
-    ls_trainer *t = NULL;
-    LS_TRY(ls_verify_begin(job, world, device, &t));
-    ls_status status = steps(job, t);
-    ls_trainer_destroy(t);
-    return status;
 }
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */

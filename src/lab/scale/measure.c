@@ -1,4 +1,4 @@
-/* run.c: the measuring of `lockstep scale`: short trainings of each size, through the workers of verify.
+/* measure.c: short trainings of each size.
  *
  * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
  * quiet round stand in for those of a busy one. */
@@ -8,9 +8,6 @@
 #include "base/clock.h"
 #include "run/inputs/layout.h"
 #include "lab/scale/scale.h"
-#include "report/memo/doc.h"
-#include "cli/verify/case.h"
-#include "cli/verify/run.h"
 #include "parallel/traffic/traffic.h"
 
 enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
@@ -61,7 +58,7 @@ static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
     return groups >= workers ? groups : 0;
 }
 
-static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_verify_case *out) {
+static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_case *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
     ls_start start;
     LS_TRY(ls_start_look(model, &start));
@@ -77,32 +74,32 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
                                "%zu images cannot be divided like that among %d workers; use a multiple of %d",
                                model, batch, workers, 2 * workers);
     if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
-    return ls_verify_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
+    return ls_lab_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
 }
 
 /* What cannot be is said before anything is measured. */
 static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
     for (int i = 0; i < found->points; i++) {
-        ls_verify_case one;
+        ls_lab_case one;
         LS_TRY(open_case(p, model, found->point[i].workers, found->point[i].batch, &one));
-        ls_verify_case_close(&one);
+        ls_lab_case_close(&one);
     }
     return LS_OK;
 }
 
-static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int workers, ls_layout *out) {
+static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int workers, ls_layout *out) {
     ls_layout_request request;
     json_t *file = NULL;
     LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
     json_decref(file);
     request.workers = workers;
-    if (workers == 1) request.zero = -1; /* there is nobody to divide with */
+    if (workers == 1) request.zero = -1; /* there is no other worker to divide with */
     LS_TRY(ls_layout_make(&request, &one->task, out));
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
 }
 
 /* What of a size is known before it is measured. */
-static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_point *point, ls_layout *layout) {
+static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point *point, ls_layout *layout) {
     ls_status status = make_layout(p, one, point->workers, layout);
     if (status != LS_OK) return status;
     int groups = one->settings.groups, most = 0;
@@ -130,21 +127,18 @@ static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_po
 
 /* ---- measuring ------------------------------------------------------------------------------------------------- */
 
-static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, const ls_layout *layout, int workers,
+static ls_status run_steps(const ls_scale_plan *p, const ls_lab_case *one, const ls_layout *layout,
                            ls_scale_record *record) {
-    ls_verify_place place = {.options = p->opts};
-    ls_verify_order order = {.workers = workers, .threads = p->threads, .times = record};
-    order.job = (ls_verify_job){.settings = &one->settings,
-                                .data = ls_verify_case_data(one),
-                                .weights = one->start.weights,
-                                .layout = *layout,
-                                .steps = record->steps};
-    return ls_verify_run(&place, &order);
+    ls_trial_place place = {.options = p->opts};
+    ls_trial trial = ls_trial_make(one, layout, p->threads);
+    trial.steps = ls_scale_steps;
+    trial.ctx = record;
+    return ls_trial_run(&place, &trial);
 }
 
 /* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
  * epochs. */
-static ls_status make_drawings(const ls_verify_case *one) {
+static ls_status make_drawings(const ls_lab_case *one) {
     const ls_image_shape *image = &one->settings.shape.image;
     uint64_t count = ls_images_get_about(one->images)->count;
     uint8_t *pixels = malloc(image->channels * image->height * image->width);
@@ -155,7 +149,7 @@ static ls_status make_drawings(const ls_verify_case *one) {
     return status;
 }
 
-static void describe(const ls_verify_case *one, const ls_layout *layout, ls_scale_found *found) {
+static void describe(const ls_lab_case *one, const ls_layout *layout, ls_scale_found *found) {
     const ls_shape *shape = &one->settings.shape;
     found->seq = one->settings.T;
     found->images = ls_shape_sees_images(shape);
@@ -177,7 +171,7 @@ static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_
 
 static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
                          ls_scale_series *series, ls_scale_found *found) {
-    ls_verify_case one;
+    ls_lab_case one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -185,19 +179,19 @@ static ls_status measure(const ls_scale_plan *p, const char *model, int64_t step
     if (one.images && !p->opts->data) LS_TRY_OUT(make_drawings(&one));
     LS_TRY_OUT(know(p, &one, point, &layout));
     LS_TRY_OUT(ls_scale_record_open(point->workers, LS_SCALE_WARMUP + steps, &record));
-    LS_TRY_OUT(run_steps(p, &one, &layout, point->workers, &record));
+    LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     LS_TRY_OUT(ls_scale_series_add(series, &record));
     LS_TRY_OUT(ls_scale_series_take(series, point));
     describe(&one, &layout, found);
 out:
     ls_scale_record_close(&record);
-    ls_verify_case_close(&one);
+    ls_lab_case_close(&one);
     return status;
 }
 
 /* In a run of its own: watching the gradients of groups takes time. */
 static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
-    ls_verify_case one;
+    ls_lab_case one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -205,11 +199,11 @@ static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_sca
     one.settings.numerics = 1;
     LS_TRY_OUT(make_layout(p, &one, 1, &layout));
     LS_TRY_OUT(ls_scale_record_open(1, NOISE_STEPS, &record));
-    if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, 1, &record));
+    if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     found->noise = *record.noise;
 out:
     ls_scale_record_close(&record);
-    ls_verify_case_close(&one);
+    ls_lab_case_close(&one);
     return status;
 }
 
@@ -226,13 +220,13 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             if (batch < workers || again) continue;
             ls_scaling_point *next = &found->next[found->nexts];
             ls_layout layout;
-            ls_verify_case one;
+            ls_lab_case one;
             *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
             LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
             bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
             ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
-            ls_verify_case_close(&one);
+            ls_lab_case_close(&one);
             if (status != LS_OK) return status;
             found->nexts += !is_thin;
         }
@@ -259,18 +253,15 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
             LS_TRY(measure(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
         }
         more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
-        if (more && round + 1 < rounds) fprintf(stderr, "%s: round %d of %d done\n", out->name, round + 1, rounds);
-        if (more && round + 1 >= rounds)
-            fprintf(stderr, "%s: other programs use the cores: measuring one more round\n", out->name);
+        char done[48];
+        snprintf(done, sizeof done, "round %d of %d done", round + 1, rounds);
+        if (more)
+            p->say(out->name, round + 1 < rounds ? done : "other programs use the cores: measuring one more round");
     }
-    for (int i = 0; i < out->points; i++)
-        fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
-                out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
-                i + 1, out->points);
     return LS_OK;
 }
 
-ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
+ls_status ls_scale_measure(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
     const char *slash = strrchr(model, '/');
     *out = (ls_scale_found){.made_up = !p->opts->data};
     snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : model);
