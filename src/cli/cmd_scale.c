@@ -326,7 +326,7 @@ static void say(const char *model, const char *what) { fprintf(stderr, "%s: %s\n
 static void say_points(const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++)
         fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", f->name, f->point[i].workers,
-                f->point[i].workers == 1 ? "" : "s", f->point[i].batch, ls_memo_seconds(f->point[i].seconds).text,
+                f->point[i].workers == 1 ? "" : "s", f->point[i].batch, ls_number_seconds(f->point[i].seconds).text,
                 i + 1, f->points);
 }
 

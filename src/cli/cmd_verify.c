@@ -9,7 +9,7 @@
 #include "cli/verify_order.h"
 #include "config/value.h"
 #include "lab/verify/verify.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "run/inputs/layout.h"
 
 typedef struct session {

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/print_json.h"
 #include "cli/verify_order.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "report/order_chart.h"
 
 enum { STEPS = 40, TEXT_MAX = 48 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/files.h"
-#include "report/chart_svg.h"
+#include "report/charts.h"
 #include "report/order_chart.h"
 
 enum { NAME_MAX_BYTES = 64, TITLE_MAX = 128 };

@@ -4,8 +4,8 @@
 
 #include "report/scale_page.h"
 
-ls_memo_number ls_scale_range(double low, double high) {
-    ls_memo_number out;
+ls_number ls_scale_range(double low, double high) {
+    ls_number out;
     if (high > 0)
         snprintf(out.text, sizeof out.text, "%.4g to %.4g", low, high);
     else
@@ -72,8 +72,8 @@ static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why
     say(why,
         "With batch %zu, %d workers are %.2f times as fast as one: each computes %s and waits %s for "
         "synchronisation",
-        p->batch, p->workers, speedup, ls_memo_seconds(p->compute).text, ls_memo_seconds(sync).text);
-    if (hidden > 0) say(why, " (%s more overlap with compute)", ls_memo_seconds(hidden).text);
+        p->batch, p->workers, speedup, ls_number_seconds(p->compute).text, ls_number_seconds(sync).text);
+    if (hidden > 0) say(why, " (%s more overlap with compute)", ls_number_seconds(hidden).text);
     say(why, ", a ratio of %.3g; ", ls_scale_ratio(p));
     say(why, "%s%s; ", speedup < .9 * p->workers ? "" : "the loss: ", largest_loss(f, p));
     if (!x || x->batch == 0)

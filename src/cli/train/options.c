@@ -9,7 +9,7 @@
 #include "checkpoint/store.h"
 #include "cli/cli.h"
 #include "cli/train/paths.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "run/folder/run_dir.h"
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */

@@ -93,7 +93,7 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int worke
     LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
     json_decref(file);
     request.workers = workers;
-    if (workers == 1) request.zero = -1; /* there is no other worker to divide with */
+    if (workers == 1) ls_knob_leave_open(&request, LS_KNOB_zero); /* there is no other worker to divide with */
     LS_TRY(ls_layout_make(&request, &one->task, out));
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
 }

@@ -172,7 +172,7 @@ static ls_status train(const ls_order_request *request, const ls_lab_case *one, 
     ls_trial_place place = {.options = request->options};
     ls_layout_request layout_request = ls_layout_request_none();
     ls_layout layout;
-    layout_request.dp = task->way.kind == LS_ORDER_LOCKSTEP ? task->way.workers : 1;
+    ls_knob_give(&layout_request, LS_KNOB_dp, task->way.kind == LS_ORDER_LOCKSTEP ? task->way.workers : 1);
     LS_TRY(ls_layout_make(&layout_request, &one->task, &layout));
     ls_trial trial = ls_trial_make(one, &layout, (int)request->options->threads);
     trial.steps = ls_order_steps;
