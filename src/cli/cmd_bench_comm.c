@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
+#include "cli/progress.h"
 #include "lab/bench/comm.h"
 #include "run/inputs/layout.h"
 
@@ -144,12 +145,11 @@ static ls_status print_json(const bench *b) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A line on the terminal that the next one replaces; no side takes it away. */
 static void progress(const ls_bench_comm *comm, int workers, int round, const char *side) {
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K");
-    if (side != NULL) fprintf(stderr, "%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
-    fflush(stderr);
+    if (side)
+        ls_cli_progress("%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
+    else
+        ls_cli_progress_end();
 }
 
 static ls_status bench_setup(bench *b, const ls_options *opts) {
@@ -211,7 +211,7 @@ ls_status ls_cmd_bench_comm(const ls_options *opts) {
     else
         print_ratios(b->cases, b->case_count);
 out:
-    progress(&b->comm, 0, 0, NULL);
+    ls_cli_progress_end();
     free(b);
     return status;
 }

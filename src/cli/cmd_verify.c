@@ -1,11 +1,11 @@
 /* cmd_verify.c: `lockstep verify` trains a few steps under many layouts and compares every bit with one worker. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
+#include "cli/progress.h"
 #include "cli/verify_order.h"
 #include "config/value.h"
 #include "lab/verify/verify.h"
@@ -124,13 +124,6 @@ static void print_counts(const ls_verify_outcome *n) {
     putchar('\n');
 }
 
-void ls_verify_progress(const char *model, int row, int total, const char *layout) {
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K");
-    if (total > 0) fprintf(stderr, "%s, layout %d of %d: %.80s", model, row, total, layout);
-    fflush(stderr);
-}
-
 static json_t *case_json(const ls_lab_case *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:s, s:f, s:[]}", "model", s->shape.name, "parameters",
@@ -150,12 +143,12 @@ static ls_status print_json(json_t *cases, const ls_verify_outcome *n) {
 
 static void on_start(void *ctx, const char *model, int row, int rows, const char *layout) {
     (void)ctx;
-    ls_verify_progress(model, row, rows, layout);
+    ls_cli_progress("%s, layout %d of %d: %.80s", model, row, rows, layout);
 }
 
 static ls_status on_case(void *ctx, const ls_lab_case *one, const ls_verify_record *alone) {
     session *s = ctx;
-    ls_verify_progress(NULL, 0, 0, NULL);
+    ls_cli_progress_end();
     if (!s->opts->json) {
         if (json_array_size(s->cases) > 0) putchar('\n');
         print_case(one, alone);
@@ -168,7 +161,7 @@ static ls_status on_case(void *ctx, const ls_lab_case *one, const ls_verify_reco
 
 static ls_status on_row(void *ctx, const ls_verify_result *result, json_t *row) {
     const session *s = ctx;
-    ls_verify_progress(NULL, 0, 0, NULL);
+    ls_cli_progress_end();
     if (!s->opts->json) print_row(result);
     return json_array_append(s->rows, row) == 0 ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
@@ -195,7 +188,7 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     LS_TRY(ls_workers_options_from(opts, &workers));
     if (opts->order) return ls_verify_show_order(opts);
     ls_status status = run(&s);
-    ls_verify_progress(NULL, 0, 0, NULL);
+    ls_cli_progress_end();
     json_decref(s.cases);
     return status;
 }

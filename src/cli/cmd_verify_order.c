@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
+#include "cli/progress.h"
 #include "cli/verify_order.h"
 #include "parallel/layout/layout.h"
 #include "report/order_chart.h"
@@ -175,12 +176,12 @@ static void on_start(void *ctx, const ls_order_case *done, int way) {
     char text[64];
     (void)ctx;
     ls_order_way_text(&done->result[way].way, text, sizeof text);
-    ls_verify_progress(done->model, way + 1, done->ways, text);
+    ls_cli_progress("%s, layout %d of %d: %.80s", done->model, way + 1, done->ways, text);
 }
 
 static ls_status on_row(void *ctx, const ls_order_case *done, int way) {
     const session *s = ctx;
-    ls_verify_progress(NULL, 0, 0, NULL);
+    ls_cli_progress_end();
     if (!s->opts->json) print_row(done, way);
     if (json_array_append_new(s->sums, row_json(done, way)) == 0) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
@@ -254,7 +255,7 @@ ls_status ls_verify_show_order(const ls_options *opts) {
     if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     s->opts = opts;
     ls_status status = run(s);
-    ls_verify_progress(NULL, 0, 0, NULL);
+    ls_cli_progress_end();
     for (int i = 0; i < s->count; i++) ls_order_case_free(&s->cases[i]);
     json_decref(s->json);
     free(s);

@@ -11,7 +11,5 @@ ls_status ls_verify_show_order(const ls_options *options);
 /* The fault of LS_FAULT_BITS, for tests; *out is left alone where there is none. Quiets the warning of more workers
  * than cores. */
 ls_status ls_verify_read_fault(const ls_options *options, ls_verify_fault *fault, const ls_verify_fault **out);
-/* A line on a terminal that the next one replaces; `total` 0 takes it away. */
-void ls_verify_progress(const char *model, int row, int total, const char *layout);
 
 #endif
