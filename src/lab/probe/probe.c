@@ -15,6 +15,7 @@
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
 #include "lab/links.h"
+#include "lab/operands.h"
 #include "lab/probe/worker.h"
 
 static const double default_seconds = 25;
@@ -54,7 +55,7 @@ ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out) {
     else
         LS_TRY(ls_device_alloc(w->device, elems * sizeof(float), &memory));
     float *at = *out = memory;
-    for (size_t i = 0; i < elems; i++) at[i] = (float)((uint32_t)i * 2654435761u >> 22) / 512.0F - 1.0F;
+    for (size_t i = 0; i < elems; i++) at[i] = ls_operand_value(i);
     return LS_OK;
 }
 

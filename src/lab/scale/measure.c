@@ -100,8 +100,7 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int worke
 
 /* What of a size is known before it is measured. */
 static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point *point, ls_layout *layout) {
-    ls_status status = make_layout(p, one, point->workers, layout);
-    if (status != LS_OK) return status;
+    LS_TRY(make_layout(p, one, point->workers, layout));
     int groups = one->settings.groups, most = 0;
     for (int d = 0, first = 0; d < layout->dp; first += layout->share[d++]) {
         int end = first + layout->share[d];
@@ -155,9 +154,7 @@ static void describe(const ls_lab_case *one, const ls_layout *layout, ls_scale_f
     found->images = ls_shape_sees_images(shape);
     found->image = shape->image;
     if (ls_layout_workers(layout) > 1) found->zero = layout->zero;
-    found->parameters = 0;
-    for (int i = 0; i < ls_model_params(one->model); i++)
-        found->parameters += ls_param_elems(ls_model_param(one->model, i));
+    found->parameters = ls_model_elems(one->model);
 }
 
 /* Steps of one round that count. */
