@@ -17,7 +17,7 @@
 enum { DEFAULT_STEPS = 20, PIECE_MAX = 24 };
 
 /* Numbers between min and max, separated by commas, in ascending order and each once. */
-static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int room,
+static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int most,
                            int64_t *out, int *count) {
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
@@ -32,7 +32,7 @@ static ls_status read_list(const ls_options *o, ls_option_id id, const char *tex
         int i = 0;
         while (i < *count && out[i] < value) i++;
         if (i == *count || out[i] != value) {
-            if (*count == room) return ls_options_fail(o, id, "at most %d numbers can be measured", room);
+            if (*count == most) return ls_options_fail(o, id, "at most %d numbers can be measured", most);
             memmove(out + i + 1, out + i, (size_t)(*count - i) * sizeof *out);
             out[i] = value;
             ++*count;

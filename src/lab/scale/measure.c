@@ -1,7 +1,7 @@
 /* measure.c: short trainings of each size.
  *
  * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
- * quiet round stand in for those of a busy one. */
+ * quiet round count instead of those of a busy one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,7 @@ enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_F
 /* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
 static const double round_s = 0.15;
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 /* In order of workers, then of batches, each once. */
 static void add_size(const ls_scale_plan *p, int workers, size_t batch, ls_scaling_point *points, int *count) {
@@ -124,7 +123,7 @@ static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point
     return LS_OK;
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static ls_status run_steps(const ls_scale_plan *p, const ls_lab_case *one, const ls_layout *layout,
                            ls_scale_record *record) {
