@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -27,15 +28,23 @@ ls_trial ls_trial_make(const ls_lab_case *one, const ls_layout *layout, int thre
 
 bool ls_trial_is_first(const ls_trial_place *place) { return !place->world || ls_world_rank(place->world) == 0; }
 
-ls_status ls_trial_alloc(size_t bytes, const char *what, void **out) {
-    *out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (*out != MAP_FAILED) return LS_OK;
-    *out = NULL;
-    return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %s", what);
+enum { HEAD_BYTES = 64 }; /* of shared memory: how large it is, and as much as its alignment wants */
+
+void *ls_trial_alloc(size_t count, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all) || __builtin_add_overflow(all, HEAD_BYTES, &all)) return NULL;
+    char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return NULL;
+    memcpy(map, &all, sizeof all);
+    return map + HEAD_BYTES;
 }
 
-void ls_trial_free(void *memory, size_t bytes) {
-    if (memory) munmap(memory, bytes);
+void ls_trial_free(void *memory) {
+    size_t all;
+    if (!memory) return;
+    char *map = (char *)memory - HEAD_BYTES;
+    memcpy(&all, map, sizeof all);
+    munmap(map, all);
 }
 
 /* ---- instruction sets -------------------------------------------------------------------------------------------- */
@@ -116,9 +125,8 @@ static ls_status await(pid_t pid, const ending *end) {
 
 static ls_status run_one(const ls_workers_options *workers, task *t) {
     pid_t parent = getpid();
-    void *memory;
-    LS_TRY(ls_trial_alloc(sizeof(ending), "the result of a worker", &memory));
-    ending *end = memory;
+    ending *end = ls_trial_alloc(1, sizeof *end);
+    if (!end) return ls_fail(LS_ERR_RESOURCE, "out of memory for the result of a worker");
     *end = (ending){.status = LS_ERR_FAILED, .message = "the worker exited before the run was finished"};
     fflush(NULL);
     pid_t pid = fork();
@@ -132,7 +140,7 @@ static ls_status run_one(const ls_workers_options *workers, task *t) {
         _exit(0);
     }
     ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start a worker") : await(pid, end);
-    ls_trial_free(end, sizeof *end);
+    ls_trial_free(end);
     return status;
 }
 

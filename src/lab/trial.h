@@ -45,9 +45,9 @@ ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *devic
 /* "portable" */
 const char *ls_trial_isa_name(ls_trial_isa isa);
 
-/* Zeros that forked processes share with this one: what the workers write there, the caller of ls_trial_run() reads.
- * `what` in the message of a failure. */
-ls_status ls_trial_alloc(size_t bytes, const char *what, void **out);
-void ls_trial_free(void *memory, size_t bytes); /* NULL: nothing */
+/* calloc() and free() of memory that forked processes share with this one: what the workers write there, the caller of
+ * ls_trial_run() reads. */
+void *ls_trial_alloc(size_t count, size_t bytes);
+void ls_trial_free(void *memory);
 
 #endif

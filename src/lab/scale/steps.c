@@ -13,22 +13,17 @@
 #include "base/meter.h"
 
 ls_status ls_scale_record_open(int workers, int64_t steps, ls_scale_record *out) {
-    size_t bytes;
     *out = (ls_scale_record){.workers = workers, .steps = steps};
-    if (__builtin_mul_overflow((size_t)workers * sizeof(ls_scale_step), (size_t)steps, &bytes) ||
-        __builtin_add_overflow(bytes, sizeof(ls_scale_noise), &bytes))
-        return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    void *memory;
-    LS_TRY(ls_trial_alloc(bytes, "a record of so many steps: use fewer", &memory));
-    char *map = memory;
-    out->map_bytes = bytes;
-    out->step = (ls_scale_step *)(void *)map;
-    out->noise = (ls_scale_noise *)(void *)(map + bytes - sizeof(ls_scale_noise));
-    return LS_OK;
+    out->step = ls_trial_alloc((size_t)steps, (size_t)workers * sizeof *out->step);
+    out->noise = ls_trial_alloc(1, sizeof *out->noise);
+    if (out->step && out->noise) return LS_OK;
+    ls_scale_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
 }
 
 void ls_scale_record_close(ls_scale_record *record) {
-    ls_trial_free(record->step, record->map_bytes);
+    ls_trial_free(record->step);
+    ls_trial_free(record->noise);
     *record = (ls_scale_record){0};
 }
 

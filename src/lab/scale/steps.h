@@ -24,7 +24,6 @@ typedef struct ls_scale_record {
     int64_t steps;
     ls_scale_step *step; /* [workers][steps] */
     ls_scale_noise *noise;
-    size_t map_bytes;
 } ls_scale_record;
 
 ls_status ls_scale_record_open(int workers, int64_t steps, ls_scale_record *out);

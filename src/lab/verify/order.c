@@ -11,26 +11,21 @@
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out) {
-    size_t loss_bytes, tensor_bytes, bytes;
     *out = (ls_order_record){.steps = steps, .elems = elems};
-    bool fits = !__builtin_mul_overflow((size_t)steps, sizeof(double), &loss_bytes) &&
-                !__builtin_mul_overflow(elems, 2 * sizeof(float), &tensor_bytes) &&
-                !__builtin_add_overflow(loss_bytes, tensor_bytes, &bytes) &&
-                !__builtin_add_overflow(bytes, sizeof(ls_verify_hash), &bytes);
-    if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    void *memory;
-    LS_TRY(ls_trial_alloc(bytes, "a record of so many steps and elements", &memory));
-    char *map = memory;
-    out->map_bytes = bytes;
-    out->loss = (double *)(void *)map;
-    out->grad = (float *)(void *)(map + loss_bytes);
-    out->weight = out->grad + elems;
-    out->weights = (ls_verify_hash *)(void *)(map + loss_bytes + tensor_bytes);
-    return LS_OK;
+    out->loss = ls_trial_alloc((size_t)steps, sizeof *out->loss);
+    out->grad = ls_trial_alloc(elems, sizeof *out->grad);
+    out->weight = ls_trial_alloc(elems, sizeof *out->weight);
+    out->weights = ls_trial_alloc(1, sizeof *out->weights);
+    if (out->loss && out->grad && out->weight && out->weights) return LS_OK;
+    ls_order_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps and %zu elements", (long long)steps, elems);
 }
 
 void ls_order_record_close(ls_order_record *record) {
-    ls_trial_free(record->loss, record->map_bytes);
+    ls_trial_free(record->loss);
+    ls_trial_free(record->grad);
+    ls_trial_free(record->weight);
+    ls_trial_free(record->weights);
     *record = (ls_order_record){0};
 }
 

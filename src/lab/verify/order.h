@@ -19,7 +19,6 @@ typedef struct ls_order_record {
     ls_verify_hash *weights; /* of all of them */
     double *loss;            /* [steps] */
     float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */
-    size_t map_bytes;
 } ls_order_record;
 
 ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out);

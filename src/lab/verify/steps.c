@@ -12,26 +12,22 @@
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out) {
-    size_t loss_bytes, hashes, hash_bytes, bytes;
+    size_t hashes_bytes = (size_t)params * sizeof(ls_verify_hash);
     *out = (ls_verify_record){.steps = steps, .params = params};
-    bool fits = !__builtin_mul_overflow((size_t)steps, sizeof(double), &loss_bytes) &&
-                !__builtin_mul_overflow((size_t)steps + 1, (size_t)params, &hashes) &&
-                !__builtin_mul_overflow(hashes, sizeof(ls_verify_hash), &hash_bytes) &&
-                !__builtin_add_overflow(hash_bytes, loss_bytes + sizeof(ls_verify_totals), &bytes);
-    if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    void *memory;
-    LS_TRY(ls_trial_alloc(bytes, "a record of so many steps: use fewer", &memory));
-    char *map = memory;
-    out->map_bytes = bytes;
-    out->totals = (ls_verify_totals *)(void *)map;
-    out->loss = (double *)(void *)(map + sizeof(ls_verify_totals));
-    out->grad = (ls_verify_hash *)(void *)(map + sizeof(ls_verify_totals) + loss_bytes);
-    out->weight = out->grad + (size_t)steps * (size_t)params;
-    return LS_OK;
+    out->totals = ls_trial_alloc(1, sizeof *out->totals);
+    out->loss = ls_trial_alloc((size_t)steps, sizeof *out->loss);
+    out->grad = ls_trial_alloc((size_t)steps, hashes_bytes);
+    out->weight = ls_trial_alloc(1, hashes_bytes);
+    if (out->totals && out->loss && out->grad && out->weight) return LS_OK;
+    ls_verify_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
 }
 
 void ls_verify_record_close(ls_verify_record *record) {
-    ls_trial_free(record->totals, record->map_bytes);
+    ls_trial_free(record->totals);
+    ls_trial_free(record->loss);
+    ls_trial_free(record->grad);
+    ls_trial_free(record->weight);
     *record = (ls_verify_record){0};
 }
 

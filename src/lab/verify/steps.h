@@ -25,7 +25,6 @@ typedef struct ls_verify_record {
     double *loss;           /* [steps] */
     ls_verify_hash *grad;   /* [steps][params] */
     ls_verify_hash *weight; /* [params] */
-    size_t map_bytes;
 } ls_verify_record;
 
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out);

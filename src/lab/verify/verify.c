@@ -75,11 +75,10 @@ static void say_element(const comparison *c, const ls_verify_difference *d, cons
 static ls_status explain_tensor(const comparison *c, const ls_trial *trial, const ls_verify_difference *d,
                                 char text[TEXT_MAX]) {
     const ls_param *param = ls_model_param(c->one.model, d->param);
-    size_t elems = ls_param_elems(param), bytes = 2 * elems * sizeof(float);
+    size_t elems = ls_param_elems(param);
     ls_status status = LS_OK;
-    void *memory;
-    LS_TRY(ls_trial_alloc(bytes, "the two tensors that differ", &memory));
-    float *values = memory;
+    float *values = ls_trial_alloc(2 * elems, sizeof *values);
+    if (!values) return ls_fail(LS_ERR_RESOURCE, "out of memory for two tensors of %zu elements", elems);
     ls_verify_tensor alone = {
         .param = d->param,
         .which = d->kind == LS_VERIFY_GRADIENT ? LS_TENSOR_GRAD : LS_TENSOR_WEIGHT,
@@ -91,7 +90,7 @@ static ls_status explain_tensor(const comparison *c, const ls_trial *trial, cons
     LS_TRY_OUT(fetch(c, trial, d->step, &row));
     say_element(c, d, param, alone.values, row.values, text);
 out:
-    ls_trial_free(memory, bytes);
+    ls_trial_free(values);
     return status;
 }
 
