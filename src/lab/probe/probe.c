@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,6 +16,7 @@
 #include "lab/links.h"
 #include "lab/operands.h"
 #include "lab/probe/worker.h"
+#include "lab/trial.h"
 
 static const double default_seconds = 25;
 
@@ -260,9 +260,8 @@ static ls_status run_counts(const ls_probe_options *o, ls_native_machine *shared
 ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *first) {
     ls_launcher launcher = ls_launcher_detect();
     ls_status status;
-    ls_native_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
+    ls_native_machine *shared = ls_trial_alloc(1, sizeof *shared);
+    if (!shared) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
     describe(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;
@@ -273,7 +272,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
     if (o->say) o->say(NULL);
     if (status == LS_OK) *out = *shared;
     for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);
-    munmap(shared, sizeof *shared);
+    ls_trial_free(shared);
     return status;
 }
 
