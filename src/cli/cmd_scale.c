@@ -335,7 +335,6 @@ static ls_status measure(const ls_scale_plan *plan, ls_scale_found *found) {
     for (int i = 0; i < plan->models; i++) {
         LS_TRY(ls_scale_measure(plan, plan->model[i], &found[i]));
         say_points(&found[i]);
-        ls_scale_find(plan, &found[i]);
         if (o->json) continue;
         if (i > 0) printf("\n");
         print_text(plan, &found[i]);

@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "lab/links.h"
+#include "lab/calls.h"
 #include "lab/trial.h"
 #include "observe/trace.h"
 

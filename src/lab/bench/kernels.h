@@ -16,8 +16,7 @@
 #include "comm/placement.h"
 #include "device/cpu/kernels.h"
 #include "lab/bench/peer.h"
-#include "lab/operands.h"
-#include "lab/timer.h"
+#include "lab/calls.h"
 
 enum { LS_KBENCH_ROUNDS_MAX = 100, LS_KBENCH_ROWS_MAX = 256, LS_KBENCH_NAME_MAX = 64, LS_KBENCH_COUNTS_MAX = 2 };
 

@@ -1,5 +1,5 @@
 /* matmul.c: matmuls and attention, at sizes of small and of middling models. */
-#include "lab/operands.h"
+#include "lab/calls.h"
 #include "lab/probe/worker.h"
 
 /* ---- matmuls ----------------------------------------------------------------------------------------------------- */

@@ -13,8 +13,7 @@
 #include "comm/placement.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
-#include "lab/links.h"
-#include "lab/operands.h"
+#include "lab/calls.h"
 #include "lab/probe/worker.h"
 #include "lab/trial.h"
 

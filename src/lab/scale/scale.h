@@ -52,10 +52,9 @@ typedef struct ls_scale_found {
     int best_workers; /* with the largest batch; more do not make a step shorter */
 } ls_scale_found;
 
-/* Measures one model, in short trainings of each size. Starts workers: no thread may have been started. */
+/* Measures one model, in short trainings of each size; fits, predicts further, finds crossovers. Starts workers: no
+ * thread may have been started. */
 ls_status ls_scale_measure(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
-/* Fits, predictions and crossovers of what was measured. */
-void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *found);
 
 /* What a batch is made of: "sequence" or "image". */
 static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }
