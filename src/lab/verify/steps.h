@@ -1,13 +1,11 @@
-/* trial.h: some steps under a layout, with a record of every bit they made; and comparing two records.
+/* steps.h: the steps of a trial with a record of every bit they made; and comparing two records.
  *
  * The record has the loss of each step, a hash of every gradient of each step, a hash of every weight after the last
- * one, and the validation loss there. It lies in memory that forked processes share, so that whoever made it before
- * the fork reads what the workers wrote. */
-#ifndef LS_LAB_VERIFY_TRIAL_H
-#define LS_LAB_VERIFY_TRIAL_H
+ * one, and the validation loss there. It lies in shared memory (lab/trial.h). */
+#ifndef LS_LAB_VERIFY_STEPS_H
+#define LS_LAB_VERIFY_STEPS_H
 
-#include "interop/weights.h"
-#include "run/trainer.h"
+#include "lab/trial.h"
 
 typedef struct ls_verify_hash {
     char text[LS_HASH_TEXT_BYTES];
@@ -27,7 +25,6 @@ typedef struct ls_verify_record {
     double *loss;           /* [steps] */
     ls_verify_hash *grad;   /* [steps][params] */
     ls_verify_hash *weight; /* [params] */
-    size_t map_bytes;
 } ls_verify_record;
 
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out);
@@ -41,7 +38,7 @@ typedef struct ls_verify_tensor {
 } ls_verify_tensor;
 
 /* A bit that is flipped on purpose, to see it found: the lowest one of the first element of a gradient that the worker
- * stands for (none: nothing happens). */
+ * reports (none: nothing happens). */
 typedef struct ls_verify_fault {
     int rank;
     int64_t step; /* from 1 on */
@@ -52,21 +49,16 @@ typedef struct ls_verify_fault {
 ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 
 typedef struct ls_verify_job {
-    const ls_settings *settings;
-    ls_trainer_data data;
-    ls_weights *weights; /* to begin with; NULL: from the seed */
-    ls_layout layout;
     int64_t steps;                 /* at most the record's */
     ls_verify_record *record;      /* NULL: none is kept */
     const ls_verify_tensor *fetch; /* after the last step: the weight, or the gradient of that step; NULL: none */
     const ls_verify_fault *fault;  /* NULL: none */
 } ls_verify_job;
 
-/* All workers of the layout call it together; world NULL: one worker alone. Worker 0 writes the record. */
-ls_status ls_verify_work(const ls_verify_job *job, ls_world *world, ls_device *device);
+/* The steps of a trial: ctx is the job. Worker 0 writes the record. */
+ls_status ls_verify_steps(ls_trainer *trainer, void *ctx);
 
-/* What it is made of. A trainer with the weights that the job begins with; on failure nothing is left to release. */
-ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out);
+/* What they are made of. */
 /* Flips the bit, if this is the worker and the next step is the one. */
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
 /* All workers call it together; worker 0 writes the values. */

@@ -1,39 +1,33 @@
-/* trial.c: steps that leave a record. */
-#include "lab/verify/trial.h"
+/* steps.c: steps that leave a record. */
+#include "lab/verify/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "config/value.h"
 #include "numerics/float16.h"
-#include "run/agree.h"
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out) {
-    size_t loss_bytes, hashes, hash_bytes, bytes;
+    size_t hashes_bytes = (size_t)params * sizeof(ls_verify_hash);
     *out = (ls_verify_record){.steps = steps, .params = params};
-    bool fits = !__builtin_mul_overflow((size_t)steps, sizeof(double), &loss_bytes) &&
-                !__builtin_mul_overflow((size_t)steps + 1, (size_t)params, &hashes) &&
-                !__builtin_mul_overflow(hashes, sizeof(ls_verify_hash), &hash_bytes) &&
-                !__builtin_add_overflow(hash_bytes, loss_bytes + sizeof(ls_verify_totals), &bytes);
-    if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
-    out->map_bytes = bytes;
-    out->totals = (ls_verify_totals *)(void *)map;
-    out->loss = (double *)(void *)(map + sizeof(ls_verify_totals));
-    out->grad = (ls_verify_hash *)(void *)(map + sizeof(ls_verify_totals) + loss_bytes);
-    out->weight = out->grad + (size_t)steps * (size_t)params;
-    return LS_OK;
+    out->totals = ls_trial_alloc(1, sizeof *out->totals);
+    out->loss = ls_trial_alloc((size_t)steps, sizeof *out->loss);
+    out->grad = ls_trial_alloc((size_t)steps, hashes_bytes);
+    out->weight = ls_trial_alloc(1, hashes_bytes);
+    if (out->totals && out->loss && out->grad && out->weight) return LS_OK;
+    ls_verify_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
 }
 
 void ls_verify_record_close(ls_verify_record *record) {
-    if (record->totals) munmap(record->totals, record->map_bytes);
+    ls_trial_free(record->totals);
+    ls_trial_free(record->loss);
+    ls_trial_free(record->grad);
+    ls_trial_free(record->weight);
     *record = (ls_verify_record){0};
 }
 
@@ -159,7 +153,8 @@ static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals 
     return LS_OK;
 }
 
-static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
+ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
+    const ls_verify_job *job = ctx;
     ls_verify_totals totals = {.validation = (double)NAN};
     double right;
     while (t->step < job->steps) LS_TRY(step(job, t, &totals));
@@ -173,27 +168,6 @@ static ls_status steps(const ls_verify_job *job, ls_trainer *t) {
     if (t->has_val) LS_TRY(ls_trainer_evaluate(t, 1, &totals.validation, &right));
     if (t->rank == 0) *job->record->totals = totals;
     return LS_OK;
-}
-
-ls_status ls_verify_begin(const ls_verify_job *job, ls_world *world, ls_device *device, ls_trainer **out) {
-    ls_trainer_place place = {.device = device, .world = world, .layout = job->layout};
-    LS_TRY(ls_trainer_create(job->settings, &place, &job->data, out));
-    ls_status status = job->weights ? ls_weights_load_partition(job->weights, (*out)->partition)
-                                    : ls_partition_init_weights((*out)->partition, job->settings->seed);
-    status = ls_agree((*out)->world, status);
-    if (status == LS_OK && job->weights) status = ls_partition_settle((*out)->partition);
-    if (status == LS_OK) return LS_OK;
-    ls_trainer_destroy(*out);
-    *out = NULL;
-    return status;
-}
-
-ls_status ls_verify_work(const ls_verify_job *job, ls_world *world, ls_device *device) {
-    ls_trainer *t = NULL;
-    LS_TRY(ls_verify_begin(job, world, device, &t));
-    ls_status status = steps(job, t);
-    ls_trainer_destroy(t);
-    return status;
 }
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */

@@ -1,11 +1,87 @@
-/* series.c: from timed steps to what a size takes.
+/* steps.c: steps that are timed, and what they say about a size.
  *
  * The faster half of the steps of all rounds counts: what else a machine does only adds to the others. Where there are
  * enough steps during which no worker had to wait for a core, the others do not count at all. */
-#include <stdlib.h>
+#include "lab/scale/steps.h"
 
-#include "base/status.h"
-#include "lab/scale/scale.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/meter.h"
+
+ls_status ls_scale_record_open(int workers, int64_t steps, ls_scale_record *out) {
+    *out = (ls_scale_record){.workers = workers, .steps = steps};
+    out->step = ls_trial_alloc((size_t)steps, (size_t)workers * sizeof *out->step);
+    out->noise = ls_trial_alloc(1, sizeof *out->noise);
+    if (out->step && out->noise) return LS_OK;
+    ls_scale_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps: use fewer", (long long)steps);
+}
+
+void ls_scale_record_close(ls_scale_record *record) {
+    ls_trial_free(record->step);
+    ls_trial_free(record->noise);
+    *record = (ls_scale_record){0};
+}
+
+static ls_scale_step between(const ls_meter *before, const ls_meter *after, uint64_t ns) {
+    ls_scale_step step = {.seconds = 1e-9 * (double)ns,
+                          .compute = 1e-9 * (double)(after->compute_ns - before->compute_ns)};
+    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
+        step.idle += 1e-9 * (double)(after->idle_ns[k] - before->idle_ns[k]);
+        step.sync[k] = 1e-9 * (double)(after->sync_ns[k] - before->sync_ns[k]);
+        step.link[k] = 1e-9 * (double)(after->link_ns[k] - before->link_ns[k]);
+    }
+    return step;
+}
+
+/* Linux tells how long a thread was ready to run without running: the second number of this file. Where there is no
+ * such file (fd < 0), 0. */
+static uint64_t queued_ns(int fd) {
+    char text[96], *second;
+    ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    second = strchr(text, ' ');
+    return second ? strtoull(second + 1, NULL, 10) : 0;
+}
+
+static ls_status timed_steps(ls_trainer *t, int fd, int64_t count, ls_scale_step *out) {
+    for (int64_t i = 0; i < count; i++) {
+        ls_step_result result;
+        ls_meter before = ls_meter_now;
+        uint64_t queued = queued_ns(fd), begin = ls_clock_ns();
+        LS_TRY(ls_trainer_step(t, 0, &result));
+        out[i] = between(&before, &ls_meter_now, ls_clock_ns() - begin);
+        out[i].queued = 1e-9 * (double)(queued_ns(fd) - queued);
+    }
+    return LS_OK;
+}
+
+static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
+    ls_scale_step *mine = record->step + (size_t)t->rank * (size_t)record->steps;
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ls_status status = timed_steps(t, fd, record->steps, mine);
+    if (fd >= 0) (void)close(fd);
+    if (status != LS_OK) return status;
+    if (t->rank != 0 || t->settings.numerics == 0) return LS_OK;
+    ls_noise_value noise =
+        ls_noise_get(&t->guard.noise, (int64_t)(t->settings.B * t->settings.T), (int64_t)t->settings.B);
+    *record->noise = (ls_scale_noise){noise.valid && noise.scale_sequences > 0, noise.scale_sequences};
+    return LS_OK;
+}
+
+ls_status ls_scale_steps(ls_trainer *t, void *ctx) {
+    ls_meter_now = (ls_meter){.on = true};
+    ls_status status = steps(t, ctx);
+    ls_meter_now.on = false;
+    return status;
+}
+
+/* ---- series ------------------------------------------------------------------------------------------------------ */
 
 /* Of one step, over its workers. */
 static ls_scale_step mean_of(const ls_scale_record *r, int64_t step) {

@@ -1,36 +1,31 @@
-/* sum_orders_run.c: gradients group by group, and steps with their sums. */
-#include "lab/verify/sum_orders_run.h"
+/* order.c: every way of adding trains the same steps, in workers of its own, one after the other. */
+#include "lab/verify/order.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <string.h>
 
 #include "model/model.h"
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out) {
-    size_t loss_bytes, tensor_bytes, bytes;
     *out = (ls_order_record){.steps = steps, .elems = elems};
-    bool fits = !__builtin_mul_overflow((size_t)steps, sizeof(double), &loss_bytes) &&
-                !__builtin_mul_overflow(elems, 2 * sizeof(float), &tensor_bytes) &&
-                !__builtin_add_overflow(loss_bytes, tensor_bytes, &bytes) &&
-                !__builtin_add_overflow(bytes, sizeof(ls_verify_hash), &bytes);
-    if (!fits) return ls_fail(LS_ERR_RESOURCE, "a record of %lld steps is too large", (long long)steps);
-    char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "no memory for a record of %lld steps and %zu elements", (long long)steps,
-                             elems);
-    out->map_bytes = bytes;
-    out->loss = (double *)(void *)map;
-    out->grad = (float *)(void *)(map + loss_bytes);
-    out->weight = out->grad + elems;
-    out->weights = (ls_verify_hash *)(void *)(map + loss_bytes + tensor_bytes);
-    return LS_OK;
+    out->loss = ls_trial_alloc((size_t)steps, sizeof *out->loss);
+    out->grad = ls_trial_alloc(elems, sizeof *out->grad);
+    out->weight = ls_trial_alloc(elems, sizeof *out->weight);
+    out->weights = ls_trial_alloc(1, sizeof *out->weights);
+    if (out->loss && out->grad && out->weight && out->weights) return LS_OK;
+    ls_order_record_close(out);
+    return ls_fail(LS_ERR_RESOURCE, "no memory for a record of %lld steps and %zu elements", (long long)steps, elems);
 }
 
 void ls_order_record_close(ls_order_record *record) {
-    if (record->loss) munmap(record->loss, record->map_bytes);
+    ls_trial_free(record->loss);
+    ls_trial_free(record->grad);
+    ls_trial_free(record->weight);
+    ls_trial_free(record->weights);
     *record = (ls_order_record){0};
 }
 
@@ -64,7 +59,7 @@ static void groups_close(groups *g) {
     free(g->flat);
 }
 
-/* A dp row that has nobody to reduce with keeps the gradient of its own group. */
+/* A DP group of one worker reduces with no other, and keeps the gradient of its own group. */
 static ls_status groups_open(ls_trainer *t, groups *g) {
     const ls_settings *s = &t->settings;
     ls_partition_setup setup = *ls_partition_setup_of(t->partition);
@@ -127,25 +122,24 @@ static void add_up(const ls_trainer *t, const ls_order_way *way, groups *g) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static ls_status gradients(const ls_verify_job *job, const ls_order_way *way, ls_trainer *t, groups *g,
-                           ls_step_result *result) {
+static ls_status gradients(const ls_order_task *task, ls_trainer *t, groups *g, ls_step_result *result) {
     ls_loss_sum loss = {0};
-    if (way->kind == LS_ORDER_LOCKSTEP) {
+    if (task->way.kind == LS_ORDER_LOCKSTEP) {
         LS_TRY(ls_trainer_gradients(t, 0, result));
-        return job->fault ? ls_verify_plant(job->fault, t) : LS_OK;
+        return task->fault ? ls_verify_plant(task->fault, t) : LS_OK;
     }
     LS_TRY(make_gradients(t, g, &loss));
-    add_up(t, way, g);
+    add_up(t, &task->way, g);
     LS_TRY(copy_all(t->partition, LS_TENSOR_GRAD, g->flat, WRITE));
     return ls_trainer_judge(t, 0, &loss, result);
 }
 
-static ls_status steps(const ls_verify_job *job, const ls_order_task *task, ls_trainer *t, groups *g) {
+static ls_status steps(const ls_order_task *task, ls_trainer *t, groups *g) {
     ls_order_record *record = task->record;
     ls_verify_hash weights;
-    while (t->step < job->steps) {
+    while (t->step < record->steps) {
         ls_step_result result;
-        LS_TRY(gradients(job, &task->way, t, g, &result));
+        LS_TRY(gradients(task, t, g, &result));
         if (t->step == 0) LS_TRY(fetch_all(t, LS_TENSOR_GRAD, record->grad));
         if (t->rank == 0) record->loss[t->step] = result.loss;
         LS_TRY(ls_trainer_update(t, &result));
@@ -156,15 +150,77 @@ static ls_status steps(const ls_verify_job *job, const ls_order_task *task, ls_t
     return LS_OK;
 }
 
-ls_status ls_order_work(const ls_verify_job *job, const ls_order_task *task, ls_world *world, ls_device *device) {
-    ls_trainer *t = NULL;
+ls_status ls_order_steps(ls_trainer *t, void *ctx) {
+    const ls_order_task *task = ctx;
     groups g = {0};
     ls_status status = LS_OK;
-    LS_TRY(ls_verify_begin(job, world, device, &t));
     if (task->way.kind != LS_ORDER_LOCKSTEP) LS_TRY_OUT(groups_open(t, &g));
-    status = steps(job, task, t, &g);
+    status = steps(task, t, &g);
 out:
     groups_close(&g);
-    ls_trainer_destroy(t);
     return status;
+}
+
+/* ---- all ways ---------------------------------------------------------------------------------------------------- */
+
+static ls_status train(const ls_order_request *request, const ls_lab_case *one, ls_order_task *task) {
+    ls_trial_place place = {.options = request->options};
+    ls_layout_request layout_request = ls_layout_request_none();
+    ls_layout layout;
+    ls_knob_give(&layout_request, LS_KNOB_dp, task->way.kind == LS_ORDER_LOCKSTEP ? task->way.workers : 1);
+    LS_TRY(ls_layout_make(&layout_request, &one->task, &layout));
+    ls_trial trial = ls_trial_make(one, &layout, (int)request->options->threads);
+    trial.steps = ls_order_steps;
+    trial.ctx = task;
+    return ls_trial_run(&place, &trial);
+}
+
+static ls_status keep(const ls_order_record *record, const ls_order_record *base, ls_order_result *r) {
+    size_t bytes = (size_t)record->steps * sizeof *r->loss;
+    r->loss = malloc(bytes);
+    if (!r->loss) return ls_fail(LS_ERR_RESOURCE, "out of memory for %lld losses", (long long)record->steps);
+    memcpy(r->loss, record->loss, bytes);
+    r->weights = *record->weights;
+    r->grad = ls_order_compare(record->grad, base->grad, record->elems);
+    r->weight = ls_order_compare(record->weight, base->weight, record->elems);
+    r->first_bits = ls_order_first_bits(record->loss, base->loss, record->steps);
+    r->first_seen = ls_order_first_seen(record->loss, base->loss, record->steps);
+    return LS_OK;
+}
+
+static bool is_equal(const ls_order_result *r, const ls_order_result *base) {
+    return r->grad.changed == 0 && r->weight.changed == 0 && r->first_bits == 0 &&
+           strcmp(r->weights.text, base->weights.text) == 0;
+}
+
+static ls_status run_way(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done, int way,
+                         ls_order_record records[LS_ORDER_WAYS_MAX]) {
+    ls_order_result *r = &done->result[way];
+    ls_order_task task = {.way = r->way, .record = &records[way], .fault = request->fault};
+    request->on_start(request->ctx, done, way);
+    LS_TRY(ls_order_record_open(one->steps, ls_model_elems(one->model), &records[way]));
+    LS_TRY(train(request, one, &task));
+    LS_TRY(keep(&records[way], &records[r->way.base], r));
+    if (r->way.kind == LS_ORDER_LOCKSTEP && !done->different && !is_equal(r, &done->result[r->way.base]))
+        done->different = r;
+    bool wanted = false;
+    for (int i = way; i < done->ways; i++) wanted |= done->result[i].way.base == way;
+    if (!wanted) ls_order_record_close(&records[way]);
+    return request->on_row(request->ctx, done, way);
+}
+
+ls_status ls_order_run(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done) {
+    ls_order_record records[LS_ORDER_WAYS_MAX] = {{0}};
+    ls_order_way ways[LS_ORDER_WAYS_MAX];
+    ls_status status = LS_OK;
+    *done = (ls_order_case){.steps = one->steps, .ways = ls_order_ways(one->settings.groups, ways)};
+    snprintf(done->model, sizeof done->model, "%.60s", one->settings.shape.name);
+    for (int i = 0; i < done->ways; i++) done->result[i].way = ways[i];
+    for (int i = 0; i < done->ways && status == LS_OK; i++) status = run_way(request, one, done, i, records);
+    for (int i = 0; i < done->ways; i++) ls_order_record_close(&records[i]);
+    return status;
+}
+
+void ls_order_case_free(ls_order_case *done) {
+    for (int i = 0; i < done->ways; i++) free(done->result[i].loss);
 }

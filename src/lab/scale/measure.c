@@ -1,16 +1,13 @@
-/* run.c: the measuring of `lockstep scale`: short trainings of each size, through the workers of verify.
+/* measure.c: short trainings of each size, and what they say.
  *
  * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
- * quiet round stand in for those of a busy one. */
+ * quiet round count instead of those of a busy one. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "run/inputs/layout.h"
 #include "lab/scale/scale.h"
-#include "report/numbers.h"
-#include "cli/verify/case.h"
-#include "cli/verify/run.h"
 #include "parallel/traffic/traffic.h"
 
 enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
@@ -19,8 +16,7 @@ enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_F
 /* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
 static const double round_s = 0.15;
 
-/* ---- sizes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 /* In order of workers, then of batches, each once. */
 static void add_size(const ls_scale_plan *p, int workers, size_t batch, ls_scaling_point *points, int *count) {
@@ -61,7 +57,7 @@ static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
     return groups >= workers ? groups : 0;
 }
 
-static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_verify_case *out) {
+static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_case *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
     ls_start start;
     LS_TRY(ls_start_look(model, &start));
@@ -77,34 +73,33 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
                                "%zu images cannot be divided like that among %d workers; use a multiple of %d",
                                model, batch, workers, 2 * workers);
     if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
-    return ls_verify_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
+    return ls_lab_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
 }
 
 /* What cannot be is said before anything is measured. */
 static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
     for (int i = 0; i < found->points; i++) {
-        ls_verify_case one;
+        ls_lab_case one;
         LS_TRY(open_case(p, model, found->point[i].workers, found->point[i].batch, &one));
-        ls_verify_case_close(&one);
+        ls_lab_case_close(&one);
     }
     return LS_OK;
 }
 
-static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int workers, ls_layout *out) {
+static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int workers, ls_layout *out) {
     ls_layout_request request;
     json_t *file = NULL;
     LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
     json_decref(file);
     request.workers = workers;
-    if (workers == 1) ls_knob_leave_open(&request, LS_KNOB_zero); /* there is nobody to divide with */
+    if (workers == 1) ls_knob_leave_open(&request, LS_KNOB_zero); /* there is no other worker to divide with */
     LS_TRY(ls_layout_make(&request, &one->task, out));
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
 }
 
 /* What of a size is known before it is measured. */
-static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_point *point, ls_layout *layout) {
-    ls_status status = make_layout(p, one, point->workers, layout);
-    if (status != LS_OK) return status;
+static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point *point, ls_layout *layout) {
+    LS_TRY(make_layout(p, one, point->workers, layout));
     int groups = one->settings.groups, most = 0;
     for (int d = 0, first = 0; d < layout->dp; first += layout->share[d++]) {
         int end = first + layout->share[d];
@@ -128,23 +123,20 @@ static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_po
     return LS_OK;
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, const ls_layout *layout, int workers,
+static ls_status run_steps(const ls_scale_plan *p, const ls_lab_case *one, const ls_layout *layout,
                            ls_scale_record *record) {
-    ls_verify_place place = {.options = p->opts};
-    ls_verify_order order = {.workers = workers, .threads = p->threads, .times = record};
-    order.job = (ls_verify_job){.settings = &one->settings,
-                                .data = ls_verify_case_data(one),
-                                .weights = one->start.weights,
-                                .layout = *layout,
-                                .steps = record->steps};
-    return ls_verify_run(&place, &order);
+    ls_trial_place place = {.options = p->opts};
+    ls_trial trial = ls_trial_make(one, layout, p->threads);
+    trial.steps = ls_scale_steps;
+    trial.ctx = record;
+    return ls_trial_run(&place, &trial);
 }
 
 /* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
  * epochs. */
-static ls_status make_drawings(const ls_verify_case *one) {
+static ls_status make_drawings(const ls_lab_case *one) {
     const ls_image_shape *image = &one->settings.shape.image;
     uint64_t count = ls_images_get_about(one->images)->count;
     uint8_t *pixels = malloc(image->channels * image->height * image->width);
@@ -155,15 +147,13 @@ static ls_status make_drawings(const ls_verify_case *one) {
     return status;
 }
 
-static void describe(const ls_verify_case *one, const ls_layout *layout, ls_scale_found *found) {
+static void describe(const ls_lab_case *one, const ls_layout *layout, ls_scale_found *found) {
     const ls_shape *shape = &one->settings.shape;
     found->seq = one->settings.T;
     found->images = ls_shape_sees_images(shape);
     found->image = shape->image;
     if (ls_layout_workers(layout) > 1) found->zero = layout->zero;
-    found->parameters = 0;
-    for (int i = 0; i < ls_model_params(one->model); i++)
-        found->parameters += ls_param_elems(ls_model_param(one->model, i));
+    found->parameters = ls_model_elems(one->model);
 }
 
 /* Steps of one round that count. */
@@ -177,7 +167,7 @@ static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_
 
 static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
                          ls_scale_series *series, ls_scale_found *found) {
-    ls_verify_case one;
+    ls_lab_case one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -185,19 +175,19 @@ static ls_status measure(const ls_scale_plan *p, const char *model, int64_t step
     if (one.images && !p->opts->data) LS_TRY_OUT(make_drawings(&one));
     LS_TRY_OUT(know(p, &one, point, &layout));
     LS_TRY_OUT(ls_scale_record_open(point->workers, LS_SCALE_WARMUP + steps, &record));
-    LS_TRY_OUT(run_steps(p, &one, &layout, point->workers, &record));
+    LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     LS_TRY_OUT(ls_scale_series_add(series, &record));
     LS_TRY_OUT(ls_scale_series_take(series, point));
     describe(&one, &layout, found);
 out:
     ls_scale_record_close(&record);
-    ls_verify_case_close(&one);
+    ls_lab_case_close(&one);
     return status;
 }
 
 /* In a run of its own: watching the gradients of groups takes time. */
 static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
-    ls_verify_case one;
+    ls_lab_case one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -205,11 +195,11 @@ static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_sca
     one.settings.numerics = 1;
     LS_TRY_OUT(make_layout(p, &one, 1, &layout));
     LS_TRY_OUT(ls_scale_record_open(1, NOISE_STEPS, &record));
-    if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, 1, &record));
+    if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     found->noise = *record.noise;
 out:
     ls_scale_record_close(&record);
-    ls_verify_case_close(&one);
+    ls_lab_case_close(&one);
     return status;
 }
 
@@ -226,13 +216,13 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             if (batch < workers || again) continue;
             ls_scaling_point *next = &found->next[found->nexts];
             ls_layout layout;
-            ls_verify_case one;
+            ls_lab_case one;
             *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
             LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
             bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
             ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
-            ls_verify_case_close(&one);
+            ls_lab_case_close(&one);
             if (status != LS_OK) return status;
             found->nexts += !is_thin;
         }
@@ -259,18 +249,102 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
             LS_TRY(measure(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
         }
         more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
-        if (more && round + 1 < rounds) fprintf(stderr, "%s: round %d of %d done\n", out->name, round + 1, rounds);
-        if (more && round + 1 >= rounds)
-            fprintf(stderr, "%s: other programs use the cores: measuring one more round\n", out->name);
+        char done[48];
+        snprintf(done, sizeof done, "round %d of %d done", round + 1, rounds);
+        if (more)
+            p->say(out->name, round + 1 < rounds ? done : "other programs use the cores: measuring one more round");
     }
-    for (int i = 0; i < out->points; i++)
-        fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
-                out->point[i].workers == 1 ? "" : "s", out->point[i].batch,
-                ls_number_seconds(out->point[i].seconds).text, i + 1, out->points);
     return LS_OK;
 }
 
-ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
+/* ---- what the sizes say: the fit, the next sizes, and where workers begin and cease to help ---------------------- */
+
+const ls_scaling_point *ls_scale_point_of(const ls_scale_found *f, int workers, size_t batch) {
+    for (int i = 0; i < f->points; i++)
+        if (f->point[i].workers == workers && f->point[i].batch == batch) return &f->point[i];
+    return NULL;
+}
+
+double ls_scale_speedup(const ls_scale_found *f, const ls_scaling_point *p) {
+    const ls_scaling_point *one = ls_scale_point_of(f, 1, p->batch);
+    return one && p->seconds > 0 ? one->seconds / p->seconds : 0;
+}
+
+double ls_scale_weak(const ls_scale_found *f, const ls_scaling_point *p) {
+    const ls_scaling_point *one =
+        p->batch % (size_t)p->workers ? NULL : ls_scale_point_of(f, 1, p->batch / (size_t)p->workers);
+    return one && p->seconds > 0 ? one->seconds / p->seconds : 0;
+}
+
+double ls_scale_ratio(const ls_scaling_point *p) {
+    double sync = ls_scaling_sync_of(p) + ls_scaling_hidden_of(p);
+    return sync > 0 ? p->compute / sync : 0;
+}
+
+static void predict_next(ls_scale_found *f) {
+    double band = ls_scaling_band(&f->fit);
+    for (int i = 0; i < f->nexts; i++) {
+        ls_scaling_point *p = &f->next[i];
+        ls_scaling_parts parts = ls_scaling_predict(&f->fit, p, 1);
+        p->seconds = parts.seconds;
+        p->low = parts.seconds / (1 + band);
+        p->high = parts.seconds * (1 + band);
+        p->compute = parts.compute;
+        p->idle = parts.idle;
+        p->other = parts.other;
+        p->sync[0] = parts.sync; /* of all kinds */
+    }
+}
+
+static void find_crossover(const ls_scale_plan *plan, ls_scale_found *f, int workers) {
+    ls_scale_crossover *x = &f->crossover[f->crossovers++];
+    const ls_scaling_point *like = NULL;
+    double spread = 2 * f->fit.sync_error < .9 ? 2 * f->fit.sync_error : .9;
+    *x = (ls_scale_crossover){.workers = workers};
+    for (int i = 0; i < f->points; i++) {
+        const ls_scaling_point *p = &f->point[i];
+        if (p->workers != workers) continue;
+        if (!like || p->batch > like->batch) like = p;
+        double speedup = ls_scale_speedup(f, p);
+        if (speedup > 1 && (x->won == 0 || p->batch < x->won)) x->won = p->batch;
+        if (speedup > 0 && speedup <= 1 && p->batch > x->lost) x->lost = p->batch;
+    }
+    if (!like) return;
+    x->batch = ls_scaling_batch_crossover(&f->fit, like, 1);
+    x->batch_low = ls_scaling_batch_crossover(&f->fit, like, 1 - spread);
+    x->batch_high = ls_scaling_batch_crossover(&f->fit, like, 1 + spread);
+    const ls_scaling_point *largest = ls_scale_point_of(f, workers, plan->batch[plan->batches - 1]);
+    if (!(plan->link_bytes_per_s > 0) || !largest) return;
+    x->rate = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1);
+    x->rate_low = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1 - spread);
+    x->rate_high = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1 + spread);
+}
+
+/* Among the sizes that were measured or predicted for the largest batch. */
+static void find_best(const ls_scale_plan *plan, ls_scale_found *f) {
+    size_t batch = plan->batch[plan->batches - 1];
+    double least = 0;
+    for (int i = 0; i < f->points + f->nexts; i++) {
+        const ls_scaling_point *p = i < f->points ? &f->point[i] : &f->next[i - f->points];
+        if (p->batch != batch || (least > 0 && p->seconds >= least)) continue;
+        least = p->seconds;
+        f->best_workers = p->workers;
+    }
+}
+
+static void find(const ls_scale_plan *plan, ls_scale_found *f) {
+    f->fitted = ls_scaling_fit_make(f->point, f->points, &f->fit);
+    if (!f->fitted) return;
+    if (!f->fit.has_sync) f->nexts = 0; /* nothing is known of synchronising */
+    predict_next(f);
+    for (int c = 0; c < plan->counts; c++)
+        if (plan->count[c] > 1) find_crossover(plan, f, plan->count[c]);
+    find_best(plan, f);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+ls_status ls_scale_measure(const ls_scale_plan *p, const char *model, ls_scale_found *out) {
     const char *slash = strrchr(model, '/');
     *out = (ls_scale_found){.made_up = !p->opts->data};
     snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : model);
@@ -282,5 +356,7 @@ ls_status ls_scale_run(const ls_scale_plan *p, const char *model, ls_scale_found
     if (status == LS_OK) status = measure_all(p, model, series, out);
     for (int i = 0; series && i < out->points; i++) free(series[i].step);
     free(series);
-    return status == LS_OK ? measure_noise(p, model, out) : status;
+    if (status == LS_OK) status = measure_noise(p, model, out);
+    if (status == LS_OK) find(p, out);
+    return status;
 }

@@ -1,15 +1,12 @@
-/* probe_file.c: measured machines on disk. */
-#include "cli/probe_file.h"
+/* file.c: measured machines on disk. */
+#include "lab/probe/probe.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "run/inputs/model.h"
 #include "plan/hardware/machine_file.h"
-
-static const double quick_seconds = 3;
 
 ls_status ls_probe_file_path(char path[PATH_MAX]) {
     char cache[512], host[128] = "machine";
@@ -44,20 +41,7 @@ ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
     return status;
 }
 
-static void say(void *ctx, const char *what) {
-    (void)ctx;
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[Kmeasuring this machine: %s", what);
-}
-
-ls_status ls_probe_measure(const ls_options *options, int workers, ls_native_machine *machine, bool *first) {
-    ls_probe_options probe = {
-        .seconds = options->quick ? quick_seconds : 0, .workers = workers, .no_pin = !options->pin, .say = say};
-    ls_status status = ls_probe_run(&probe, machine, first);
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
-    return status;
-}
-
-ls_status ls_probe_file_get(const ls_options *options, bool again, ls_native_machine *machine, bool *measured) {
+ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
     bool first;
     LS_TRY(ls_probe_file_path(path));
@@ -65,6 +49,6 @@ ls_status ls_probe_file_get(const ls_options *options, bool again, ls_native_mac
     if (!again && ls_file_exists(path) && ls_probe_file_read(path, machine) == LS_OK && ls_probe_is_current(machine))
         return LS_OK;
     *measured = true;
-    LS_TRY(ls_probe_measure(options, 0, machine, &first));
+    LS_TRY(ls_probe_run(options, machine, &first));
     return ls_probe_file_write(path, machine);
 }

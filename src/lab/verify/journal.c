@@ -1,9 +1,7 @@
 /* journal.c: one line for each finished row. */
-#include "cli/verify/journal.h"
+#include "lab/verify/journal.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +19,12 @@ static ls_hash128 key_of(const char *model, const char *weights, const char *lay
 }
 
 static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
-    if (j->count == j->room) {
-        size_t room = j->room ? 2 * j->room : 64;
-        ls_hash128 *done = realloc(j->done, room * sizeof *done);
-        if (!done) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", room);
+    if (j->count == j->capacity) {
+        size_t capacity = j->capacity ? 2 * j->capacity : 64;
+        ls_hash128 *done = realloc(j->done, capacity * sizeof *done);
+        if (!done) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", capacity);
         j->done = done;
-        j->room = room;
+        j->capacity = capacity;
     }
     j->done[j->count++] = key;
     return LS_OK;
