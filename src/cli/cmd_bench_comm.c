@@ -54,7 +54,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
     LS_TRY(ls_cli_workers_options(opts, &b->workers));
-    b->plan.private_buffers = opts->buffers[0] == 'p';
+    b->plan.private_buffers = opts->buffers == LS_BUFFERS_PRIVATE;
     b->peer_works = opts->peer != NULL;
     b->machine = (ls_bench_machine){
         .cpu = ls_cpu_detect()->model,

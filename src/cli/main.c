@@ -111,9 +111,7 @@ ls_status ls_cli_workers_options(const ls_options *options, ls_workers_options *
 
 /* Settings of the whole process. */
 static ls_status apply(ls_command command, const ls_options *options) {
-    ls_log_level level;
-    LS_TRY(ls_log_parse_level(options->log_level, &level));
-    ls_log_set_level(level);
+    ls_log_set_level(options->log_level);
     bool in_run = command == LS_COMMAND_TRAIN && options->trace && strcmp(options->trace, "run") == 0;
     if (options->trace && !in_run) LS_TRY(blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
     return blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));

@@ -134,10 +134,7 @@ static ls_status read_request(const ls_options *o, ls_plan_request *out) {
     out->sequence_parallel = given.sequence_parallel;
     if (given.workers > 0 && given.dp == 0 && given.tp > 0 && given.pp > 0)
         out->dp = given.workers / given.tp / given.pp;
-    ls_plan_type type;
-    if (o->source[LS_OPT_precision].origin == LS_ORIGIN_DEFAULT) return LS_OK;
-    LS_TRY(ls_plan_type_parse(o->precision, &type));
-    out->type = (int)type;
+    if (o->source[LS_OPT_precision].origin != LS_ORIGIN_DEFAULT) out->type = (int)o->precision;
     return LS_OK;
 }
 

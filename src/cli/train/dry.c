@@ -9,7 +9,7 @@
 #include "device/cpu/kernels.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
-#include "run/settings_lr.h"
+#include "run/settings.h"
 
 enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
 
