@@ -51,8 +51,26 @@ LS_CHOICE_ENUM(ls_transport_choice, LS_TRANSPORTS)
 #define LS_BENCH_BUFFERS(X) X(LS_BUFFERS_SHARED, "shared") X(LS_BUFFERS_PRIVATE, "private")
 LS_CHOICE_ENUM(ls_bench_buffers, LS_BENCH_BUFFERS)
 
-#define LS_SCHEDULE_WORDS(X) X(0, "naive") X(1, "gpipe") X(2, "1f1b") X(3, "interleaved") X(4, "zero-bubble")
-#define LS_RECOMPUTE_WORDS(X) X(0, "none") X(1, "selective") X(2, "full")
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+/* interleaved is 1f1b with several chunks for each stage. zero-bubble is 1f1b with input and weight gradients apart:
+ * the latter fill the bubbles; at most `stages` micro-batches hold activations on any stage, as on the first one of
+ * 1f1b. */
+#define LS_SCHEDULE_LIST(X)                                                                                            \
+    X(LS_SCHEDULE_NAIVE, "naive") /* one micro-batch at a time is in the pipeline */                                   \
+    X(LS_SCHEDULE_GPIPE, "gpipe") /* all forward, then all backward */                                                 \
+    X(LS_SCHEDULE_1F1B, "1f1b")   /* backward as soon as possible: stage s has at most stages − s micro-batches */   \
+    X(LS_SCHEDULE_INTERLEAVED, "interleaved")                                                                          \
+    X(LS_SCHEDULE_ZERO_BUBBLE, "zero-bubble")
+typedef enum ls_schedule_kind { LS_SCHEDULE_LIST(LS_CHOICE_VALUE) LS_SCHEDULE_KINDS } ls_schedule_kind;
+LS_CHOICE_NAME(ls_schedule_kind, ls_schedule_kind_name, LS_SCHEDULE_LIST)
+
+#define LS_RECOMPUTE_LIST(X)                                                                                           \
+    X(LS_RECOMPUTE_NONE, "none")                                                                                       \
+    X(LS_RECOMPUTE_SELECTIVE, "selective") /* what the MLP is before its activation is made again in backward */       \
+    X(LS_RECOMPUTE_FULL, "full")           /* all but the input of each block is */
+typedef enum ls_recompute { LS_RECOMPUTE_LIST(LS_CHOICE_VALUE) LS_RECOMPUTE_KINDS } ls_recompute;
+LS_CHOICE_NAME(ls_recompute, ls_recompute_name, LS_RECOMPUTE_LIST)
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 

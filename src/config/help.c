@@ -49,8 +49,8 @@ static void wrap(FILE *out, const char *text, int indent, int column, int column
 /* "--workers N", "--[no-]pin"; a switch that is off anyway is briefly "--json" */
 static void flag_form(const ls_option_info *info, const char *metavar, bool brief, char *text, size_t room) {
     static const char *const metavars[] = {
-        [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",   [LS_OPTION_SIZE] = "SIZE",
-        [LS_OPTION_TIME] = "TIME", [LS_OPTION_STRING] = "TEXT", [LS_OPTION_WORD] = "NAME", [LS_OPTION_CHOICE] = "NAME",
+        [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",     [LS_OPTION_SIZE] = "SIZE",
+        [LS_OPTION_TIME] = "TIME", [LS_OPTION_STRING] = "TEXT", [LS_OPTION_CHOICE] = "NAME",
     };
     if (info->kind == LS_OPTION_BOOL) {
         bool is_on = info->value && strcmp(info->value, "true") == 0;

@@ -131,7 +131,6 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     case LS_OPTION_SIZE: return ls_value_parse_size(text, &out->bytes);
     case LS_OPTION_TIME: return ls_value_parse_time(text, &out->real);
     case LS_OPTION_STRING: return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
-    case LS_OPTION_WORD:
     case LS_OPTION_CHOICE: return ls_value_parse_choice(text, info->choices, &out->choice);
     }
     return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
@@ -164,8 +163,7 @@ static void store(ls_options *options, const ls_option_info *info, const char *t
     case LS_OPTION_FLOAT:
     case LS_OPTION_TIME: *(double *)field = given->real; break;
     case LS_OPTION_SIZE: *(size_t *)field = given->bytes; break;
-    case LS_OPTION_STRING:
-    case LS_OPTION_WORD: *(const char **)field = text; break;
+    case LS_OPTION_STRING: *(const char **)field = text; break;
     case LS_OPTION_CHOICE: *(int *)field = given->choice; break; /* any enum has the size of an int */
     }
 }
@@ -189,8 +187,7 @@ bool ls_options_is_value(const ls_options *options, ls_option_id id, const char 
     case LS_OPTION_FLOAT:
     case LS_OPTION_TIME: return *(const double *)field == other.real;
     case LS_OPTION_SIZE: return *(const size_t *)field == other.bytes;
-    case LS_OPTION_STRING:
-    case LS_OPTION_WORD: return strcmp(*(const char *const *)field, text) == 0;
+    case LS_OPTION_STRING: return strcmp(*(const char *const *)field, text) == 0;
     case LS_OPTION_CHOICE: return *(const int *)field == other.choice;
     }
     return false;
@@ -253,6 +250,13 @@ ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
     return ls_fail(LS_ERR_INPUT, "%s: %s", where, reason);
+}
+
+ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status) {
+    char where[LS_OPTION_WHERE_MAX];
+    if (status == LS_OK) return LS_OK;
+    ls_options_where(options, id, where);
+    return ls_fail_at(status, "%s: ", where);
 }
 
 ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line) {

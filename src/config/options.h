@@ -56,8 +56,7 @@ typedef enum ls_option_kind {
     LS_OPTION_SIZE,
     LS_OPTION_TIME, /* in seconds */
     LS_OPTION_STRING,
-    LS_OPTION_WORD,  /* one of the choices, as text */
-    LS_OPTION_CHOICE /* one of the choices, as its value */
+    LS_OPTION_CHOICE /* one value of an enum */
 } ls_option_kind;
 
 typedef bool ls_option_c_BOOL;
@@ -66,7 +65,6 @@ typedef double ls_option_c_FLOAT;
 typedef size_t ls_option_c_SIZE;
 typedef double ls_option_c_TIME;
 typedef const char *ls_option_c_STRING;
-typedef const char *ls_option_c_WORD;
 
 typedef enum ls_option_id {
 #define LS_OPTION(field, kind, ...) LS_OPT_##field,
@@ -256,6 +254,8 @@ void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_
 /* Fails with that place in front: for values that are wrong only beside others. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for what a lower layer has found wrong with it: `status`, with the place in front of its message. */
+ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
 /* The options of `command` as a config file that gives the same run. */
 void ls_options_print(const ls_options *options, ls_command command, FILE *out);
 

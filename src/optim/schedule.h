@@ -19,7 +19,7 @@
 
 #include "base/status.h"
 #include "config/choices.h"
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/status.h"
-#include "config/choices.h"
+#include "parallel/layout/knobs.h"
 
 enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2, LS_CHIPS_MAX = 1 << 20 };
 

@@ -130,7 +130,6 @@ static ls_status add_value(ls_identity *identity, const ls_options *o, ls_option
     case LS_OPTION_SIZE: return ls_identity_add_i64(identity, info->name, (int64_t) * (const size_t *)value, rule);
     case LS_OPTION_FLOAT:
     case LS_OPTION_TIME: return ls_identity_add_f64(identity, info->name, *(const double *)value, rule);
-    case LS_OPTION_WORD:
     case LS_OPTION_STRING: return ls_identity_add_text(identity, info->name, *(const char *const *)value, rule);
     case LS_OPTION_CHOICE:
         return ls_identity_add_text(identity, info->name, ls_choice_word(info->choices, *(const int *)value), rule);
