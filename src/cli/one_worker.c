@@ -44,8 +44,6 @@ static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     return status;
 }
 
-static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
-
 /* The run's own where this CPU has it. */
 static ls_status usable_unit(const recorded *r, ls_unit *out) {
     LS_TRY(ls_unit_parse(r->unit, out));
@@ -64,14 +62,14 @@ static ls_status choose_policy(const ls_options *o, ls_one_worker *one) {
     int was = LS_PLAN_TYPES;
     LS_TRY(read_recorded(one->start.weights, &r));
     bool known = ls_choice_find(LS_CHOICES(LS_RUN_TYPES), r.precision, &was);
-    if (!is_given(o, LS_OPT_precision) && r.precision[0]) {
+    if (!ls_options_is_given(o, LS_OPT_precision) && r.precision[0]) {
         if (!known)
             return ls_fail(LS_ERR_INPUT,
                            "the run was trained in %s, which this version does not know; choose one with --precision",
                            r.precision);
         mine.precision = (ls_plan_type)was;
     }
-    if (!is_given(o, LS_OPT_matrix_unit) && was == LS_PLAN_BF16 && mine.precision == LS_PLAN_BF16)
+    if (!ls_options_is_given(o, LS_OPT_matrix_unit) && was == LS_PLAN_BF16 && mine.precision == LS_PLAN_BF16)
         LS_TRY(usable_unit(&r, &mine.matrix_unit));
     return ls_settings_precision(&mine, &one->policy);
 }

@@ -246,6 +246,9 @@ ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text,
 #define LS_CONFIG_STARTED_IN "started-in"
 /* Reads a config file into `options`; its path is options->config. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
+/* The same for a text, with a NUL behind its bytes, that would be in the file `path`. */
+ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
+                               size_t bytes);
 
 enum { LS_OPTION_WHERE_MAX = 256 };
 

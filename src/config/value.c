@@ -138,6 +138,13 @@ ls_status ls_value_parse_time(const char *text, double *seconds) {
     return LS_OK;
 }
 
+void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, LS_VALUE_REAL_MAX, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) return;
+    }
+}
+
 bool ls_value_next_word(const char **words, char *word, size_t room) {
     const char *start = *words ? *words + strspn(*words, " ") : "";
     size_t length = strcspn(start, " ");

@@ -25,6 +25,11 @@ ls_status ls_value_parse_time(const char *text, double *seconds);
 /* the word of one of the choices */
 ls_status ls_value_parse_choice(const char *text, const ls_option_choice *choices, int *out);
 
+enum { LS_VALUE_REAL_MAX = 40 };
+
+/* The shortest decimal number that reads back as `number`. */
+void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]);
+
 /* Copies the next word of *words, which are separated by spaces, and moves on; false at the end. */
 bool ls_value_next_word(const char **words, char *word, size_t room);
 

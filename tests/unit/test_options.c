@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "config/options.h"
-#include "config/foreign.h"
 #include "config/suggest.h"
 #include "config/value.h"
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/value.h"
+
 enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
 
 typedef enum field_kind { FIELD_TEXT, FIELD_I64, FIELD_F64, FIELD_HASH } field_kind;
@@ -322,14 +324,6 @@ static bool equal(const field *a, const field *b) {
     return false;
 }
 
-/* The fewest digits that read back the same. */
-static void describe_number(double value, char *text, size_t room) {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, room, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return;
-    }
-}
-
 static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     if (!f) {
         snprintf(text, LS_IDENTITY_VALUE_MAX, "absent");
@@ -338,7 +332,7 @@ static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     switch (f->kind) {
     case FIELD_TEXT: snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", *f->text ? f->text : "empty"); break;
     case FIELD_I64: snprintf(text, LS_IDENTITY_VALUE_MAX, "%" PRId64, f->i64); break;
-    case FIELD_F64: describe_number(f->f64, text, LS_IDENTITY_VALUE_MAX); break;
+    case FIELD_F64: ls_value_format_real(f->f64, text); break;
     case FIELD_HASH: ls_hash_text(f->hash, text); break;
     }
 }
