@@ -39,12 +39,10 @@ static double ratio(const ls_bench_case *one, ls_native_op op, int s) {
     return one->peer.time_us[op][s] / one->own.time_us[op][s];
 }
 
-static const char *buffers_name(const bench *b) { return b->plan.private_buffers ? "private" : "shared"; }
-
 static void print_header(const bench *b) {
     printf("lockstep %s bench comm: %s, %d cores, fp32, %s buffers, workers %s, median of %d round%s\n", LS_VERSION,
-           b->cpu, b->comm.cores, buffers_name(b), b->opts->pin ? "pinned" : "not pinned", b->comm.rounds,
-           b->comm.rounds == 1 ? "" : "s");
+           b->cpu, b->comm.cores, ls_bench_buffers_name(b->opts->buffers), b->opts->pin ? "pinned" : "not pinned",
+           b->comm.rounds, b->comm.rounds == 1 ? "" : "s");
     printf("size: bytes of the whole vector. time: of the slowest worker, for one operation (send/receive: one "
            "way).\nGB/s: size / time, 10^9 bytes. traffic: bytes that the operation reads and writes in memory, all "
            "workers.\nof copy: traffic per second / that of all workers copying 64 MiB blocks; above 100 %%: served by "
@@ -138,7 +136,7 @@ static ls_status print_json(const bench *b) {
     const char *peer = b->comm.peer.path;
     json_t *machine =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
-                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", buffers_name(b), "pinned", b->opts->pin, "rounds",
+                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", ls_bench_buffers_name(b->opts->buffers), "pinned", b->opts->pin, "rounds",
                   b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
                   ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds", worlds_json(b));
     return ls_cli_print_json_lines(
@@ -173,7 +171,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
     LS_TRY(ls_workers_options_from(opts, &b->comm.workers));
-    b->plan.private_buffers = opts->buffers[0] == 'p';
+    b->plan.private_buffers = opts->buffers == LS_BUFFERS_PRIVATE;
     b->cpu = ls_cpu_detect()->model;
     b->comm.cores = ls_cpu_count();
     b->comm.rounds = b->place.size > 0 ? 1 : (int)opts->rounds; /* a launcher's workers can be joined once */

@@ -51,8 +51,6 @@ static const ls_shape own_shapes[] = {
 };
 enum { OWN_SHAPES = sizeof own_shapes / sizeof *own_shapes };
 
-static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
-
 bool ls_lab_case_name(const ls_options *o, int i, const char **name) {
     const char *of_user = o->preset ? o->preset : o->model;
     if (i >= (of_user ? 1 : OWN_SHAPES)) return false;
@@ -79,8 +77,8 @@ static ls_status resolve(const ls_options *given, bool is_own, int64_t default_s
     /* Batch norm needs groups of one size. */
     if (o.global_batch == 0) o.global_batch = ls_shape_has_batch_norm(&c->start.shape) ? DEFAULT_B_NORM : DEFAULT_B;
     if (o.seq == 0) o.seq = positions < DEFAULT_T ? (int64_t)positions : DEFAULT_T;
-    if (is_own && !is_given(given, LS_OPT_dropout) && !ls_shape_is_llama(&c->start.shape)) o.dropout = 0.1;
-    if (is_own && !is_given(given, LS_OPT_clip)) o.clip = 0.25;
+    if (is_own && !ls_options_is_given(given, LS_OPT_dropout) && !ls_shape_is_llama(&c->start.shape)) o.dropout = 0.1;
+    if (is_own && !ls_options_is_given(given, LS_OPT_clip)) o.clip = 0.25;
     LS_TRY(ls_settings_resolve(&o, &c->start.shape, &c->settings));
     if (c->steps > 0) return LS_OK;
     return ls_options_fail(given, LS_OPT_steps, "use at least one step, to have something to compare");

@@ -93,7 +93,7 @@ static ls_status work(ls_world *world, void *arg) {
     ls_device *device = NULL;
     ls_fpenv_set();
     ls_kernels_fill(&kernels, ls_cpu_isa_mask() & ((2u << isa) - 1));
-    if (!t->place->world) LS_TRY(ls_cpu_set_isa(ls_isa_name(isa)));
+    if (!t->place->world) LS_TRY(ls_cpu_set_isa(isa));
     LS_TRY(ls_device_open_cpu_pool(world->pool, &kernels, &device));
     ls_status status = ls_trace_begin(trace);
     bool alone = ls_layout_workers(&t->trial->layout) == 1;
