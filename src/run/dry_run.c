@@ -81,8 +81,6 @@ double ls_dry_bubble(const ls_dry_run *dry) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-static const char *name_of(ls_dtype dtype) { return dtype == LS_F32 ? "fp32" : dtype == LS_BF16 ? "bf16" : "fp16"; }
-
 /* Everything is as it is in fp32. */
 static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
 
@@ -91,7 +89,7 @@ static void add(ls_dry_types *types, const char *what, const char *type, const c
 }
 
 static void add_weights(const ls_policy *p, ls_dry_types *types) {
-    add(types, "weights in products", name_of(p->act),
+    add(types, "weights in products", ls_dtype_word(p->act),
         ls_policy_is_16(p) ? "half the bytes to read, to gather and to publish; rounded anew after every update"
                            : "there is no other copy");
     if (!ls_policy_is_16(p)) return;
@@ -107,21 +105,21 @@ static void add_gradients(const ls_policy *p, ls_dry_types *types) {
     if (p->accumulate == LS_F32)
         add(types, "weight gradients", "fp32", "sums over all tokens of a group, and over groups");
     else
-        add(types, "weight gradients", name_of(p->accumulate),
+        add(types, "weight gradients", ls_dtype_word(p->accumulate),
             "--accumulate-dtype: rounded after every sequence; small ones are lost");
-    add(types, "leaves on the wire", name_of(p->reduce),
+    add(types, "leaves on the wire", ls_dtype_word(p->reduce),
         p->reduce == LS_F32 ? "a finished gradient of a group; --reduce-dtype bf16 would send it in half the bytes"
                             : "a finished gradient of a group, rounded once on every layout; sums of groups are fp32");
 }
 
 ls_dry_types ls_dry_types_of(const ls_policy *p) {
-    ls_dry_types types = {.precision = name_of(p->act), .unit = ls_unit_name(p->unit)};
+    ls_dry_types types = {.precision = ls_dtype_word(p->act), .unit = ls_unit_name(p->unit)};
     if (is_plain(p)) {
         add(&types, "everything", "fp32", "--precision fp32");
         return types;
     }
     add_weights(p, &types);
-    add(&types, "activations", name_of(p->act),
+    add(&types, "activations", ls_dtype_word(p->act),
         ls_policy_is_16(p) ? "operands and results of products, and their gradients; rounded once, after sum and bias"
                            : "operands and results of products, and their gradients");
     add(&types, "residual stream", "fp32",

@@ -121,7 +121,6 @@ static ls_status read_tokens(const ls_options *o, double *out) {
 
 static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
-    ls_plan_type type;
     LS_TRY(ls_layout_request_from_options(o, &file, out));
     json_decref(file);
     out->shares = out->stages = NULL; /* they went with the file; other programs divide as they do */
@@ -129,9 +128,7 @@ static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     bool has_tp = ls_knob_is_given(out, LS_KNOB_tp), has_pp = ls_knob_is_given(out, LS_KNOB_pp);
     if (out->workers > 0 && !ls_knob_is_given(out, LS_KNOB_dp) && has_tp && has_pp)
         ls_knob_give(out, LS_KNOB_dp, out->workers / k->tp / k->pp);
-    if (o->source[LS_OPT_precision].origin == LS_ORIGIN_DEFAULT) return LS_OK;
-    LS_TRY(ls_plan_type_parse(o->precision, &type));
-    ls_knob_give(out, LS_KNOB_type, type);
+    if (ls_options_is_given(o, LS_OPT_precision)) ls_knob_give(out, LS_KNOB_type, o->precision);
     return LS_OK;
 }
 

@@ -6,14 +6,15 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/probe_file.h"
+#include "cli/progress.h"
 
 enum { TEXT_MAX = 256, NEXT = 3 };
 
 /* A launcher's workers can be joined once, which is for training. */
 static ls_status get_machine(const ls_train_session *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
-    if (!s->launched) return ls_probe_file_get(s->opts, s->opts->probe_again, machine, measured);
+    ls_probe_options options = ls_cli_probe_options(s->opts, 0);
+    if (!s->launched) return ls_probe_file_get(&options, s->opts->probe_again, machine, measured);
     *measured = false;
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))

@@ -5,7 +5,7 @@
 #include "cli/print_json.h"
 #include "cli/train/report.h"
 #include "run/dry_run.h"
-#include "run/settings_lr.h"
+#include "run/settings.h"
 
 enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
 

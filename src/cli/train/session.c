@@ -14,7 +14,6 @@
 #include "cli/train/options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
-#include "run/settings_lr.h"
 
 static void say(void *ctx, const char *message) {
     (void)ctx;

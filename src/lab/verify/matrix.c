@@ -13,14 +13,14 @@ typedef struct matrix {
     const ls_layout_task *task;
     const ls_verify_limits *limits;
     int levels[FACTORS];
-    int value[FACTORS][LEVELS_MAX]; /* what a level stands for */
+    int value[FACTORS][LEVELS_MAX]; /* what a level is */
     bool *legal;
     size_t legal_count; /* combinations of the bound factors */
 } matrix;
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of quite different speeds. */
+/* DP groups of quite different speeds. */
 static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
     for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
 }
@@ -60,7 +60,7 @@ static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
                          .unequal = v[SHARES],
                          .by_count = v[DIVISION],
                          .threads = v[THREADS],
-                         .isa = (ls_verify_isa)v[ISA]};
+                         .isa = (ls_trial_isa)v[ISA]};
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         ls_knob_set(&row.knobs, knobs[i].knob, v[knobs[i].factor]);
     return row;
@@ -105,7 +105,7 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
         add_level(m, THREADS, m->limits->threads);
     else
         add_range(m, THREADS, 1, 2);
-    add_range(m, ISA, 0, LS_VERIFY_ISAS - 1);
+    add_range(m, ISA, 0, LS_TRIAL_ISAS - 1);
 }
 
 /* Unequal shares only where there is a choice. */
@@ -193,20 +193,4 @@ ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier,
     if (status == LS_OK && any) status = make_rows(&m, tier, rows, count);
     free(m.legal);
     return status;
-}
-
-/* ---- instruction sets -------------------------------------------------------------------------------------------- */
-
-ls_isa ls_verify_isa_of(ls_verify_isa isa, int rank) {
-    ls_isa has[LS_ISA_COUNT];
-    int n = 0;
-    for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
-        if (ls_cpu_use(i)) has[n++] = i;
-    return isa == LS_VERIFY_PORTABLE ? LS_ISA_PORTABLE : isa == LS_VERIFY_NATIVE ? has[n - 1] : has[rank % n];
-}
-
-const char *ls_verify_isa_name(ls_verify_isa isa) {
-    static const char *const names[LS_VERIFY_ISAS] = {
-        [LS_VERIFY_NATIVE] = "native", [LS_VERIFY_PORTABLE] = "portable", [LS_VERIFY_MIXED] = "mixed"};
-    return names[isa];
 }

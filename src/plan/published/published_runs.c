@@ -141,7 +141,9 @@ static void read_precision(const source_row *r, ls_row *row) {
     const char *p = text(r, "precision"), *use = strchrnul(p, '-');
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(use - p), p);
-    if (ls_plan_type_parse(name, &row->layout.type) != LS_OK) reject_unknown(row, "precision", p);
+    int type = (int)row->layout.type;
+    if (!ls_choice_find(LS_CHOICES(LS_PLAN_TYPE_LIST), name, &type)) reject_unknown(row, "precision", p);
+    row->layout.type = (ls_plan_type)type;
     row->layout.pure_16bit = strcmp(use, "-pure") == 0;
 }
 
@@ -200,13 +202,11 @@ static ls_status read_program(const source_row *r, ls_row *row) {
 
 static ls_status read_recompute(const source_row *r, ls_row *row) {
     const char *t = text(r, "recompute");
+    int kind = LS_RECOMPUTE_NONE;
     row->free_recompute = !*t;
-    row->layout.recompute = LS_RECOMPUTE_NONE;
-    for (int i = 0; *t && i <= LS_RECOMPUTE_KINDS; i++) {
-        if (i == LS_RECOMPUTE_KINDS) return bad(r, "recompute", "it must be none, selective or full");
-        row->layout.recompute = (ls_recompute)i;
-        if (strcmp(t, ls_recompute_name((ls_recompute)i)) == 0) break;
-    }
+    if (*t && !ls_choice_find(LS_CHOICES(LS_RECOMPUTE_LIST), t, &kind))
+        return bad(r, "recompute", "it must be none, selective or full");
+    row->layout.recompute = (ls_recompute)kind;
     return LS_OK;
 }
 

@@ -33,7 +33,7 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     double bytes = elem_bytes(l) * c->tokens * (double)c->task->shape.C, part = (l->tp - 1.0) / l->tp;
     double forward = 2, backward = l->sequence_parallel ? 3 : 2, times = layers * c->micros;
     double again = l->recompute == LS_RECOMPUTE_FULL ? forward : 0, sums = forward + backward + again;
-    /* Inputs of products in 8 bits are gathered as such. */
+    /* Inputs of matmuls in 8 bits are gathered as such. */
     double gathered = l->type == LS_PLAN_FP8 && l->sequence_parallel ? bytes / 2 : bytes;
     double one = ls_plan_collective_seconds(c, LS_ALL_REDUCE, l->tp, c->tp_inner, bytes);
     if (l->sequence_parallel)
@@ -78,7 +78,7 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
     double part = (D - 1.0) / D, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
     f->reduce_bytes = params * grad * part * (l->zero == 0 || stack->reduce_whole ? 2 : 1);
     if (f->reduces_often)
-        f->reduce_bytes *= c->micros; /* nobody keeps a whole gradient from one micro-batch to the next */
+        f->reduce_bytes *= c->micros; /* no worker keeps a whole gradient from one micro-batch to the next */
     f->spread_bytes = l->zero > 0 ? params * elem_bytes(l) * part : 0;
     flow->what = l->zero > 0 ? "data parallelism: gradients and updated weights" : "data parallelism: gradients";
     flow->when = f->reduces_often ? "gradients after every micro-batch, weights once per step" : "once per step";
