@@ -136,8 +136,8 @@ static ls_status print_json(const bench *b) {
     const char *peer = b->comm.peer.path;
     json_t *machine =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
-                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", ls_bench_buffers_name(b->opts->buffers), "pinned", b->opts->pin, "rounds",
-                  b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
+                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", ls_bench_buffers_name(b->opts->buffers), "pinned",
+                  b->opts->pin, "rounds", b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
                   ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds", worlds_json(b));
     return ls_cli_print_json_lines(
         json_pack("{s:o, s:o}", "machine", machine, "rows", rows_json(b->cases, b->case_count)));
