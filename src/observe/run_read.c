@@ -256,6 +256,12 @@ const char *ls_run_option_get(const ls_run *run, const char *name) {
     return NULL;
 }
 
+bool ls_run_option_choice(const ls_run *run, ls_option_id id, int *value) {
+    const ls_option_info *info = ls_option_info_get(id);
+    const char *word = ls_run_option_get(run, info->name);
+    return word && ls_choice_find(info->choices, word, value);
+}
+
 double ls_run_option_number(const ls_run *run, const char *name) {
     const char *text = ls_run_option_get(run, name);
     if (!text || !*text) return (double)NAN;

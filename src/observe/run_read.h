@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/options.h"
 #include "base/status.h"
 #include "lockstep.h"
 #include "observe/trace_read.h"
@@ -143,6 +144,8 @@ ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *
 
 /* The value of an option, or NULL; as a number, or NaN. */
 const char *ls_run_option_get(const ls_run *run, const char *name);
+/* The value of an option with choices; false, and *value unchanged: it was not recorded. */
+bool ls_run_option_choice(const ls_run *run, ls_option_id id, int *value);
 double ls_run_option_number(const ls_run *run, const char *name);
 
 static inline const float *ls_run_busy(const ls_run *run, const ls_run_usage *u) { return run->usage_ms + u->at; }

@@ -76,8 +76,8 @@ const ls_finding *ls_case_find(const ls_case *c, ls_cause cause) {
 }
 
 bool ls_case_is_fp16(const ls_case *c) {
-    const char *precision = ls_run_option_get(c->run, "precision");
-    if (precision) return strcmp(precision, "fp16") == 0;
+    int precision;
+    if (ls_run_option_choice(c->run, LS_OPT_precision, &precision)) return precision == LS_PLAN_FP16;
     /* Only fp16 has a scale. */
     return c->run->of_kind[LS_EVENT_OVERFLOW] + c->run->of_kind[LS_EVENT_FLOOR] > 0;
 }

@@ -164,8 +164,8 @@ static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
 }
 
 static bool is_adamw(const ls_run *run) {
-    const char *optimizer = ls_run_option_get(run, "optimizer");
-    return optimizer && strcmp(optimizer, "adamw") == 0;
+    int optimizer;
+    return ls_run_option_choice(run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
 }
 
 static ls_status find_plateau(const ls_case *c, plateau *out) {
@@ -248,10 +248,9 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
 
 /* What the run multiplied --lr by (--lr-scaling). */
 static double scaled_by(const ls_run *run) {
-    const char *name = ls_run_option_get(run, "lr-scaling");
     double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
     int scaling;
-    if (!name || !(batch >= 1) || !(base >= 1) || !ls_choice_find(LS_CHOICES(LS_LR_SCALINGS), name, &scaling)) return 1;
+    if (!(batch >= 1) || !(base >= 1) || !ls_run_option_choice(run, LS_OPT_lr_scaling, &scaling)) return 1;
     return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
 }
 
