@@ -114,7 +114,8 @@ static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const
                                 .special = true};
         LS_TRY(ls_tokenizer_load_added(tokenizer, &token));
     }
-    return ls_tokenizer_complete(tokenizer);
+    ls_tokenizer_complete(tokenizer);
+    return LS_OK;
 }
 
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,

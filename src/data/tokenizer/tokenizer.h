@@ -80,15 +80,6 @@ const char *ls_tokenizer_name(const ls_tokenizer *tokenizer);
 /* Of what the tokenizer was made from: equal hashes, equal ids. For identities and caches. */
 ls_hash128 ls_tokenizer_hash(const ls_tokenizer *tokenizer);
 
-typedef struct ls_special_token {
-    int32_t id;
-    const char *text; /* borrowed, with a NUL behind */
-    size_t bytes;
-} ls_special_token;
-
-size_t ls_tokenizer_special_count(const ls_tokenizer *tokenizer);
-ls_special_token ls_tokenizer_special(const ls_tokenizer *tokenizer, size_t i);
-
 /* The files that make it up, for copying beside an exported model: with those that Hugging Face keeps beside
  * tokenizer.json, where they exist. Borrowed; none for "bytes" and for tokenizers from memory. */
 const char *const *ls_tokenizer_files(const ls_tokenizer *tokenizer, size_t *count);
