@@ -76,8 +76,8 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     if (!token->bytes) return ls_fail(LS_ERR_INPUT, "the added token of id %d is empty", token->id);
     /* Powers of two from 16 on. */
     if (added->count == 0 || (added->count >= 16 && (added->count & (added->count - 1)) == 0)) {
-        size_t room = added->count ? 2 * added->count : 16;
-        ls_added_token *tokens = realloc(added->tokens, room * sizeof *tokens);
+        size_t capacity = added->count ? 2 * added->count : 16;
+        ls_added_token *tokens = realloc(added->tokens, capacity * sizeof *tokens);
         if (!tokens) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
         added->tokens = tokens;
     }

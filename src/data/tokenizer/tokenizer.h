@@ -26,7 +26,7 @@ typedef struct ls_tokenizer ls_tokenizer;
 /* A growing list of ids. Starts as {0}. */
 typedef struct ls_tokens {
     int32_t *ids;
-    size_t count, room;
+    size_t count, capacity;
 } ls_tokens;
 
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more);
