@@ -250,9 +250,9 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
 static double scaled_by(const ls_run *run) {
     const char *name = ls_run_option_get(run, "lr-scaling");
     double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
-    ls_lr_scaling scaling;
-    if (!name || !(batch >= 1) || !(base >= 1) || ls_lr_scaling_parse(name, &scaling) != LS_OK) return 1;
-    return ls_lr_scaling_factor(scaling, batch, base);
+    int scaling;
+    if (!name || !(batch >= 1) || !(base >= 1) || !ls_choice_find(LS_CHOICES(LS_LR_SCALINGS), name, &scaling)) return 1;
+    return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
 }
 
 /* Below the rate at which it began to rise, by `factor`. */

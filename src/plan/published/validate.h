@@ -21,7 +21,7 @@ typedef struct ls_validate_row {
     const ls_row *row;
     int source, cluster; /* numbers */
     bool modelled, judged, fitted;
-    ls_plan_layout layout; /* with what the row left open chosen */
+    ls_knobs layout; /* with what the row left open chosen */
     double predicted, measured, error, baseline_error;
 } ls_validate_row;
 
