@@ -28,7 +28,7 @@ typedef struct ls_saved {
     void *wide;           /* [rows][width of the MLP] before the activation */
     float *act;           /* models of images: [images][…] what the activation gives, before pooling */
     uint32_t *taps;       /* where each window had its maximum */
-    ls_unit_saved unit[LS_CONV_BN_MAX];
+    ls_conv_bn_saved conv_bn[LS_CONV_BN_MAX];
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -46,7 +46,7 @@ typedef struct ls_kept {
     void *dwide;             /* [rows][width of the MLP] */
     void *dnorm1, *dnorm2;   /* [stream][C] */
     float *dpre;             /* models of images: [images][…] gradient of what goes into the activation */
-    ls_unit_grads unit[LS_CONV_BN_MAX];
+    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
@@ -89,6 +89,7 @@ typedef struct ls_conv_bn {
     int first_param;
 } ls_conv_bn;
 
+/* carve_saved, carve_kept, recompute, backward and cost are NULL where there is nothing to do. */
 typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
@@ -117,8 +118,8 @@ struct ls_block {
      * those before it: these are what their gradients have. */
     size_t in, out;
     ls_image_layer image; /* of a model of images */
-    int units;
-    ls_conv_bn unit[LS_CONV_BN_MAX];
+    int conv_bns;
+    ls_conv_bn conv_bn[LS_CONV_BN_MAX];
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
     ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of
@@ -132,12 +133,6 @@ struct ls_block {
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 /* Of models of images. The first block reads nn's images and has no gradient of its input. */
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
-
-/* For blocks that keep nothing, or whose forward has done it all. */
-void ls_block_saves_nothing(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-void ls_block_keeps_nothing(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
-ls_status ls_block_recomputes_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
-ls_status ls_block_backward_is_done(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
 
 /* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
 static inline bool ls_block_looks_up(const ls_block *block) {

@@ -41,14 +41,14 @@ typedef struct ls_dropout {
 
 /* Of a convolution with its batch norm: what backward needs, and gradients from which those of its weights are made. */
 enum { LS_CONV_BN_MAX = 3 };
-typedef struct ls_unit_saved {
+typedef struct ls_conv_bn_saved {
     float *c, *y;             /* [images][…] the convolution's result, and that of all */
     float *mean, *rstd, *var; /* [ghost group][channel] */
-} ls_unit_saved;
-typedef struct ls_unit_grads {
+} ls_conv_bn_saved;
+typedef struct ls_conv_bn_grads {
     float *dc;        /* [images][…] of the convolution's result */
     float *sum, *dot; /* [ghost group][channel] */
-} ls_unit_grads;
+} ls_conv_bn_grads;
 
 /* Memory that a block needs only while it runs; pieces of different phases share their place. `rows` are all rows,
  * `stream` those of the residual stream; widths are this worker's. */
@@ -73,7 +73,7 @@ typedef struct ls_scratch {
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
     float *dpre;    /* models of images: gradient in front of an activation; of pooled features */
-    ls_unit_grads unit[LS_CONV_BN_MAX];
+    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
     float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
     float *side;
     float *pooled;       /* features of images */
@@ -102,7 +102,7 @@ typedef struct ls_made_watch {
     void *ctx;
 } ls_made_watch;
 
-/* Batch norm over the whole batch (norm_sync.h). */
+/* Batch norm over the whole batch (conv_bn.h). */
 typedef struct ls_norm_sync {
     int groups;        /* gradient groups of the step; 0: statistics are those of ghost groups */
     size_t batch;      /* images of the step */
@@ -154,6 +154,10 @@ static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->str
 
 /* Memory of rows × columns elements of type act. */
 void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns);
+/* The same of fp32. */
+static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
+}
 /* scratch->rows and ->joined, where workers share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Element `elems` of such memory, to write and to read. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "nn/shape.h"
 
 typedef enum ls_param_kind {
     LS_PARAM_MATRIX,   /* gradient: a product over tokens */
@@ -99,5 +100,13 @@ bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *ru
 /* Whole parameters of one part. */
 ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std);
 ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
+
+/* ---- initial values (init.c) ------------------------------------------------------------------------------------- */
+
+/* Canonical elements first … first + count − 1 of the parameter. */
+void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
+
+/* Tables [T][head size / 2] of the rotary embedding. */
+void ls_init_rope(const ls_shape *shape, size_t T, float *cos, float *sin);
 
 #endif

@@ -167,7 +167,8 @@ static void lay_slot(ls_partition *partition, const ls_chunk *chunk, ls_chunk_sl
         else
             slot->x[i] = slot->x[i - 2];
         slot->saved[i] = partition->shared[chunk->first + i];
-        block->kind->carve_saved(block, &slot->saved[i], &partition->nn, partition->kept_parts, arena);
+        if (block->kind->carve_saved)
+            block->kind->carve_saved(block, &slot->saved[i], &partition->nn, partition->kept_parts, arena);
     }
 }
 
@@ -184,7 +185,8 @@ static void lay_shared(ls_partition *partition, ls_arena *arena) {
                 if (place) ls_arena_carve(&part, place, bytes);
                 partition->shared[b] = (ls_saved){0};
                 const ls_block *block = &partition->model->blocks[b];
-                block->kind->carve_saved(block, &partition->shared[b], &partition->nn, parts, &part);
+                if (block->kind->carve_saved)
+                    block->kind->carve_saved(block, &partition->shared[b], &partition->nn, parts, &part);
                 if (part.peak > bytes) bytes = part.peak;
             }
     }
@@ -198,7 +200,8 @@ static void lay_activations(ls_partition *partition, ls_arena *arena) {
         for (int s = 0; s < chunk->kept_slots; s++)
             for (int b = chunk->first; b < chunk->end; b++) {
                 const ls_block *block = &partition->model->blocks[b];
-                block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
+                if (block->kind->carve_kept)
+                    block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
             }
     }
 }

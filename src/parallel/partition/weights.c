@@ -4,7 +4,6 @@
 
 #include "base/hash.h"
 #include "device/calls.h"
-#include "nn/init.h"
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"
 

@@ -180,9 +180,9 @@ static void count_norms(const ls_traffic_job *job) {
         if (action->kind != LS_ACTION_FORWARD && layout->recompute != LS_RECOMPUTE_NONE) gathers += 2;
         for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
             const ls_block *block = &job->task->model->blocks[b];
-            for (int u = 0; u < block->units; u++)
+            for (int u = 0; u < block->conv_bns; u++)
                 ls_traffic_count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, gathers,
-                                 gathers * (uint64_t)(layout->dp - 1) * groups * block->unit[u].out.channels *
+                                 gathers * (uint64_t)(layout->dp - 1) * groups * block->conv_bn[u].out.channels *
                                      sizeof(float));
         }
     }
