@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "cli/eval_images.h"
-#include "cli/options/bos.h"
+#include "run/inputs/bos.h"
 #include "cli/cli.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
@@ -36,7 +36,7 @@ static ls_status open_data(const ls_options *o, const ls_one_worker *one, ls_cor
     char cache[512];
     ls_frame frame;
     LS_TRY(ls_bos_option(o, one->tokenizer, &frame));
-    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = one->tokenizer,
                                  .vocab = (uint32_t)one->start.shape.V,
                                  .cache_dir = cache,

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "cli/options/image.h"
-#include "cli/options/bos.h"
+#include "run/inputs/image.h"
+#include "run/inputs/bos.h"
 #include "cli/cli.h"
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 #include "cli/one_worker.h"
 #include "cli/print_json.h"
 #include "data/tokenizer/utf8_stream.h"

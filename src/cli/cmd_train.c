@@ -4,6 +4,7 @@
 #include "cli/train/options.h"
 #include "cli/train/report.h"
 #include "cli/train/session.h"
+#include "run/inputs/layout.h"
 
 /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
  * without a name is made here, so that all workers know which it is.
@@ -28,7 +29,7 @@ ls_status ls_cmd_train(const ls_options *given) {
     ls_train_session s = {.opts = &opts};
     ls_workers_options workers;
     ls_status status = ls_train_options_inherit(given, &opts);
-    if (status == LS_OK) status = ls_cli_workers_options(&opts, &workers);
+    if (status == LS_OK) status = ls_workers_options_from(&opts, &workers);
     if (status == LS_OK) status = set_up(&s, &opts);
     if (status == LS_OK)
         status = opts.dry_run ? ls_train_print_dry(&s.settings, &s.layout, opts.json) : run(&s, workers);

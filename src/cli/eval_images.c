@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cli/options/image.h"
+#include "run/inputs/image.h"
 #include "cli/print_json.h"
 #include "run/stop.h"
 

@@ -11,7 +11,7 @@
 #include "run/settings.h"
 
 static ls_status check_options(const ls_options *o) {
-    if (ls_cli_place_get().size > 1)
+    if (ls_launcher_place().size > 1)
         return ls_fail(LS_ERR_INPUT, "this command runs as one process on all cores: start it without mpirun or srun");
     if (o->trace) return ls_options_fail(o, LS_OPT_trace, "this command writes no trace: leave it out");
     if (!o->model)

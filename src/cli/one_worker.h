@@ -2,7 +2,7 @@
 #ifndef LS_CLI_ONE_WORKER_H
 #define LS_CLI_ONE_WORKER_H
 
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 #include "comm/placement.h"
 #include "parallel/partition/partition.h"
 

@@ -9,7 +9,7 @@
 #include "checkpoint/store.h"
 #include "cli/cli.h"
 #include "cli/train/paths.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "run/folder/run_dir.h"
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void drop_layout(const ls_options *given, ls_options *out) {
     } else if (any_given(given, order, sizeof order / sizeof *order)) {
         for (size_t i = 0; i < sizeof order / sizeof *order; i++) ls_options_reset(out, order[i]);
     }
-    if (ls_cli_place_get().size > 0) ls_options_reset(out, LS_OPT_workers); /* the launcher says how many */
+    if (ls_launcher_place().size > 0) ls_options_reset(out, LS_OPT_workers); /* the launcher says how many */
 }
 
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
@@ -78,7 +78,7 @@ ls_status ls_train_options_inherit(const ls_options *given, ls_options *out) {
 /* ---- what they mean ---------------------------------------------------------------------------------------------- */
 
 ls_status ls_train_options_check(const ls_options *o) {
-    bool launched = ls_cli_place_get().size > 0;
+    bool launched = ls_launcher_place().size > 0;
     if (launched && strcmp(o->transport, "shm") == 0)
         return ls_options_fail(
             o, LS_OPT_transport,

@@ -6,10 +6,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "cli/options/bos.h"
+#include "run/inputs/bos.h"
 #include "cli/cli.h"
-#include "cli/options/image.h"
-#include "cli/options/layout.h"
+#include "run/inputs/image.h"
+#include "run/inputs/layout.h"
 #include "cli/train/auto.h"
 #include "cli/train/options.h"
 #include "comm/launcher.h"
@@ -75,7 +75,7 @@ static ls_status make_layout(ls_train_session *s) {
 
 ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
     const ls_options *o = s->opts;
-    s->launched = ls_cli_place_get().size > 0;
+    s->launched = ls_launcher_place().size > 0;
     LS_TRY(ls_train_options_check(o));
     bool together = s->launched && !o->dry_run;
     LS_TRY((together ? ls_start_look : ls_start_open)(ls_train_model_name(o), &s->start));
@@ -85,7 +85,7 @@ ls_status ls_train_session_open(ls_train_session *s, ls_options *pinned) {
         return ls_fail(LS_ERR_INPUT, "train needs training data: --data FILE");
     LS_TRY(ls_image_option_check(o, &s->start.shape));
     LS_TRY(ls_settings_resolve(o, &s->start.shape, &s->settings));
-    if (ls_settings_lr_is_sudden(&s->settings) && ls_cli_place_get().rank == 0)
+    if (ls_settings_lr_is_sudden(&s->settings) && ls_launcher_place().rank == 0)
         ls_log_warn(
             "the learning rate was raised with the batch, %g to %g, and there is no warm-up: the linear rule does "
             "not hold for the first steps, while weights change fast; add --warmup N",
@@ -123,7 +123,7 @@ static ls_status choose_frame(ls_train_session *s) {
 static ls_status open_corpora(ls_train_session *s) {
     const ls_options *o = s->opts;
     char cache[512];
-    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = s->tokenizer,
                                  .vocab = (uint32_t)s->start.shape.V,
                                  .cache_dir = cache,

@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
-#include "cli/options/bos.h"
+#include "run/inputs/bos.h"
 #include "cli/train/end.h"
 #include "cli/train/options.h"
 #include "cli/train/report.h"

@@ -1,0 +1,41 @@
+/* bos.c: see bos_option.h. */
+#include "run/inputs/bos.h"
+
+#include <string.h>
+
+static ls_bos parse(const char *text) {
+    return strcmp(text, "yes") == 0 ? LS_BOS_YES : strcmp(text, "no") == 0 ? LS_BOS_NO : LS_BOS_AUTO;
+}
+
+ls_status ls_bos_option(const ls_options *o, const ls_tokenizer *tokenizer, ls_frame *out) {
+    *out = (ls_frame){0};
+    return tokenizer ? ls_frame_of(tokenizer, parse(o->bos), out) : LS_OK;
+}
+
+/* What gives the frame that the run had; what the tokenizer says where nothing does, and the identities differ. */
+static ls_status as_before(const ls_tokenizer *tokenizer, const char *was, ls_frame *out) {
+    char text[LS_FRAME_TEXT_ROOM];
+    LS_TRY(ls_frame_of(tokenizer, LS_BOS_AUTO, out));
+    ls_frame_describe(out, text);
+    if (strcmp(text, was) == 0 || ls_frame_of(tokenizer, LS_BOS_YES, out) != LS_OK)
+        return ls_frame_of(tokenizer, LS_BOS_AUTO, out);
+    ls_frame_describe(out, text);
+    return strcmp(text, was) == 0 ? LS_OK : ls_frame_of(tokenizer, LS_BOS_AUTO, out);
+}
+
+ls_status ls_bos_option_go_on(const ls_options *o, const ls_tokenizer *tokenizer, const ls_identity *before,
+                              ls_frame *out) {
+    if (!tokenizer || !before || parse(o->bos) != LS_BOS_AUTO) return ls_bos_option(o, tokenizer, out);
+    const char *was = ls_identity_get_text(before, "bos");
+    *out = (ls_frame){0};
+    return was ? as_before(tokenizer, was, out) : LS_OK;
+}
+
+ls_status ls_bos_option_identify(const ls_frame *frame, const ls_corpus *corpus, const ls_corpus *val_corpus,
+                                 ls_identity *identity) {
+    char text[LS_FRAME_TEXT_ROOM];
+    bool has_text = ls_corpus_has_text(corpus) || (val_corpus && ls_corpus_has_text(val_corpus));
+    if (!has_text || ls_frame_is_empty(frame)) return LS_OK;
+    ls_frame_describe(frame, text);
+    return ls_identity_add_text(identity, "bos", text, LS_IDENTITY_FIXED);
+}
