@@ -44,8 +44,7 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
     line_sink_ctx = ctx;
 }
 
-/* ---- the handler of a program that uses the library ----------------------------------------------------------------
- */
+/* ---- the handler of a program that uses the library -------------------------------------------------------------- */
 
 static ls_message_fn handler;
 static void *handler_ctx;

@@ -225,8 +225,7 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
-/* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ------------------------------------------
- */
+/* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
 /* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. */

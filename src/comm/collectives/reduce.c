@@ -10,8 +10,7 @@
 /* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
 enum { WINDOW_ROOM = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* elements a thread takes at a time */ };
 
-/* ---- starting
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 static ls_status plan_for(ls_comm *comm, const ls_runs *runs, ls_reduce_plan **out) {
     if (!ls_reduce_plan_fits(comm->plan, comm->size, runs)) {
@@ -107,8 +106,7 @@ ls_wire_load ls_reduce_load(const ls_request *r, bool whole) {
     return load;
 }
 
-/* ---- windows
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 /* The same on all members: it depends on sizes alone. One machine needs no windows. */
 static size_t window_elems(const ls_request *r) {
@@ -134,8 +132,7 @@ size_t ls_reduce_windows(const ls_request *r) {
     return (longest - 1) / room + 1;
 }
 
-/* ---- adding
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 static const char *part_at(const ls_request *r, const ls_reduce_source *source, size_t begin) {
     const ls_comm *comm = r->comm;
@@ -182,8 +179,7 @@ static void run_sum(ls_request *r, const ls_tree_program *program, const ls_tree
         ls_pool_run(world->pool, (elems + CHUNK - 1) / CHUNK, sum_chunk, &job);
 }
 
-/* ---- between machines
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- between machines -------------------------------------------------------------------------------------------- */
 
 /* Scratch of a window: what arrives from the other machines, then what is added up for them. Each subtree takes a
  * stretch of `stretch` bytes. */

@@ -187,8 +187,7 @@ ls_status ls_partition_settle(ls_partition *partition) {
     return partition->setup.train ? ls_partition_publish(partition) : LS_OK;
 }
 
-/* ---- blocks of 1024 elements, slice by slice -----------------------------------------------------------------------
- */
+/* ---- blocks of 1024 elements, slice by slice --------------------------------------------------------------------- */
 
 static size_t blocks_of(size_t elems) { return (elems + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK; }
 

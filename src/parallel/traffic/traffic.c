@@ -161,8 +161,7 @@ static ls_status count_pp(const ls_traffic_job *job) {
     return count_tied(job);
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static void count_hash(const ls_traffic_job *job, int axis, int members) {
     ls_traffic_count(job, axis, LS_TRAFFIC_ALL_GATHER, 1, (uint64_t)(members - 1) * sizeof(ls_hash128));
