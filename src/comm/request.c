@@ -152,12 +152,12 @@ ls_status ls_request_test(ls_request *r, int *done) {
 }
 
 ls_status ls_request_bounds(ls_request *r) {
-    int room = r->comm->size + 1;
-    if (r->bounds_capacity >= room) return LS_OK;
-    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)room);
+    int capacity = r->comm->size + 1;
+    if (r->bounds_capacity >= capacity) return LS_OK;
+    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)capacity);
     if (!bounds) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->bounds = bounds;
-    r->bounds_capacity = room;
+    r->bounds_capacity = capacity;
     return LS_OK;
 }
 
@@ -287,11 +287,11 @@ ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
 static ls_status net_entry(ls_request *r, ls_net_request **out) {
     *out = NULL;
     if (r->net_used == r->net_capacity) {
-        int room = r->net_capacity ? 2 * r->net_capacity : 8;
-        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)room);
-        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", room);
+        int capacity = r->net_capacity ? 2 * r->net_capacity : 8;
+        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)capacity);
+        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", capacity);
         r->net = net;
-        r->net_capacity = room;
+        r->net_capacity = capacity;
     }
     *out = &r->net[r->net_used];
     return LS_OK;

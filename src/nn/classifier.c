@@ -1,4 +1,4 @@
-/* classifier.c: the last block of a model of images: a linear layer to the classes, loss, and the gradient of its
+/* classifier.c: the last block of an image model: a linear layer to the classes, loss, and the gradient of its
  * input.
  *
  *     x ─ mean over the image, where it has more than one position ─ logits ─ loss

@@ -32,7 +32,7 @@ static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
     return (ls_embed_tokens){.ids = nn->ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
 }
 
-/* Workers that share the table: each has the rows of its ids; other rows are absent, which −0 stands for. */
+/* Workers that share the table: each has the rows of its ids; other rows are absent, which is what −0 means. */
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
@@ -67,7 +67,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* The sums of a step are added to the rows that its tokens name; other rows are absent, which −0 stands for (rule 9).
+/* The sums of a step are added to the rows that its tokens name; other rows are absent, which is what −0 means (rule
+ * 9).
  */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {

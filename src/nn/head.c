@@ -59,7 +59,7 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
     return call;
 }
 
-/* What every worker of the tp row has, `elems` numbers each, one behind the other in `parts`. */
+/* What every worker of the TP group has, `elems` numbers each, one behind the other in `parts`. */
 static ls_status share_parts(const ls_nn *nn, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
     if (!nn->tp) return LS_OK;

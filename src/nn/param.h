@@ -20,7 +20,7 @@
 #include "nn/shape.h"
 
 typedef enum ls_param_kind {
-    LS_PARAM_MATRIX,   /* gradient: a product over tokens */
+    LS_PARAM_MATRIX,   /* gradient: a matmul over tokens */
     LS_PARAM_VECTOR,   /* one dimension; gradient: sums over tokens (rule 4) */
     LS_PARAM_TOKENS,   /* rows looked up by id */
     LS_PARAM_POSITIONS /* rows looked up by position */
@@ -69,9 +69,9 @@ typedef struct ls_param {
     ls_param_range own;           /* of the elements of these rows, those that it updates; empty: none */
     ls_param_range once;          /* of those, the ones that no other worker counts, hashes and saves */
 
-    float *w; /* memory of the device from here on: the local rows (while they are gathered); NULL where w16 stands for
-                 it */
-    uint16_t *w16; /* of matrices and tables under a 16-bit policy: the local rows, rounded, as products read them */
+    float *w;      /* memory of the device from here on: the local rows (while they are gathered); NULL where there is
+                      only w16 */
+    uint16_t *w16; /* of matrices and tables under a 16-bit policy: the local rows, rounded, as matmuls read them */
     ls_grad grad;
     ls_grad lookup;          /* of a tied table: the use as embedding; `grad` is then that of the head */
     float *own_w, *own_grad; /* elements `own`; the gradient once the step is complete */

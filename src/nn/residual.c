@@ -43,7 +43,7 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
                                   const void **out) {
     size_t elems = ls_nn_stream_rows(nn) * nn->shape->C;
     void *to = keep ? keep : nn->scratch.branch;
-    /* Rows that the tp row has in common count once. */
+    /* Rows that the TP group has in common count once. */
     if (nn->act_counts && dtype != LS_F32 && (nn->sequence_parallel || nn->tp_index == 0)) {
         *nn->act_elems += (int64_t)elems;
         LS_TRY(nn->ops->count(nn->device, nn->act_counts, d, 1, dtype, elems));

@@ -122,11 +122,11 @@ static ls_status take_record(ls_comm *comm, record **out) {
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
     if (mail->n_sent == mail->sent_capacity) {
-        int room = mail->sent_capacity ? 2 * mail->sent_capacity : 16;
-        record **sent = realloc(mail->sent, sizeof *sent * (size_t)room);
+        int capacity = mail->sent_capacity ? 2 * mail->sent_capacity : 16;
+        record **sent = realloc(mail->sent, sizeof *sent * (size_t)capacity);
         if (!sent) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
         mail->sent = sent;
-        mail->sent_capacity = room;
+        mail->sent_capacity = capacity;
     }
     mail->sent[mail->n_sent++] = message;
     return LS_OK;

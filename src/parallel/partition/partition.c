@@ -1,4 +1,4 @@
-/* partition.c: making a stage, and its life. */
+/* partition.c: making a partition, and its life. */
 #include "parallel/partition/partition.h"
 
 #include <assert.h>

@@ -61,7 +61,7 @@ static int group_of(const ls_partition *partition, size_t sequence) {
     return g;
 }
 
-/* Workers of a tp row see the same losses; the first of them stands for them. */
+/* Workers of a TP group see the same losses; the first of them reports them. */
 ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss) {
     size_t rows = ls_nn_rows(&partition->nn);
     if (partition->setup.place.tp > 0) return LS_OK;

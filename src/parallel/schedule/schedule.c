@@ -1,12 +1,10 @@
 /* schedule.c: making and freeing schedules, and giving their actions slots. In which order actions come: see
- * schedule_order.c. */
+ * order.c. */
 #include "parallel/schedule/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "parallel/schedule/parts.h"
 
 static const char *const kind_names[LS_SCHEDULE_KINDS] = {
     [LS_SCHEDULE_NAIVE] = "naive",
