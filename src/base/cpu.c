@@ -29,9 +29,9 @@ static uint64_t read_xcr0(void) {
     return (uint64_t)high << 32 | low;
 }
 
-static void read_model(char *model, size_t room) {
+static void read_model(char *model, size_t capacity) {
     unsigned text[13] = {0}, top, b, c, d;
-    snprintf(model, room, "x86-64");
+    snprintf(model, capacity, "x86-64");
     if (!__get_cpuid(0x80000000u, &top, &b, &c, &d) || top < 0x80000004u) return;
     for (unsigned i = 0; i < 3; i++) {
         unsigned *r = text + 4 * i;
@@ -39,7 +39,7 @@ static void read_model(char *model, size_t room) {
     }
     const char *start = (const char *)text;
     start += strspn(start, " ");
-    if (*start != '\0') snprintf(model, room, "%s", start);
+    if (*start != '\0') snprintf(model, capacity, "%s", start);
 }
 
 static bool bit(unsigned word, int position) { return (word >> position & 1u) != 0; }
@@ -94,19 +94,19 @@ static const struct {
     {0xC0, 0xAC3, "Ampere-1"},    {0xC0, 0xAC4, "Ampere-1A"},
 };
 
-static void read_model(char *model, size_t room, unsigned long cap) {
-    snprintf(model, room, "ARM64");
+static void read_model(char *model, size_t capacity, unsigned long cap) {
+    snprintf(model, capacity, "ARM64");
     if ((cap & CAP_CPUID) == 0) return;
     uint64_t midr; /* with CAP_CPUID the system answers this read on behalf of the program */
     __asm__("mrs %0, midr_el1" : "=r"(midr));
     unsigned implementer = (unsigned)(midr >> 24 & 0xFF), part = (unsigned)(midr >> 4 & 0xFFF);
     for (size_t i = 0; i < sizeof arm_cores / sizeof arm_cores[0]; i++) {
         if (arm_cores[i].implementer == implementer && arm_cores[i].part == part) {
-            snprintf(model, room, "%s", arm_cores[i].name);
+            snprintf(model, capacity, "%s", arm_cores[i].name);
             return;
         }
     }
-    snprintf(model, room, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
+    snprintf(model, capacity, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
 }
 
 static void detect(void) {
@@ -157,11 +157,11 @@ static unsigned available_mask(void) {
            (unsigned)avx512 << LS_ISA_AVX512;
 }
 
-static void list_available(char *text, size_t room) {
-    size_t used = (size_t)snprintf(text, room, "auto");
+static void list_available(char *text, size_t capacity) {
+    size_t used = (size_t)snprintf(text, capacity, "auto");
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
         if ((available_mask() >> isa & 1u) == 0) continue;
-        used += (size_t)snprintf(text + used, room - used, ", %s", ls_isa_name((ls_isa)isa));
+        used += (size_t)snprintf(text + used, capacity - used, ", %s", ls_isa_name((ls_isa)isa));
     }
 }
 

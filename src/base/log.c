@@ -27,8 +27,7 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
     line_sink_ctx = ctx;
 }
 
-/* ---- the handler of a program that uses the library ----------------------------------------------------------------
- */
+/* ---- the handler of a program that uses the library -------------------------------------------------------------- */
 
 static ls_message_fn handler;
 static void *handler_ctx;
@@ -63,11 +62,11 @@ void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes
     }
 }
 
-static size_t format_prefix(char *line, size_t room, ls_log_level level) {
+static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
     const char *label = labels[level];
     int rank = atomic_load_explicit(&worker_rank, memory_order_relaxed);
-    int used = rank >= 0 ? snprintf(line, room, "lockstep: [worker %d] %s: ", rank, label)
-                         : snprintf(line, room, "lockstep: %s: ", label);
+    int used = rank >= 0 ? snprintf(line, capacity, "lockstep: [worker %d] %s: ", rank, label)
+                         : snprintf(line, capacity, "lockstep: %s: ", label);
     return (size_t)used;
 }
 
@@ -83,7 +82,7 @@ static size_t cut(char *text, size_t length) {
 void ls_log_write(ls_log_level level, const char *format, ...) {
     if (!ls_log_is_on(level) || !line_sink) return;
     int saved_errno = errno;
-    char line[LS_LOG_LINE_MAX + 1]; /* room for the newline and for vsnprintf's NUL */
+    char line[LS_LOG_LINE_MAX + 1]; /* space for the newline and for vsnprintf's NUL */
     size_t used = format_prefix(line, sizeof line, level);
 
     va_list args;

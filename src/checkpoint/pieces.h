@@ -10,7 +10,7 @@
 /* Zeroed: none. Ascending; none is empty, and none begins where another ends. */
 typedef struct ls_pieces {
     ls_partition_piece *piece;
-    int count, room;
+    int count, capacity;
 } ls_pieces;
 
 /* Each replaces what the list held and uses its memory again. */

@@ -70,10 +70,10 @@ static ls_status place_tensor(layout *l, const ls_safetensors_decl *decl, int i)
 }
 
 static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
-    size_t room = (size_t)plan->count + 1;
-    l->begin = calloc(room, sizeof *l->begin);
-    l->elem_bytes = calloc(room, sizeof *l->elem_bytes);
-    l->names = calloc(room, sizeof *l->names);
+    size_t capacity = (size_t)plan->count + 1;
+    l->begin = calloc(capacity, sizeof *l->begin);
+    l->elem_bytes = calloc(capacity, sizeof *l->elem_bytes);
+    l->names = calloc(capacity, sizeof *l->names);
     if (!l->begin || !l->elem_bytes || !l->names) return out_of_memory();
     l->count = plan->count;
     for (int i = 0; i < plan->count; i++) LS_TRY(place_tensor(l, &plan->tensors[i], i));
@@ -366,12 +366,12 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
     if (tensor < 0 || tensor >= l->count)
         return ls_fail(LS_ERR_INPUT, "%s has %d tensors; number %d was to be written", writer->temporary, l->count,
                        tensor);
-    size_t elem_bytes = l->elem_bytes[tensor], room = bytes_of(l, tensor), offset;
-    if (bytes % elem_bytes != 0 || __builtin_mul_overflow(elem_offset, elem_bytes, &offset) || offset > room ||
-        bytes > room - offset)
+    size_t elem_bytes = l->elem_bytes[tensor], capacity = bytes_of(l, tensor), offset;
+    if (bytes % elem_bytes != 0 || __builtin_mul_overflow(elem_offset, elem_bytes, &offset) || offset > capacity ||
+        bytes > capacity - offset)
         return ls_fail(LS_ERR_INPUT,
                        "tensor '%.100s' has %zu bytes in elements of %zu; %zu from element %zu on do not fit",
-                       l->names[tensor], room, elem_bytes, bytes, elem_offset);
+                       l->names[tensor], capacity, elem_bytes, bytes, elem_offset);
     if (bytes == 0) return LS_OK;
     ls_byte_sum_add(&writer->sum, l->begin[tensor] + offset, data, bytes);
     hash_file_bytes(writer, data, bytes, l->begin[tensor] + offset);

@@ -26,11 +26,11 @@ bool ls_unit_is_here(ls_unit unit) {
 }
 
 /* "chain, bfmmla" */
-static void list_units(char *text, size_t room, bool here_only) {
+static void list_units(char *text, size_t capacity, bool here_only) {
     size_t used = 0;
-    for (int u = 0; u < LS_UNITS && used < room; u++)
+    for (int u = 0; u < LS_UNITS && used < capacity; u++)
         if (!here_only || ls_unit_is_here((ls_unit)u))
-            used += (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", ls_unit_name((ls_unit)u));
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", ls_unit_name((ls_unit)u));
 }
 
 ls_status ls_unit_parse(const char *name, ls_unit *out) {

@@ -280,17 +280,17 @@ typedef struct load {
     ls_weights *weights;
     ls_tensor_sink sink;
     void *ctx;
-    float *rows; /* `room` elements */
-    size_t room;
+    float *rows; /* `capacity` elements */
+    size_t capacity;
 } load;
 
 static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
     size_t step = ls_stored_piece_rows(param->columns);
     if (step > param->rows) step = param->rows;
-    if (l->room < step * param->columns) {
+    if (l->capacity < step * param->columns) {
         free(l->rows);
-        l->room = step * param->columns;
-        l->rows = malloc(l->room * sizeof *l->rows);
+        l->capacity = step * param->columns;
+        l->rows = malloc(l->capacity * sizeof *l->rows);
         if (!l->rows) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", l->weights->path);
     }
     for (size_t row = begin; row < end; row += step) {
@@ -411,27 +411,27 @@ out:
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-static void add(const json_t *value, size_t V, int32_t *ids, size_t room, size_t *count) {
+static void add(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (id >= 0 && (uint64_t)id < V && *count < room) ids[(*count)++] = (int32_t)id;
+    if (id >= 0 && (uint64_t)id < V && *count < capacity) ids[(*count)++] = (int32_t)id;
 }
 
-static void take(const json_t *config, size_t V, int32_t *ids, size_t room, size_t *count) {
+static void take(const json_t *config, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     const json_t *value = json_object_get(config, "eos_token_id");
     *count = 0;
-    add(value, V, ids, room, count);
-    for (size_t i = 0; i < json_array_size(value); i++) add(json_array_get(value, i), V, ids, room, count);
+    add(value, V, ids, capacity, count);
+    for (size_t i = 0; i < json_array_size(value); i++) add(json_array_get(value, i), V, ids, capacity, count);
 }
 
-ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t room, size_t *count) {
+ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count) {
     size_t V = weights->model->shape.V;
     char *path = NULL;
     json_t *config = NULL;
-    take(weights->token_ids, V, ids, room, count);
+    take(weights->token_ids, V, ids, capacity, count);
     if (!ls_path_is_folder(weights->path) || !ls_path_has(weights->path, LS_GENERATION_CONFIG)) return LS_OK;
     LS_TRY(ls_path_join(weights->path, LS_GENERATION_CONFIG, &path));
     ls_status status = ls_json_load_file(path, CONFIG_BYTES_MAX, &config);
-    if (status == LS_OK && json_object_get(config, "eos_token_id")) take(config, V, ids, room, count);
+    if (status == LS_OK && json_object_get(config, "eos_token_id")) take(config, V, ids, capacity, count);
     json_decref(config);
     free(path);
     return status;

@@ -49,8 +49,8 @@ const char *ls_weights_companions(const ls_weights *weights);
 /* "bos_token_id", "eos_token_id" and "pad_token_id", as Hugging Face's config.json has them; NULL: nothing known. */
 const json_t *ls_weights_token_ids(const ls_weights *weights);
 /* The ids that end a text: "eos_token_id" of the model's generation_config.json, else of its config.json, each a number
- * or a list. At most `room` of them; *count 0: nothing known. */
-ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t room, size_t *count);
+ * or a list. At most `capacity` of them; *count 0: nothing known. */
+ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count);
 /* Steps of training behind these weights; 0 for those of others. */
 int64_t ls_weights_step(const ls_weights *weights);
 

@@ -18,17 +18,17 @@
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
 
-_Static_assert(LS_BUFFERS == sizeof((ls_run *)NULL)->room / sizeof(size_t), "one room for each array");
+_Static_assert(LS_RUN_ARRAYS == sizeof((ls_run *)NULL)->capacity / sizeof(size_t), "one capacity for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_run_make_room(void **array, size_t *room, size_t count, size_t size) {
-    if (count < *room) return LS_OK;
-    size_t more = *room ? 2 * *room : 64, bytes;
+ls_status ls_run_grow(void **array, size_t *capacity, size_t count, size_t size) {
+    if (count < *capacity) return LS_OK;
+    size_t more = *capacity ? 2 * *capacity : 64, bytes;
     void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*array, bytes);
     if (!grown) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu records of a run", more);
     *array = grown;
-    *room = more;
+    *capacity = more;
     return LS_OK;
 }
 
@@ -63,12 +63,12 @@ void ls_run_cut(ls_run *run, int64_t step) {
 }
 
 ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait) {
-    LS_TRY(ls_run_make_room((void **)&run->usage, &run->room[LS_ROOM_USAGE], run->usage_count, sizeof *run->usage));
+    LS_TRY(ls_run_grow((void **)&run->usage, &run->capacity[LS_RUN_ARRAY_USAGE], run->usage_count, sizeof *run->usage));
     run->usage[run->usage_count] = (ls_run_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)
         for (int w = 0; w < workers; w++) {
-            LS_TRY(ls_run_make_room((void **)&run->usage_ms, &run->room[LS_ROOM_USAGE_MS], run->usage_ms_count,
-                                    sizeof *run->usage_ms));
+            LS_TRY(ls_run_grow((void **)&run->usage_ms, &run->capacity[LS_RUN_ARRAY_USAGE_MS], run->usage_ms_count,
+                               sizeof *run->usage_ms));
             run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
         }
     run->usage_count++;
@@ -293,8 +293,8 @@ static ls_status add_members(ls_run *run, json_t *object) {
         char name[LS_RUN_NAME_MAX], text[LS_RUN_TEXT_MAX];
         ls_run_copy_text(name, sizeof name, key);
         if (run->option_count == OPTIONS_MAX || ls_run_option_get(run, name) || !value_text(value, text)) continue;
-        LS_TRY(ls_run_make_room((void **)&run->options, &run->room[LS_ROOM_OPTIONS], run->option_count,
-                                sizeof *run->options));
+        LS_TRY(ls_run_grow((void **)&run->options, &run->capacity[LS_RUN_ARRAY_OPTIONS], run->option_count,
+                           sizeof *run->options));
         ls_run_option *option = &run->options[run->option_count++];
         memcpy(option->name, name, sizeof name);
         memcpy(option->value, text, sizeof text);

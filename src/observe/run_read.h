@@ -121,7 +121,7 @@ typedef struct ls_run {
     int64_t lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    size_t room[9];                     /* of the arrays above, in elements; the reader's own */
+    size_t capacity[9];                 /* of the arrays above, in elements; the reader's own */
 } ls_run;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,

@@ -254,10 +254,10 @@ static void list_exposed(const ls_timeline_worker *w, const intervals *by_end, i
 
 static ls_status measure_reductions(ls_timeline_worker *worker) {
     ls_timeline_reductions *sum = &worker->reductions;
-    interval *room = calloc(4 * worker->count + 1, sizeof *room);
-    if (!room) return ls_fail(LS_ERR_RESOURCE, "out of memory for the reductions of %zu spans", worker->count);
-    intervals under_way = {room, 0}, by_end = {room + worker->count, 0};
-    intervals backward = {room + 2 * worker->count, 0}, exposed = {room + 3 * worker->count, 0};
+    interval *capacity = calloc(4 * worker->count + 1, sizeof *capacity);
+    if (!capacity) return ls_fail(LS_ERR_RESOURCE, "out of memory for the reductions of %zu spans", worker->count);
+    intervals under_way = {capacity, 0}, by_end = {capacity + worker->count, 0};
+    intervals backward = {capacity + 2 * worker->count, 0}, exposed = {capacity + 3 * worker->count, 0};
     for (size_t i = 0; i < worker->count; i++) {
         const ls_trace_span *span = &worker->spans[i];
         if (ls_mark_is_action(span->mark) && span->mark != LS_MARK_FORWARD)
@@ -273,7 +273,7 @@ static ls_status measure_reductions(ls_timeline_worker *worker) {
     sum->under_way = length(&under_way);
     sum->in_backward = common_length(&under_way, &backward) - common_length(&exposed, &backward);
     sum->exposed = length(&exposed);
-    free(room);
+    free(capacity);
     return LS_OK;
 }
 

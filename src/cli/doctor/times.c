@@ -24,7 +24,7 @@ static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
 }
 
 /* What the rows are predicted for. */
-static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t room) {
+static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t capacity) {
     ls_start start;
     LS_TRY(ls_start_look(options->model, &start));
     model->task.shape = start.shape;
@@ -36,7 +36,7 @@ static ls_status read_model(const ls_options *options, ls_times_model *model, ch
     bool cpu = model->task.cluster.site[0].chip.is_cpu;
     LS_TRY(ls_stack_find(options->stack ? options->stack : cpu ? "native" : "megatron", &model->task.stack));
     model->layout = (ls_knobs){.zero = 1, .sequence_parallel = true, .type = cpu ? LS_PLAN_FP32 : LS_PLAN_BF16};
-    snprintf(name, room, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
+    snprintf(name, capacity, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
     return LS_OK;
 }
 

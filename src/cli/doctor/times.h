@@ -20,6 +20,6 @@ ls_status ls_doctor_times(const ls_options *options);
 /* times_text.c */
 void ls_doctor_times_print(const char *path, const ls_times_case *c);
 /* The first thing to change, one or two sentences. */
-void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room);
+void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity);
 
 #endif

@@ -32,7 +32,7 @@ typedef struct picture_list {
     char **classes;
     size_t class_count;
     picture_entry *entries;
-    size_t count, room;
+    size_t count, capacity;
 } picture_list;
 
 /* ---- which pictures there are ------------------------------------------------------------------------------------ */
@@ -83,7 +83,7 @@ static ls_status add_class(picture_list *list, const char *name) {
 }
 
 static ls_status read_classes(const char *folder, picture_list *list) {
-    char path[LS_IMAGES_PATH_ROOM];
+    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     ls_status status = LS_OK;
     LS_TRY(read_names(folder, &names));
@@ -106,12 +106,12 @@ out:
 }
 
 static ls_status add_entry(picture_list *list, const char *path, int32_t label, uint32_t rank) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 1024;
-        picture_entry *entries = realloc(list->entries, room * sizeof *entries);
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
+        picture_entry *entries = realloc(list->entries, capacity * sizeof *entries);
         if (!entries) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
         list->entries = entries;
-        list->room = room;
+        list->capacity = capacity;
     }
     char *copy = strdup(path);
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
@@ -122,7 +122,7 @@ static ls_status add_entry(picture_list *list, const char *path, int32_t label, 
 /* `is_cut`: of a folder without parts, where every tenth picture is for tests. */
 static ls_status read_pictures(const char *folder, ls_images_part part, bool is_cut, int32_t label,
                                picture_list *list) {
-    char path[LS_IMAGES_PATH_ROOM];
+    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     uint32_t rank = 0;
     ls_status status = LS_OK;
@@ -150,7 +150,7 @@ out:
 
 /* A folder of tests may lack a class, but not have one that was never learned. */
 static ls_status check_classes(const char *folder, const picture_list *list) {
-    char path[LS_IMAGES_PATH_ROOM];
+    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     ls_status status = LS_OK;
     size_t at = 0;
@@ -177,8 +177,8 @@ static int by_rank(const void *a, const void *b) {
 }
 
 /* The folder that holds the classes of `part`, in `out`; is_cut: both parts do. */
-static ls_status find_part(const char *folder, ls_images_part part, char out[LS_IMAGES_PATH_ROOM], bool *is_cut) {
-    char test[LS_IMAGES_PATH_ROOM], val[LS_IMAGES_PATH_ROOM];
+static ls_status find_part(const char *folder, ls_images_part part, char out[LS_IMAGES_PATH_BYTES], bool *is_cut) {
+    char test[LS_IMAGES_PATH_BYTES], val[LS_IMAGES_PATH_BYTES];
     LS_TRY(ls_images_join(val, folder, "val"));
     LS_TRY(ls_images_join(test, folder, "test"));
     LS_TRY(ls_images_join(out, folder, "train"));
@@ -193,7 +193,7 @@ static ls_status find_part(const char *folder, ls_images_part part, char out[LS_
 
 /* What is there, by name; no picture is opened. What a failure leaves, free_list() releases. */
 static ls_status read_list(const char *folder, ls_images_part part, picture_list *out) {
-    char trained[LS_IMAGES_PATH_ROOM], here[LS_IMAGES_PATH_ROOM], path[LS_IMAGES_PATH_ROOM];
+    char trained[LS_IMAGES_PATH_BYTES], here[LS_IMAGES_PATH_BYTES], path[LS_IMAGES_PATH_BYTES];
     bool is_cut;
     LS_TRY(find_part(folder, LS_IMAGES_TRAIN, trained, &is_cut));
     LS_TRY(find_part(folder, part, here, &is_cut));

@@ -19,7 +19,7 @@
 #include "base/files.h"
 #include "base/log.h"
 
-enum { PATH_ROOM = 1024, SHOWN = 200 };
+enum { PATH_BYTES = 1024, SHOWN = 200 };
 
 typedef struct ls_map_note {
     atomic_uintptr_t begin; /* 0: free */
@@ -29,7 +29,7 @@ typedef struct ls_map_note {
     ino_t inode;
     struct timespec written;
     atomic_bool warned;
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
 } ls_map_note;
 
 typedef struct guard {

@@ -18,7 +18,7 @@ typedef enum ls_split { LS_SPLIT_ALL, LS_SPLIT_TRAIN, LS_SPLIT_VAL } ls_split;
 /* Starts as {0}. */
 typedef struct ls_paths {
     char **names;
-    size_t count, room;
+    size_t count, capacity;
 } ls_paths;
 
 /* Fails also when the whole list gives no file. On failure there is nothing to release. */

@@ -101,6 +101,6 @@ size_t ls_token_writer_shards(const ls_token_writer *writer);
 void ls_token_writer_close(ls_token_writer *writer);
 
 /* The name of shard `number`, which counts from 1. */
-ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t room);
+ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t capacity);
 
 #endif

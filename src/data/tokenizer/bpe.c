@@ -21,15 +21,15 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges) {
-    *bpe = (ls_bpe){.vocab = vocab, .ignore_merges = ignore_merges, .merges_room = 16};
-    while (bpe->merges_room < 2 * merges_max) bpe->merges_room *= 2;
-    bpe->merges = malloc(bpe->merges_room * sizeof *bpe->merges);
+    *bpe = (ls_bpe){.vocab = vocab, .ignore_merges = ignore_merges, .merges_capacity = 16};
+    while (bpe->merges_capacity < 2 * merges_max) bpe->merges_capacity *= 2;
+    bpe->merges = malloc(bpe->merges_capacity * sizeof *bpe->merges);
     bpe->words = calloc(WORDS, sizeof *bpe->words);
     if (!bpe->merges || !bpe->words) {
         ls_bpe_fini(bpe);
         return ls_fail(LS_ERR_RESOURCE, "no memory for %zu merges of the tokenizer", merges_max);
     }
-    for (size_t i = 0; i < bpe->merges_room; i++) bpe->merges[i].left = -1;
+    for (size_t i = 0; i < bpe->merges_capacity; i++) bpe->merges[i].left = -1;
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
         bpe->byte_ids[byte] = ls_vocab_find(vocab, &text, 1);
@@ -46,7 +46,7 @@ void ls_bpe_fini(ls_bpe *bpe) {
 
 /* The slot of the pair, or the free one where it belongs. */
 static size_t merge_slot(const ls_bpe *bpe, int32_t left, int32_t right) {
-    size_t mask = bpe->merges_room - 1;
+    size_t mask = bpe->merges_capacity - 1;
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     size_t slot = (size_t)(pair * UINT64_C(0x9E3779B97F4A7C15) >> 24) & mask;
     while (bpe->merges[slot].left >= 0 && (bpe->merges[slot].left != left || bpe->merges[slot].right != right))
@@ -57,7 +57,7 @@ static size_t merge_slot(const ls_bpe *bpe, int32_t left, int32_t right) {
 void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id) {
     size_t slot = merge_slot(bpe, left, right);
     if (bpe->merges[slot].left < 0) bpe->merges_used++;
-    assert(bpe->merges_used < bpe->merges_room);
+    assert(bpe->merges_used < bpe->merges_capacity);
     bpe->merges[slot] = (ls_merge){.left = left, .right = right, .rank = rank, .id = id};
 }
 

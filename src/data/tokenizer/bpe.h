@@ -31,7 +31,7 @@ typedef struct ls_bpe {
     int32_t byte_ids[256]; /* −1: the vocabulary has no token for this byte */
     bool ignore_merges;    /* a piece that is a token is that token, whatever its merges give */
     ls_merge *merges;      /* hash table of pairs; a power of two */
-    size_t merges_room, merges_used;
+    size_t merges_capacity, merges_used;
     ls_word *words; /* cache of pieces */
 } ls_bpe;
 

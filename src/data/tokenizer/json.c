@@ -289,5 +289,6 @@ ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, cons
         return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has no step ByteLevel; only byte-level BPE can be used");
     for (size_t i = 0; i < json_array_size(added); i++) LS_TRY(read_added(tokenizer, json_array_get(added, i)));
     LS_TRY(load_post(tokenizer, json_object_get(root, "post_processor")));
-    return ls_tokenizer_complete(tokenizer);
+    ls_tokenizer_complete(tokenizer);
+    return LS_OK;
 }

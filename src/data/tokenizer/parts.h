@@ -37,8 +37,6 @@ struct ls_tokenizer {
     size_t step_count;
     bool add_prefix_space;
     ls_added added;
-    size_t *specials; /* indexes of `added` */
-    size_t special_count;
     int32_t eot, bos;
     ls_frame frame; /* what its files say; `after` may end with eot */
     char *files[LS_TOKENIZER_FILES_MAX];
@@ -55,7 +53,7 @@ ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, siz
 /* Adds to tokenizer->added, unsorted. */
 ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
-ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
+void ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
 
 /* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */

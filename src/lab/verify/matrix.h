@@ -16,13 +16,10 @@
 typedef enum ls_verify_tier { LS_VERIFY_QUICK, LS_VERIFY_USUAL, LS_VERIFY_ALL } ls_verify_tier;
 
 typedef struct ls_verify_row {
-    int dp, tp, pp;
-    int schedule, zero, recompute;
-    bool sequence_parallel;
-    bool unequal;  /* shares */
-    bool by_count; /* blocks on stages; and as many virtual stages as there can be, not 2 */
-    size_t micro;
-    int threads; /* 0: the cores shared out */
+    ls_knobs knobs; /* virtual stages follow from the rest */
+    bool unequal;   /* shares */
+    bool by_count;  /* blocks on stages; and as many virtual stages as there can be, not 2 */
+    int threads;    /* 0: the cores shared out */
     ls_trial_isa isa;
 } ls_verify_row;
 

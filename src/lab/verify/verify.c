@@ -176,16 +176,16 @@ static void say(const comparison *c, int row, int rows, const char *layout) {
 /* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
 static void add_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) {
     size_t used = strlen(text);
-    bool one_stage = row->pp == 1;
+    bool one_stage = row->knobs.pp == 1;
     snprintf(text + used, LS_VERIFY_LAYOUT_MAX - used, "%s%s, %s, %d thread%s", one_stage ? ", " : "",
-             one_stage ? ls_schedule_kind_name((ls_schedule_kind)row->schedule) : "", ls_trial_isa_name(row->isa),
-             row->threads, row->threads == 1 ? "" : "s");
+             one_stage ? ls_schedule_kind_name(row->knobs.schedule) : "", ls_trial_isa_name(row->isa), row->threads,
+             row->threads == 1 ? "" : "s");
 }
 
 static ls_status run_matrix_row(comparison *c, const ls_verify_row *row, int number) {
     bool done;
     ls_layout layout;
-    ls_verify_result result = {.workers = row->dp * row->tp * row->pp};
+    ls_verify_result result = {.workers = row->knobs.dp * row->knobs.tp * row->knobs.pp};
     LS_TRY(ls_verify_row_layout(row, &c->one.task, &layout));
     ls_trial trial = ls_trial_make(&c->one, &layout, row->threads);
     trial.isa = row->isa;

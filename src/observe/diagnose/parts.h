@@ -93,7 +93,8 @@ void ls_finding_evidence(ls_finding *finding, const char *format, ...) __attribu
 void ls_finding_action(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints into `out`; what does not fit is cut off between two characters. */
-void ls_diagnose_print(char *out, size_t room, const char *format, va_list list) __attribute__((format(printf, 3, 0)));
+void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list list)
+    __attribute__((format(printf, 3, 0)));
 
 bool ls_case_is_fp16(const ls_case *c);
 /* The first cause of this kind, or NULL. */

@@ -184,14 +184,14 @@ static void fill(const ls_run *run, ls_series *s) {
 }
 
 ls_status ls_series_make(const ls_run *run, ls_series *out) {
-    size_t room = run->step_count + 1;
+    size_t capacity = run->step_count + 1;
     *out = (ls_series){0};
-    out->step = calloc(room, sizeof *out->step);
-    out->loss = calloc(room, sizeof *out->loss);
-    out->norm = calloc(room, sizeof *out->norm);
-    out->lr = calloc(room, sizeof *out->lr);
-    out->score = calloc(room, sizeof *out->score);
-    out->in_data = calloc(room, sizeof *out->in_data);
+    out->step = calloc(capacity, sizeof *out->step);
+    out->loss = calloc(capacity, sizeof *out->loss);
+    out->norm = calloc(capacity, sizeof *out->norm);
+    out->lr = calloc(capacity, sizeof *out->lr);
+    out->score = calloc(capacity, sizeof *out->score);
+    out->in_data = calloc(capacity, sizeof *out->in_data);
     ls_status status = LS_OK;
     if (out->step && out->loss && out->norm && out->lr && out->score && out->in_data) {
         fill(run, out);

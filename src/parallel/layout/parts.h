@@ -1,4 +1,4 @@
-/* parts.h: making and checking a layout, piece by piece; for the layout_*.c files only. */
+/* parts.h: making and checking a layout, piece by piece; for the files of this folder. */
 #ifndef LS_PARALLEL_LAYOUT_PARTS_H
 #define LS_PARALLEL_LAYOUT_PARTS_H
 

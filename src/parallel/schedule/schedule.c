@@ -1,12 +1,11 @@
 /* schedule.c: making and freeing schedules, and giving their actions slots. In which order actions come: see
- * schedule_order.c. */
+ * order.c. */
 #include "parallel/schedule/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "parallel/schedule/parts.h"
 
 const char *ls_action_kind_name(ls_action_kind kind) {
     static const char *const names[LS_ACTION_KINDS] = {

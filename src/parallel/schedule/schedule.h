@@ -12,7 +12,7 @@
  * backward action, or the one for the weights where they are apart. Gradients that the latter needs lie in `kept`
  * slots. So the numbers of slots are the peak of the memory, known before the run.
  *
- * One executor runs these lists (stage_run.c), one simulator times them (simulate.h), one renderer draws them. */
+ * One executor runs these lists (partition/run.c), one simulator times them (simulate.h), one renderer draws them. */
 #ifndef LS_PARALLEL_SCHEDULE_SCHEDULE_H
 #define LS_PARALLEL_SCHEDULE_SCHEDULE_H
 
@@ -60,12 +60,23 @@ static inline int ls_schedule_kept(const ls_schedule *schedule, int stage, int c
     return schedule->kept[stage * schedule->chunks + chunk];
 }
 
-/* Buffers that a stage needs in each direction for what it sends (schedule_buffers.c). */
+/* Buffers that a stage needs in each direction for what it sends (buffers.c). */
 ls_status ls_schedule_buffers(const ls_schedule *schedule, int *count);
 
 /* Whether the lists can be run and keep rule 3: every action once, in order, no slot used twice at a time, no lock-up.
  * LS_ERR_FAILED naming stage and action. What the executor checks before it begins. Any lists may be given, of any kind
  * of actions: each chunk and micro-batch has one BACKWARD, or one BACKWARD_INPUT and later one BACKWARD_WEIGHTS. */
 ls_status ls_schedule_check(const ls_schedule *schedule);
+
+/* "forward", "backward", "backward-input", "backward-weights" */
+const char *ls_action_kind_name(ls_action_kind kind);
+
+/* Called with each action once, after those of other stages that it waits for. */
+typedef void ls_schedule_visit(void *context, int stage, int index);
+/* Walks lists whose chunks and micro-batches are in range. LS_ERR_FAILED when they lock up. */
+ls_status ls_schedule_replay(const ls_schedule *schedule, ls_schedule_visit *visit, void *context);
+
+/* order.c: fills count and actions, which have space for all of them, but for the slots; from kind and sizes. */
+ls_status ls_schedule_order(ls_schedule *schedule);
 
 #endif

@@ -81,10 +81,10 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 const ls_chip *ls_chip_row(int i) { return i >= 0 && i < ROWS ? &rows[i].chip : NULL; }
 
 /* Letters and digits alone, in lower case; what is in parentheses is left out. */
-static void simplify(const char *name, char *out, size_t room) {
+static void simplify(const char *name, char *out, size_t capacity) {
     size_t n = 0;
     int depth = 0;
-    for (; *name && n + 1 < room; name++) {
+    for (; *name && n + 1 < capacity; name++) {
         if (*name == '(') depth++;
         if (depth == 0 && isalnum((unsigned char)*name)) out[n++] = (char)tolower((unsigned char)*name);
         if (*name == ')' && depth > 0) depth--;

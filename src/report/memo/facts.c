@@ -8,12 +8,12 @@
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
 static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_memo_variant *out) {
     const ls_plan_task *task = f->task;
-    double room = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
+    double capacity = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
     out->layout = *layout;
     memset(&out->prediction, 0, sizeof out->prediction);
     if (ls_plan_check(task, layout) != LS_OK) return LS_OK;
     LS_TRY(ls_plan_predict(task, layout, &out->prediction));
-    out->prediction.capacity_bytes = room;
+    out->prediction.capacity_bytes = capacity;
     return LS_OK;
 }
 
