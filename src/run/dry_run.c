@@ -81,7 +81,6 @@ double ls_dry_bubble(const ls_dry_run *dry) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-
 /* Everything is as it is in fp32. */
 static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
 

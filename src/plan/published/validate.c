@@ -160,8 +160,7 @@ static void add_regret(ls_validation *v, size_t first) {
         if (!counts(r) || !same_task(r, lead)) continue;
         bool seen = false;
         for (size_t j = first; j < i && !seen; j++)
-            seen = counts(&v->row[j]) && same_task(&v->row[j], lead) &&
-                   ls_knobs_equal(&v->row[j].layout, &r->layout);
+            seen = counts(&v->row[j]) && same_task(&v->row[j], lead) && ls_knobs_equal(&v->row[j].layout, &r->layout);
         layouts += !seen;
         if (r->predicted < chosen->predicted) chosen = r;
         if (r->measured < best->measured) best = r;
