@@ -135,10 +135,10 @@ void ls_run_init(ls_run *run);
 ls_status ls_run_add_line(ls_run *run, const char *line, size_t bytes);
 /* All lines of a text. */
 ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes);
-/* config.json, identity.json or layout.json (run_options.c); what is none of them has no effect. */
+/* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_add_options(ls_run *run, const char *text, size_t bytes);
 ls_status ls_run_add_layout(ls_run *run, const char *text, size_t bytes);
-/* Some steps of a trace (run_usage.c), where the metrics tell nothing of the workers. `source` names it. */
+/* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
 ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trace);
 ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait);
 
