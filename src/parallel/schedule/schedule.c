@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 const char *ls_action_kind_name(ls_action_kind kind) {
     static const char *const names[LS_ACTION_KINDS] = {
         [LS_ACTION_FORWARD] = "forward",
