@@ -135,8 +135,9 @@ bool ls_cpu_allow_amx(void) {
 }
 
 const char *ls_isa_name(ls_isa isa) {
-    static const char *const names[LS_ISA_COUNT] = {
-        [LS_ISA_PORTABLE] = "portable", [LS_ISA_NEON] = "neon", [LS_ISA_AVX2] = "avx2", [LS_ISA_AVX512] = "avx512"};
+#define LS_ISA_NAME(value, name) [value] = name,
+    static const char *const names[LS_ISA_COUNT] = {LS_ISAS(LS_ISA_NAME)};
+#undef LS_ISA_NAME
     return (unsigned)isa < LS_ISA_COUNT ? names[isa] : "unknown";
 }
 
@@ -164,38 +165,47 @@ static void list_available(char *text, size_t capacity) {
     }
 }
 
-static ls_status parse_isa(const char *spec, unsigned *mask) {
+ls_status ls_isa_parse(const char *text, ls_isa *out) {
     char have[64];
-    list_available(have, sizeof have);
-    if (strcmp(spec, "auto") == 0) {
-        *mask = available_mask();
-        return LS_OK;
-    }
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
-        if (strcmp(spec, ls_isa_name((ls_isa)isa)) != 0) continue;
-        if ((available_mask() >> isa & 1u) == 0)
-            return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no %s; choose one of: %s", ls_cpu_detect()->model, spec,
-                           have);
-        *mask = isa_closure[isa];
+        if (strcmp(text, ls_isa_name((ls_isa)isa)) != 0) continue;
+        *out = (ls_isa)isa;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", spec, have);
+    if (strcmp(text, "auto") == 0) {
+        *out = LS_ISA_AUTO;
+        return LS_OK;
+    }
+    list_available(have, sizeof have);
+    return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", text, have);
+}
+
+static ls_status mask_of(ls_isa isa, unsigned *mask) {
+    char have[64];
+    if (isa == LS_ISA_AUTO || (available_mask() >> isa & 1u)) {
+        *mask = isa == LS_ISA_AUTO ? available_mask() : isa_closure[isa];
+        return LS_OK;
+    }
+    list_available(have, sizeof have);
+    return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no %s; choose one of: %s", ls_cpu_detect()->model, ls_isa_name(isa),
+                   have);
 }
 
 static void isa_from_environment(void) {
     const char *spec = getenv("LS_ISA");
     unsigned mask = available_mask();
-    /* Nobody can take a status here, and the choice changes no result, so a bad value is only worth a warning. */
-    if (spec && *spec != '\0' && parse_isa(spec, &mask) != LS_OK)
+    ls_isa isa = LS_ISA_AUTO;
+    /* No caller takes a status here, and the choice changes no result, so a bad value is only worth a warning. */
+    if (spec && *spec != '\0' && (ls_isa_parse(spec, &isa) != LS_OK || mask_of(isa, &mask) != LS_OK))
         ls_log_warn("ignoring LS_ISA: %s", ls_status_message());
     atomic_store(&isa_mask, mask);
 }
 
 static void isa_chosen(void) {}
 
-ls_status ls_cpu_set_isa(const char *spec) {
+ls_status ls_cpu_set_isa(ls_isa isa) {
     unsigned mask;
-    LS_TRY(parse_isa(spec, &mask));
+    LS_TRY(mask_of(isa, &mask));
     (void)pthread_once(&isa_once, isa_chosen); /* from now on the environment is not asked */
     atomic_store(&isa_mask, mask);
     return LS_OK;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -214,6 +215,11 @@ out:
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
+
+bool ls_file_has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), tail = strlen(suffix);
+    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
+}
 
 bool ls_file_exists(const char *path) {
     struct stat about;

@@ -98,7 +98,7 @@ static void finish(result *r, const ls_corpus *corpus) {
 }
 
 static ls_status print(const ls_options *o, const ls_policy *policy, const result *r) {
-    const char *precision = ls_settings_dtype_name(policy->act), *unit = ls_unit_name(policy->unit);
+    const char *precision = ls_dtype_word(policy->act), *unit = ls_unit_name(policy->unit);
     if (!o->json) {
         printf("loss        %.6f (%a)\n", r->loss, r->loss);
         printf("perplexity  %.4f\n", r->perplexity);

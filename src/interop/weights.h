@@ -1,7 +1,7 @@
 /* weights.h: the weights of a model from wherever they are, in canonical order and fp32.
  *
  *     checkpoint      a folder with complete.json (checkpoint/checkpoint.h); its checksums are verified
- *     run directory   its newest sound checkpoint; damaged ones that were passed over are told in the log
+ *     run directory   its newest sound checkpoint; damaged ones that were passed over are reported in the log
  *     Hugging Face    a folder with config.json and model.safetensors, or shards with model.safetensors.index.json
  *     llm.c           a model file of GPT-2
  *
@@ -57,8 +57,8 @@ int64_t ls_weights_step(const ls_weights *weights);
 /* Gives all parameters of `model`, in its order, to the sink, in pieces of whole rows. LS_ERR_INPUT when the model is
  * of another shape. */
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
-/* Into a stage of the same shape what its worker needs of them; other rows are not read, but of a tensor that is stored
- * turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
+/* Into a partition of the same shape what its worker needs of them; other rows are not read, but of a tensor that is
+ * stored turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition);
 /* Some rows of one parameter, [rows][columns]. The first argument is the ls_weights: an ls_tensor_source. */
 ls_status ls_weights_read(void *weights, const ls_param *param, size_t first_row, size_t rows, float *data);

@@ -1,4 +1,4 @@
-/* image_blocks.c: from the shape of a model of images to its blocks. */
+/* image_blocks.c: from the shape of an image model to its blocks. */
 #include "model/image_blocks.h"
 
 #include <assert.h>

@@ -115,7 +115,7 @@ typedef struct ls_run {
     ls_run_option *options;
     size_t option_count;
     int dp, tp, pp;            /* 0: not known */
-    int share[LS_WORKERS_MAX]; /* groups of each dp row; 0: not known */
+    int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
     /* lines of the metrics */
     int64_t lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */

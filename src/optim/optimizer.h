@@ -8,8 +8,6 @@
 #include "nn/blocks.h"
 #include "optim/schedule.h"
 
-typedef enum ls_optimizer_kind { LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_kind;
-
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
     ls_adamw_options adamw;

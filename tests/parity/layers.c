@@ -1,4 +1,4 @@
-/* layers.c: one layer of models of images, forward and backward, for comparison with other programs.
+/* layers.c: one layer of image models, forward and backward, for comparison with other programs.
  *
  *     layers FOLDER LAYER NUMBER…
  *

@@ -11,7 +11,7 @@
 
 #include "model/model.h"
 #include "numerics/float16.h"
-#include "lab/verify/trial.h"
+#include "lab/verify/steps.h"
 #include "lab/verify/matrix.h"
 
 /* ---- matrix ------------------------------------------------------------------------------------------------------ */
@@ -112,7 +112,7 @@ static void test_quick_has_pairs(void **state) {
         const ls_verify_row *r = &m.rows[i];
         dp8_unequal += r->dp == 8 && r->unequal;
         sequence_full += r->sequence_parallel && r->recompute == LS_RECOMPUTE_FULL;
-        mixed_zero3 += r->isa == LS_VERIFY_MIXED && r->zero == 3;
+        mixed_zero3 += r->isa == LS_TRIAL_MIXED && r->zero == 3;
         whole_zero_bubble += r->micro == 13 && r->schedule == LS_SCHEDULE_ZERO_BUBBLE;
         threads2_pp4 += r->threads == 2 && r->pp == 4;
     }

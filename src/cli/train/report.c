@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/print_json.h"
-#include "run/settings_lr.h"
+#include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512 };
 
@@ -54,7 +54,7 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
-    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", out, ls_settings_dtype_name(set->policy.act),
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", out, ls_dtype_word(set->policy.act),
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", resumed ? ", resumed" : "");
     if (*hint) printf("          %s\n", hint);

@@ -14,7 +14,6 @@
 #include "cli/train/options.h"
 #include "comm/launcher.h"
 #include "model/model.h"
-#include "run/settings_lr.h"
 
 static void say(void *ctx, const char *message) {
     (void)ctx;
@@ -40,11 +39,7 @@ static ls_status choose_out(ls_train_session *s) {
 ls_status ls_train_session_layout(ls_train_session *s) {
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&s->settings.shape, s->settings.slices, &model));
-    ls_layout_task task = {.model = model, .B = s->settings.B, .T = s->settings.T, .G = s->settings.groups};
-    task.policy = s->settings.policy;
-    task.checks_replicas = s->settings.checks_replicas;
-    task.ghost = s->settings.ghost;
-    task.bn_sync = s->settings.bn_sync;
+    ls_layout_task task = ls_trainer_task(&s->settings, model);
     ls_status status = ls_layout_make(&s->request, &task, &s->layout);
     ls_model_destroy(model);
     return status;

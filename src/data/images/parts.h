@@ -1,6 +1,7 @@
 /* parts.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
  *
- * Parsers take bytes that nobody vouches for: every length is checked before use, and `path` is only for messages. */
+ * Parsers take bytes that are not to be trusted: every length is checked before use, and `path` is only for messages.
+ */
 #ifndef LS_DATA_IMAGES_PARTS_H
 #define LS_DATA_IMAGES_PARTS_H
 
@@ -28,8 +29,7 @@ struct ls_images {
     float (*value)[256]; /* [channels]: what a pixel becomes */
 };
 
-/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ---------
- */
+/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ------ */
 
 ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options);
 /* Whether a folder has one of the names of the format. */

@@ -192,7 +192,7 @@ static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **r
 
 static bool is_running(long pid) { return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH); }
 
-/* Takes the lock away with it, when nobody holds it. False: somebody does. */
+/* Removes the lock too, unless a process holds it. False: one does. */
 static bool remove_free_lock(int folder, const char *key) {
     char name[KEY_BYTES + 8];
     snprintf(name, sizeof name, "%s.lock", key);

@@ -2,7 +2,7 @@
  * what killed processes left behind.
  *
  *     <key>_000001.bin …              the shards of one entry
- *     <key>_000001.bin.sums …         checksums of the pieces of large shards (data/token_sums.h)
+ *     <key>_000001.bin.sums …         checksums of the pieces of large shards (data/text/token_sums.h)
  *     <key>_000001.bin.tmp-PID-N …    shards while they are written, and so .bin.sums.tmp-PID-N
  *     <key>.lock                      held while an entry is made; it says which process makes it. Gone afterwards */
 #ifndef LS_DATA_TEXT_CACHE_FOLDER_H

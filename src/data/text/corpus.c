@@ -42,7 +42,7 @@ static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *o
 }
 
 /* Every id before training begins. A large file of the cache is verified when it is read instead: that its ids are in
- * the vocabulary of its header was seen to when it was written. What is wrong with sums was told when the cache was
+ * the vocabulary of its header was seen to when it was written. What is wrong with sums was reported when the cache was
  * looked at. */
 static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool is_cached,
                             const ls_corpus_options *options) {

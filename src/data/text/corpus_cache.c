@@ -1,7 +1,7 @@
 /* corpus_cache.c: the name of a text's shards is the hash of all that their ids depend on, so that whatever lies under
  * a name is right or damaged, never out of date. Shards carry checksums, which are looked at each time; damaged ones
  * are named and made again. Of a large shard only the header is looked at here, and its pieces when they are read
- * (data/token_sums.h). One process tokenizes a text while the others wait for it (data/cache_folder.h). */
+ * (data/text/token_sums.h). One process tokenizes a text while the others wait for it (data/text/cache_folder.h). */
 #include "data/text/corpus_cache.h"
 
 #include <inttypes.h>

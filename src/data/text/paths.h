@@ -1,4 +1,4 @@
-/* paths.h: the files that a list of names stands for.
+/* paths.h: the files that a list of names means.
  *
  * Names are separated by commas. A name with * or ? that is no file itself stands for the files that match, sorted. A
  * folder stands for its files, sorted by name (not those of folders inside, nor hidden ones, nor Megatron's .idx, nor

@@ -144,7 +144,7 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     }
 }
 
-/* A name that nobody has, not even a symbolic link: what a process of the same number left behind, or somebody put
+/* A name that is not taken, not even a symbolic link: what a process of the same number left behind, or somebody put
  * there, is not written to. */
 static ls_status make_temporary(ls_token_writer *writer, char path[PATH_ROOM]) {
     for (int i = 0; i < TEMPORARY_TRIES; i++) {

@@ -44,11 +44,4 @@ void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t
 /* Appends the ids of a piece, which is not empty. */
 ls_status ls_bpe_encode(ls_bpe *bpe, const uint8_t *piece, size_t bytes, ls_tokens *out);
 
-/* ---- long pieces (bpe_heap.c) ------------------------------------------------------------------------------------ */
-
-/* NULL: the pair is not merged. */
-const ls_merge *ls_bpe_find(const ls_bpe *bpe, int32_t left, int32_t right);
-/* `ids` has one token for each byte; on return the first *count are the result. */
-ls_status ls_bpe_merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count);
-
 #endif

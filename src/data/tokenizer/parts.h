@@ -45,7 +45,7 @@ struct ls_tokenizer {
     size_t file_count;
 };
 
-/* ---- making (tokenizer_json.c, tokenizer_open.c) ----------------------------------------------------------------- */
+/* ---- making (json.c, open.c) ------------------------------------------------------------------------------------- */
 
 /* Fills the vocabulary from an object of texts and ids. */
 ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
@@ -57,10 +57,8 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
 ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
-/* The post_processor of tokenizer.json; NULL or null: none. After the added tokens. */
-ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node);
 
-/* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
+/* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */
 
 void ls_added_sort(ls_added *added);
 void ls_added_fini(ls_added *added);

@@ -13,14 +13,14 @@ typedef struct matrix {
     const ls_layout_task *task;
     const ls_verify_limits *limits;
     int levels[FACTORS];
-    int value[FACTORS][LEVELS_MAX]; /* what a level stands for */
+    int value[FACTORS][LEVELS_MAX]; /* what a level is */
     bool *legal;
     size_t legal_count; /* combinations of the bound factors */
 } matrix;
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of quite different speeds. */
+/* DP groups of quite different speeds. */
 static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
     for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
 }
@@ -34,7 +34,8 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     double speeds[LS_WORKERS_MAX];
     size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
     int zero = row->zero;
-    if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
+    if (task->bn_sync)
+        whole = task->B; /* the share of a DP group must not be cut, and sharded gradients cut it into groups */
     if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
     unequal_speeds(speeds);
     ls_layout_request request = ls_layout_request_none();
@@ -68,7 +69,7 @@ static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
                            .by_count = v[DIVISION],
                            .micro = (size_t)v[MICRO],
                            .threads = v[THREADS],
-                           .isa = (ls_verify_isa)v[ISA]};
+                           .isa = (ls_trial_isa)v[ISA]};
 }
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
@@ -110,7 +111,7 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
         add_level(m, THREADS, m->limits->threads);
     else
         add_range(m, THREADS, 1, 2);
-    add_range(m, ISA, 0, LS_VERIFY_ISAS - 1);
+    add_range(m, ISA, 0, LS_TRIAL_ISAS - 1);
 }
 
 /* Unequal shares only where there is a choice. */
@@ -198,20 +199,4 @@ ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier,
     if (status == LS_OK && any) status = make_rows(&m, tier, rows, count);
     free(m.legal);
     return status;
-}
-
-/* ---- instruction sets -------------------------------------------------------------------------------------------- */
-
-ls_isa ls_verify_isa_of(ls_verify_isa isa, int rank) {
-    ls_isa has[LS_ISA_COUNT];
-    int n = 0;
-    for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
-        if (ls_cpu_use(i)) has[n++] = i;
-    return isa == LS_VERIFY_PORTABLE ? LS_ISA_PORTABLE : isa == LS_VERIFY_NATIVE ? has[n - 1] : has[rank % n];
-}
-
-const char *ls_verify_isa_name(ls_verify_isa isa) {
-    static const char *const names[LS_VERIFY_ISAS] = {
-        [LS_VERIFY_NATIVE] = "native", [LS_VERIFY_PORTABLE] = "portable", [LS_VERIFY_MIXED] = "mixed"};
-    return names[isa];
 }

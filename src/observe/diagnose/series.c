@@ -58,12 +58,6 @@ double ls_series_before(const ls_series *s, size_t at, size_t n) {
     return median_of(s->loss + at + 1 - n, n);
 }
 
-double ls_series_after(const ls_series *s, size_t at, size_t n) {
-    if (at >= s->count) return (double)NAN;
-    if (n > s->count - at) n = s->count - at;
-    return median_of(s->loss + at, n);
-}
-
 /* ---- levels and episodes ----------------------------------------------------------------------------------------- */
 
 typedef struct level {

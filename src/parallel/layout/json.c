@@ -11,7 +11,7 @@
 #include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
-enum { KEY_MAX = 64, TEXT_MAX = 32, LIST_MAX = 12 * LS_CHUNKS_MAX };
+enum { KEY_MAX = 64, TEXT_MAX = 32 };
 
 /* The knobs that this program runs, and what is no knob: */
 static const ls_option_id members[] = {
@@ -33,24 +33,10 @@ bool ls_layout_is_option(ls_option_id id) {
 
 /* ---- options to a request ---------------------------------------------------------------------------------------- */
 
-/* The options' table knows the choices; a name is one of them. */
-static double value_of(ls_knob knob, const char *name) {
-    int value = 0, last = ls_knob_info_get(knob)->last;
-    while (value < last && strcmp(ls_knob_value_name(knob, value), name) != 0) value++;
-    return value;
-}
-
-#define VALUE_INT(knob, value) (double)(value)
-#define VALUE_SIZE(knob, value) (double)(value)
-#define VALUE_BOOL(knob, value) (value)
-#define VALUE_SCHEDULE(knob, value) value_of(knob, value)
-#define VALUE_RECOMPUTE(knob, value) value_of(knob, value)
-
 static void add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
     if (id == LS_OPT_workers) request->workers = (int)o->workers;
-#define GIVE(field, value) ls_knob_give(request, LS_KNOB_##field, value)
 #define LS_KNOB(field, KIND, name, ...)                                                                                \
-    if (id == LS_OPT_##name) GIVE(field, VALUE_##KIND(LS_KNOB_##field, o->name));
+    if (id == LS_OPT_##name) ls_knob_give(request, LS_KNOB_##field, (double)o->name);
 #define LS_KNOB_OTHERS(...)
 #define LS_KNOB_TASK(...)
 #define LS_KNOB_LIST(option)                                                                                           \
@@ -156,11 +142,11 @@ out:
 /* ---- a layout to JSON -------------------------------------------------------------------------------------------- */
 
 json_t *ls_layout_to_json(const ls_layout *layout) {
-    char *shares = malloc(LIST_MAX), *stages = malloc(LIST_MAX);
+    char *shares = malloc(LS_LAYOUT_LIST_MAX), *stages = malloc(LS_LAYOUT_LIST_MAX);
     json_t *json = NULL;
     if (shares && stages) {
-        ls_layout_list_text(layout->share, layout->dp, shares, LIST_MAX);
-        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LIST_MAX);
+        ls_layout_list_text(layout->share, layout->dp, shares, LS_LAYOUT_LIST_MAX);
+        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LS_LAYOUT_LIST_MAX);
         json = ls_knobs_to_json(&layout->knobs, shares, stages, 0);
     }
     free(shares);

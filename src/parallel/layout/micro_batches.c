@@ -103,3 +103,20 @@ void ls_micro_list_free(ls_micro_list *list) {
     free(list->micro);
     *list = (ls_micro_list){0};
 }
+
+ls_status ls_micro_counts(const ls_layout *layout, size_t B, int G, int *micros, int *busiest) {
+    ls_layout alike = *layout;
+    size_t most = 0;
+    if (layout->dp == 1) alike.zero = 0; /* there is nobody to keep in step with */
+    for (int d = 0; d < layout->dp; d++) {
+        ls_micro_list list;
+        size_t sequences = 0;
+        LS_TRY(ls_micro_list_make(&alike, B, G, d, &list));
+        for (int m = 0; m < list.count; m++) sequences += list.micro[m].end - list.micro[m].begin;
+        micros[d] = list.count;
+        if (sequences > most) *busiest = d;
+        if (sequences > most) most = sequences;
+        ls_micro_list_free(&list);
+    }
+    return LS_OK;
+}

@@ -23,6 +23,8 @@ typedef struct ls_micro_list {
 
 ls_status ls_micro_list_make(const ls_layout *layout, size_t B, int G, int dp_row, ls_micro_list *out);
 void ls_micro_list_free(ls_micro_list *list);
+/* How many micro-batches each replica has: micros[dp]; and the first replica with most sequences. */
+ls_status ls_micro_counts(const ls_layout *layout, size_t B, int G, int *micros, int *busiest);
 
 /* The group of row d in a round; −1: none. And with zero < 2, the first group of row d (of row dp: G). */
 int ls_layout_group(const ls_layout *layout, int dp_row, int round);

@@ -19,16 +19,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
-
-typedef enum ls_schedule_kind {
-    LS_SCHEDULE_NAIVE,       /* one micro-batch at a time is in the pipeline */
-    LS_SCHEDULE_GPIPE,       /* all forward, then all backward */
-    LS_SCHEDULE_1F1B,        /* backward as soon as possible: stage s has at most stages − s micro-batches */
-    LS_SCHEDULE_INTERLEAVED, /* the same with several chunks for each stage */
-    LS_SCHEDULE_ZERO_BUBBLE, /* 1f1b with input and weight gradients apart: the latter fill the bubbles; at most
-                                `stages` micro-batches hold activations on any stage, as on the first one of 1f1b */
-    LS_SCHEDULE_KINDS
-} ls_schedule_kind;
+#include "config/choices.h"
 
 typedef enum ls_action_kind {
     LS_ACTION_FORWARD,
@@ -54,10 +45,6 @@ typedef struct ls_schedule {
     ls_action **actions; /* by stage */
     int *slots, *kept;   /* [stages][chunks]: how many there are */
 } ls_schedule;
-
-/* "naive", "gpipe", "1f1b", "interleaved", "zero-bubble" */
-const char *ls_schedule_kind_name(ls_schedule_kind kind);
-ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out);
 
 /* stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1 unless interleaved.
  * LS_ERR_INPUT otherwise. One stage works too: with naive and 1f1b it goes forward and backward with each micro-batch

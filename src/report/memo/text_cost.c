@@ -106,7 +106,7 @@ static void put_flows(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     if (l->dp * l->context < 2) {
         ls_page_add(doc, LS_PAGE_TEXT,
@@ -143,7 +143,7 @@ static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void put_activations(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *tensor = &f->flow[LS_MEMO_TP], *stage = &f->flow[LS_MEMO_PP];
     if (l->tp < 2 && l->pp < 2) {
         ls_page_add(doc, LS_PAGE_TEXT, "\1Activations\2 are not sent: neither layers nor the pipeline are split.");
