@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "comm/launcher.h"
 #include "config/options.h"
 #include "lockstep.h"
 
@@ -41,14 +42,5 @@ ls_status ls_cli_run_command(ls_command command, const ls_options *options);
 /* Answers a request for help or the version on `out`. */
 void ls_cli_answer(const ls_cli_request *request, FILE *out);
 void ls_cli_write_version(FILE *out);
-
-/* Under mpirun or srun: this process's rank and the number of processes; without: 0 of 0. */
-typedef struct ls_cli_place {
-    int rank, size;
-} ls_cli_place;
-ls_cli_place ls_cli_place_get(void);
-
-/* The part of the options that ls_workers_run() takes. */
-ls_status ls_cli_workers_options(const ls_options *options, ls_workers_options *workers);
 
 #endif

@@ -1,6 +1,7 @@
 /* cmd_bench_comm.c: `lockstep bench comm` measures the collectives on 2, 4, 8, … workers, beside a peer program when
  * one is given. The two sides take turns, round by round, so that a machine which changes its speed changes both. */
 #include "cli/cli.h"
+#include "run/inputs/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ enum { CASES_MAX = 10 };
 typedef struct bench {
     const ls_options *opts;
     ls_workers_options workers;
-    ls_cli_place place;
+    ls_place place;
     ls_bench_machine machine;
     ls_bench_plan plan; /* without the number of workers */
     bool peer_works;
@@ -46,14 +47,14 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
     }
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
         return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
-    b->place = ls_cli_place_get();
+    b->place = ls_launcher_place();
     if (b->place.size > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "bench comm on %d workers: the maximum is %d", b->place.size, LS_WORKERS_MAX);
     if (opts->peer != NULL && b->place.size > 0)
         return ls_options_fail(
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
-    LS_TRY(ls_cli_workers_options(opts, &b->workers));
+    LS_TRY(ls_workers_options_from(opts, &b->workers));
     b->plan.private_buffers = opts->buffers[0] == 'p';
     b->peer_works = opts->peer != NULL;
     b->machine = (ls_bench_machine){

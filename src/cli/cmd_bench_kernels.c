@@ -53,7 +53,7 @@ static ls_status check_options(bench *b) {
     if (opts->workers > 1)
         return ls_options_fail(opts, LS_OPT_workers, "bench kernels runs in one process; use --threads");
     if (opts->trace != NULL) return ls_options_fail(opts, LS_OPT_trace, "bench kernels writes no trace: omit it");
-    if (ls_cli_place_get().size > 1)
+    if (ls_launcher_place().size > 1)
         return ls_fail(LS_ERR_INPUT, "bench kernels runs in one process: start it without mpirun or srun");
     return LS_OK;
 }

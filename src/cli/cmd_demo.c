@@ -10,6 +10,7 @@
  *                          hands over    0    1, 2    3    4+5   6+7       (1+2 is no node of the tree)
  */
 #include "cli/cli.h"
+#include "run/inputs/layout.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -299,13 +300,13 @@ static void case_fill(demo_case *c, const report *r) {
 
 static ls_status cases_run(const ls_options *opts, const problem *p, report *r, demo_case *cases, int count) {
     ls_workers_options options;
-    LS_TRY(ls_cli_workers_options(opts, &options));
-    if (ls_cli_place_get().size > 0) {
+    LS_TRY(ls_workers_options_from(opts, &options));
+    if (ls_launcher_place().size > 0) {
         /* The launcher's workers can be joined only once: both cases in one run. */
         job both = {.problem = p, .report = &r[1], .on_one = &r[0], .trace = opts->trace};
         LS_TRY(ls_workers_run(&options, worker_main, &both));
     }
-    for (int c = 0; c < count && ls_cli_place_get().size == 0; c++) {
+    for (int c = 0; c < count && ls_launcher_place().size == 0; c++) {
         options.workers = cases[c].workers;
         LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = &r[c], .trace = opts->trace}));
     }
@@ -363,7 +364,7 @@ static ls_status print_json(const demo_case *cases, int count, bool equal) {
 
 static int cases_choose(const ls_options *opts, demo_case *cases) {
     static const int standard[CASES_MAX] = {1, 2, 3, 4, 5, 8};
-    int launched = ls_cli_place_get().size, workers = launched > 0 ? launched : (int)opts->workers;
+    int launched = ls_launcher_place().size, workers = launched > 0 ? launched : (int)opts->workers;
     int count = workers == 0 ? CASES_MAX : workers == 1 ? 1 : 2;
     for (int c = 0; c < count; c++) cases[c] = (demo_case){.workers = standard[c]};
     if (count == 2) cases[1].workers = workers;
@@ -394,7 +395,7 @@ ls_status ls_cmd_demo(const ls_options *opts) {
     LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));
     LS_TRY_OUT(ring_run(&p, cases, count));
     LS_TRY_OUT(cases_run(opts, &p, r, cases, count));
-    if (ls_cli_place_get().rank == 0) status = tell(opts, cases, count);
+    if (ls_launcher_place().rank == 0) status = tell(opts, cases, count);
 out:
     munmap(r, bytes);
     problem_free(&p);

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "cli/options/bos.h"
+#include "run/inputs/bos.h"
 #include "data/text/map_file.h"
 #include "data/text/paths.h"
 #include "data/text/text.h"
@@ -64,7 +64,7 @@ static ls_status check_options(tokenize *t) {
     if (!opts->out) return ls_fail(LS_ERR_INPUT, "tokenize needs --out: a folder, or a prefix for file names");
     if (opts->workers > 1) return ls_options_fail(opts, LS_OPT_workers, "tokenize runs in one process");
     if (opts->trace) return ls_options_fail(opts, LS_OPT_trace, "tokenize writes no trace: leave it out");
-    if (ls_cli_place_get().size > 1)
+    if (ls_launcher_place().size > 1)
         return ls_fail(LS_ERR_INPUT, "tokenize runs in one process: start it without mpirun or srun");
     bool is_given = opts->source[LS_OPT_val_fraction].origin != LS_ORIGIN_DEFAULT;
     t->val_fraction = is_given ? opts->val_fraction : 0;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/options/layout.h"
+#include "run/inputs/layout.h"
 #include "cli/verify/explain.h"
 #include "cli/verify/journal.h"
 #include "cli/verify/order.h"
@@ -321,17 +321,17 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     session s = {.opts = opts, .place = {.options = opts}, .journal = {.fd = -1}};
     ls_workers_options workers;
     ls_status status = LS_OK;
-    LS_TRY(ls_cli_workers_options(opts, &workers));
+    LS_TRY(ls_workers_options_from(opts, &workers));
     if (opts->order) return ls_verify_show_order(opts);
     LS_TRY(read_options(&s));
     s.cases = json_array();
     if (!s.cases) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
-    LS_TRY_OUT(ls_verify_journal_open(is_said(opts, LS_OPT_out) && ls_cli_place_get().rank == 0 ? opts->out : NULL,
+    LS_TRY_OUT(ls_verify_journal_open(is_said(opts, LS_OPT_out) && ls_launcher_place().rank == 0 ? opts->out : NULL,
                                       opts->resume, &s.journal));
     workers.workers = 0;
-    status = ls_cli_place_get().size > 0 ? ls_workers_run(&workers, run_launched, &s) : run_cases(&s);
+    status = ls_launcher_place().size > 0 ? ls_workers_run(&workers, run_launched, &s) : run_cases(&s);
     if (status == LS_OK && s.status != LS_OK)
-        status = ls_fail(ls_cli_place_get().rank == 0 ? s.status : LS_ERR_PEER, "%s", s.message);
+        status = ls_fail(ls_launcher_place().rank == 0 ? s.status : LS_ERR_PEER, "%s", s.message);
 out:
     ls_verify_progress(NULL, 0, 0, NULL);
     ls_verify_journal_close(&s.journal);

@@ -14,8 +14,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/launcher.h"
-#include "comm/wire.h"
 
 static volatile sig_atomic_t reader_is_gone;
 
@@ -50,12 +48,6 @@ static ls_status fill_standard_streams(void) {
     return LS_OK;
 }
 
-ls_cli_place ls_cli_place_get(void) {
-    ls_launcher launcher = ls_launcher_detect();
-    bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
-    return launched ? (ls_cli_place){launcher.rank, launcher.size} : (ls_cli_place){0, 0};
-}
-
 static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 
 /* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
@@ -63,7 +55,7 @@ static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || s
  * machine lacks, only the workers on it know. */
 static bool is_told_by_another(ls_status status) {
     bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || is_stop(status);
-    return status == LS_ERR_PEER || (alike && ls_cli_place_get().rank > 0);
+    return status == LS_ERR_PEER || (alike && ls_launcher_place().rank > 0);
 }
 
 /* One line, whatever a file name or a value in the message holds. To stop when asked to is no error. */
@@ -73,7 +65,7 @@ static void print_error(ls_status status, const char *message) {
     for (char *at = line; *at; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
     }
-    int rank = ls_cli_place_get().rank;
+    int rank = ls_launcher_place().rank;
     if (is_stop(status))
         fprintf(stderr, "lockstep: %s\n", line);
     else if (rank > 0 && ls_fail_is_here())
@@ -89,34 +81,14 @@ static ls_status flush_output(void) {
     return LS_OK;
 }
 
-/* The failure of a lower layer, with the option that caused it in front. */
-static ls_status blame(const ls_options *options, ls_option_id id, ls_status status) {
-    if (status == LS_OK) return LS_OK;
-    char where[LS_OPTION_WHERE_MAX];
-    ls_options_where(options, id, where);
-    return ls_fail_at(status, "%s: ", where);
-}
-
-ls_status ls_cli_workers_options(const ls_options *options, ls_workers_options *workers) {
-    *workers = (ls_workers_options){.workers = (int)options->workers,
-                                    .threads = (int)options->threads,
-                                    .no_pin = !options->pin,
-                                    .timeout_s = options->timeout,
-                                    .heap_bytes = options->shm_heap,
-                                    .node_size = (int)options->node_size};
-    if (!options->slow_link) return LS_OK;
-    return blame(options, LS_OPT_slow_link,
-                 ls_wire_parse(options->slow_link, &workers->link_latency_s, &workers->link_bytes_per_s));
-}
-
 /* Settings of the whole process. */
 static ls_status apply(ls_command command, const ls_options *options) {
     ls_log_level level;
     LS_TRY(ls_log_parse_level(options->log_level, &level));
     ls_log_set_level(level);
     bool in_run = command == LS_COMMAND_TRAIN && options->trace && strcmp(options->trace, "run") == 0;
-    if (options->trace && !in_run) LS_TRY(blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
-    return blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
+    if (options->trace && !in_run) LS_TRY(ls_options_blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
+    return ls_options_blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
 }
 
 static ls_status run(const ls_cli_request *request) {

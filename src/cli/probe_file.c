@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 #include "plan/hardware/machine_file.h"
 
 static const double quick_seconds = 3;
 
 ls_status ls_probe_file_path(char path[PATH_MAX]) {
     char cache[512], host[128] = "machine";
-    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "machine");
     for (char *at = host; *at; at++)
         if (*at == '/') *at = '-';

@@ -81,3 +81,9 @@ ls_launcher ls_launcher_detect(void) {
         return found(LS_LAUNCHER_TORCHRUN, "torchrun", rank, size, NULL);
     return (ls_launcher){.kind = LS_LAUNCHER_NONE, .name = "none", .size = 1};
 }
+
+ls_place ls_launcher_place(void) {
+    ls_launcher launcher = ls_launcher_detect();
+    bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
+    return launched ? (ls_place){launcher.rank, launcher.size} : (ls_place){0, 0};
+}

@@ -22,4 +22,10 @@ typedef struct ls_launcher {
 /* A launcher that started a single process counts as none. */
 ls_launcher ls_launcher_detect(void);
 
+/* Under a launcher: this process's rank and the number of processes; without: 0 of 0. */
+typedef struct ls_place {
+    int rank, size;
+} ls_place;
+ls_place ls_launcher_place(void);
+
 #endif

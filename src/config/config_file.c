@@ -40,7 +40,7 @@ ls_status ls_config_entry(ls_config_reader *reader, const char *key, const char 
     if (id == LS_OPT_config) return ls_config_fail(reader, line, "config: a config file cannot name another one");
     if (reader->seen[id]) return ls_config_fail(reader, line, "%s is given twice; keep one", name);
     reader->seen[id] = true;
-    return ls_options_set(reader->options, id, text, LS_ORIGIN_FILE, line);
+    return ls_options_put(reader->options, id, text, LS_ORIGIN_FILE, line);
 }
 
 static bool has_suffix(const char *path, const char *suffix) {

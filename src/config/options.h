@@ -195,7 +195,7 @@ void ls_options_warn_env(ls_command command);
 /* Back to the value of the table. */
 void ls_options_reset(ls_options *options, ls_option_id id);
 /* Reads `text` into one option and remembers where it came from. */
-ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
+ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
 /* A member of the config.json of a run that is no option (train/run_dir.h): config files may have it. */
 #define LS_CONFIG_STARTED_IN "started-in"
 /* Reads a config file into `options`; its path is options->config. */
@@ -208,6 +208,8 @@ void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_
 /* Fails with that place in front: for values that are wrong only beside others. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for what a lower layer has found wrong with it: `status`, with the place in front of its message. */
+ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
 /* The options of `command` as a config file that gives the same run. */
 void ls_options_print(const ls_options *options, ls_command command, FILE *out);
 

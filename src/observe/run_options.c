@@ -11,14 +11,14 @@ enum { OPTIONS_MAX = 512 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-const char *ls_run_option_get(const ls_run *run, const char *name) {
+const char *ls_run_log_option_get(const ls_run_log *run, const char *name) {
     for (size_t i = 0; i < run->option_count; i++)
         if (strcmp(run->options[i].name, name) == 0) return run->options[i].value;
     return NULL;
 }
 
-double ls_run_option_number(const ls_run *run, const char *name) {
-    const char *text = ls_run_option_get(run, name);
+double ls_run_log_option_number(const ls_run_log *run, const char *name) {
+    const char *text = ls_run_log_option_get(run, name);
     if (!text || !*text) return (double)NAN;
     char *end;
     double x = strtod(text, &end);
@@ -29,7 +29,7 @@ double ls_run_option_number(const ls_run *run, const char *name) {
 static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     if (json_is_object(value)) value = json_object_get(value, "f64");
     if (json_is_string(value))
-        ls_run_copy_text(out, LS_RUN_TEXT_MAX, json_string_value(value));
+        ls_run_log_copy_text(out, LS_RUN_TEXT_MAX, json_string_value(value));
     else if (json_is_integer(value))
         snprintf(out, LS_RUN_TEXT_MAX, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
@@ -41,16 +41,16 @@ static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     return true;
 }
 
-static ls_status add_members(ls_run *run, json_t *object) {
+static ls_status add_members(ls_run_log *run, json_t *object) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
         char name[LS_RUN_NAME_MAX], text[LS_RUN_TEXT_MAX];
-        ls_run_copy_text(name, sizeof name, key);
-        if (run->option_count == OPTIONS_MAX || ls_run_option_get(run, name) || !value_text(value, text)) continue;
-        LS_TRY(ls_run_make_room((void **)&run->options, &run->room[LS_ROOM_OPTIONS], run->option_count,
-                                sizeof *run->options));
-        ls_run_option *option = &run->options[run->option_count++];
+        ls_run_log_copy_text(name, sizeof name, key);
+        if (run->option_count == OPTIONS_MAX || ls_run_log_option_get(run, name) || !value_text(value, text)) continue;
+        LS_TRY(ls_run_log_make_room((void **)&run->options, &run->room[LS_ROOM_OPTIONS], run->option_count,
+                                    sizeof *run->options));
+        ls_run_log_option *option = &run->options[run->option_count++];
         memcpy(option->name, name, sizeof name);
         memcpy(option->value, text, sizeof text);
     }
@@ -65,7 +65,7 @@ static ls_status load(const char *text, size_t bytes, json_t **out) {
     return LS_OK;
 }
 
-ls_status ls_run_add_options(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
     ls_status status;
     LS_TRY(load(text, bytes, &json));
@@ -86,7 +86,7 @@ static int64_t count_of(const json_t *json, const char *key) {
 }
 
 /* "3,2,2": as many as there are rows, or none at all. */
-static void read_shares(ls_run *run, const char *text) {
+static void read_shares(ls_run_log *run, const char *text) {
     char *end = NULL;
     for (int d = 0; d < run->dp; d++) {
         long n = text && *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
@@ -99,7 +99,7 @@ static void read_shares(ls_run *run, const char *text) {
     }
 }
 
-ls_status ls_run_add_layout(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
     LS_TRY(load(text, bytes, &json));
     int64_t dp = count_of(json, "dp"), tp = count_of(json, "tp"), pp = count_of(json, "pp");

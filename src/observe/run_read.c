@@ -16,11 +16,11 @@
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
 
-_Static_assert(LS_BUFFERS == sizeof((ls_run *)NULL)->room / sizeof(size_t), "one room for each array");
+_Static_assert(LS_BUFFERS == sizeof((ls_run_log *)NULL)->room / sizeof(size_t), "one room for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_run_make_room(void **array, size_t *room, size_t count, size_t size) {
+ls_status ls_run_log_make_room(void **array, size_t *room, size_t count, size_t size) {
     if (count < *room) return LS_OK;
     size_t more = *room ? 2 * *room : 64, bytes;
     void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*array, bytes);
@@ -30,9 +30,9 @@ ls_status ls_run_make_room(void **array, size_t *room, size_t count, size_t size
     return LS_OK;
 }
 
-void ls_run_init(ls_run *run) { *run = (ls_run){.noise = {.step = LS_RUN_NONE}}; }
+void ls_run_log_init(ls_run_log *run) { *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}}; }
 
-void ls_run_free(ls_run *run) {
+void ls_run_log_free(ls_run_log *run) {
     if (!run) return;
     free(run->steps);
     free(run->validations);
@@ -43,11 +43,11 @@ void ls_run_free(ls_run *run) {
     free(run->usage);
     free(run->usage_ms);
     free(run->options);
-    ls_run_init(run);
+    ls_run_log_init(run);
 }
 
 /* Numerics, events and validations of `step` itself stay: they may stand before the line of their step. */
-void ls_run_cut(ls_run *run, int64_t step) {
+void ls_run_log_cut(ls_run_log *run, int64_t step) {
     if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
     while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
     while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
@@ -60,13 +60,13 @@ void ls_run_cut(ls_run *run, int64_t step) {
         run->of_kind[run->events[--run->event_count].kind]--;
 }
 
-ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait) {
-    LS_TRY(ls_run_make_room((void **)&run->usage, &run->room[LS_ROOM_USAGE], run->usage_count, sizeof *run->usage));
-    run->usage[run->usage_count] = (ls_run_usage){step, workers, run->usage_ms_count};
+ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait) {
+    LS_TRY(ls_run_log_make_room((void **)&run->usage, &run->room[LS_ROOM_USAGE], run->usage_count, sizeof *run->usage));
+    run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)
         for (int w = 0; w < workers; w++) {
-            LS_TRY(ls_run_make_room((void **)&run->usage_ms, &run->room[LS_ROOM_USAGE_MS], run->usage_ms_count,
-                                    sizeof *run->usage_ms));
+            LS_TRY(ls_run_log_make_room((void **)&run->usage_ms, &run->room[LS_ROOM_USAGE_MS], run->usage_ms_count,
+                                        sizeof *run->usage_ms));
             run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
         }
     run->usage_count++;
@@ -81,20 +81,20 @@ typedef struct line_reader {
     bool too_long;
 } line_reader;
 
-static ls_status end_line(ls_run *run, line_reader *line) {
+static ls_status end_line(ls_run_log *run, line_reader *line) {
     ls_status status = LS_OK;
     if (line->too_long) {
         run->lines++;
         run->damaged_lines++;
     } else {
-        status = ls_run_add_line(run, line->text, line->used);
+        status = ls_run_log_add_line(run, line->text, line->used);
     }
     line->used = 0;
     line->too_long = false;
     return status;
 }
 
-static ls_status add_bytes(ls_run *run, line_reader *line, const char *bytes, size_t count) {
+static ls_status add_bytes(ls_run_log *run, line_reader *line, const char *bytes, size_t count) {
     while (count > 0) {
         const char *newline = memchr(bytes, '\n', count);
         size_t part = newline ? (size_t)(newline - bytes) : count;
@@ -112,7 +112,7 @@ static ls_status add_bytes(ls_run *run, line_reader *line, const char *bytes, si
 }
 
 /* A last line without its newline is whole where it is JSON, else torn. */
-static ls_status add_rest(ls_run *run, line_reader *line) {
+static ls_status add_rest(ls_run_log *run, line_reader *line) {
     if (line->used == 0 && !line->too_long) return LS_OK;
     int64_t damaged = run->damaged_lines;
     LS_TRY(end_line(run, line));
@@ -120,7 +120,7 @@ static ls_status add_rest(ls_run *run, line_reader *line) {
     return LS_OK;
 }
 
-ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
     line_reader *line = calloc(1, sizeof *line);
     if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
     ls_status status = add_bytes(run, line, text, bytes);
@@ -129,7 +129,7 @@ ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes) {
     return status;
 }
 
-static ls_status read_lines(ls_run *run, FILE *file, const char *path) {
+static ls_status read_lines(ls_run_log *run, FILE *file, const char *path) {
     enum { PIECE = 1 << 16 };
     ls_status status = LS_OK;
     line_reader *line = calloc(1, sizeof *line);
@@ -155,7 +155,7 @@ out:
     return status;
 }
 
-static ls_status read_metrics(ls_run *run, const char *path) {
+static ls_status read_metrics(ls_run_log *run, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0)
         return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
@@ -172,7 +172,7 @@ static ls_status read_metrics(ls_run *run, const char *path) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-typedef ls_status add_text_fn(ls_run *run, const char *text, size_t bytes);
+typedef ls_status add_text_fn(ls_run_log *run, const char *text, size_t bytes);
 
 static ls_status join(char path[PATH_MAX], const char *folder, const char *name) {
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
@@ -180,7 +180,7 @@ static ls_status join(char path[PATH_MAX], const char *folder, const char *name)
 }
 
 /* A small file beside the metrics; without it there is less to tell. */
-static ls_status read_text(ls_run *run, const char *folder, const char *name, add_text_fn *add) {
+static ls_status read_text(ls_run_log *run, const char *folder, const char *name, add_text_fn *add) {
     char path[PATH_MAX], *text;
     size_t bytes;
     struct stat about;
@@ -194,7 +194,7 @@ static ls_status read_text(ls_run *run, const char *folder, const char *name, ad
     return status;
 }
 
-static ls_status read_trace(ls_run *run, const char *folder) {
+static ls_status read_trace(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     struct stat about;
     ls_trace trace;
@@ -202,11 +202,11 @@ static ls_status read_trace(ls_run *run, const char *folder) {
     if (run->usage_count > 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
     ls_status status = ls_trace_open(path, &trace);
     if (status == LS_OK) {
-        status = ls_run_add_trace(run, path, &trace);
+        status = ls_run_log_add_trace(run, path, &trace);
         ls_trace_free(&trace);
     }
     if (status == LS_OK || status == LS_ERR_RESOURCE) return status;
-    ls_run_copy_text(run->trace_problem, sizeof run->trace_problem, ls_status_message());
+    ls_run_log_copy_text(run->trace_problem, sizeof run->trace_problem, ls_status_message());
     return LS_OK;
 }
 
@@ -227,19 +227,19 @@ static ls_status check_folder(const char *path) {
                    SHOWN, path);
 }
 
-ls_status ls_run_open(const char *path, ls_run *out) {
+ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     char metrics[PATH_MAX];
     ls_status status;
-    ls_run_init(out);
+    ls_run_log_init(out);
     LS_TRY(check_folder(path));
     LS_TRY(join(metrics, path, "metrics.jsonl"));
-    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_add_options));
-    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_add_options));
-    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_add_layout));
+    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
+    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
+    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
     LS_TRY_OUT(read_metrics(out, metrics));
     LS_TRY_OUT(read_trace(out, path));
     return LS_OK;
 out:
-    ls_run_free(out);
+    ls_run_log_free(out);
     return status;
 }

@@ -17,7 +17,7 @@ static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
 
 /* Busy is time inside actions, less waiting in there; waiting is all other time of the work, and that for reductions.
  */
-static ls_status add_step(ls_run *run, const ls_timeline *line) {
+static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
     float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
     double work_us = line->work_end_us - line->work_begin_us;
     for (int r = 0; r < line->workers; r++) {
@@ -25,10 +25,10 @@ static ls_status add_step(ls_run *run, const ls_timeline *line) {
         busy[r] = (float)(w->busy * work_us / 1e3);
         wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
     }
-    return ls_run_add_usage(run, line->step, line->workers, busy, wait);
+    return ls_run_log_add_usage(run, line->step, line->workers, busy, wait);
 }
 
-ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trace) {
+ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace) {
     ls_timeline line;
     LS_TRY(ls_timeline_make(trace, source, 0, &line));
     int64_t first = line.first_step, last = line.last_step, count;

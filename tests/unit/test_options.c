@@ -89,7 +89,7 @@ static void test_defaults_and_limits_are_legal(void **state) {
         const ls_option_info *info = ls_option_info_get(id);
         const char *const texts[] = {info->value, info->min, info->max};
         for (int i = 0; i < 3; i++) {
-            if (texts[i] && ls_options_set(&options, id, texts[i], LS_ORIGIN_FLAG, 0) != LS_OK) {
+            if (texts[i] && ls_options_put(&options, id, texts[i], LS_ORIGIN_FLAG, 0) != LS_OK) {
                 fail_msg("%s", ls_status_message());
             }
         }

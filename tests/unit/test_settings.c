@@ -26,7 +26,7 @@ static ls_status resolve(const ls_shape *shape, const char *const *given, ls_set
     for (; *given; given += 2) {
         ls_option_id id = ls_option_find(given[0]);
         assert_in_range(id, 0, LS_OPTION_COUNT - 1);
-        assert_int_equal(ls_options_set(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
+        assert_int_equal(ls_options_put(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
     }
     ls_status status = ls_settings_resolve(&options, shape, out);
     ls_options_fini(&options);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/options/cluster.h"
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     json_t *measured;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "cli/options/layout.h"
+#include "run/inputs/layout.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
 #include "cli/train/auto.h"

@@ -5,9 +5,9 @@
 
 #include "cli/options/cluster.h"
 #include "base/files.h"
-#include "cli/options/image.h"
-#include "cli/options/layout.h"
-#include "cli/options/model.h"
+#include "run/inputs/image.h"
+#include "run/inputs/layout.h"
+#include "run/inputs/model.h"
 #include "cli/plan/command.h"
 #include "config/value.h"
 #include "plan/space.h"

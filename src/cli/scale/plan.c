@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "cli/cli.h"
+#include "run/inputs/layout.h"
 #include "cli/scale/scale.h"
 #include "config/value.h"
 
@@ -89,9 +90,9 @@ static ls_status make(ls_scale_plan *p) {
     const ls_options *o = p->opts;
     ls_workers_options workers;
     ls_scaling_point points[LS_SCALING_POINTS_MAX];
-    if (ls_cli_place_get().size > 0)
+    if (ls_launcher_place().size > 0)
         return ls_fail(LS_ERR_INPUT, "scale starts its own workers: run it without mpirun or srun");
-    LS_TRY(ls_cli_workers_options(o, &workers));
+    LS_TRY(ls_workers_options_from(o, &workers));
     p->link_latency_s = workers.link_latency_s;
     p->link_bytes_per_s = workers.link_bytes_per_s;
     p->threads = o->threads > 0 ? (int)o->threads : 1;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/options/layout.h"
+#include "run/inputs/layout.h"
 #include "cli/scale/scale.h"
 #include "cli/verify/case.h"
 #include "cli/verify/run.h"

@@ -20,9 +20,9 @@ ls_native_task ls_train_native_task(const ls_settings *s) {
 }
 
 /* A launcher's workers can be joined once, which is for training. */
-static ls_status get_machine(const ls_train_session *s, ls_native_machine *machine, bool *measured) {
+static ls_status get_machine(const ls_run *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
-    if (!s->launched) return ls_probe_file_get(s->opts, s->opts->probe_again, machine, measured);
+    if (!s->launched) return ls_probe_file_get(&s->options, s->options.probe_again, machine, measured);
     *measured = false;
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))
@@ -80,7 +80,7 @@ static ls_status none_fits(const ls_native_found *found) {
         found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
 }
 
-ls_status ls_train_auto(ls_train_session *s) {
+ls_status ls_train_auto(ls_run *s) {
     ls_native_machine *machine = malloc(sizeof *machine);
     ls_native_found *found = malloc(sizeof *found);
     ls_native_task task = ls_train_native_task(&s->settings);
@@ -95,7 +95,7 @@ ls_status ls_train_auto(ls_train_session *s) {
     LS_TRY_OUT(ls_native_search(machine, &task, &s->request, 0, found));
     LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
     take(&found->fits[0].layout, &s->request);
-    if (ls_cli_place_get().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
+    if (ls_launcher_place().rank == 0) print_choice(s->options.json ? stderr : stdout, found, measured);
 out:
     free(machine);
     free(found);

@@ -1,6 +1,6 @@
 /* case.c: from options to a model with data. */
-#include "cli/options/bos.h"
-#include "cli/options/image.h"
+#include "run/inputs/bos.h"
+#include "run/inputs/image.h"
 #include "cli/verify/case.h"
 
 #include <limits.h>
@@ -146,7 +146,7 @@ static ls_status open_data(const ls_options *o, bool is_own, ls_verify_case *c) 
     if (!o->data) return make_up_data(c);
     LS_TRY(ls_start_tokenizer(&c->start, o->tokenizer || !is_own ? o->tokenizer : "bytes", &c->tokenizer));
     LS_TRY(ls_bos_option(o, c->tokenizer, &frame));
-    LS_TRY(ls_cli_cache_dir(cache, sizeof cache));
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = c->tokenizer,
                                  .vocab = (uint32_t)c->start.shape.V,
                                  .cache_dir = cache,

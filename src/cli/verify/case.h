@@ -2,7 +2,7 @@
 #ifndef LS_CLI_VERIFY_CASE_H
 #define LS_CLI_VERIFY_CASE_H
 
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 #include "data/text/corpus.h"
 #include "data/images/images.h"
 #include "run/settings.h"

@@ -38,7 +38,7 @@ static ls_status check_options(const ls_options *o) {
                                    "--order compares summation orders, not layouts, and chooses the workers: omit this "
                                    "option, or --order");
     }
-    if (ls_cli_place_get().size > 0)
+    if (ls_launcher_place().size > 0)
         return ls_fail(LS_ERR_INPUT, "verify --order starts its own workers: run it without mpirun or srun");
     return o->svg ? ls_file_can_write(o->svg) : LS_OK;
 }

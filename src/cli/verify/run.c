@@ -11,6 +11,7 @@
 
 #include "base/fpenv.h"
 #include "cli/cli.h"
+#include "run/inputs/layout.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
 #include "observe/trace.h"
@@ -101,7 +102,7 @@ ls_status ls_verify_run(const ls_verify_place *place, ls_verify_order *order) {
     task t = {.options = place->options, .order = order, .forked = !place->world};
     ls_workers_options workers;
     if (place->world) return run_launched(place->world, &t);
-    LS_TRY(ls_cli_workers_options(place->options, &workers));
+    LS_TRY(ls_workers_options_from(place->options, &workers));
     workers.workers = order->workers;
     workers.threads = order->threads;
     return order->workers == 1 ? run_one(&workers, &t) : ls_workers_run(&workers, work, &t);

@@ -76,7 +76,7 @@ const ls_finding *ls_case_find(const ls_case *c, ls_cause cause) {
 }
 
 bool ls_case_is_fp16(const ls_case *c) {
-    const char *precision = ls_run_option_get(c->run, "precision");
+    const char *precision = ls_run_log_option_get(c->run, "precision");
     if (precision) return strcmp(precision, "fp16") == 0;
     /* Only fp16 has a scale. */
     return c->run->of_kind[LS_EVENT_OVERFLOW] + c->run->of_kind[LS_EVENT_FLOOR] > 0;
@@ -99,7 +99,7 @@ static ls_status examine(ls_case *c) {
     return LS_OK;
 }
 
-ls_status ls_diagnose(const ls_run *run, ls_diagnosis *out) {
+ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out) {
     ls_case c = {.run = run, .out = out};
     *out = (ls_diagnosis){.first_step = LS_RUN_NONE, .last_step = LS_RUN_NONE, .planned_steps = LS_RUN_NONE};
     ls_status status = examine(&c);

@@ -68,8 +68,9 @@ bool ls_loss_tells_data(const ls_case *c) {
 }
 
 static void describe_samples(const ls_case *c, ls_finding *f) {
-    double batch = ls_run_option_number(c->run, "global-batch"), start = ls_run_option_number(c->run, "start-samples");
-    double start_step = ls_run_option_number(c->run, "start-step");
+    double batch = ls_run_log_option_number(c->run, "global-batch"),
+           start = ls_run_log_option_number(c->run, "start-samples");
+    double start_step = ls_run_log_option_number(c->run, "start-step");
     if (!(batch >= 1 && batch < 1e9)) return;
     if (isnan(start) || isnan(start_step)) start = start_step = 0;
     double first = start + ((double)f->step - 1 - start_step) * batch;
@@ -163,9 +164,9 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
 }
 
 /* What the run multiplied --lr by (--lr-scaling). */
-static double scaled_by(const ls_run *run) {
-    const char *name = ls_run_option_get(run, "lr-scaling");
-    double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
+static double scaled_by(const ls_run_log *run) {
+    const char *name = ls_run_log_option_get(run, "lr-scaling");
+    double batch = ls_run_log_option_number(run, "global-batch"), base = ls_run_log_option_number(run, "lr-base-batch");
     ls_lr_scaling scaling;
     if (!name || !(batch >= 1) || !(base >= 1) || ls_lr_scaling_parse(name, &scaling) != LS_OK) return 1;
     return ls_lr_scaling_factor(scaling, batch, base);
@@ -173,8 +174,8 @@ static double scaled_by(const ls_run *run) {
 
 /* Below the rate at which it began to rise, by `factor`. */
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
-    double lr = c->series.peak_lr, planned = ls_run_option_number(c->run, "lr"),
-           warmup = ls_run_option_number(c->run, "warmup"), scale = scaled_by(c->run);
+    double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
+           warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
     char longer[64] = "";
     if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);

@@ -42,7 +42,7 @@ typedef struct ls_series {
     int64_t first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
 
-ls_status ls_series_make(const ls_run *run, ls_series *out);
+ls_status ls_series_make(const ls_run_log *run, ls_series *out);
 void ls_series_free(ls_series *series);
 /* The index of the last step up to `step`; false: there is none. */
 bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
@@ -76,7 +76,7 @@ typedef struct ls_points {
     ls_point *point;
 } ls_points;
 
-ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
+ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
 /* ---- a loss that stands still (diagnose_plateau.c) ----------------------------------------------------------------
@@ -94,16 +94,16 @@ typedef struct ls_plateau {
 /* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
 
 /* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
-double ls_usage_groups(const ls_run *run, int rank, int workers);
-int ls_usage_stage(const ls_run *run, int rank, int workers);
+double ls_usage_groups(const ls_run_log *run, int rank, int workers);
+int ls_usage_stage(const ls_run_log *run, int rank, int workers);
 /* Whether record i of run->usage counts: the first step warms up caches and pages. */
-bool ls_usage_counts(const ls_run *run, size_t i);
-ls_status ls_usage_measure(const ls_run *run, ls_usage *out);
+bool ls_usage_counts(const ls_run_log *run, size_t i);
+ls_status ls_usage_measure(const ls_run_log *run, ls_usage *out);
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_case {
-    const ls_run *run;
+    const ls_run_log *run;
     ls_series series;
     ls_points points;
     ls_rise rise;

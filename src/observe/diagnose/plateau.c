@@ -56,8 +56,8 @@ static ls_status measure_ratio(const ls_case *c, ls_plateau *p, double *median) 
     return LS_OK;
 }
 
-static bool is_adamw(const ls_run *run) {
-    const char *optimizer = ls_run_option_get(run, "optimizer");
+static bool is_adamw(const ls_run_log *run) {
+    const char *optimizer = ls_run_log_option_get(run, "optimizer");
     return optimizer && strcmp(optimizer, "adamw") == 0;
 }
 

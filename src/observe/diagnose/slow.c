@@ -20,7 +20,7 @@ typedef struct slowness {
 } slowness;
 
 typedef struct watch {
-    const ls_run *run;
+    const ls_run_log *run;
     int workers;
     slowness *now, *best; /* by worker */
     double *cost;         /* by worker: computing per group in this step; 0: not known */
@@ -56,8 +56,8 @@ static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone
     if (now->sum > best->sum) *best = *now;
 }
 
-static void read_costs(watch *w, const ls_run_usage *u) {
-    const float *busy = ls_run_busy(w->run, u);
+static void read_costs(watch *w, const ls_run_log_usage *u) {
+    const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
         double cost = (double)busy[r] / ls_usage_groups(w->run, r, w->workers);
         w->cost[r] = cost > 0 ? cost : 0;
@@ -102,9 +102,9 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
     double all = 0;
     *waited_ms = 0;
     for (size_t i = s->first; i <= s->last; i++) {
-        const ls_run_usage *u = &w->run->usage[i];
+        const ls_run_log_usage *u = &w->run->usage[i];
         if (u->workers != w->workers || !ls_usage_counts(w->run, i)) continue;
-        const float *busy = ls_run_busy(w->run, u), *wait = ls_run_wait(w->run, u);
+        const float *busy = ls_run_log_busy(w->run, u), *wait = ls_run_log_wait(w->run, u);
         double longest = 0;
         for (int r = 0; r < w->workers; r++)
             if ((double)busy[r] > longest) longest = (double)busy[r];
@@ -140,7 +140,7 @@ static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
 
 static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
     const slowness *s = &w->best[rank];
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     double mean = 0;
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step);
@@ -159,7 +159,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
 }
 
 static void judge(ls_case *c, watch *w) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     const ls_usage *usage = &c->out->usage;
     int slowest = 0;
     for (size_t i = 0; i < run->usage_count; i++)

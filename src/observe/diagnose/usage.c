@@ -6,20 +6,22 @@
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
-static bool has_mesh(const ls_run *run, int workers) { return run->dp * run->tp * run->pp == workers && run->dp > 0; }
+static bool has_mesh(const ls_run_log *run, int workers) {
+    return run->dp * run->tp * run->pp == workers && run->dp > 0;
+}
 
-double ls_usage_groups(const ls_run *run, int rank, int workers) {
+double ls_usage_groups(const ls_run_log *run, int rank, int workers) {
     if (!has_mesh(run, workers)) return 1;
     int share = run->share[rank / run->tp % run->dp];
     return share > 0 ? share : 1;
 }
 
-int ls_usage_stage(const ls_run *run, int rank, int workers) {
+int ls_usage_stage(const ls_run_log *run, int rank, int workers) {
     return has_mesh(run, workers) ? rank / (run->tp * run->dp) : 0;
 }
 
-static void add_step(const ls_run *run, const ls_run_usage *u, ls_usage *out, size_t *waits) {
-    const float *busy = ls_run_busy(run, u), *wait = ls_run_wait(run, u);
+static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage *out, size_t *waits) {
+    const float *busy = ls_run_log_busy(run, u), *wait = ls_run_log_wait(run, u);
     int longest = 0;
     for (int w = 0; w < u->workers; w++) {
         out->worker[w].busy_ms += isnan(busy[w]) ? 0 : (double)busy[w];
@@ -48,7 +50,7 @@ static void finish(ls_usage *out, bool has_wait) {
 }
 
 /* By the means: what a worker computes for a group, against the median of its peers. */
-static void compare_means(const ls_run *run, ls_usage *out) {
+static void compare_means(const ls_run_log *run, ls_usage *out) {
     double peer[LS_WORKERS_MAX];
     for (int w = 0; w < out->workers; w++) {
         size_t n = 0;
@@ -60,9 +62,9 @@ static void compare_means(const ls_run *run, ls_usage *out) {
 }
 
 /* The first step warms up caches and pages: it is left out where there are others. */
-bool ls_usage_counts(const ls_run *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
+bool ls_usage_counts(const ls_run_log *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
 
-ls_status ls_usage_measure(const ls_run *run, ls_usage *out) {
+ls_status ls_usage_measure(const ls_run_log *run, ls_usage *out) {
     size_t waits = 0;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
     *out = (ls_usage){.of_trace = run->usage_of_trace, .waited_ms = (double)NAN, .busy = (double)NAN};

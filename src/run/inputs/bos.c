@@ -1,5 +1,5 @@
 /* bos.c: see bos_option.h. */
-#include "cli/options/bos.h"
+#include "run/inputs/bos.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* model.h: what --model, --preset and --fork stand for: a shape, maybe weights, maybe a tokenizer. */
-#ifndef LS_CLI_OPTIONS_MODEL_H
-#define LS_CLI_OPTIONS_MODEL_H
+#ifndef LS_RUN_INPUTS_MODEL_H
+#define LS_RUN_INPUTS_MODEL_H
 
 #include "config/options.h"
 #include "data/tokenizer/tokenizer.h"
@@ -22,6 +22,6 @@ void ls_start_close(ls_start *start);
 ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_tokenizer **out);
 
 /* Where tokenized text is kept: $XDG_CACHE_HOME/lockstep, ~/.cache/lockstep, or a folder here. */
-ls_status ls_cli_cache_dir(char *path, size_t room);
+ls_status ls_cache_dir(char *path, size_t room);
 
 #endif

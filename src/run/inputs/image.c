@@ -1,5 +1,5 @@
 /* image.c: images to learn from and to test on, and what is changed in them. */
-#include "cli/options/image.h"
+#include "run/inputs/image.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,13 @@ ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool l
     ls_images_close(*out);
     *out = NULL;
     return status;
+}
+
+ls_images_about ls_image_option_about(const ls_shape *shape) {
+    return (ls_images_about){.channels = (uint32_t)shape->image.channels,
+                             .height = (uint32_t)shape->image.height,
+                             .width = (uint32_t)shape->image.width,
+                             .classes = (uint32_t)shape->V};
 }
 
 /* Flags alone: a file of options, or the environment, may be for several models. */

@@ -1,5 +1,5 @@
 /* layout.c: reading --layout FILE, and flags over it. */
-#include "cli/options/layout.h"
+#include "run/inputs/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "comm/wire.h"
 #include "model/shape_json.h"
 #include "parallel/layout/options.h"
 
@@ -41,4 +42,16 @@ ls_status ls_layout_request_from_options(const ls_options *o, json_t **file, ls_
     json_decref(*file);
     *file = NULL;
     return ls_fail_at(status, "--layout: ");
+}
+
+ls_status ls_workers_options_from(const ls_options *options, ls_workers_options *workers) {
+    *workers = (ls_workers_options){.workers = (int)options->workers,
+                                    .threads = (int)options->threads,
+                                    .no_pin = !options->pin,
+                                    .timeout_s = options->timeout,
+                                    .heap_bytes = options->shm_heap,
+                                    .node_size = (int)options->node_size};
+    if (!options->slow_link) return LS_OK;
+    return ls_options_blame(options, LS_OPT_slow_link,
+                            ls_wire_parse(options->slow_link, &workers->link_latency_s, &workers->link_bytes_per_s));
 }

@@ -1,6 +1,6 @@
 /* bos.h: --bos: which tokens come around text (data/frame.h), and how a run remembers it. */
-#ifndef LS_CLI_OPTIONS_BOS_H
-#define LS_CLI_OPTIONS_BOS_H
+#ifndef LS_RUN_INPUTS_BOS_H
+#define LS_RUN_INPUTS_BOS_H
 
 #include "config/options.h"
 #include "data/text/corpus.h"

@@ -1,5 +1,5 @@
 /* model.c: finding out what the user's model is. */
-#include "cli/options/model.h"
+#include "run/inputs/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_token
         vocab, start->shape.name, start->shape.V);
 }
 
-ls_status ls_cli_cache_dir(char *path, size_t room) {
+ls_status ls_cache_dir(char *path, size_t room) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length = cache && *cache ? snprintf(path, room, "%s/lockstep", cache)
                  : home && *home ? snprintf(path, room, "%s/.cache/lockstep", home)
