@@ -227,6 +227,7 @@ void ls_run_abandon(ls_run *r) {
 static ls_status open_training(ls_run *r, ls_run_choose_fn choose) {
     LS_TRY(ls_run_options_inherit(r->setup.options, &r->options));
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
+    LS_TRY(ls_workers_options_from(&r->options, &r->workers));
     LS_TRY(prepare(r, choose));
     if (r->options.dry_run || r->launched) return LS_OK;
     if (r->options.resume || ls_file_exists(r->out)) LS_TRY(ls_run_open_folder(r));

@@ -11,7 +11,6 @@
 #include "interop/copies.h"
 #include "observe/trace.h"
 #include "run/inputs/bos.h"
-#include "run/inputs/layout.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -227,14 +226,12 @@ static ls_status run_worker(ls_world *world, void *arg) {
 
 ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     job j = {.run = r, .fn = fn, .arg = arg};
-    ls_workers_options workers;
     if (r->loaded) return ls_fail(LS_ERR_INPUT, "a run of eval or generate has no workers");
     if (r->worked) return ls_fail(LS_ERR_INPUT, "the workers of a run start once: open it again, with resume");
     r->worked = true;
-    LS_TRY(ls_workers_options_from(&r->options, &workers));
-    workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
-    workers.pass_signals = 1;
-    ls_status status = ls_workers_run(&workers, run_worker, &j);
+    r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
+    r->workers.pass_signals = 1;
+    ls_status status = ls_workers_run(&r->workers, run_worker, &j);
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }
