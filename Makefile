@@ -73,7 +73,10 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
-            $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16)
+            $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
+            $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
+# All portable kernels are in one file; gcc is to inline and specialise in it as much as it would in one file a kernel.
+PORTABLE_FLAGS := $(if $(findstring clang,$(CC)),,--param inline-unit-growth=200 --param ipa-cp-unit-growth=200)
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
@@ -354,7 +357,7 @@ bench-plan-search:
 bench-plan-search-run: all
 	@LOCKSTEP=$(BIN) bench/plan_search
 
-# Predictions beside the measured runs of a file: as they are, and with one number fitted for each cluster.
+# Predictions beside the measured runs of a file, or of each file of a folder: as they are, and with one number fitted for each cluster.
 RUNS ?=
 validate-plan:
 ifeq ($(RUNS),)
@@ -365,10 +368,10 @@ else
 endif
 
 validate-plan-run: all
-	@echo '== as predicted'
-	@./lockstep plan --validate '$(RUNS)'
-	@echo '== calibrated'
-	@./lockstep plan --validate '$(RUNS)' --calibrate
+	@for file in $(if $(wildcard $(RUNS)/*.csv),$(RUNS)/*.csv,'$(RUNS)'); do \
+	    echo "== $$file: as predicted"; ./lockstep plan --validate "$$file" || exit; \
+	    echo "== $$file: calibrated"; ./lockstep plan --validate "$$file" --calibrate || exit; \
+	done
 
 # The answers in the documents about the planner, as this program gives them.
 docs-plan:
@@ -376,7 +379,7 @@ docs-plan:
 	@$(MAKE) docs-plan-run
 
 docs-plan-run: all
-	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md
+	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md docs/doctor-times.md
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 
@@ -411,8 +414,8 @@ help:
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
-	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv, columns as docs/planner.md says'
-	@echo 'make docs-plan    the answers in docs/planner-examples.md, again from this program'
+	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'
+	@echo 'make docs-plan    the answers in docs/planner-examples.md and docs/doctor-times.md, again from this program'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'

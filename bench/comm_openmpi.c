@@ -2,7 +2,7 @@
  *
  *   mpirun -n W comm_openmpi allreduce,sendrecv 4096 1048576
  *
- * prints "op size_bytes time_us" for each. The method is that of src/cli/bench/measure.c, so that the two columns can
+ * prints "op size_bytes time_us" for each. The method is that of src/lab/bench/comm.c, so that the two columns can
  * be compared: the same buffers and numbers, one checked call, batches that grow until one is long enough to tell how
  * many calls fill BATCH_S, then SAMPLES batches behind barriers; the slowest rank of each, and the median of these. */
 #include <errno.h>

@@ -1,10 +1,10 @@
-/* gemm_openblas.c: the peer of `lockstep bench kernels`, matrix products by OpenBLAS.
+/* gemm_openblas.c: the peer of `lockstep bench kernels`, matmuls by OpenBLAS.
  *
  *   gemm_openblas THREADS NT:256x3072x768 TN:3072x768x256
  *
- * prints "form m n k seconds" for each. The method is that of src/cli/bench/kernels_time.c and bench_kernels_gemm.c, so
- * that the two can be compared: the same numbers, a warm-up, then the median of up to five samples that take SAMPLES_S
- * together; some elements are checked. */
+ * prints "form m n k seconds" for each. The method is that of src/lab/timer.c and bench/kernels_gemm.c, so that
+ * the two can be compared: the same numbers, batches that grow until one is long enough to tell how long a call takes,
+ * then the median of up to five samples that take SAMPLES_S together; some elements are checked. */
 #include <cblas.h>
 #include <errno.h>
 #include <math.h>
@@ -60,7 +60,11 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 static double measure(const product *p) {
-    double times[SAMPLES], once = time_batch(p, 1);
+    double times[SAMPLES], once = 0;
+    for (int calls = 1; calls <= REPEATS_MAX; calls *= 4) {
+        once = time_batch(p, calls);
+        if (once * calls >= SAMPLES_S / SAMPLES / 5) break;
+    }
     if (once < 1e-9) once = 1e-9;
     double fit = SAMPLES_S / once, each = fit / SAMPLES;
     int samples = fit < 1 ? 1 : fit < SAMPLES ? (int)fit : SAMPLES;

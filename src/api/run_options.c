@@ -12,7 +12,7 @@
 #include "comm/launcher.h"
 #include "data/text/paths.h"
 #include "model/shape_file.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "run/folder/run_dir.h"
 
 /* ---- files that the config.json of a run names ---------------------------------------------------------------------

@@ -1,38 +1,154 @@
 /* cmd_bench_comm.c: `lockstep bench comm` measures the collectives on 2, 4, 8, … workers, beside a peer program when
- * one is given. The two sides take turns, round by round, so that a machine which changes its speed changes both. */
-#include "cli/cli.h"
-#include "run/inputs/layout.h"
-
+ * one is given. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "base/log.h"
 #include "base/status.h"
-#include "cli/bench/comm.h"
+#include "cli/cli.h"
+#include "cli/print_json.h"
+#include "lab/bench/comm.h"
+#include "run/inputs/layout.h"
 
 enum { CASES_MAX = 10 };
 
 typedef struct bench {
     const ls_options *opts;
-    ls_workers_options workers;
     ls_place place;
-    ls_bench_machine machine;
+    const char *cpu;
     ls_bench_plan plan; /* without the number of workers */
-    bool peer_works;
+    ls_bench_comm comm;
     int case_count;
     ls_bench_case cases[CASES_MAX];
-    ls_bench_round own[LS_BENCH_ROUNDS_MAX], peer[LS_BENCH_ROUNDS_MAX];
 } bench;
 
+/* ---- table ------------------------------------------------------------------------------------------------------- */
+
+static double bytes_per_s(size_t bytes, double time_us) { return (double)bytes / (time_us * 1e-6); }
+
+/* The operation's memory traffic per second over that of plain copies (a copy reads and writes each byte). */
+static double of_copy(const ls_bench_case *one, ls_native_op op, int s) {
+    double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, one->plan.size_bytes[s]);
+    if (one->own.copy_bytes_per_s <= 0) return 0;
+    return traffic_bytes / (one->own.time_us[op][s] * 1e-6) / (2 * one->own.copy_bytes_per_s);
+}
+
+static double ratio(const ls_bench_case *one, ls_native_op op, int s) {
+    return one->peer.time_us[op][s] / one->own.time_us[op][s];
+}
+
+static void print_header(const bench *b) {
+    printf("lockstep %s bench comm: %s, %d cores, fp32, %s buffers, workers %s, median of %d round%s\n", LS_VERSION,
+           b->cpu, b->comm.cores, b->opts->buffers, b->opts->pin ? "pinned" : "not pinned", b->comm.rounds,
+           b->comm.rounds == 1 ? "" : "s");
+    printf("size: bytes of the whole vector. time: of the slowest worker, for one operation (send/receive: one "
+           "way).\nGB/s: size / time, 10^9 bytes. traffic: bytes that the operation reads and writes in memory, all "
+           "workers.\nof copy: traffic per second / that of all workers copying 64 MiB blocks; above 100 %%: served by "
+           "caches.\n");
+    if (b->comm.peer.path != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");
+    fflush(stdout);
+}
+
+static void print_row(const ls_bench_case *one, ls_native_op op, int s) {
+    char size[24], traffic[24] = "-", share[24] = "-";
+    double time_us = one->own.time_us[op][s];
+    double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, one->plan.size_bytes[s]);
+    ls_bench_size_text(one->plan.size_bytes[s], size);
+    if (traffic_bytes > 0) {
+        snprintf(traffic, sizeof traffic, "%.2f", traffic_bytes / (1 << 20));
+        snprintf(share, sizeof share, "%.0f %%", 100 * of_copy(one, op, s));
+    }
+    printf("%-14s %8s %12.2f %8.2f %12s %8s", ls_bench_op_name(op), size, time_us,
+           bytes_per_s(one->plan.size_bytes[s], time_us) * 1e-9, traffic, share);
+    if (one->has_peer) printf(" %12.2f %7.2f", one->peer.time_us[op][s], ratio(one, op, s));
+    putchar('\n');
+}
+
+static void print_case(const bench *b, const ls_bench_case *one) {
+    int threads = one->own.threads;
+    printf("\n%d worker%s, transport %s, %d thread%s each, total copy bandwidth %.2f GB/s", one->plan.workers,
+           one->plan.workers == 1 ? "" : "s", one->own.transport, threads, threads == 1 ? "" : "s",
+           one->own.copy_bytes_per_s * 1e-9);
+    if (one->has_peer) printf(", peer %s", b->comm.peer.library);
+    printf("\n%-14s %8s %12s %8s %12s %8s", "operation", "size", "time us", "GB/s", "traffic MiB", "of copy");
+    if (one->has_peer) printf(" %12s %7s", "peer us", "ratio");
+    putchar('\n');
+    for (int op = 0; op < LS_NATIVE_OPS; op++)
+        for (int s = 0; s < one->plan.size_count; s++)
+            if (ls_bench_plan_has(&one->plan, (ls_native_op)op)) print_row(one, (ls_native_op)op, s);
+    fflush(stdout);
+}
+
+static void print_ratios(const ls_bench_case *cases, int count) {
+    char size[24];
+    bool first = true;
+    for (int c = 0; c < count; c++) {
+        const ls_bench_case *one = &cases[c];
+        for (int op = 0; one->has_peer && op < LS_NATIVE_OPS; op++) {
+            for (int s = 0; s < one->plan.size_count && ls_bench_plan_has(&one->plan, (ls_native_op)op); s++) {
+                ls_bench_size_text(one->plan.size_bytes[s], size);
+                printf("%sratio %s/workers=%d/size=%s %.2f\n", first ? "\n" : "", ls_bench_op_name((ls_native_op)op),
+                       one->plan.workers, size, ratio(one, (ls_native_op)op, s));
+                first = false;
+            }
+        }
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *row_json(const ls_bench_case *one, ls_native_op op, int s) {
+    size_t bytes = one->plan.size_bytes[s];
+    double time_us = one->own.time_us[op][s];
+    double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, bytes);
+    json_t *traffic = traffic_bytes > 0 ? json_integer((json_int_t)traffic_bytes) : NULL;
+    return json_pack("{s:s, s:i, s:I, s:f, s:f, s:o*, s:o*, s:o*, s:o*}", "operation", ls_bench_op_name(op), "workers",
+                     one->plan.workers, "size_bytes", (json_int_t)bytes, "time_us", time_us, "bytes_per_s",
+                     bytes_per_s(bytes, time_us), "traffic_bytes", traffic, "of_copy",
+                     ls_cli_json_real_if(traffic_bytes > 0, of_copy(one, op, s)), "peer_time_us",
+                     ls_cli_json_real_if(one->has_peer, one->peer.time_us[op][s]), "ratio",
+                     ls_cli_json_real_if(one->has_peer, ratio(one, op, s)));
+}
+
+static json_t *worlds_json(const bench *b) {
+    json_t *worlds = json_array();
+    for (int c = 0; c < b->case_count; c++) {
+        const ls_bench_case *one = &b->cases[c];
+        json_array_append_new(worlds, json_pack("{s:i, s:s, s:i, s:f, s:b}", "workers", one->plan.workers, "transport",
+                                                one->own.transport, "threads", one->own.threads, "copy_bytes_per_s",
+                                                one->own.copy_bytes_per_s, "peer_measured", one->has_peer));
+    }
+    return worlds;
+}
+
+static json_t *rows_json(const ls_bench_case *cases, int count) {
+    json_t *rows = json_array();
+    for (int c = 0; c < count; c++)
+        for (int op = 0; op < LS_NATIVE_OPS; op++)
+            for (int s = 0; s < cases[c].plan.size_count && ls_bench_plan_has(&cases[c].plan, (ls_native_op)op); s++)
+                json_array_append_new(rows, row_json(&cases[c], (ls_native_op)op, s));
+    return rows;
+}
+
+static ls_status print_json(const bench *b) {
+    const char *peer = b->comm.peer.path;
+    json_t *machine =
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
+                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", b->opts->buffers, "pinned", b->opts->pin, "rounds",
+                  b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
+                  ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds", worlds_json(b));
+    return ls_cli_print_json_lines(
+        json_pack("{s:o, s:o}", "machine", machine, "rows", rows_json(b->cases, b->case_count)));
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
 /* A line on the terminal that the next one replaces; no side takes it away. */
-static void progress(int workers, int round, int rounds, const char *side) {
+static void progress(const ls_bench_comm *comm, int workers, int round, const char *side) {
     if (!isatty(STDERR_FILENO)) return;
-    if (side == NULL)
-        fprintf(stderr, "\r\033[K");
-    else
-        fprintf(stderr, "\r\033[K%d workers, round %d of %d: %s", workers, round + 1, rounds, side);
+    fprintf(stderr, "\r\033[K");
+    if (side != NULL) fprintf(stderr, "%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
     fflush(stderr);
 }
 
@@ -54,74 +170,30 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
         return ls_options_fail(
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
-    LS_TRY(ls_workers_options_from(opts, &b->workers));
+    LS_TRY(ls_workers_options_from(opts, &b->comm.workers));
     b->plan.private_buffers = opts->buffers[0] == 'p';
-    b->peer_works = opts->peer != NULL;
-    b->machine = (ls_bench_machine){
-        .cpu = ls_cpu_detect()->model,
-        .cores = ls_cpu_count(),
-        .rounds = b->place.size > 0 ? 1 : (int)opts->rounds, /* a launcher's workers can be joined once */
-        .private_buffers = b->plan.private_buffers,
-        .pinned = opts->pin,
-        .peer = opts->peer,
-        .peer_library = "unknown CPU",
-    };
+    b->cpu = ls_cpu_detect()->model;
+    b->comm.cores = ls_cpu_count();
+    b->comm.rounds = b->place.size > 0 ? 1 : (int)opts->rounds; /* a launcher's workers can be joined once */
+    b->comm.peer = (ls_bench_peer){.path = opts->peer, .library = "unknown CPU"};
+    b->comm.say = progress;
     return LS_OK;
-}
-
-/* Leaves out the sizes whose buffers, two for each worker, would take more than half of the machine's memory. */
-static ls_status plan_fit_memory(ls_bench_plan *plan) {
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page_bytes <= 0) return LS_OK;
-    size_t share_bytes = (size_t)pages * (size_t)page_bytes / 4 / (size_t)plan->workers;
-    int count = plan->size_count;
-    while (count > 0 && plan->size_bytes[count - 1] > share_bytes) count--;
-    if (count == 0)
-        return ls_fail(LS_ERR_RESOURCE,
-                       "%d workers do not have enough memory for vectors of %zu bytes; try a smaller --min-size",
-                       plan->workers, plan->size_bytes[0]);
-    if (count < plan->size_count)
-        ls_log_warn("%d workers: skipping sizes above %zu bytes, whose buffers need more than half of the memory",
-                    plan->workers, plan->size_bytes[count - 1]);
-    plan->size_count = count;
-    return LS_OK;
-}
-
-/* A peer that fails is not asked again. */
-static void run_peer(bench *b, const ls_bench_plan *plan, int round) {
-    if (!b->peer_works) return;
-    progress(plan->workers, round, b->machine.rounds, "peer");
-    if (ls_bench_peer_run(b->opts->peer, b->machine.cores, plan, &b->peer[round], b->machine.peer_library) == LS_OK)
-        return;
-    progress(0, 0, 0, NULL);
-    ls_log_warn("cannot compare with the peer: %s", ls_status_message());
-    b->peer_works = false;
 }
 
 static ls_status run_case(bench *b, int workers) {
     ls_bench_case *one = &b->cases[b->case_count];
-    int rounds = b->machine.rounds;
     one->plan = b->plan;
     one->plan.workers = workers;
-    LS_TRY(plan_fit_memory(&one->plan));
-    for (int r = 0; r < rounds; r++) {
-        progress(workers, r, rounds, "lockstep");
-        LS_TRY(ls_bench_measure(&b->workers, &one->plan, &b->own[r]));
-        run_peer(b, &one->plan, r);
-    }
-    progress(0, 0, 0, NULL);
-    ls_bench_rounds_median(b->own, rounds, &one->own);
-    one->has_peer = b->peer_works;
-    if (one->has_peer) ls_bench_rounds_median(b->peer, rounds, &one->peer);
+    LS_TRY(ls_bench_case_run(&b->comm, one));
     b->case_count++;
-    if (!b->opts->json && b->place.rank == 0) ls_bench_print_case(&b->machine, one);
+    if (!b->opts->json && b->place.rank == 0) print_case(b, one);
     return LS_OK;
 }
 
 static ls_status run_cases(bench *b) {
     if (b->place.size > 0) return run_case(b, b->place.size);
     if (b->opts->workers > 0) return run_case(b, (int)b->opts->workers);
-    for (int workers = 2; workers <= LS_WORKERS_MAX && (workers == 2 || workers <= b->machine.cores); workers *= 2)
+    for (int workers = 2; workers <= LS_WORKERS_MAX && (workers == 2 || workers <= b->comm.cores); workers *= 2)
         LS_TRY(run_case(b, workers));
     return LS_OK;
 }
@@ -131,15 +203,15 @@ ls_status ls_cmd_bench_comm(const ls_options *opts) {
     bench *b = calloc(1, sizeof *b);
     if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
     LS_TRY_OUT(bench_setup(b, opts));
-    if (!opts->json && b->place.rank == 0) ls_bench_print_header(&b->machine);
+    if (!opts->json && b->place.rank == 0) print_header(b);
     LS_TRY_OUT(run_cases(b));
     if (b->place.rank > 0) goto out;
     if (opts->json)
-        status = ls_bench_print_json(&b->machine, b->cases, b->case_count);
+        status = print_json(b);
     else
-        ls_bench_print_ratios(b->cases, b->case_count);
+        print_ratios(b->cases, b->case_count);
 out:
-    progress(0, 0, 0, NULL);
+    progress(&b->comm, 0, 0, NULL);
     free(b);
     return status;
 }

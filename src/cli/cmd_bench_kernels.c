@@ -1,46 +1,184 @@
 /* cmd_bench_kernels.c: `lockstep bench kernels` measures the kernels at the sizes they have in real models, on one
- * thread and on all, beside yardsticks taken in the same run, and products beside a peer program when one is given. The
- * two sides take turns, group by group and round by round, so that a machine which changes its speed changes both. */
-#include "cli/cli.h"
-
+ * thread and on all, beside yardsticks taken in the same run, and matmuls beside a peer program when one is given. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/fpenv.h"
-#include "base/log.h"
 #include "base/status.h"
-#include "cli/bench/kernels.h"
-#include "comm/placement.h"
+#include "cli/cli.h"
+#include "cli/print_json.h"
+#include "lab/bench/kernels.h"
+#include "numerics/elementary.h"
 
-static const double SAMPLES_S = 0.05, SAMPLES_QUICK_S = 0.005; /* for one measurement */
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-typedef struct bench {
-    const ls_options *opts;
-    bool has_family[LS_KBENCH_FAMILY_COUNT];
-    cpu_set_t all_cpus;     /* what this process may use: a pool pins the calling thread */
-    ls_placement placement; /* of the largest count; smaller ones take its first cores */
-    ls_kbench_machine machine;
-    ls_kbench_env env;
-    bool peer_works;
-    ls_kbench_rows rows;
-} bench;
+static double median_of(const double *values, int count) {
+    double sorted[LS_KBENCH_ROUNDS_MAX];
+    memcpy(sorted, values, sizeof *values * (size_t)count);
+    return ls_median(sorted, (size_t)count);
+}
+
+/* The medians of one row. */
+typedef struct figures {
+    double seconds, rate, share, peer_seconds, ratio, scaling; /* 0: not measured */
+} figures;
+
+static double peak_of(const ls_kbench *b, int threads) {
+    for (int c = 0; c < b->counts; c++)
+        if (b->count[c] == threads) return b->peak_flops_s[c];
+    return 0;
+}
+
+static figures figures_of(const ls_kbench *b, const ls_kbench_row *row) {
+    figures f = {.seconds = median_of(row->seconds, b->rounds)};
+    double yard_rate = median_of(row->yard_rate, b->rounds);
+    if (yard_rate <= 0) yard_rate = peak_of(b, row->threads);
+    f.rate = row->work / f.seconds;
+    f.scaling = median_of(row->scaling, b->rounds);
+    if (yard_rate > 0) f.share = f.rate / yard_rate;
+    if (row->has_peer) {
+        f.peer_seconds = median_of(row->peer_seconds, b->rounds);
+        f.ratio = f.peer_seconds / f.seconds;
+    }
+    return f;
+}
+
+/* ---- table ------------------------------------------------------------------------------------------------------- */
+
+static void print_header(const ls_kbench *b) {
+    printf("lockstep %s bench kernels: %s, %d cores, %s, matmuls %s, threads %s, median of %d round%s%s\n", LS_VERSION,
+           ls_cpu_detect()->model, ls_cpu_count(), b->env.kernels->isa, b->env.kernels->gemm.name,
+           b->placement.cpus != NULL ? "pinned" : "not pinned", b->rounds, b->rounds == 1 ? "" : "s",
+           b->quick ? ", quick" : "");
+    printf("gemm/FORM/MxNxK: C has M rows and N columns, sums have K terms; NN, NT and TN say which operand is "
+           "transposed.\nof peak: rate / peak rate of multiply-adds in registers on the same threads.\nof plain: rate "
+           "/ rate of the same matmul in fp32 with one slice.\nof gemm: rate / rate of a matmul as large as the "
+           "adjacent layer; operations hidden by a causal mask do not count.\nof loop: rate / rate of a plain loop "
+           "over as many streams; GB/s: bytes that must be read and written once, 10^9 bytes.\nscaling: rate / rate of "
+           "one thread, relative to the same for multiply-adds in registers on the same CPUs.\n");
+    if (b->peer.path != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");
+    fflush(stdout);
+}
+
+static void print_row(const ls_kbench *b, const ls_kbench_row *row, bool peer_column) {
+    figures f = figures_of(b, row);
+    char share[24] = "-", each[24] = "-";
+    if (f.share > 0) snprintf(share, sizeof share, "%.0f %% of %s", 100 * f.share, row->yardstick);
+    if (row->elems > 0) snprintf(each, sizeof each, "%.3f", 1e9 * f.seconds / row->elems);
+    printf("%-45s %12.2f %9.2f %-7s %8s %15s", row->name, 1e6 * f.seconds, 1e-9 * f.rate,
+           row->is_flops ? "GFLOP/s" : "GB/s", each, share);
+    if (row->has_peer) printf(" %12.2f %7.2f", 1e6 * f.peer_seconds, f.ratio);
+    if (!row->has_peer && peer_column) printf(" %12s %7s", "-", "-");
+    putchar('\n');
+}
+
+static void print_rows(const ls_kbench *b, int index) {
+    const ls_kbench_rows *rows = &b->rows;
+    int threads = b->count[index];
+    bool peer_column = false;
+    for (int i = 0; i < rows->count; i++) peer_column |= rows->row[i].threads == threads && rows->row[i].has_peer;
+    double peak = b->peak_flops_s[index];
+    printf("\n%d thread%s, peak ", threads, threads == 1 ? "" : "s");
+    if (peak > 0)
+        printf("%.1f GFLOP/s", 1e-9 * peak);
+    else
+        printf("unknown");
+    if (peer_column) printf(", peer %s", b->peer.library);
+    printf("\n%-45s %12s %9s %-7s %8s %15s", "kernel", "time us", "rate", "", "ns/elem", "share");
+    if (peer_column) printf(" %12s %7s", "peer us", "ratio");
+    putchar('\n');
+    for (int i = 0; i < rows->count; i++)
+        if (rows->row[i].threads == threads) print_row(b, &rows->row[i], peer_column);
+    fflush(stdout);
+}
+
+static double geometric_mean(const ls_kbench *b, int threads) {
+    double logs = 0;
+    int count = 0;
+    for (int i = 0; i < b->rows.count; i++) {
+        const ls_kbench_row *row = &b->rows.row[i];
+        if (row->threads != threads || !row->has_peer) continue;
+        logs += ls_log_f64(figures_of(b, row).ratio);
+        count++;
+    }
+    return count > 0 ? ls_exp_f64(logs / count) : 0;
+}
+
+static void print_ratios(const ls_kbench *b) {
+    const ls_kbench_rows *rows = &b->rows;
+    bool first = true;
+    for (int i = 0; i < rows->count; i++) {
+        const ls_kbench_row *row = &rows->row[i];
+        if (!row->has_peer) continue;
+        printf("%sratio %s/threads=%d %.2f\n", first ? "\n" : "", row->name, row->threads, figures_of(b, row).ratio);
+        first = false;
+    }
+    for (int c = 0; c < b->counts; c++) {
+        double mean = geometric_mean(b, b->count[c]);
+        if (mean > 0) printf("ratio gemm/geomean/threads=%d %.2f\n", b->count[c], mean);
+    }
+    for (int i = 0; i < rows->count; i++) {
+        const ls_kbench_row *row = &rows->row[i];
+        double scaling = figures_of(b, row).scaling;
+        if (scaling <= 0) continue;
+        printf("%sscaling %s/threads=%d %.2f\n", first ? "\n" : "", row->name, row->threads, scaling);
+        first = false;
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *row_json(const ls_kbench *b, const ls_kbench_row *row) {
+    figures f = figures_of(b, row);
+    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "kernel", row->name, "family",
+                     ls_kbench_family_name(row->family), "threads", row->threads, "time_us", 1e6 * f.seconds,
+                     row->is_flops ? "flops_per_s" : "bytes_per_s", f.rate, "ns_per_elem",
+                     ls_cli_json_real_if(row->elems > 0, 1e9 * f.seconds / row->elems), "yardstick",
+                     ls_cli_json_text_if(f.share > 0 ? row->yardstick : NULL), "of_yardstick",
+                     ls_cli_json_real_if(f.share > 0, f.share), "scaling",
+                     ls_cli_json_real_if(f.scaling > 0, f.scaling), "peer_time_us",
+                     ls_cli_json_real_if(row->has_peer, 1e6 * f.peer_seconds), "ratio",
+                     ls_cli_json_real_if(row->has_peer, f.ratio));
+}
+
+static json_t *counts_json(const ls_kbench *b) {
+    json_t *counts = json_array();
+    for (int c = 0; c < b->counts; c++) {
+        double mean = geometric_mean(b, b->count[c]);
+        json_array_append_new(counts,
+                              json_pack("{s:i, s:f, s:o*}", "threads", b->count[c], "peak_flops_per_s",
+                                        b->peak_flops_s[c], "gemm_ratio_geomean", ls_cli_json_real_if(mean > 0, mean)));
+    }
+    return counts;
+}
+
+static ls_status print_json(const ls_kbench *b) {
+    json_t *rows = json_array();
+    for (int i = 0; i < b->rows.count; i++) json_array_append_new(rows, row_json(b, &b->rows.row[i]));
+    json_t *machine = json_pack(
+        "{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:b, s:o*, s:o*, s:o}", "cpu", ls_cpu_detect()->model, "cores",
+        ls_cpu_count(), "lockstep", LS_VERSION, "isa", b->env.kernels->isa, "gemm", b->env.kernels->gemm.name, "pinned",
+        b->placement.cpus != NULL, "rounds", b->rounds, "quick", b->quick, "peer", ls_cli_json_text_if(b->peer.path),
+        "peer_library", ls_cli_json_text_if(b->peer.path ? b->peer.library : NULL), "threads", counts_json(b));
+    return ls_cli_print_json_lines(json_pack("{s:o, s:o}", "machine", machine, "rows", rows));
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* A line on the terminal that the next one replaces; no text takes it away. */
-static void progress(const bench *b, const char *what) {
+static void progress(const ls_kbench *b, const char *what) {
     if (!isatty(STDERR_FILENO)) return;
     fprintf(stderr, "\r\033[K");
     if (what != NULL)
         fprintf(stderr, "%d thread%s, round %d of %d: %s", b->env.threads, b->env.threads == 1 ? "" : "s",
-                b->env.round + 1, b->machine.rounds, what);
+                b->env.round + 1, b->rounds, what);
     fflush(stderr);
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------------------------ */
-
-static ls_status check_options(bench *b) {
-    const ls_options *opts = b->opts;
+static ls_status read_options(const ls_options *opts, ls_kbench *b) {
     char where[LS_OPTION_WHERE_MAX];
     if (ls_kbench_families_read(opts->only, b->has_family) != LS_OK) {
         ls_options_where(opts, LS_OPT_only, where);
@@ -55,134 +193,35 @@ static ls_status check_options(bench *b) {
     if (opts->trace != NULL) return ls_options_fail(opts, LS_OPT_trace, "bench kernels writes no trace: omit it");
     if (ls_launcher_place().size > 1)
         return ls_fail(LS_ERR_INPUT, "bench kernels runs in one process: start it without mpirun or srun");
-    return LS_OK;
-}
-
-static ls_status place_threads(bench *b) {
-    ls_kbench_machine *machine = &b->machine;
-    LS_TRY(ls_placement_make(1, (int)b->opts->threads, b->opts->pin, &b->placement));
-    machine->pinned = b->placement.cpus != NULL;
-    if (b->opts->threads == 0 && b->placement.threads > 1) machine->threads[machine->counts++] = 1;
-    machine->threads[machine->counts++] = b->placement.threads;
-    return LS_OK;
-}
-
-static ls_status setup(bench *b, const ls_options *opts) {
-    const ls_kernels *kernels = ls_kernels_get();
-    b->opts = opts;
-    LS_TRY(check_options(b));
-    if (sched_getaffinity(0, sizeof b->all_cpus, &b->all_cpus) != 0)
-        return ls_fail_errno(LS_ERR_FAILED, "cannot determine which CPUs this process may use");
     bool one_round = opts->quick && opts->source[LS_OPT_rounds].origin == LS_ORIGIN_DEFAULT;
-    b->machine = (ls_kbench_machine){
-        .cpu = ls_cpu_detect()->model,
-        .cores = ls_cpu_count(),
-        .isa = kernels->isa,
-        .gemm = kernels->gemm.name,
-        .rounds = one_round ? 1 : (int)opts->rounds,
-        .quick = opts->quick,
-        .peer = opts->peer,
-        .peer_library = "unknown CPU",
-    };
-    b->peer_works = opts->peer != NULL;
-    b->env = (ls_kbench_env){
-        .kernels = kernels, .quick = opts->quick, .sample_s = opts->quick ? SAMPLES_QUICK_S : SAMPLES_S};
-    return place_threads(b);
-}
-
-static ls_status open_memory(bench *b) {
-    for (int f = LS_KBENCH_NORM; f < LS_KBENCH_FAMILY_COUNT; f++)
-        if (b->has_family[f]) return ls_kbench_memory_open(b->opts->quick, &b->env.memory);
+    b->rounds = one_round ? 1 : (int)opts->rounds;
+    b->quick = opts->quick;
+    b->pin = opts->pin;
+    b->threads = (int)opts->threads;
+    b->say = progress;
+    b->peer = (ls_bench_peer){.path = opts->peer, .library = "unknown CPU"};
     return LS_OK;
 }
 
-/* ---- measuring --------------------------------------------------------------------------------------------------- */
-
-static ls_status list_rows(bench *b, int threads) {
-    bool quick = b->opts->quick;
-    if (b->has_family[LS_KBENCH_GEMM]) LS_TRY(ls_kbench_gemm_list(&b->rows, threads, quick));
-    if (b->has_family[LS_KBENCH_ATTENTION]) LS_TRY(ls_kbench_attention_list(&b->rows, threads, quick));
-    for (int f = LS_KBENCH_NORM; f < LS_KBENCH_FAMILY_COUNT; f++)
-        if (b->has_family[f]) LS_TRY(ls_kbench_stream_list(&b->rows, (ls_kbench_family)f, threads, quick));
+static ls_status run(const ls_options *opts, ls_kbench *b) {
+    LS_TRY(read_options(opts, b));
+    LS_TRY(ls_kbench_open(b));
+    if (!opts->json) print_header(b);
+    for (int c = 0; c < b->counts; c++) {
+        LS_TRY(ls_kbench_run(b, c));
+        if (!opts->json) print_rows(b, c);
+    }
+    if (opts->json) return print_json(b);
+    print_ratios(b);
     return LS_OK;
-}
-
-static ls_status measure_row(const ls_kbench_env *env, ls_kbench_row *row) {
-    switch (row->family) {
-    case LS_KBENCH_GEMM: return ls_kbench_gemm_measure(env, row);
-    case LS_KBENCH_ATTENTION: return ls_kbench_attention_measure(env, row);
-    default: ls_kbench_stream_measure(env, row); return LS_OK;
-    }
-}
-
-/* A peer that fails is not asked again. */
-static void run_peer(bench *b, int first, int end) {
-    const int *cpus = ls_placement_cpus(&b->placement, 0);
-    cpu_set_t set = b->all_cpus;
-    if (!b->peer_works || !b->rows.row[first].for_peer) return;
-    if (cpus != NULL) {
-        CPU_ZERO(&set);
-        for (int t = 0; t < b->env.threads; t++) CPU_SET(cpus[t], &set);
-    }
-    progress(b, "peer");
-    if (ls_kbench_peer_run(b->opts->peer, &set, b->rows.row, first, end, b->env.round, b->machine.peer_library) ==
-        LS_OK)
-        return;
-    progress(b, NULL);
-    ls_log_warn("cannot compare with the peer: %s", ls_status_message());
-    b->peer_works = false;
-}
-
-static ls_status run_round(bench *b, int count_index, int first) {
-    double peak = ls_kbench_peak(&b->env), *best = &b->machine.peak_flops_s[count_index];
-    if (peak > *best) *best = peak;
-    for (int begin = first, end = first; begin < b->rows.count; begin = end) {
-        for (; end < b->rows.count && b->rows.row[end].group == b->rows.row[begin].group; end++) {
-            progress(b, b->rows.row[end].name);
-            LS_TRY(measure_row(&b->env, &b->rows.row[end]));
-        }
-        run_peer(b, begin, end);
-    }
-    return LS_OK;
-}
-
-static ls_status run_count(bench *b, int count_index) {
-    ls_status status = LS_OK;
-    int first = b->rows.count;
-    b->env.threads = b->machine.threads[count_index];
-    LS_TRY(list_rows(b, b->env.threads));
-    LS_TRY(ls_pool_create(b->env.threads, ls_placement_cpus(&b->placement, 0), &b->env.pool));
-    for (b->env.round = 0; b->env.round < b->machine.rounds; b->env.round++)
-        LS_TRY_OUT(run_round(b, count_index, first));
-    for (int i = first; i < b->rows.count; i++) b->rows.row[i].has_peer = b->peer_works && b->rows.row[i].for_peer;
-    if (sched_setaffinity(0, sizeof b->all_cpus, &b->all_cpus) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot reset the CPU affinity");
-out:
-    progress(b, NULL);
-    ls_pool_destroy(b->env.pool);
-    b->env.pool = NULL;
-    return status;
 }
 
 ls_status ls_cmd_bench_kernels(const ls_options *opts) {
-    ls_status status = LS_OK;
-    bench *b = calloc(1, sizeof *b);
+    ls_kbench *b = calloc(1, sizeof *b);
     if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
     ls_fpenv_set();
-    LS_TRY_OUT(setup(b, opts));
-    LS_TRY_OUT(open_memory(b));
-    if (!opts->json) ls_kbench_print_header(&b->machine);
-    for (int c = 0; c < b->machine.counts; c++) {
-        LS_TRY_OUT(run_count(b, c));
-        if (!opts->json) ls_kbench_print_rows(&b->machine, c, &b->rows);
-    }
-    if (opts->json)
-        status = ls_kbench_print_json(&b->machine, &b->rows);
-    else
-        ls_kbench_print_ratios(&b->machine, &b->rows);
-out:
-    ls_placement_free(&b->placement);
-    ls_kbench_memory_close(b->env.memory);
+    ls_status status = run(opts, b);
+    ls_kbench_close(b);
     free(b);
     return status;
 }

@@ -26,6 +26,7 @@
 #include "numerics/float16.h"
 #include "numerics/tree.h"
 #include "observe/trace.h"
+#include "run/inputs/layout.h"
 
 enum { FEATURES = 512, OUTPUTS = 256, GROUPS = 8, GROUP_SAMPLES = 16, STEPS = 20, CASES_MAX = 6 };
 enum {

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/timeline_report.h"
 #include "parallel/layout/layout.h"
+#include "report/charts.h"
 
 enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
 
@@ -96,9 +97,9 @@ static void make_title(timeline *t, const ls_layout_request *request) {
                  line->workers > 1 ? "s" : "", line->stages, line->stages > 1 ? "s" : "");
         return;
     }
-    if (request->schedule >= 0 && line->stages > 1)
-        snprintf(schedule, sizeof schedule, ", %s", ls_schedule_kind_name((ls_schedule_kind)request->schedule));
-    if (request->zero > 0) snprintf(zero, sizeof zero, ", zero %d", request->zero);
+    if (ls_knob_is_given(request, LS_KNOB_schedule) && line->stages > 1)
+        snprintf(schedule, sizeof schedule, ", %s", ls_schedule_kind_name(request->knobs.schedule));
+    if (request->knobs.zero > 0) snprintf(zero, sizeof zero, ", zero %d", request->knobs.zero);
     snprintf(t->title, sizeof t->title, "step %lld: dp %d × tp %d × pp %d%s%s", (long long)line->step, line->dp,
              line->tp, line->stages, schedule, zero);
 }
@@ -110,7 +111,7 @@ static ls_status read_layout(timeline *t) {
     if (ls_file_exists(t->layout_path)) {
         LS_TRY(ls_json_load_file(t->layout_path, LAYOUT_BYTES_MAX, &json));
         status = ls_layout_request_from_json(t->layout_path, json, &request);
-        if (status == LS_OK) ls_timeline_set_mesh(&t->line, request.dp, request.tp, request.pp);
+        if (status == LS_OK) ls_timeline_set_mesh(&t->line, request.knobs.dp, request.knobs.tp, request.knobs.pp);
     }
     make_title(t, &request);
     json_decref(json);

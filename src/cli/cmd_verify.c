@@ -15,7 +15,7 @@
 #include "cli/verify/order.h"
 #include "cli/verify/report.h"
 #include "config/value.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "run/agree.h"
 
 enum { WORKERS_MAX = 16, QUICK_STEPS = 3, STEPS = 10 };

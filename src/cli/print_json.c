@@ -18,3 +18,6 @@ static ls_status print(json_t *value, size_t flags) {
 
 ls_status ls_cli_print_json(json_t *value) { return print(value, JSON_COMPACT); }
 ls_status ls_cli_print_json_lines(json_t *value) { return print(value, JSON_INDENT(1) | JSON_REAL_PRECISION(6)); }
+
+json_t *ls_cli_json_real_if(bool there, double value) { return there ? json_real(value) : NULL; }
+json_t *ls_cli_json_text_if(const char *text) { return text ? json_string(text) : NULL; }

@@ -3,6 +3,7 @@
 #define LS_CLI_PRINT_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "lockstep.h"
 
@@ -11,5 +12,9 @@
 ls_status ls_cli_print_json(json_t *value);
 /* In many lines, numbers with six digits: for measurements. */
 ls_status ls_cli_print_json_lines(json_t *value);
+
+/* For the format "o*" of json_pack(), which leaves a member out where its value is NULL. */
+json_t *ls_cli_json_real_if(bool there, double value);
+json_t *ls_cli_json_text_if(const char *text); /* NULL: not there */
 
 #endif

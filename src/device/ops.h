@@ -1,14 +1,10 @@
 /* ops.h: the operations of a device, each on whole tensors.
  *
- * The formulas are in docs/arithmetic.md; what may alias what stands with the kernels, in the family headers. A result
- * never depends on the number of threads or on the ISA.
+ * The formulas are in docs/arithmetic.md, the call structs and what their pointers mean in calls.h; what may alias what
+ * stands with the kernels (cpu/kernels.h). A result never depends on the number of threads or on the ISA.
  *
- * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
- * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next.
- *
- * 16-bit tensors. Members of type void * hold elements of the type that the call names (`act`, or a dtype of their
- * own): LS_F32, LS_BF16 or LS_F16. They are widened as they are read and rounded once as they are written; all
- * arithmetic is fp32. The value 0 of a dtype is LS_F32. LS_ERR_INPUT for any other type.
+ * 16-bit tensors are widened as they are read and rounded once as they are written; all arithmetic is fp32.
+ * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.
  *
  * Ids and targets are not checked here: whoever reads data checks it. Every operation may fail with LS_ERR_RESOURCE,
  * when the device has no memory for its scratch; scratch grows with the largest operation so far and stays. */
@@ -20,125 +16,11 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "device/cpu/attention.h"
-#include "device/cpu/batch_norm.h"
-#include "device/cpu/conv.h"
-#include "device/cpu/dropout.h"
-#include "device/cpu/embed.h"
-#include "device/cpu/gemm/gemm.h"
-#include "device/cpu/optim.h"
-#include "device/cpu/pooling.h"
-#include "device/cpu/rope.h"
+#include "device/calls.h"
 #include "device/device.h"
 
-/* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
- * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
- * the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of the
- * sequences; the slices are joined once a step, by tree_sum.
- *
- * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
- * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
- */
-typedef struct ls_token_groups {
-    size_t T;
-    int slices;
-    int groups;           /* 1 … LS_GROUPS_MAX */
-    const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
-    const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
-    bool accumulate;
-} ls_token_groups;
-
-/* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
- * writes dx; params reads dy, x, mean and rstd, writes dw and db. RMS norm has no b, db and mean. */
-typedef struct ls_norm_call {
-    size_t rows, C;
-    ls_dtype act; /* of y and dy */
-    float eps;
-    const float *x;
-    size_t x_stride;
-    const float *w, *b;
-    void *y;
-    size_t y_stride;
-    float *mean, *rstd; /* one number for a row */
-    const void *dy;
-    size_t dy_stride;
-    float *dx;
-    size_t dx_stride;
-    bool add;       /* backward: dx = dx + the gradient, with one addition */
-    float *dw, *db; /* [slices][C] */
-} ls_norm_call;
-
-/* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
-typedef struct ls_gated_call {
-    size_t rows, columns;
-    ls_dtype act; /* of all */
-    const void *gate, *up;
-    size_t in_stride;
-    void *y;
-    size_t y_stride;
-    const void *dy;
-    size_t dy_stride;
-    void *dgate, *dup;
-    size_t din_stride;
-} ls_gated_call;
-
-/* pre = c + bias, y = gelu(pre) */
-typedef struct ls_bias_gelu_call {
-    size_t rows, columns;
-    const float *c;
-    size_t c_stride;
-    const float *bias;
-    float *pre;
-    size_t pre_stride;
-    float *y;
-    size_t y_stride;
-} ls_bias_gelu_call;
-
-/* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
- * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
- *
- * Who holds whole rows calls loss_rows. Workers that share rows:
- *
- *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad */
-typedef struct ls_loss_call {
-    size_t rows;
-    const float *z;
-    size_t z_stride;
-    const size_t *bounds; /* host, slices + 1 of them */
-    size_t slices;
-    const int32_t *targets; /* one id for a row */
-    int32_t id_begin;
-    float *m, *l, *loss; /* one number for a row */
-    float *z_target;     /* one number for a row: the logit of the target, −inf where another worker has it */
-    float *sums;         /* [slices][rows] */
-    void *dz;            /* may be z: then its rows begin where those of z do, whatever its type */
-    ls_dtype dz_dtype;
-    size_t dz_stride;
-    float g; /* the power of two with which backward starts */
-} ls_loss_call;
-
-/* B sequences of one length. A row of a fused projection may be cut into slices, each with some of the heads: a part is
- * one of them, with its own numbers of heads, pointers and strides; T, head_size and first_query are the same in all.
- * From one sequence to the next it is, in every part, query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
- * and dv, and stat_elems numbers in m, l and dots. */
-typedef struct ls_attention_call {
-    const ls_attention *parts; /* host, nparts ≥ 1 of them: the tensors of sequence 0 */
-    int nparts;
-    size_t B;
-    size_t query_rows, key_rows, stat_elems;
-} ls_attention_call;
-
-/* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
-typedef enum ls_count {
-    LS_COUNT_FLUSHED, /* x ≠ 0, but p rounds to ±0 */
-    LS_COUNT_HIGH,    /* |p| ≥ 2^−4 · the largest finite number; infinity too */
-    LS_COUNT_NONZERO, /* x ≠ 0; NaN too */
-    LS_COUNT_BAD,     /* x is not finite */
-    LS_COUNTS
-} ls_count;
-
 typedef struct ls_ops {
-    /* LS_ERR_INPUT: types and unit do not go together, or the device has not this unit. */
+    /* LS_ERR_INPUT: types and unit do not go together, or the device lacks this unit. */
     ls_status (*gemm)(ls_device *device, const ls_gemm *call);
     /* Operations a second that it could reach at best with this unit (LS_UNIT_CHAIN: in fp32), measured now in a few
      * hundredths of a second; 0: not known. */
@@ -196,7 +78,7 @@ typedef struct ls_ops {
     ls_status (*bias_add)(ls_device *device, void *y, ls_dtype act, size_t y_stride, const float *c, size_t c_stride,
                           const float *bias, size_t rows, size_t columns);
 
-    /* y = residual + dropout(x); backward is the same call without residual, from dy to dx (kernels/dropout.h). */
+    /* y = residual + dropout(x); backward is the same call without residual, from dy to dx. */
     ls_status (*dropout_add)(ls_device *device, const ls_dropout_call *call);
 
     ls_status (*rope_forward)(ls_device *device, const ls_rope_call *call);

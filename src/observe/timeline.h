@@ -19,8 +19,6 @@
 #ifndef LS_OBSERVE_TIMELINE_H
 #define LS_OBSERVE_TIMELINE_H
 
-#include <stdio.h>
-
 #include "observe/trace_read.h"
 #include "parallel/schedule/simulate.h"
 
@@ -67,10 +65,6 @@ void ls_timeline_free(ls_timeline *timeline);
 void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp);
 
 double ls_timeline_predicted_us(const ls_timeline *timeline); /* of work, of the slowest pipeline; NaN: none */
-
-/* The prediction of the first pipeline, then a lane for each worker. `title` is plain text, about the run. The caller
- * looks whether `out` took everything. */
-void ls_timeline_svg(const ls_timeline *timeline, const char *title, FILE *out);
 
 /* Parts of ls_timeline_make(), which fail for want of memory alone. Schedule, prediction and predicted_bubble, or
  * no_prediction (timeline_predict.c); the reductions of a worker (timeline_overlap.c). */

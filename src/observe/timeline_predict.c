@@ -2,6 +2,7 @@
  *
  * A duration is taken to be (mean of its action on its chunk) · (size of its micro-batch). The size is the median, over
  * all stages, of what its actions took against their means: a stage that was held up once does not make it larger. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "observe/timeline.h"

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 

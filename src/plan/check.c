@@ -1,19 +1,11 @@
 /* check.c: layouts that cannot be, and what would do instead. */
 #include "plan/plan.h"
 
-bool ls_plan_layout_equal(const ls_plan_layout *a, const ls_plan_layout *b) {
-    return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->virtual_stages == b->virtual_stages &&
-           a->context == b->context && a->micro == b->micro && a->schedule == b->schedule && a->zero == b->zero &&
-           a->recompute == b->recompute && a->sequence_parallel == b->sequence_parallel &&
-           a->tp_overlap == b->tp_overlap && a->type == b->type && a->type_slowdown == b->type_slowdown &&
-           a->gather_8bit == b->gather_8bit && a->stages_across == b->stages_across && a->pure_16bit == b->pure_16bit;
-}
-
 static ls_status refuse_number(const char *name, long long value) {
     return ls_fail(LS_ERR_INPUT, "%s is %lld; it must be 1 or more", name, value);
 }
 
-static ls_status check_numbers(const ls_plan_layout *l) {
+static ls_status check_numbers(const ls_knobs *l) {
     if (l->dp < 1) return refuse_number("dp", l->dp);
     if (l->tp < 1) return refuse_number("tp", l->tp);
     if (l->pp < 1) return refuse_number("pp", l->pp);
@@ -24,7 +16,7 @@ static ls_status check_numbers(const ls_plan_layout *l) {
     return LS_OK;
 }
 
-static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) {
+static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
     const ls_shape *shape = &task->shape;
     long long chunks = (long long)l->pp * l->virtual_stages;
     if (shape->H % (size_t)l->tp != 0)
@@ -43,7 +35,7 @@ static ls_status check_model(const ls_plan_task *task, const ls_plan_layout *l) 
 }
 
 /* Whole stages, or whole replicas, for each of two sites. */
-static ls_status check_sites(const ls_plan_task *task, const ls_plan_layout *l) {
+static ls_status check_sites(const ls_plan_task *task, const ls_knobs *l) {
     if (task->cluster.sites < 2) return LS_OK;
     int first = task->cluster.site[0].chips, row = l->tp * l->context;
     if (l->stages_across && first % (row * l->dp) != 0)
@@ -58,7 +50,7 @@ static ls_status check_sites(const ls_plan_task *task, const ls_plan_layout *l) 
 }
 
 /* What pipeline.c simulates. */
-static ls_status check_units(const ls_plan_task *task, const ls_plan_layout *l) {
+static ls_status check_units(const ls_plan_task *task, const ls_knobs *l) {
     long long whole = (long long)l->dp * (long long)l->micro, chunks = (long long)l->pp * l->virtual_stages;
     long long micros = ((long long)task->global_batch + whole - 1) / whole;
     if (l->schedule != LS_SCHEDULE_GPIPE && micros > 5LL * l->pp) micros = 5LL * l->pp;
@@ -69,7 +61,7 @@ static ls_status check_units(const ls_plan_task *task, const ls_plan_layout *l) 
         micros, chunks, LS_SCHEDULE_UNITS_MAX);
 }
 
-ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *l) {
+ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
     int chips = ls_cluster_chips(&task->cluster);
     LS_TRY(check_numbers(l));
     LS_TRY(check_model(task, l));

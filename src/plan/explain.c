@@ -32,7 +32,7 @@ static bool can_be_worst(ls_time_kind kind) {
 
 void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out) {
     ls_plan_case c = ls_plan_case_of(task, &choice->layout);
-    double rate = ls_plan_rate(&c.site->chip, choice->layout.type) * ls_plan_layout_chips(&choice->layout);
+    double rate = ls_plan_rate(&c.site->chip, choice->layout.type) * ls_plan_chips(&choice->layout);
     double n = (double)task->seq * (double)task->global_batch;
     double head = 6 * n * (double)task->shape.V * (double)task->shape.C / rate,
            attention = attention_flops(task) / rate;
@@ -63,7 +63,7 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
 
 typedef struct climb {
     ls_plan_task task;
-    ls_plan_layout at;
+    ls_knobs at;
     ls_plan_rung *rung;
     int count;
 } climb;
@@ -83,7 +83,7 @@ __attribute__((format(printf, 2, 3))) static ls_status add_rung(climb *c, const 
     return LS_OK;
 }
 
-static ls_status add_pipeline(climb *c, const ls_plan_layout *l) {
+static ls_status add_pipeline(climb *c, const ls_knobs *l) {
     c->at.pp = l->pp;
     c->at.virtual_stages = l->virtual_stages;
     c->at.schedule = l->schedule;
@@ -93,7 +93,7 @@ static ls_status add_pipeline(climb *c, const ls_plan_layout *l) {
     return add_rung(c, "pipeline over %d stages, %s", l->pp, ls_schedule_kind_name(l->schedule));
 }
 
-static ls_status add_replicas(climb *c, const ls_plan_layout *l, size_t batch) {
+static ls_status add_replicas(climb *c, const ls_knobs *l, size_t batch) {
     static const char *const shared[] = {"", "optimizer state", "optimizer state and gradients", "all model state"};
     c->at.dp = l->dp;
     c->at.zero = l->zero;
@@ -102,7 +102,7 @@ static ls_status add_replicas(climb *c, const ls_plan_layout *l, size_t batch) {
     return add_rung(c, "ZeRO %d: %s sharded across %d replicas", l->zero, shared[l->zero], l->dp);
 }
 
-ls_status ls_plan_ladder(const ls_plan_task *task, const ls_plan_layout *layout, ls_plan_rung *out, int *count) {
+ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_plan_rung *out, int *count) {
     climb c = {.task = *task, .at = *layout, .rung = out};
     c.at.dp = c.at.tp = c.at.pp = c.at.virtual_stages = c.at.context = 1;
     c.at.zero = 0;

@@ -35,7 +35,7 @@ typedef struct ls_plan_point {
 } ls_plan_point;
 enum { LS_PLAN_POINTS_MAX = 24 };
 /* Sizes from the least node count that fits up to `most` chips, doubling, with the cluster's own size among them. */
-ls_status ls_plan_scaling(const ls_plan_task *task, const ls_plan_request *request, const ls_plan_choice *choice,
+ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                           int most, bool strong, ls_plan_point *out, int *count);
 
 /* How out-of-memory is resolved: one chip with everything, then technique by technique as the layout uses them. */
@@ -44,6 +44,6 @@ typedef struct ls_plan_rung {
     double memory[LS_MEMORY_KINDS], bytes;
 } ls_plan_rung;
 enum { LS_PLAN_RUNGS_MAX = 12 };
-ls_status ls_plan_ladder(const ls_plan_task *task, const ls_plan_layout *layout, ls_plan_rung *out, int *count);
+ls_status ls_plan_ladder(const ls_plan_task *task, const ls_knobs *layout, ls_plan_rung *out, int *count);
 
 #endif

@@ -19,8 +19,8 @@ typedef struct changes {
 
 /* The layout under `task`, if it can be and fits; `work`: sequences of its step for each of the choice's. */
 __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, const ls_plan_task *task,
-                                                                const ls_plan_layout *layout, bool hardware,
-                                                                double work, const char *format, ...) {
+                                                                const ls_knobs *layout, bool hardware, double work,
+                                                                const char *format, ...) {
     if (all->count == LS_PLAN_CHANGES_MAX || ls_plan_check(task, layout) != LS_OK) return LS_OK;
     ls_plan_change *c = &all->out[all->count];
     *c = (ls_plan_change){.hardware = hardware, .to.layout = *layout};
@@ -39,9 +39,9 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
 static ls_status try_micro(changes *all) {
-    const ls_plan_layout *l = &all->from->layout;
+    const ls_knobs *l = &all->from->layout;
     size_t share = all->task->global_batch / (size_t)l->dp;
-    ls_plan_layout to = *l;
+    ls_knobs to = *l;
     for (to.micro = l->micro + 1; to.micro <= share && share % to.micro != 0;) to.micro++;
     if (to.micro <= share)
         LS_TRY(consider(all, all->task, &to, false, 1, "micro-batch %zu instead of %zu", to.micro, l->micro));
@@ -59,10 +59,10 @@ static int other_chunks(const changes *all, int step) {
 }
 
 static ls_status try_schedule(changes *all) {
-    const ls_plan_layout *l = &all->from->layout;
+    const ls_knobs *l = &all->from->layout;
     if (l->pp < 2) return LS_OK;
     for (int step = -1; step <= 1; step += 2) {
-        ls_plan_layout to = *l;
+        ls_knobs to = *l;
         to.virtual_stages = other_chunks(all, step);
         if (to.virtual_stages < 1) continue;
         to.schedule = to.virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
@@ -71,7 +71,7 @@ static ls_status try_schedule(changes *all) {
     }
     if (l->virtual_stages > 1) return LS_OK;
     for (int kind = LS_SCHEDULE_1F1B; kind < LS_SCHEDULE_KINDS; kind++) {
-        ls_plan_layout to = *l;
+        ls_knobs to = *l;
         to.schedule = (ls_schedule_kind)kind;
         bool has = kind == LS_SCHEDULE_1F1B || (kind == LS_SCHEDULE_ZERO_BUBBLE && all->task->stack.zero_bubble);
         if (to.schedule == l->schedule || !has) continue;
@@ -82,15 +82,15 @@ static ls_status try_schedule(changes *all) {
 }
 
 static ls_status try_memory_knobs(changes *all) {
-    const ls_plan_layout *l = &all->from->layout;
+    const ls_knobs *l = &all->from->layout;
     for (int zero = l->zero - 1; zero <= l->zero + 1; zero += 2) {
-        ls_plan_layout to = *l;
+        ls_knobs to = *l;
         to.zero = zero;
         if (zero > 1 && l->pp > 1 && !all->task->stack.sharded_stages) continue;
         if (l->dp > 1) LS_TRY(consider(all, all->task, &to, false, 1, "ZeRO %d instead of %d", zero, l->zero));
     }
     for (int kind = 0; kind < LS_RECOMPUTE_KINDS; kind++) {
-        ls_plan_layout to = *l;
+        ls_knobs to = *l;
         to.recompute = (ls_recompute)kind;
         bool same = kind == LS_RECOMPUTE_SELECTIVE && all->task->stack.flash && all->task->stack.selective_share < 0;
         if (to.recompute == l->recompute || same) continue;
@@ -101,7 +101,7 @@ static ls_status try_memory_knobs(changes *all) {
 }
 
 /* The micro-batch as it is, or the next smaller one that divides what a replica now has. */
-static void fit_micro(const changes *all, ls_plan_layout *to) {
+static void fit_micro(const changes *all, ls_knobs *to) {
     size_t share = all->task->global_batch / (size_t)(to->dp > 0 ? to->dp : 1);
     while (to->micro > 1 && (share % to->micro != 0)) to->micro--;
 }
@@ -109,10 +109,10 @@ static void fit_micro(const changes *all, ls_plan_layout *to) {
 /* From one way of being parallel to another, by a factor of two. */
 static ls_status try_mesh(changes *all) {
     static const char *const names[] = {"dp", "tp", "pp"};
-    const ls_plan_layout *l = &all->from->layout;
+    const ls_knobs *l = &all->from->layout;
     for (int up = 0; up < 3; up++)
         for (int down = 0; down < 3; down++) {
-            ls_plan_layout to = *l;
+            ls_knobs to = *l;
             int *ways[] = {&to.dp, &to.tp, &to.pp};
             if (up == down || *ways[down] % 2 != 0) continue;
             *ways[up] *= 2;
@@ -134,7 +134,7 @@ static ls_status try_mesh(changes *all) {
 }
 
 static ls_status try_program(changes *all) {
-    ls_plan_layout to = all->from->layout;
+    ls_knobs to = all->from->layout;
     const ls_plan_task *task = all->task;
     if (to.tp > 1 && !to.tp_overlap && task->stack.tp_hidden < .56) {
         to.tp_overlap = true;
@@ -164,7 +164,7 @@ static ls_status try_program(changes *all) {
 
 static ls_status try_links(changes *all) {
     ls_plan_task task = *all->task;
-    const ls_plan_layout *l = &all->from->layout;
+    const ls_knobs *l = &all->from->layout;
     double inside = task.cluster.site[0].inside.bandwidth, between = task.cluster.site[0].between.bandwidth;
     if (task.cluster.site[0].node > 1 && ls_cluster_chips(&task.cluster) > 1) {
         for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].inside.bandwidth *= 2;
@@ -188,14 +188,14 @@ static ls_status try_links(changes *all) {
 /* With twice the memory another layout may be best. */
 static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     double now = all->from->prediction.capacity_bytes;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
     ls_plan_found *found = malloc(sizeof *found);
     if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
     request.memory_bytes = 2 * now;
-    request.type = (int)all->from->layout.type;
+    ls_knob_give(&request, LS_KNOB_type, all->from->layout.type);
     ls_status status = ls_plan_search(&task, &request, found);
     if (status == LS_OK && found->fitting > 0) {
         ls_plan_change *c = &all->out[all->count++];

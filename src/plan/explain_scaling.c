@@ -38,7 +38,7 @@ static double rate_of(const ls_plan_task *task, const ls_plan_choice *choice) {
 }
 
 static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_choice *out) {
-    int chips = ls_cluster_chips(&task->cluster), row = ls_plan_layout_chips(&choice->layout) / choice->layout.dp;
+    int chips = ls_cluster_chips(&task->cluster), row = ls_plan_chips(&choice->layout) / choice->layout.dp;
     memset(out, 0, sizeof *out);
     if (chips % row != 0) return LS_OK;
     out->layout = choice->layout;
@@ -51,10 +51,10 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
 }
 
 /* Knobs that are given stay, but for dp, of which there are more with more chips. */
-static ls_status choose(const ls_plan_task *task, const ls_plan_request *request, ls_plan_found *found,
+static ls_status choose(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *found,
                         ls_plan_choice *out) {
-    ls_plan_request open = *request;
-    open.dp = 0;
+    ls_layout_request open = *request;
+    ls_knob_leave_open(&open, LS_KNOB_dp);
     memset(out, 0, sizeof *out);
     ls_status status = ls_plan_search(task, &open, found);
     if (status == LS_ERR_INPUT) return LS_OK; /* nothing is possible at this size */
@@ -62,7 +62,7 @@ static ls_status choose(const ls_plan_task *task, const ls_plan_request *request
     return status;
 }
 
-static ls_status add_points(const ls_plan_task *task, const ls_plan_request *request, const ls_plan_choice *choice,
+static ls_status add_points(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                             int most, bool strong, ls_plan_found *found, ls_plan_point *out, int *count) {
     int sizes[LS_PLAN_POINTS_MAX + 1], n = sizes_of(&task->cluster, most, sizes);
     for (int i = 0; i < n && *count < LS_PLAN_POINTS_MAX; i++) {
@@ -81,7 +81,7 @@ static ls_status add_points(const ls_plan_task *task, const ls_plan_request *req
     return LS_OK;
 }
 
-ls_status ls_plan_scaling(const ls_plan_task *task, const ls_plan_request *request, const ls_plan_choice *choice,
+ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                           int most, bool strong, ls_plan_point *out, int *count) {
     ls_plan_found *found = malloc(sizeof *found);
     *count = 0;

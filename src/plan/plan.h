@@ -12,21 +12,10 @@
 #include "plan/hardware/machine.h"
 #include "plan/cost/stack.h"
 
-/* The knobs of a layout; ls_layout has them too, for as many workers as this program can start. */
-typedef struct ls_plan_layout {
-    int dp, tp, pp, virtual_stages, context; /* context: chips that share a sequence */
-    size_t micro;                            /* sequences */
-    ls_schedule_kind schedule;
-    int zero;
-    ls_recompute recompute;
-    bool sequence_parallel;
-    bool tp_overlap; /* tensor-parallel collectives are cut into pieces that hide behind products */
-    ls_plan_type type;
-    double type_slowdown; /* of products in that type, above what the chip's share says; 0: none */
-    bool gather_8bit;     /* sharded weights travel in 8 bits */
-    bool stages_across;   /* two sites: the stages are divided between them; otherwise the replicas are */
-    bool pure_16bit;      /* weights, gradients and moments in 16 bits, without fp32 beside them */
-} ls_plan_layout;
+typedef ls_knobs ls_plan_layout;
+typedef ls_layout_request ls_plan_request;
+#define ls_plan_layout_chips ls_plan_chips
+#define ls_plan_layout_equal ls_knobs_equal
 
 typedef struct ls_plan_task {
     ls_shape shape;
@@ -79,17 +68,15 @@ const char *ls_time_kind_label(ls_time_kind kind);
 const char *ls_memory_kind_name(ls_memory_kind kind);
 const char *ls_memory_kind_label(ls_memory_kind kind);
 
-static inline int ls_plan_layout_chips(const ls_plan_layout *layout) {
+static inline int ls_plan_chips(const ls_knobs *layout) {
     return layout->dp * layout->tp * layout->pp * layout->context;
 }
 
-bool ls_plan_layout_equal(const ls_plan_layout *a, const ls_plan_layout *b);
-
 /* Whether the layout can be at all: numbers that multiply out, tp that divides heads, stages that have layers.
  * LS_ERR_INPUT says which knob and what would do. Whether it fits in memory is the prediction's. */
-ls_status ls_plan_check(const ls_plan_task *task, const ls_plan_layout *layout);
+ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *layout);
 /* The layout has been checked. LS_ERR_RESOURCE alone. */
-ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out);
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 

@@ -12,7 +12,7 @@
 #include "plan/space.h"
 
 typedef struct candidate {
-    ls_plan_layout layout;
+    ls_knobs layout;
     double seconds, lacks; /* no less than; bytes above the capacity, at most 0: it fits */
     size_t order;          /* of the walk, for equal ones */
     bool slower;           /* than the best that fits */
@@ -25,14 +25,14 @@ typedef struct candidates {
     size_t count, room;
 } candidates;
 
-static double capacity_of(const ls_plan_task *task, const ls_plan_request *request) {
+static double capacity_of(const ls_plan_task *task, const ls_layout_request *request) {
     double least = task->cluster.site[0].chip.memory_bytes;
     if (task->cluster.sites > 1 && task->cluster.site[1].chip.memory_bytes < least)
         least = task->cluster.site[1].chip.memory_bytes;
     return request->memory_bytes > 0 && request->memory_bytes < least ? request->memory_bytes : least;
 }
 
-static ls_status add(void *state, const ls_plan_layout *layout) {
+static ls_status add(void *state, const ls_knobs *layout) {
     candidates *all = state;
     ls_prediction bound;
     if (all->count == all->room) {
@@ -71,12 +71,12 @@ static int by_lack(const void *left, const void *right) {
     return by ? by : by_order(a, b);
 }
 
-static bool same_kind(const ls_plan_layout *a, const ls_plan_layout *b) {
+static bool same_kind(const ls_knobs *a, const ls_knobs *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute &&
            a->stages_across == b->stages_across;
 }
 
-static int find_kind(const ls_plan_choice *list, int count, const ls_plan_layout *layout) {
+static int find_kind(const ls_plan_choice *list, int count, const ls_knobs *layout) {
     for (int i = 0; i < count; i++)
         if (same_kind(&list[i].layout, layout)) return i;
     return -1;
@@ -102,7 +102,7 @@ static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     out->fitting++;
 }
 
-static ls_status predict(const candidates *all, const ls_plan_layout *layout, ls_plan_choice *out) {
+static ls_status predict(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
     out->layout = *layout;
     LS_TRY(ls_plan_predict(all->task, layout, &out->prediction));
     out->prediction.capacity_bytes = all->capacity;
@@ -129,11 +129,11 @@ static ls_status simplify(const candidates *all, ls_plan_found *out) {
         double most = out->fits[k].prediction.seconds * (1 + LS_PLAN_NEARLY);
         for (size_t i = 0; i < (size_t)out->fit; i++) {
             const candidate *c = &all->item[i];
-            ls_plan_layout same = c->layout;
+            ls_knobs same = c->layout;
             same.virtual_stages = out->fits[k].layout.virtual_stages;
             same.schedule = out->fits[k].layout.schedule;
             bool is_simpler = c->layout.virtual_stages < same.virtual_stages && c->seconds <= most;
-            if (!is_simpler || !ls_plan_layout_equal(&same, &out->fits[k].layout)) continue;
+            if (!is_simpler || !ls_knobs_equal(&same, &out->fits[k].layout)) continue;
             ls_plan_choice choice;
             LS_TRY(predict(all, &c->layout, &choice));
             if (choice.prediction.seconds <= most) out->fits[k] = choice;
@@ -148,7 +148,7 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
         all->item[i].slower = out->fitting > 0 && all->item[i].seconds >= out->fits[0].prediction.seconds;
     if (all->count > fit) qsort(all->item + fit, all->count - fit, sizeof *all->item, by_lack);
     for (size_t i = fit; i < all->count && out->missing < LS_PLAN_KEPT; i++) {
-        const ls_plan_layout *layout = &all->item[i].layout;
+        const ls_knobs *layout = &all->item[i].layout;
         if (find_kind(out->lacks, out->missing, layout) >= 0) continue;
         LS_TRY(predict(all, layout, &out->lacks[out->missing]));
         out->missing++;
@@ -156,7 +156,7 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
-ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_request *request, ls_plan_found *out) {
+ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out) {
     candidates all = {.task = task, .capacity = capacity_of(task, request)};
     ls_status status;
     memset(out, 0, sizeof *out);

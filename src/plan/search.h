@@ -4,20 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Knobs that are given; 0 where the search is free, −1 for zero, schedule, recompute, sequence_parallel, type. */
-typedef struct ls_plan_request {
-    int dp, tp, pp, virtual_stages;
-    size_t micro;
-    int schedule, zero, recompute, sequence_parallel, type;
-    double memory_bytes; /* of a chip that may be used; 0: all of it */
-} ls_plan_request;
-
-static inline ls_plan_request ls_plan_request_none(void) {
-    return (ls_plan_request){.schedule = -1, .zero = -1, .recompute = -1, .sequence_parallel = -1, .type = -1};
-}
-
 typedef struct ls_plan_choice {
-    ls_plan_layout layout;
+    ls_knobs layout;
     ls_prediction prediction;
 } ls_plan_choice;
 
@@ -35,6 +23,6 @@ typedef struct ls_plan_found {
 
 /* LS_ERR_INPUT where no layout is possible at all; that none fits is no error: `fitting` is 0. The same input gives the
  * same answer. 175 billion parameters on 1,024 chips take less than 2 s. */
-ls_status ls_plan_search(const ls_plan_task *task, const ls_plan_request *request, ls_plan_found *out);
+ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out);
 
 #endif

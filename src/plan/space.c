@@ -6,7 +6,7 @@ enum { MICROS_TRIED = 24, MICRO_MAX = 4096 };
 
 typedef struct walk {
     const ls_plan_task *task;
-    const ls_plan_request *request;
+    const ls_layout_request *request;
     ls_plan_visit *visit;
     void *state;
     bool uneven; /* replicas may have unequal shares of the batch */
@@ -29,15 +29,19 @@ static int node_of(const ls_cluster *cluster) {
     return node;
 }
 
+static bool allows(const walk *w, ls_knob knob, int value) {
+    return !ls_knob_is_given(w->request, knob) || (int)ls_knob_get(&w->request->knobs, knob) == value;
+}
+
 /* ---- inner knobs ------------------------------------------------------------------------------------------------- */
 
-static ls_status offer(walk *w, const ls_plan_layout *layout) {
+static ls_status offer(walk *w, const ls_knobs *layout) {
     if (ls_plan_check(w->task, layout) != LS_OK) return LS_OK;
     w->count++;
     return w->visit(w->state, layout);
 }
 
-static ls_status over_sites(walk *w, ls_plan_layout *l) {
+static ls_status over_sites(walk *w, ls_knobs *l) {
     if (w->task->cluster.sites < 2) return offer(w, l);
     for (int across = 0; across < 2; across++) {
         l->stages_across = across == 1;
@@ -47,40 +51,39 @@ static ls_status over_sites(walk *w, ls_plan_layout *l) {
     return LS_OK;
 }
 
-static ls_status over_recompute(walk *w, ls_plan_layout *l) {
+static ls_status over_recompute(walk *w, ls_knobs *l) {
     const ls_stack *stack = &w->task->stack;
-    for (int kind = 0; kind < LS_RECOMPUTE_KINDS; kind++) {
-        if (w->request->recompute >= 0 && kind != w->request->recompute) continue;
+    for (int kind = 0; kind <= LS_KNOB_LAST_recompute; kind++) {
+        if (!allows(w, LS_KNOB_recompute, kind)) continue;
         /* With attention that keeps no scores, recomputing attention alone is the same as none. */
         bool same = kind == LS_RECOMPUTE_SELECTIVE && stack->flash && stack->selective_share < 0;
-        if (same && w->request->recompute < 0) continue;
+        if (same && !ls_knob_is_given(w->request, LS_KNOB_recompute)) continue;
         l->recompute = (ls_recompute)kind;
         LS_TRY(over_sites(w, l));
     }
     return LS_OK;
 }
 
-static ls_status over_zero(walk *w, ls_plan_layout *l) {
-    for (int zero = 0; zero <= 3; zero++) {
+static ls_status over_zero(walk *w, ls_knobs *l) {
+    for (int zero = 0; zero <= LS_KNOB_LAST_zero; zero++) {
         bool usual = zero == 0 || (l->dp > 1 && (zero == 1 || l->pp == 1 || w->task->stack.sharded_stages));
-        if (w->request->zero >= 0 ? zero != w->request->zero : !usual) continue;
+        if (!(ls_knob_is_given(w->request, LS_KNOB_zero) ? allows(w, LS_KNOB_zero, zero) : usual)) continue;
         l->zero = zero;
         LS_TRY(over_recompute(w, l));
     }
     return LS_OK;
 }
 
-static ls_status with_schedule(walk *w, ls_plan_layout *l, ls_schedule_kind kind, int v) {
-    if (w->request->schedule >= 0 && kind != (ls_schedule_kind)w->request->schedule) return LS_OK;
-    if (w->request->virtual_stages > 0 && v != w->request->virtual_stages) return LS_OK;
+static ls_status with_schedule(walk *w, ls_knobs *l, ls_schedule_kind kind, int v) {
+    if (!allows(w, LS_KNOB_schedule, kind) || !allows(w, LS_KNOB_virtual_stages, v)) return LS_OK;
     l->schedule = kind;
     l->virtual_stages = v;
     return over_zero(w, l);
 }
 
-static ls_status over_schedules(walk *w, ls_plan_layout *l) {
-    int L = (int)w->task->shape.L, given = w->request->virtual_stages;
-    bool asked = w->request->schedule >= 0;
+static ls_status over_schedules(walk *w, ls_knobs *l) {
+    int L = (int)w->task->shape.L, given = w->request->knobs.virtual_stages;
+    bool asked = ls_knob_is_given(w->request, LS_KNOB_schedule);
     LS_TRY(with_schedule(w, l, LS_SCHEDULE_1F1B, 1));
     if (l->pp == 1) return LS_OK;
     if (asked) {
@@ -99,10 +102,10 @@ static ls_status over_schedules(walk *w, ls_plan_layout *l) {
     return LS_OK;
 }
 
-static ls_status over_micros(walk *w, ls_plan_layout *l) {
+static ls_status over_micros(walk *w, ls_knobs *l) {
     size_t share = (w->task->global_batch + (size_t)l->dp - 1) / (size_t)l->dp;
-    if (w->request->micro > 0) {
-        l->micro = w->request->micro;
+    if (ls_knob_is_given(w->request, LS_KNOB_micro)) {
+        l->micro = w->request->knobs.micro;
         return over_schedules(w, l);
     }
     int tried = 0;
@@ -118,30 +121,33 @@ static ls_status over_micros(walk *w, ls_plan_layout *l) {
 
 /* ---- the mesh ---------------------------------------------------------------------------------------------------- */
 
-static ls_status with_mesh(walk *w, ls_plan_layout *l) {
-    if (w->request->dp > 0 && l->dp != w->request->dp) return LS_OK;
+static ls_status with_mesh(walk *w, ls_knobs *l) {
+    if (!allows(w, LS_KNOB_dp, l->dp)) return LS_OK;
     if ((size_t)l->dp > w->task->global_batch) return LS_OK;
     if (!w->uneven && w->task->global_batch % (size_t)l->dp != 0) return LS_OK;
-    int parallel = w->request->sequence_parallel;
-    l->sequence_parallel = l->tp > 1 && parallel != 0;
+    l->sequence_parallel = l->tp > 1 && allows(w, LS_KNOB_sequence_parallel, true);
     return over_micros(w, l);
 }
 
 static bool tp_is_fine(const walk *w, int tp) {
     size_t H = w->task->shape.H, kv = w->task->shape.kv_heads, n = (size_t)tp;
-    if (w->request->tp > 0) return tp == w->request->tp;
+    if (ls_knob_is_given(w->request, LS_KNOB_tp)) return tp == w->request->knobs.tp;
     return H % n == 0 && (kv % n == 0 || n % kv == 0) && tp <= node_of(&w->task->cluster);
 }
 
 static ls_status walk_all(walk *w) {
-    int chips = ls_cluster_chips(&w->task->cluster), L = (int)w->task->shape.L;
+    ls_knobs l = w->request->knobs; /* those that are not searched stay as they were given */
+    int all = ls_cluster_chips(&w->task->cluster), chips = all / l.context, L = (int)w->task->shape.L;
     int widest = w->task->shape.H < (size_t)chips ? (int)w->task->shape.H : chips;
-    ls_plan_type type = w->request->type >= 0 ? (ls_plan_type)w->request->type : ls_plan_usual_type(&w->task->cluster);
+    if (!ls_knob_is_given(w->request, LS_KNOB_type)) l.type = ls_plan_usual_type(&w->task->cluster);
+    if (all % l.context != 0) return LS_OK;
     for (int tp = 1; tp <= widest; tp++) {
         if (chips % tp != 0 || !tp_is_fine(w, tp)) continue;
         for (int pp = 1; pp <= L && pp <= chips / tp; pp++) {
-            if (chips / tp % pp != 0 || (w->request->pp > 0 && pp != w->request->pp)) continue;
-            ls_plan_layout l = {.dp = chips / tp / pp, .tp = tp, .pp = pp, .context = 1, .type = type};
+            if (chips / tp % pp != 0 || !allows(w, LS_KNOB_pp, pp)) continue;
+            l.dp = chips / tp / pp;
+            l.tp = tp;
+            l.pp = pp;
             LS_TRY(with_mesh(w, &l));
         }
     }
@@ -150,34 +156,30 @@ static ls_status walk_all(walk *w) {
 
 /* ---- why there is none ------------------------------------------------------------------------------------------- */
 
-static ls_status fail_empty(const ls_plan_task *task, const ls_plan_request *request) {
+static ls_status fail_empty(const ls_plan_task *task, const ls_layout_request *request) {
     int chips = ls_cluster_chips(&task->cluster);
-    ls_plan_layout l = {.dp = request->dp > 0 ? request->dp : 1,
-                        .tp = request->tp > 0 ? request->tp : 1,
-                        .pp = request->pp > 0 ? request->pp : 1,
-                        .context = 1,
-                        .virtual_stages = request->virtual_stages > 0 ? request->virtual_stages : 1,
-                        .micro = request->micro > 0 ? request->micro : 1,
-                        .zero = request->zero > 0 ? request->zero : 0};
-    l.schedule = l.virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
-    if (request->schedule >= 0) l.schedule = (ls_schedule_kind)request->schedule;
-    long long product = (long long)l.dp * l.tp * l.pp;
+    ls_knobs l = request->knobs;
+    l.sequence_parallel = false;
+    if (!ls_knob_is_given(request, LS_KNOB_micro)) l.micro = 1;
+    if (!ls_knob_is_given(request, LS_KNOB_schedule) && l.virtual_stages > 1) l.schedule = LS_SCHEDULE_INTERLEAVED;
+    long long product = (long long)l.dp * l.tp * l.pp * l.context;
     if (chips % product != 0)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d is %lld, which does not divide the %d chips of the cluster",
                        l.dp, l.tp, l.pp, product, chips);
     /* The knob that was left open takes the rest. */
-    if (request->dp == 0)
-        l.dp = chips / l.tp / l.pp;
-    else if (request->pp == 0)
-        l.pp = chips / l.tp / l.dp;
-    else if (request->tp == 0)
-        l.tp = chips / l.dp / l.pp;
+    int left = (int)(chips / product);
+    if (!ls_knob_is_given(request, LS_KNOB_dp))
+        l.dp = left;
+    else if (!ls_knob_is_given(request, LS_KNOB_pp))
+        l.pp = left;
+    else if (!ls_knob_is_given(request, LS_KNOB_tp))
+        l.tp = left;
     LS_TRY(ls_plan_check(task, &l));
     return ls_fail(LS_ERR_INPUT, "no layout of %s on %d chips satisfies all given options; omit one", task->shape.name,
                    chips);
 }
 
-ls_status ls_plan_space(const ls_plan_task *task, const ls_plan_request *request, ls_plan_visit *visit, void *state) {
+ls_status ls_plan_space(const ls_plan_task *task, const ls_layout_request *request, ls_plan_visit *visit, void *state) {
     walk w = {.task = task, .request = request, .visit = visit, .state = state};
     LS_TRY(ls_cluster_check(&task->cluster));
     if (task->global_batch < 1 || task->seq < 1)

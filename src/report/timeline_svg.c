@@ -11,9 +11,9 @@
  * Both parts have the same scale, and their first actions begin at the same place. Of waits and reductions, which can
  * be many thousands, those that a line on a screen could not tell apart are drawn as one. */
 #include <math.h>
-#include <string.h>
 
-#include "observe/timeline.h"
+#include "report/charts.h"
+#include "report/svg.h"
 
 enum {
     WIDTH = 1220,
@@ -25,72 +25,45 @@ enum {
     LINE = 3,     /* height of the line for reductions */
     GROUP = 8,    /* between stages that have several workers */
     CAPTION = 22, /* above the lanes of a part */
-    DIGIT = 7,    /* width of a digit, and of what must be around it */
     LEGEND = 30
 };
 
 typedef struct drawing {
     const ls_timeline *t;
-    FILE *out;
-    double begin_us, scale; /* pixels of a microsecond */
+    ls_svg_plot plot; /* its x is seconds of the trace's clock */
     int y;
 } drawing;
 
-static const struct {
-    const char *name, *colour;
-} looks[LS_MARK_KINDS] = {
-    [LS_MARK_FORWARD] = {"forward", "#7fb0e0"},
-    [LS_MARK_BACKWARD] = {"backward", "#f0a94e"},
-    [LS_MARK_BACKWARD_INPUT] = {"backward (input)", "#f5c563"},
-    [LS_MARK_BACKWARD_WEIGHTS] = {"backward (weights)", "#8cc68a"},
-    [LS_MARK_FINISH] = {"finish reductions", "#d9705f"},
-    [LS_MARK_OPTIMIZER] = {"optimizer", "#b49ad8"},
-    [LS_MARK_PUBLISH] = {"weight update", "#9aa5b1"},
-    [LS_MARK_WAIT] = {"waiting", "#dfe3e8"},
-    [LS_MARK_REDUCTION] = {"reductions in flight", "#c0392b"},
+static const ls_svg_named looks[LS_MARK_KINDS] = {
+    [LS_MARK_FORWARD] = {"u", "forward"},
+    [LS_MARK_BACKWARD] = {"b", "backward"},
+    [LS_MARK_BACKWARD_INPUT] = {"y", "backward (input)"},
+    [LS_MARK_BACKWARD_WEIGHTS] = {"a", "backward (weights)"},
+    [LS_MARK_FINISH] = {"h", "finish reductions"},
+    [LS_MARK_OPTIMIZER] = {"r", "optimizer"},
+    [LS_MARK_PUBLISH] = {"o", "weight update"},
+    [LS_MARK_WAIT] = {"i", "waiting"},
+    [LS_MARK_REDUCTION] = {"v", "reductions in flight"},
 };
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-static void put_text(FILE *out, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '<')
-            fputs("&lt;", out);
-        else if (c == '&')
-            fputs("&amp;", out);
-        else
-            fputc(c < 0x20 ? ' ' : c, out);
-    }
-}
-
-static double x_of(const drawing *d, double us) { return LEFT + (us - d->begin_us) * d->scale; }
-
-static void rect(const drawing *d, double from, double to, int y, int height, const char *colour, const char *more) {
-    fprintf(d->out, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s", from, y, to - from, height,
-            colour, more);
-}
-
-/* A box with the number of its micro-batch, where that fits; chunks behind the first are darker in turn. */
 static void action(const drawing *d, ls_mark mark, int chunk, int micro, double begin_us, double end_us) {
-    double from = x_of(d, begin_us), to = x_of(d, end_us);
-    char number[16];
-    int digits = snprintf(number, sizeof number, "%d", micro);
-    rect(d, from, to, d->y, BOX, looks[mark].colour, chunk % 2 ? " class=\"odd\">" : " class=\"box\">");
-    fprintf(d->out, "<title>%s, micro-batch %d, chunk %d: %.3f ms</title></rect>\n", looks[mark].name, micro, chunk,
-            (end_us - begin_us) / 1e3);
-    if (to - from >= digits * DIGIT + 2)
-        fprintf(d->out, "<text x=\"%.2f\" y=\"%d\" class=\"n\">%s</text>\n", (from + to) / 2, d->y + 13, number);
+    char title[96];
+    snprintf(title, sizeof title, "%s, micro-batch %d, chunk %d: %.3f ms", looks[mark].name, micro, chunk,
+             (end_us - begin_us) / 1e3);
+    ls_svg_action(&d->plot, begin_us / 1e6, end_us / 1e6, d->y, BOX, looks[mark].look, chunk % 2, micro, title);
 }
 
 static void label(const drawing *d, const char *name, const char *figures) {
-    fprintf(d->out, "<text x=\"%d\" y=\"%d\" class=\"l\">%s</text>", LEFT - 8, d->y + 13, name);
-    fprintf(d->out, "<text x=\"%d\" y=\"%d\">%s</text>\n", RIGHT + 8, d->y + 13, figures);
-    fprintf(d->out, "<path d=\"M%d %d.5H%d\" class=\"g\"/>\n", LEFT, d->y + BOX, RIGHT);
+    FILE *out = d->plot.out;
+    ls_svg_text(out, LEFT - 8, d->y + 13, "e n", "%s", name);
+    ls_svg_text(out, RIGHT + 8, d->y + 13, "n", "%s", figures);
+    ls_svg_line(out, LEFT, d->y + BOX + .5, RIGHT, d->y + BOX + .5, "g");
 }
 
 static void caption(drawing *d, const char *text, double us) {
-    fprintf(d->out, "<text x=\"8\" y=\"%d\" class=\"h\">%s: %.3f ms</text>\n", d->y + 14, text, us / 1e3);
+    ls_svg_text(d->plot.out, 8, d->y + 14, "t n", "%s: %.3f ms", text, us / 1e3);
     d->y += CAPTION;
 }
 
@@ -117,14 +90,14 @@ static void strip(const drawing *d, const ls_timeline_worker *w, ls_mark mark, i
     for (size_t i = 0; i < w->count; i++) {
         const ls_trace_span *span = &w->spans[i];
         if (span->mark != mark) continue;
-        double a = x_of(d, span->begin_us), b = x_of(d, span->end_us);
+        double a = ls_svg_x(&d->plot, span->begin_us / 1e6), b = ls_svg_x(&d->plot, span->end_us / 1e6);
         if (a > to + 0.5) {
-            if (to - from >= 0.1) rect(d, from, to, y, height, looks[mark].colour, "/>\n");
+            if (to - from >= 0.1) ls_svg_rect(d->plot.out, from, y, to - from, height, looks[mark].look);
             from = a;
         }
         if (b > to) to = b;
     }
-    if (to - from >= 0.1) rect(d, from, to, y, height, looks[mark].colour, "/>\n");
+    if (to - from >= 0.1) ls_svg_rect(d->plot.out, from, y, to - from, height, looks[mark].look);
 }
 
 static void name_worker(const ls_timeline *t, int rank, char *name, size_t room) {
@@ -159,19 +132,6 @@ static void measured_lane(const drawing *d, int rank) {
 
 /* ---- around them ------------------------------------------------------------------------------------------------- */
 
-/* Ticks at round times: 1, 2 or 5 times a power of ten, at most a dozen of them. */
-static void axis(const drawing *d, int bottom) {
-    double span = (RIGHT - LEFT) / d->scale, step = 1e-3;
-    const double factors[] = {2, 2.5, 2};
-    for (int i = 0; span / step > 12; i = (i + 1) % 3) step *= factors[i];
-    for (int i = 0; i * step <= span; i++) {
-        double x = x_of(d, d->begin_us + i * step);
-        fprintf(d->out, "<path d=\"M%.2f %dV%d\" class=\"g\"/>", x, TOP, bottom);
-        fprintf(d->out, "<text x=\"%.2f\" y=\"%d\" class=\"m\">%g</text>\n", x, bottom + 13, i * step / 1e3);
-    }
-    fprintf(d->out, "<text x=\"%d\" y=\"%d\">ms</text>\n", RIGHT + 8, bottom + 13);
-}
-
 static bool is_seen(const ls_timeline *t, ls_mark mark) {
     for (int r = 0; r < t->workers; r++)
         if (t->worker[r].us[mark] > 0) return true;
@@ -180,12 +140,8 @@ static bool is_seen(const ls_timeline *t, ls_mark mark) {
 
 static void legend(const drawing *d) {
     double x = LEFT;
-    for (ls_mark mark = 0; mark < LS_MARK_STEP; mark++) {
-        if (!is_seen(d->t, mark)) continue;
-        rect(d, x, x + 12, d->y + 4, mark == LS_MARK_REDUCTION ? LINE : 12, looks[mark].colour, "/>");
-        fprintf(d->out, "<text x=\"%.0f\" y=\"%d\">%s</text>\n", x + 17, d->y + 14, looks[mark].name);
-        x += 40 + 6.2 * (double)strlen(looks[mark].name);
-    }
+    for (ls_mark mark = 0; mark < LS_MARK_STEP; mark++)
+        if (is_seen(d->t, mark)) x = ls_svg_key(d->plot.out, x, d->y + 4, looks[mark].look, looks[mark].name);
 }
 
 static int lanes_height(const ls_timeline *t) {
@@ -194,28 +150,18 @@ static int lanes_height(const ls_timeline *t) {
     return predicted + CAPTION + t->workers * LANE + gaps;
 }
 
-static void open_page(const drawing *d, const char *title, int height) {
-    fprintf(d->out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n"
-            "<style>text{fill:#333}.l{text-anchor:end}.n{text-anchor:middle}.m{text-anchor:middle;fill:#777}"
-            ".h{font-weight:bold}.g{stroke:#e6e9ed;fill:none}.box,.odd{stroke:#fff;stroke-width:.5}"
-            ".odd{filter:brightness(.82)}</style>\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">",
-            WIDTH, height, WIDTH, height, WIDTH, height);
-    put_text(d->out, title);
-    fprintf(d->out, "</text>\n");
-}
-
 void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
     double end_us = t->end_us, predicted_us = t->prediction ? t->work_begin_us + t->prediction[0].seconds * 1e6 : 0;
     if (predicted_us > end_us) end_us = predicted_us;
-    double span = end_us - t->begin_us;
+    if (!(end_us > t->begin_us)) end_us = t->begin_us + 1;
     drawing d = {
-        .t = t, .out = out, .begin_us = t->begin_us, .scale = (RIGHT - LEFT) / (span > 0 ? span : 1), .y = TOP};
+        .t = t,
+        .plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_first = t->begin_us / 1e6, .x_last = end_us / 1e6},
+        .y = TOP};
     int bottom = TOP + lanes_height(t);
-    open_page(&d, title, bottom + CAPTION + LEGEND);
-    axis(&d, bottom);
+    ls_svg_begin(out, WIDTH, bottom + CAPTION + LEGEND);
+    ls_svg_text(out, 8, 20, "t", "%s", title);
+    ls_svg_time_axis(&d.plot, bottom + .5, bottom - TOP);
     if (t->prediction) caption(&d, "predicted", t->prediction[0].seconds * 1e6);
     for (int s = 0; t->prediction && s < t->stages; s++, d.y += LANE) predicted_lane(&d, s);
     caption(&d, "measured", t->work_end_us - t->work_begin_us);
@@ -225,5 +171,5 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
     }
     d.y = bottom + CAPTION;
     legend(&d);
-    fprintf(out, "</svg>\n");
+    ls_svg_end(out);
 }

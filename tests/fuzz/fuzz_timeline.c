@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "observe/timeline.h"
+#include "report/charts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

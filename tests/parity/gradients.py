@@ -11,12 +11,9 @@ must give the same file of gradients and the same loss.
 
     BUILD=build tests/parity/gradients.py [--only TEXT]
 """
-import argparse
-import hashlib
 import os
 import re
 import sys
-import tempfile
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -63,10 +60,7 @@ class Case:
 
     def run(self, G, micro, threads, isa="auto"):
         """(loss, hash of loss and gradients)"""
-        text = ours.run("tests/parity/gradients", *self.files, self.B, self.T, G, self.S, micro, threads, self.out,
-                        LS_ISA=isa)
-        with open(self.out, "rb") as file:
-            return float.fromhex(text.split()[1]), hashlib.sha256(text.encode() + file.read()).hexdigest()[:12]
+        return ours.gradients(self.files, [self.out], (self.B, self.T, G, self.S, micro, threads), isa)
 
     def layouts(self):
         for micro in sorted({1, 2, 3, self.B}):
@@ -104,36 +98,21 @@ def compare_gradients(case, G, reference, fp32, theirs):
     return failed
 
 
-def check_bits(case, G, expected):
-    """(layouts that were run, those with other bits)"""
-    runs = [(layout, case.run(G, *layout)[1]) for layout in case.layouts()]
-    wrong = [layout for layout, bits in runs if bits != expected]
-    for layout in wrong:
-        print(f"FAILED {case.name}, G {G}: other bits with micro-batch, threads, ISA = {layout}")
-    return len(runs), len(wrong)
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", help="only shapes whose name has this text")
-    only = parser.parse_args().only
-    torch.set_num_threads(1)
     failed, table = 0, []
-    for number, row in enumerate(CASES):
-        if only not in row[0]:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            case = Case(number, row, folder)
-            loss64, reference = plain.gradients(case.weights, case.shape, case.tokens, torch.float64)
-            _, fp32 = plain.gradients(case.weights, case.shape, case.tokens, torch.float32)
-            _, theirs = hf.gradients(case.shape, case.weights, case.tokens)
-            for G in case.groups:
-                loss, bits = case.run(G, case.B, 1)
-                failed += compare_loss(case, G, loss, loss64)
-                failed += compare_gradients(case, G, reference, fp32, theirs)
-                runs, wrong = check_bits(case, G, bits)
-                failed += wrong
-                table.append((case.name, G, case.S, abs(loss - loss64) / loss64, bits, runs, runs - wrong))
+    for number, row, folder in ours.each_case(CASES, 1):
+        case = Case(number, row, folder)
+        loss64, reference = plain.gradients(case.weights, case.shape, case.tokens, torch.float64)
+        _, fp32 = plain.gradients(case.weights, case.shape, case.tokens, torch.float32)
+        _, theirs = hf.gradients(case.shape, case.weights, case.tokens)
+        for G in case.groups:
+            loss, bits = case.run(G, case.B, 1)
+            failed += compare_loss(case, G, loss, loss64)
+            failed += compare_gradients(case, G, reference, fp32, theirs)
+            runs = [(layout, case.run(G, *layout)[1]) for layout in case.layouts()]
+            wrong = ours.other_bits(f"{case.name}, G {G}", bits, runs)
+            failed += wrong
+            table.append((case.name, G, case.S, abs(loss - loss64) / loss64, bits, len(runs), len(runs) - wrong))
     print(f"\n{'':28} {'G':>2} {'S':>2} {'loss off':>9}  {'bits':12} layouts  same bits")
     for name, G, S, error, bits, runs, same in table:
         print(f"{name:28} {G:2} {S:2} {error:9.1e}  {bits:12} {runs:7}  {same:9}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""image_gradients.py: logits, loss, every gradient and the running statistics of models of images against PyTorch in float64.
+"""image_gradients.py: logits, loss, every gradient and the running statistics of image models against PyTorch in float64.
 
-For each model, random weights and images go to the program `image_gradients` and to PyTorch. Checked for each tensor:
+For each model, random weights and images go to the program `gradients` and to PyTorch. Checked for each tensor:
 
     ‖ours − reference‖ / ‖reference‖ ≤ 1e-5; where PyTorch in fp32 is not that near itself, at most twice its distance
 
@@ -13,11 +13,8 @@ distances of each model.
 
     BUILD=build tests/parity/image_gradients.py [--only TEXT]
 """
-import argparse
-import hashlib
 import os
 import sys
-import tempfile
 
 import numpy
 import torch
@@ -103,13 +100,8 @@ class Case:
 
     def run(self, micro, threads, isa="auto"):
         """Hash of everything the program gives."""
-        text = ours.run("tests/parity/image_gradients", *self.files[:4], self.B, self.G, self.ghost, micro, threads, *self.files[4:],
-                        LS_ISA=isa)
-        self.loss, bits = float.fromhex(text.split()[1]), hashlib.sha256(text.encode())
-        for path in self.files[4:]:
-            with open(path, "rb") as file:
-                bits.update(file.read())
-        return bits.hexdigest()[:12]
+        self.loss, bits = ours.gradients(self.files[:4], self.files[4:], (self.B, self.G, self.ghost, micro, threads), isa)
+        return bits
 
     def found(self):
         logits = torch.from_numpy(numpy.fromfile(self.files[5], dtype=numpy.float32)).reshape(2, self.B, 10)
@@ -158,23 +150,13 @@ def compare(case):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", help="only models whose name has this text")
-    only = parser.parse_args().only
-    torch.set_num_threads(2)
     failed, table = 0, []
-    for number, row in enumerate(CASES):
-        if only not in row[0]:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            case = Case(number, row, folder)
-            bits = case.run(case.B, 2)
-            worse, most = compare(case)
-            others = [layout for layout in case.layouts() if case.run(*layout) != bits]
-            for layout in others:
-                print(f"FAILED {case.name}: other bits with micro-batch, threads, ISA = {layout}")
-            failed += worse + len(others)
-            table.append((case.name, most, case.seed, bits))
+    for number, row, folder in ours.each_case(CASES, 2):
+        case = Case(number, row, folder)
+        bits = case.run(case.B, 2)
+        worse, most = compare(case)
+        failed += worse + ours.other_bits(case.name, bits, [(layout, case.run(*layout)) for layout in case.layouts()])
+        table.append((case.name, most, case.seed, bits))
     print(f"\n{'ours / PyTorch fp32':30} {'logits, loss':>17} {'gradients':>17} {'statistics':>17} {'seed':>4}  bits")
     for name, most, seed, bits in table:
         cells = [f"{most[k][0]:.1e} / {most[k][1]:.1e}" if k in most else "" for k in ("logits", "gradients", "statistics")]

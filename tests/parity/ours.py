@@ -3,11 +3,14 @@
 The order of samples is that of src/data/sampler.h, the learning rate that of docs/arithmetic.md ("Step"). BUILD names the
 folder of the outputs.
 """
+import argparse
+import hashlib
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy
 import torch
@@ -22,6 +25,36 @@ def run(program, *args, **environment):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def each_case(rows, threads):
+    """(number, row, a folder of its own) for every row whose name, which is its first element, has the text of --only."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="only what has this text in its name")
+    only = parser.parse_args().only
+    torch.set_num_threads(threads)
+    for number, row in enumerate(rows):
+        if only in row[0]:
+            with tempfile.TemporaryDirectory() as folder:
+                yield number, row, folder
+
+
+def gradients(files, outputs, numbers, isa):
+    """(loss, hash of all that the program gives)"""
+    text = run("tests/parity/gradients", *files, *numbers, *outputs, LS_ISA=isa)
+    bits = hashlib.sha256(text.encode())
+    for path in outputs:
+        with open(path, "rb") as file:
+            bits.update(file.read())
+    return float.fromhex(text.split()[1]), bits.hexdigest()[:12]
+
+
+def other_bits(name, expected, runs):
+    """How many of the runs (layout, bits) have other bits."""
+    wrong = [layout for layout, bits in runs if bits != expected]
+    for layout in wrong:
+        print(f"FAILED {name}: other bits with micro-batch, threads, ISA = {layout}")
+    return len(wrong)
 
 
 def write_json(path, value):

@@ -1,4 +1,5 @@
-/* tensors.h: weights of a stage from a file of safetensors, and its gradients to one; for the programs of this folder.
+/* tensors.h: weights of a partition from a file of safetensors, and its gradients to one; for the programs of this
+ * folder.
  *
  * Tensors have our names and canonical shapes. */
 #ifndef LS_TESTS_PARITY_TENSORS_H

@@ -11,7 +11,7 @@
 #include "attention_units.h"
 #include "base/rng.h"
 #include "contract_f32.h"
-#include "device/cpu/attention.h"
+#include "device/cpu/kernels.h"
 
 static const float *in_row(ls_attention_in x, size_t row, size_t head) {
     return (const float *)x.at + row * x.row_stride + head * x.head_stride;

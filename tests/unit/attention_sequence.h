@@ -16,8 +16,7 @@
 #include "attention_reference.h"
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "device/cpu/convert.h"
-#include "device/cpu/dropout.h"
+#include "device/cpu/kernels.h"
 
 /* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare elements behind every head. `a` is
  * what kernels take, `ref` what the reference takes: fp32 tensors with the same numbers. With fp32 the inputs are
@@ -329,33 +328,27 @@ static inline void check_gradients(const ls_attention_kernels *k, double p) {
 
 typedef struct isa {
     const char *name;
-    void (*fill)(ls_attention_kernels *t);
+    ls_attention_kernels kernels;
 } isa;
 
 /* The ISAs of this CPU; returns their number. */
-static size_t list_isas(isa list[3]) {
+static size_t list_isas(isa list[LS_ISA_COUNT]) {
     size_t n = 0;
-    list[n++] = (isa){"portable", ls_attention_kernels_fill_portable};
-#ifdef __aarch64__
-    list[n++] = (isa){"neon", ls_attention_kernels_fill_neon};
-#endif
-#ifdef __x86_64__
-    const ls_cpu *cpu = ls_cpu_detect();
-    if (cpu->avx2 && cpu->fma) list[n++] = (isa){"avx2", ls_attention_kernels_fill_avx2};
-    if (cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl)
-        list[n++] = (isa){"avx512", ls_attention_kernels_fill_avx512};
-#endif
+    for (int id = 0; id < LS_ISA_COUNT; id++)
+        if (ls_cpu_use((ls_isa)id)) {
+            ls_kernels kernels;
+            ls_kernels_fill(&kernels, 1u << id);
+            list[n++] = (isa){kernels.isa, kernels.attention};
+        }
     return n;
 }
 
 static void for_every_isa(void (*check)(const ls_attention_kernels *k)) {
-    isa list[3];
+    isa list[LS_ISA_COUNT];
     size_t n = list_isas(list);
     for (size_t i = 0; i < n; i++) {
-        ls_attention_kernels k;
-        list[i].fill(&k);
         print_message("attention: %s\n", list[i].name);
-        check(&k);
+        check(&list[i].kernels);
     }
 }
 

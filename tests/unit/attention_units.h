@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "contract_f32.h"
-#include "device/cpu/attention.h"
+#include "device/cpu/kernels.h"
 
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */
 

@@ -4,37 +4,10 @@
 
 #include <dirent.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/status.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/ls_test_data.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-/* Sixteen at a time: the next call reuses the memory of the first. */
-static inline const char *in_folder(const char *name) {
-    static char paths[16][256];
-    static int next;
-    char *path = paths[next++ % 16];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
+#include "scratch.h"
 
 static inline const char *put_file(const char *name, const void *data, size_t bytes) {
     const char *path = in_folder(name);

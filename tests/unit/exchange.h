@@ -20,6 +20,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
 #include "interop/weights.h"
+#include "scratch.h"
 
 typedef struct fixture_tensor {
     const char *name;
@@ -73,30 +74,6 @@ enum { GPT2_COUNT = sizeof gpt2_tensors / sizeof *gpt2_tensors };
 enum { LLAMA_COUNT = sizeof llama_tensors / sizeof *llama_tensors };
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
-
-static char scratch[256];
-
-static int make_scratch(void **state) {
-    (void)state;
-    snprintf(scratch, sizeof scratch, "/tmp/test_exchange-XXXXXX");
-    return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **state) {
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
-    return system(command);
-}
-
-/* A path in the scratch folder; four are remembered. */
-static const char *at(const char *name) {
-    static char paths[4][512];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
-    return path;
-}
 
 static void put_text(const char *path, const char *text) {
     assert_int_equal(ls_file_write_atomic(path, text, strlen(text)), LS_OK);
@@ -161,13 +138,13 @@ static void put_tensors(const char *path, const fixture_tensor *tensors, int cou
 static const char *put_model(const char *name, const char *config, const fixture_tensor *tensors, int count,
                              ls_dtype dtype) {
     char file[300];
-    const char *folder = at(name);
-    assert_int_equal(ls_dir_make(folder), LS_OK);
-    snprintf(file, sizeof file, "%s/config.json", folder);
+    const char *place = in_folder(name);
+    assert_int_equal(ls_dir_make(place), LS_OK);
+    snprintf(file, sizeof file, "%s/config.json", place);
     put_text(file, config);
-    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    snprintf(file, sizeof file, "%s/model.safetensors", place);
     put_tensors(file, tensors, count, dtype);
-    return folder;
+    return place;
 }
 
 /* That the file holds exactly these tensors, byte by byte. */

@@ -3,6 +3,7 @@
 #ifndef LAYERED_H
 #define LAYERED_H
 
+#include "ask.h"
 #include "model/model.h"
 #include "parallel/layout/layout.h"
 #include "tiny_partition.h"
@@ -51,19 +52,19 @@ static inline ls_layout layered_layout(const layered_request *w, const ls_layout
     ls_layout_request request = ls_layout_request_none();
     ls_layout layout;
     ls_schedule_kind kind;
-    request.dp = w->dp;
-    request.tp = w->tp;
-    request.pp = w->pp;
-    request.zero = w->zero;
-    request.virtual_stages = w->virtual_stages;
-    request.micro = w->micro;
-    request.recompute = (int)w->recompute;
-    request.sequence_parallel = w->sequence_parallel;
+    ask(&request, LS_KNOB_dp, w->dp);
+    ask(&request, LS_KNOB_tp, w->tp);
+    ask(&request, LS_KNOB_pp, w->pp);
+    ask(&request, LS_KNOB_zero, w->zero);
+    ask(&request, LS_KNOB_virtual_stages, w->virtual_stages);
+    ask(&request, LS_KNOB_micro, w->micro);
+    ls_knob_give(&request, LS_KNOB_recompute, (int)w->recompute);
+    ask(&request, LS_KNOB_sequence_parallel, w->sequence_parallel);
     request.shares = w->shares;
     request.stages = w->stages;
     if (w->schedule) {
         assert_int_equal(ls_schedule_kind_parse(w->schedule, &kind), LS_OK);
-        request.schedule = (int)kind;
+        ls_knob_give(&request, LS_KNOB_schedule, (int)kind);
     }
     if (ls_layout_make(&request, task, &layout) != LS_OK) fail_msg("%s", ls_status_message());
     return layout;

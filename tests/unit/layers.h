@@ -15,31 +15,17 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "contract.h"
+#include "device/cpu/kernels.h"
 
-#define CHECK_ISA(family, isa, id, check)                                                                              \
-    if (ls_cpu_use(id)) {                                                                                              \
-        ls_##family##_kernels kernels_of_isa;                                                                          \
-        ls_##family##_kernels_fill_##isa(&kernels_of_isa);                                                             \
-        print_message(#family ": " #isa "\n");                                                                         \
-        check(&kernels_of_isa);                                                                                        \
-    }
-
-#if defined(__x86_64__)
-#    define CHECK_EVERY_ISA(family, check)                                                                             \
-        do {                                                                                                           \
-            CHECK_ISA(family, portable, LS_ISA_PORTABLE, check)                                                        \
-            CHECK_ISA(family, avx2, LS_ISA_AVX2, check)                                                                \
-            CHECK_ISA(family, avx512, LS_ISA_AVX512, check)                                                            \
-        } while (0)
-#elif defined(__aarch64__)
-#    define CHECK_EVERY_ISA(family, check)                                                                             \
-        do {                                                                                                           \
-            CHECK_ISA(family, portable, LS_ISA_PORTABLE, check)                                                        \
-            CHECK_ISA(family, neon, LS_ISA_NEON, check)                                                                \
-        } while (0)
-#else
-#    define CHECK_EVERY_ISA(family, check) CHECK_ISA(family, portable, LS_ISA_PORTABLE, check)
-#endif
+/* check(&kernels of the family), for every ISA that this CPU has. */
+#define CHECK_EVERY_ISA(family, check)                                                                                 \
+    for (int id = 0; id < LS_ISA_COUNT; id++)                                                                          \
+        if (ls_cpu_use((ls_isa)id)) {                                                                                  \
+            ls_kernels kernels_of_isa;                                                                                 \
+            ls_kernels_fill(&kernels_of_isa, 1u << id);                                                                \
+            print_message(#family ": %s\n", kernels_of_isa.isa);                                                       \
+            check(&kernels_of_isa.family);                                                                             \
+        }
 
 static const size_t sizes[] = {1, 2, 3, 15, 16, 17, 31, 33, 64, 100, 257, 768};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };

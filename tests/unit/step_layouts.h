@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include "ask.h"
 #include "tiny_trainer.h"
 #include "run/folder/run_start.h"
 
@@ -164,13 +165,14 @@ static inline ls_status play_steps(const play *p, const fixture *f, ls_trainer *
 static inline ls_layout_request request_of(const layout_case *c) {
     ls_layout_request request = ls_layout_request_none();
     ls_schedule_kind kind;
-    request.dp = c->dp;
-    request.tp = c->tp;
-    request.pp = c->pp;
-    request.zero = c->zero;
-    request.micro = c->micro;
-    request.sequence_parallel = c->sequence_parallel;
-    if (c->schedule && ls_schedule_kind_parse(c->schedule, &kind) == LS_OK) request.schedule = (int)kind;
+    ask(&request, LS_KNOB_dp, c->dp);
+    ask(&request, LS_KNOB_tp, c->tp);
+    ask(&request, LS_KNOB_pp, c->pp);
+    ask(&request, LS_KNOB_zero, c->zero);
+    ask(&request, LS_KNOB_micro, c->micro);
+    ask(&request, LS_KNOB_sequence_parallel, c->sequence_parallel);
+    if (c->schedule && ls_schedule_kind_parse(c->schedule, &kind) == LS_OK)
+        ls_knob_give(&request, LS_KNOB_schedule, (int)kind);
     return request;
 }
 

@@ -121,8 +121,7 @@ static double cpu_seconds(void) {
 /* Best of five; flops are those of the products of seen pairs, each counted once: 2 forward, 5 backward. */
 static void bench(const isa *one, ls_dtype act, ls_unit unit, double p) {
     enum { T = 1024, D = 64, H = 12 };
-    ls_attention_kernels k;
-    one->fill(&k);
+    ls_attention_kernels k = one->kernels;
     sequence s = make_of(act, unit, T, H, H, D, 0, 1);
     if (p > 0) set_dropout(&s, p);
     double forward_s = HUGE_VAL, backward_s = HUGE_VAL, pair_flops = 2.0 * D * H * (T * (T + 1.0) / 2);
@@ -144,13 +143,14 @@ static void bench(const isa *one, ls_dtype act, ls_unit unit, double p) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
-        isa list[3];
+        isa list[LS_ISA_COUNT];
         size_t n = list_isas(list);
         for (size_t i = 0; i < n; i++)
             for (int drop = 0; drop < 4 && (argc == 2 || strcmp(argv[2], list[i].name) == 0); drop++)
                 bench(&list[i], drop < 2 ? LS_F32 : LS_BF16, LS_UNIT_CHAIN, 0.1 * (drop % 2));
 #ifdef __aarch64__
-        const isa unit = {"bfmmla", ls_attention_kernels_fill_bfmmla};
+        isa unit = {.name = "bfmmla"};
+        ls_attention_kernels_fill_bfmmla(&unit.kernels);
         for (int drop = 0; drop < 2 && ls_cpu_detect()->bf16 && (argc == 2 || strcmp(argv[2], unit.name) == 0); drop++)
             bench(&unit, LS_BF16, LS_UNIT_BFMMLA, 0.1 * drop);
 #endif

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "report/chart_svg.h"
+#include "report/charts.h"
 
 static char *draw(const ls_chart *charts, int count) {
     char *text = NULL;

@@ -15,30 +15,7 @@
 
 #include "base/files.h"
 #include "checkpoint/safetensors_writer.h"
-
-static char folder[64];
-
-static inline int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/ls_test_checkpoint.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static inline int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-/* Four at a time: the fifth call reuses the memory of the first. */
-static inline const char *in_folder(const char *name) {
-    static char paths[4][512];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
+#include "scratch.h"
 
 /* Names in a folder, "." and ".." not counted; −1 when it is not there. */
 static inline int count_names(const char *path) {

@@ -15,12 +15,6 @@ static const ls_safetensors_decl store_decls[] = {
 };
 static const ls_safetensors_plan store_plan = {.tensors = store_decls, .count = 3};
 
-/* Where nothing is forced to a disk, a save takes a millisecond. */
-static inline int make_folder_in_memory(void **state) {
-    snprintf(folder, sizeof folder, "/dev/shm/ls_test_checkpoint.XXXXXX");
-    return mkdtemp(folder) ? 0 : make_folder(state);
-}
-
 /* Saves a checkpoint whose bytes follow from `salt`; returns the first failure. */
 static inline ls_status save_step(ls_store *store, int64_t step, unsigned salt) {
     ls_store_save *save;

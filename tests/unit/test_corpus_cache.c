@@ -4,43 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#include "data_files.h"
-#include "base/log.h"
+#include "token_cache.h"
 #include "data/text/cache_folder.h"
-#include "data/text/corpus.h"
 
 #define TEXT "hello world, hello ring\n"
-
-static ls_tokenizer *bytes;
-static char said[4096], warned[4096];
-
-static void note(void *ctx, const char *message) {
-    (void)ctx;
-    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
-}
-
-static void note_log(void *ctx, ls_log_level level, const char *line, size_t length) {
-    (void)ctx;
-    (void)level;
-    snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%.*s", (int)length, line);
-}
-
-static int setup(void **state) {
-    ls_log_set_sink(note_log, NULL);
-    return make_folder(state) == 0 && ls_tokenizer_open("bytes", &bytes) == LS_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    ls_tokenizer_close(bytes);
-    return remove_folder(state);
-}
 
 /* Opens the text through the cache; the ids must be the bytes of the text. */
 static ls_status open_text(const char *path, const char *cache, double wait_s) {
@@ -57,31 +30,6 @@ static ls_status open_text(const char *path, const char *cache, double wait_s) {
     return LS_OK;
 }
 
-/* The first file of the cache whose name ends so. */
-static const char *find_in(const char *cache, const char *ending) {
-    static char path[600];
-    DIR *dir = opendir(cache);
-    path[0] = '\0';
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        size_t length = strlen(entry->d_name), tail = strlen(ending);
-        if (length > tail && strcmp(entry->d_name + length - tail, ending) == 0)
-            snprintf(path, sizeof path, "%s/%s", cache, entry->d_name);
-    }
-    closedir(dir);
-    return path;
-}
-
-static void change_byte(const char *path, off_t at) {
-    char byte;
-    int fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 static void altered_tokens_are_not_trained_on(void **state) {
     (void)state;
     const char *cache = in_folder("altered"), *path = put_text("a.txt", TEXT);
@@ -89,7 +37,8 @@ static void altered_tokens_are_not_trained_on(void **state) {
     /* A token, the last one, what the header says of the text, the checksum itself. */
     const off_t places[] = {1024, 1024 + 2 * (off_t)strlen(TEXT) - 2, 4 * 9, 4 * 16, 600};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const char *shard = find_in(cache, ".bin");
+        char shard[600];
+        find_in(cache, ".bin", shard);
         change_byte(shard, places[i]);
         assert_int_equal(open_text(path, cache, 0), LS_OK);
         assert_non_null(strstr(warned, shard));
@@ -108,7 +57,7 @@ static void altered_token_files_are_refused(void **state) {
     const char *cache = in_folder("files"), *path = put_text("b.txt", TEXT);
     assert_int_equal(open_text(path, cache, 0), LS_OK);
     char shard[600];
-    snprintf(shard, sizeof shard, "%s", find_in(cache, ".bin"));
+    find_in(cache, ".bin", shard);
     change_byte(shard, 1030);
     ls_corpus_options options = {.tokenizer = bytes};
     ls_corpus *corpus = NULL;
@@ -151,7 +100,8 @@ static void what_killed_processes_leave_is_removed(void **state) {
 /* The lock of the entry of this text, held by this process under another descriptor. */
 static int hold_lock(const char *path, const char *cache, char lock[600]) {
     assert_int_equal(open_text(path, cache, 0), LS_OK);
-    const char *shard = find_in(cache, ".bin");
+    char shard[600];
+    find_in(cache, ".bin", shard);
     snprintf(lock, 600, "%.*s.lock", (int)(strlen(shard) - strlen("_000001.bin")), shard);
     unlink(shard);
     int fd = open(lock, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -204,22 +154,7 @@ static void a_link_in_the_way_is_not_followed(void **state) {
 /* The writer itself, without the cache that cleans up before it. */
 static void temporary_files_are_new(void **state) {
     (void)state;
-    ls_token_origin origin = {.vocab = 256};
-    ls_token_writer *writer = NULL;
-    int32_t id = 7;
-    char name[128], *text;
-    size_t length;
-    const char *mine = put_text("mine2", "precious");
-    snprintf(name, sizeof name, "t_000001.bin.tmp-%d-0", (int)getpid());
-    assert_int_equal(symlink(mine, in_folder(name)), 0);
-    assert_int_equal(ls_token_writer_open(in_folder("t"), &origin, 1000, &writer), LS_OK);
-    assert_int_equal(ls_token_writer_add(writer, &id, 1, 0), LS_OK);
-    assert_int_equal(ls_token_writer_finish(writer), LS_OK);
-    ls_token_writer_close(writer);
-    assert_int_equal(ls_file_read(mine, 100, &text, &length), LS_OK);
-    assert_string_equal(text, "precious");
-    free(text);
-    assert_true(ls_file_exists(in_folder("t_000001.bin")));
+    write_beside_a_link("t_000001.bin.tmp", false);
 }
 
 static void the_folder_is_private(void **state) {

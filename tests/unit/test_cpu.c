@@ -14,6 +14,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "scratch.h"
 
 static void detects_what_the_compiler_assumes(void **state) {
     (void)state;
@@ -102,29 +103,6 @@ static void environment_gives_the_default(void **state) {
 }
 
 /* ---- cores ------------------------------------------------------------------------------------------------------- */
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/ls_test_cpu.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *in_folder(const char *name) {
-    static char path[2][256];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 static void put(const char *name, const char *text) {
     char path[256];

@@ -128,17 +128,18 @@ static void test_shards(void **state) {
     (void)state;
     ls_weights *weights = open_weights(put_model("sh", LLAMA_CONFIG, llama_tensors, LLAMA_COUNT, LS_F32));
     ls_hf_export_options options = {.dtype = LS_F32, .shard_bytes = 300};
-    assert_int_equal(ls_hf_export(at("sh-out"), ls_weights_model(weights), &options, ls_weights_read, weights), LS_OK);
-    assert_false(ls_file_exists(at("sh-out/model.safetensors")));
-    assert_true(ls_file_exists(at("sh-out/model.safetensors.index.json")));
+    assert_int_equal(ls_hf_export(in_folder("sh-out"), ls_weights_model(weights), &options, ls_weights_read, weights),
+                     LS_OK);
+    assert_false(ls_file_exists(in_folder("sh-out/model.safetensors")));
+    assert_true(ls_file_exists(in_folder("sh-out/model.safetensors.index.json")));
     /* bytes 264, 24, 192, 96, 96, 192, 24, 168, 168, 168, 24, 264, so: 264+24 | 192+96 | 96+192 | 24+168 | 168 | 168+24
      * | 264 */
-    assert_true(ls_file_exists(at("sh-out/model-00007-of-00007.safetensors")));
-    assert_tensors(at("sh-out/model-00001-of-00007.safetensors"), llama_tensors, 2, LS_F32);
-    assert_tensors(at("sh-out/model-00002-of-00007.safetensors"), llama_tensors + 2, 2, LS_F32);
-    assert_tensors(at("sh-out/model-00007-of-00007.safetensors"), llama_tensors + 11, 1, LS_F32);
+    assert_true(ls_file_exists(in_folder("sh-out/model-00007-of-00007.safetensors")));
+    assert_tensors(in_folder("sh-out/model-00001-of-00007.safetensors"), llama_tensors, 2, LS_F32);
+    assert_tensors(in_folder("sh-out/model-00002-of-00007.safetensors"), llama_tensors + 2, 2, LS_F32);
+    assert_tensors(in_folder("sh-out/model-00007-of-00007.safetensors"), llama_tensors + 11, 1, LS_F32);
     ls_weights_close(weights);
-    weights = open_weights(at("sh-out"));
+    weights = open_weights(in_folder("sh-out"));
     assert_true(our_value(weights, "head.weight", 10, 5) == value_at("lm_head.weight", 65));
     ls_weights_close(weights);
 }
@@ -165,57 +166,59 @@ static void test_a_bare_model_with_buffers(void **state) {
 static void test_the_tokenizer_travels(void **state) {
     (void)state;
     put_model("tok", GPT2_CONFIG, gpt2_tensors, GPT2_COUNT, LS_F32);
-    put_text(at("tok/vocab.json"), "{\"a\":0}");
-    put_text(at("tok/tokenizer.model"), "of another kind");
-    ls_weights *weights = open_weights(at("tok"));
+    put_text(in_folder("tok/vocab.json"), "{\"a\":0}");
+    put_text(in_folder("tok/tokenizer.model"), "of another kind");
+    ls_weights *weights = open_weights(in_folder("tok"));
     assert_null(ls_weights_tokenizer(weights)); /* one file of two */
-    assert_int_equal(ls_weights_save(weights, at("tok-half"), NULL), LS_OK);
-    assert_true(ls_file_exists(at("tok-half/tokenizer.model")));
+    assert_int_equal(ls_weights_save(weights, in_folder("tok-half"), NULL), LS_OK);
+    assert_true(ls_file_exists(in_folder("tok-half/tokenizer.model")));
     ls_weights_close(weights);
-    put_text(at("tok/merges.txt"), "#version: 0.2\n");
-    put_text(at("tok/other.txt"), "stays");
-    weights = open_weights(at("tok"));
-    assert_string_equal(ls_weights_tokenizer(weights), at("tok"));
-    assert_int_equal(ls_weights_save(weights, at("tok-ck/"), NULL), LS_OK);
+    put_text(in_folder("tok/merges.txt"), "#version: 0.2\n");
+    put_text(in_folder("tok/other.txt"), "stays");
+    weights = open_weights(in_folder("tok"));
+    assert_string_equal(ls_weights_tokenizer(weights), in_folder("tok"));
+    assert_int_equal(ls_weights_save(weights, in_folder("tok-ck/"), NULL), LS_OK);
     ls_weights_close(weights);
-    assert_true(ls_file_exists(at("tok-ck/merges.txt")));
-    assert_false(ls_file_exists(at("tok-ck/other.txt")));
-    weights = open_weights(at("tok-ck"));
-    assert_string_equal(ls_weights_tokenizer(weights), at("tok-ck"));
+    assert_true(ls_file_exists(in_folder("tok-ck/merges.txt")));
+    assert_false(ls_file_exists(in_folder("tok-ck/other.txt")));
+    weights = open_weights(in_folder("tok-ck"));
+    assert_string_equal(ls_weights_tokenizer(weights), in_folder("tok-ck"));
     ls_hf_export_options options = {.dtype = LS_F32, .tokenizer = ls_weights_tokenizer(weights)};
-    assert_int_equal(ls_hf_export(at("tok-out"), ls_weights_model(weights), &options, ls_weights_read, weights), LS_OK);
-    assert_true(ls_file_exists(at("tok-out/vocab.json")));
-    assert_int_equal(ls_weights_save(weights, at("tok-bytes"), "bytes"), LS_OK);
+    assert_int_equal(ls_hf_export(in_folder("tok-out"), ls_weights_model(weights), &options, ls_weights_read, weights),
+                     LS_OK);
+    assert_true(ls_file_exists(in_folder("tok-out/vocab.json")));
+    assert_int_equal(ls_weights_save(weights, in_folder("tok-bytes"), "bytes"), LS_OK);
     ls_weights_close(weights);
-    weights = open_weights(at("tok-bytes"));
+    weights = open_weights(in_folder("tok-bytes"));
     assert_string_equal(ls_weights_tokenizer(weights), "bytes");
     options.tokenizer = "bytes";
-    assert_int_equal(ls_hf_export(at("tok-b"), ls_weights_model(weights), &options, ls_weights_read, weights), LS_OK);
-    assert_true(ls_file_exists(at("tok-b/tokenizer.json")));
+    assert_int_equal(ls_hf_export(in_folder("tok-b"), ls_weights_model(weights), &options, ls_weights_read, weights),
+                     LS_OK);
+    assert_true(ls_file_exists(in_folder("tok-b/tokenizer.json")));
     ls_weights_close(weights);
 }
 
 static void test_a_run_gives_its_newest_sound_checkpoint(void **state) {
     (void)state;
     ls_weights *weights = open_weights(put_model("run-hf", GPT2_CONFIG, gpt2_tensors, GPT2_COUNT, LS_F32));
-    assert_int_equal(ls_dir_make(at("run/checkpoints")), LS_OK);
-    assert_int_equal(ls_weights_save(weights, at("run/checkpoints/step-000000000"), NULL), LS_OK);
+    assert_int_equal(ls_dir_make(in_folder("run/checkpoints")), LS_OK);
+    assert_int_equal(ls_weights_save(weights, in_folder("run/checkpoints/step-000000000"), NULL), LS_OK);
     ls_weights_close(weights);
-    weights = open_weights(at("run"));
-    assert_string_equal(ls_weights_path(weights), at("run/checkpoints/step-000000000"));
+    weights = open_weights(in_folder("run"));
+    assert_string_equal(ls_weights_path(weights), in_folder("run/checkpoints/step-000000000"));
     check_gpt2_values(weights);
     ls_weights_close(weights);
     /* One damaged byte is noticed. */
-    int fd = open(at("run/checkpoints/step-000000000/weights.safetensors"), O_RDWR);
+    int fd = open(in_folder("run/checkpoints/step-000000000/weights.safetensors"), O_RDWR);
     char byte;
     off_t last = lseek(fd, 0, SEEK_END) - 1;
     assert_int_equal(pread(fd, &byte, 1, last), 1);
     byte ^= 1;
     assert_int_equal(pwrite(fd, &byte, 1, last), 1);
     close(fd);
-    assert_int_equal(ls_weights_open(at("run/checkpoints/step-000000000"), &weights), LS_ERR_INPUT);
+    assert_int_equal(ls_weights_open(in_folder("run/checkpoints/step-000000000"), &weights), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "is damaged"));
-    assert_int_equal(ls_weights_open(at("run"), &weights), LS_ERR_INPUT);
+    assert_int_equal(ls_weights_open(in_folder("run"), &weights), LS_ERR_INPUT);
     assert_null(weights);
 }
 
@@ -226,25 +229,25 @@ static void test_what_a_model_may_be(void **state) {
     assert_int_equal(ls_weights_resolve("gpt2-124m", &shape, &weights), LS_OK);
     assert_true(weights == NULL && shape.C == 768);
     put_model("res", GPT2_CONFIG, gpt2_tensors, GPT2_COUNT, LS_F32);
-    assert_int_equal(ls_weights_resolve(at("res"), &shape, &weights), LS_OK);
+    assert_int_equal(ls_weights_resolve(in_folder("res"), &shape, &weights), LS_OK);
     assert_true(weights != NULL && shape.C == 6);
     ls_weights_close(weights);
-    assert_int_equal(ls_weights_resolve(at("res/config.json"), &shape, &weights), LS_OK);
+    assert_int_equal(ls_weights_resolve(in_folder("res/config.json"), &shape, &weights), LS_OK);
     assert_true(weights == NULL && shape.C == 6);
-    unlink(at("res/model.safetensors"));
-    assert_int_equal(ls_weights_resolve(at("res"), &shape, &weights), LS_OK);
+    unlink(in_folder("res/model.safetensors"));
+    assert_int_equal(ls_weights_resolve(in_folder("res"), &shape, &weights), LS_OK);
     assert_true(weights == NULL && shape.C == 6);
-    put_text(at("mine.json"), "{\"preset\":\"tiny\",\"layers\":9}");
-    assert_int_equal(ls_weights_resolve(at("mine.json"), &shape, &weights), LS_OK);
+    put_text(in_folder("mine.json"), "{\"preset\":\"tiny\",\"layers\":9}");
+    assert_int_equal(ls_weights_resolve(in_folder("mine.json"), &shape, &weights), LS_OK);
     assert_true(weights == NULL && shape.L == 9);
     assert_int_equal(ls_weights_resolve("gpt2-124n", &shape, &weights), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(),
                         "there is no file or folder 'gpt2-124n', and no preset is called 'gpt2-124n'; did "
                         "you mean gpt2-124m?");
-    assert_int_equal(ls_weights_resolve(at("nothing"), &shape, &weights), LS_ERR_INPUT);
+    assert_int_equal(ls_weights_resolve(in_folder("nothing"), &shape, &weights), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "cannot open"));
-    assert_int_equal(ls_dir_make(at("empty")), LS_OK);
-    assert_int_equal(ls_weights_resolve(at("empty"), &shape, &weights), LS_ERR_INPUT);
+    assert_int_equal(ls_dir_make(in_folder("empty")), LS_OK);
+    assert_int_equal(ls_weights_resolve(in_folder("empty"), &shape, &weights), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "holds no model"));
 }
 
@@ -299,5 +302,5 @@ int main(void) {
         cmocka_unit_test(test_what_a_model_may_be),
         cmocka_unit_test(test_loading_gives_every_row_once_and_in_order),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

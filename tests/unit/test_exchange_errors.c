@@ -60,51 +60,51 @@ static void test_a_head_beside_tied_tables(void **state) {
     refuse_model(put_model("tied2", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32), "it must be [11, 6]");
     /* All zeros are equal: U8 fixtures are zeros, but of the wrong type, so write a file whose data are cleared. */
     list[GPT2_COUNT].shape[0] = 11;
-    const char *folder = put_model("tied3", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32);
+    const char *place = put_model("tied3", GPT2_CONFIG, list, GPT2_COUNT + 1, LS_F32);
     char path[600], *data;
     size_t bytes;
     uint64_t header;
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", place);
     assert_int_equal(ls_file_read(path, 1 << 20, &data, &bytes), LS_OK);
     memcpy(&header, data, 8);
     memset(data + 8 + header, 0, bytes - 8 - header);
     assert_int_equal(ls_file_write_atomic(path, data, bytes), LS_OK);
     free(data);
     ls_weights *weights;
-    assert_int_equal(ls_weights_open(folder, &weights), LS_OK);
+    assert_int_equal(ls_weights_open(place, &weights), LS_OK);
     ls_weights_close(weights);
 }
 
 static void test_folders_that_hold_no_model(void **state) {
     (void)state;
-    refuse_model(at("nowhere"), "cannot open");
-    assert_int_equal(ls_dir_make(at("void")), LS_OK);
-    refuse_model(at("void"), "holds no model: it is neither a checkpoint");
-    put_text(at("void/config.json"), GPT2_CONFIG);
-    refuse_model(at("void"), "neither model.safetensors nor model.safetensors.index.json");
-    put_text(at("void/pytorch_model.bin"), "PK");
-    refuse_model(at("void"), "has its weights in pytorch_model.bin");
-    refuse_model(at("void"), "safe_serialization=True");
-    put_text(at("void/model.safetensors"), "not at all");
-    refuse_model(at("void"), "model.safetensors");
-    put_text(at("void/config.json"), "{\"model_type\":\"mamba\"}");
-    refuse_model(at("void"), "model type \"mamba\" is not supported");
-    put_text(at("void/config.json"), "{");
-    refuse_model(at("void"), "config.json:1");
-    assert_int_equal(ls_dir_make(at("half")), LS_OK);
-    put_text(at("half/weights.safetensors"), "x");
-    refuse_model(at("half"), "not a checkpoint, or one whose save did not finish");
-    assert_int_equal(ls_dir_make(at("young/checkpoints")), LS_OK);
-    refuse_model(at("young"), "checkpoint");
-    put_text(at("file.txt"), "hello");
-    refuse_model(at("file.txt"), "is not a model file of llm.c");
+    refuse_model(in_folder("nowhere"), "cannot open");
+    assert_int_equal(ls_dir_make(in_folder("void")), LS_OK);
+    refuse_model(in_folder("void"), "holds no model: it is neither a checkpoint");
+    put_text(in_folder("void/config.json"), GPT2_CONFIG);
+    refuse_model(in_folder("void"), "neither model.safetensors nor model.safetensors.index.json");
+    put_text(in_folder("void/pytorch_model.bin"), "PK");
+    refuse_model(in_folder("void"), "has its weights in pytorch_model.bin");
+    refuse_model(in_folder("void"), "safe_serialization=True");
+    put_text(in_folder("void/model.safetensors"), "not at all");
+    refuse_model(in_folder("void"), "model.safetensors");
+    put_text(in_folder("void/config.json"), "{\"model_type\":\"mamba\"}");
+    refuse_model(in_folder("void"), "model type \"mamba\" is not supported");
+    put_text(in_folder("void/config.json"), "{");
+    refuse_model(in_folder("void"), "config.json:1");
+    assert_int_equal(ls_dir_make(in_folder("half")), LS_OK);
+    put_text(in_folder("half/weights.safetensors"), "x");
+    refuse_model(in_folder("half"), "not a checkpoint, or one whose save did not finish");
+    assert_int_equal(ls_dir_make(in_folder("young/checkpoints")), LS_OK);
+    refuse_model(in_folder("young"), "checkpoint");
+    put_text(in_folder("file.txt"), "hello");
+    refuse_model(in_folder("file.txt"), "is not a model file of llm.c");
 }
 
 static void test_a_missing_shard_is_named(void **state) {
     (void)state;
-    assert_int_equal(ls_dir_make(at("shards")), LS_OK);
-    put_text(at("shards/config.json"), GPT2_CONFIG);
-    put_tensors(at("shards/model-00001-of-00002.safetensors"), gpt2_tensors, 8, LS_F32);
+    assert_int_equal(ls_dir_make(in_folder("shards")), LS_OK);
+    put_text(in_folder("shards/config.json"), GPT2_CONFIG);
+    put_tensors(in_folder("shards/model-00001-of-00002.safetensors"), gpt2_tensors, 8, LS_F32);
     char index[4096] = "{\"weight_map\":{";
     for (int i = 0; i < GPT2_COUNT; i++) {
         size_t used = strlen(index);
@@ -112,11 +112,11 @@ static void test_a_missing_shard_is_named(void **state) {
                  gpt2_tensors[i].name, i < 8 ? 1 : 2);
     }
     strcat(index, "}}");
-    put_text(at("shards/model.safetensors.index.json"), index);
-    refuse_model(at("shards"), "model-00002-of-00002.safetensors");
-    put_tensors(at("shards/model-00002-of-00002.safetensors"), gpt2_tensors + 8, GPT2_COUNT - 8, LS_F32);
+    put_text(in_folder("shards/model.safetensors.index.json"), index);
+    refuse_model(in_folder("shards"), "model-00002-of-00002.safetensors");
+    put_tensors(in_folder("shards/model-00002-of-00002.safetensors"), gpt2_tensors + 8, GPT2_COUNT - 8, LS_F32);
     ls_weights *weights;
-    assert_int_equal(ls_weights_open(at("shards"), &weights), LS_OK);
+    assert_int_equal(ls_weights_open(in_folder("shards"), &weights), LS_OK);
     ls_weights_close(weights);
 }
 
@@ -126,7 +126,7 @@ static void put_llmc(const int32_t first[8], size_t bytes) {
     memcpy(header, first, 8 * sizeof *first);
     memset(data, 0, sizeof data);
     memcpy(data, header, sizeof header);
-    assert_int_equal(ls_file_write_atomic(at("bad.bin"), data, bytes), LS_OK);
+    assert_int_equal(ls_file_write_atomic(in_folder("bad.bin"), data, bytes), LS_OK);
 }
 
 static void test_llmc_files_that_lie(void **state) {
@@ -134,7 +134,7 @@ static void test_llmc_files_that_lie(void **state) {
 #define LLMC(part, bytes, ...)                                                                                         \
     do {                                                                                                               \
         put_llmc((int32_t[8]){__VA_ARGS__}, bytes);                                                                    \
-        refuse_model(at("bad.bin"), part);                                                                             \
+        refuse_model(in_folder("bad.bin"), part);                                                                      \
     } while (0)
     LLMC("bad.bin: the file is truncated at byte 500", 500, 20240326, 3, 5, 11, 1, 3, 6, 128);
     LLMC("is version 1 of llm.c's format; lockstep reads 3 (fp32) and 5 (bf16)", 2048, 20240326, 1, 5, 11, 1, 3, 6,
@@ -166,8 +166,8 @@ static ls_status export_text(const char *text, const char *out, ls_dtype dtype, 
     assert_int_equal(ls_shape_parse("x.json", text, strlen(text), &shape), LS_OK);
     assert_int_equal(ls_model_create(&shape, 1, &model), LS_OK);
     ls_hf_export_options options = {.dtype = dtype};
-    ls_status status =
-        llmc ? ls_llmc_export(at(out), model, dtype, give, NULL) : ls_hf_export(at(out), model, &options, give, NULL);
+    ls_status status = llmc ? ls_llmc_export(in_folder(out), model, dtype, give, NULL)
+                            : ls_hf_export(in_folder(out), model, &options, give, NULL);
     ls_model_destroy(model);
     return status;
 }
@@ -187,7 +187,7 @@ static void test_shapes_that_others_have_not(void **state) {
     assert_says(export_text("{\"preset\":\"llama-160m\",\"layers\":1,\"vocab\":9}", "g", LS_F32, true), LS_ERR_INPUT,
                 "it needs a GPT-2 with tied embeddings");
     assert_says(export_text("{" SMALL "}", "g", LS_F16, true), LS_ERR_INPUT, "llm.c files are fp32 or bf16");
-    assert_false(ls_file_exists(at("g")));
+    assert_false(ls_file_exists(in_folder("g")));
 }
 
 /* GPT-2 without biases is GPT-2 with biases of zero. */
@@ -198,19 +198,19 @@ static void test_missing_biases_become_zeros(void **state) {
     ls_safetensors *file;
     const ls_safetensor *tensor;
     float values[64] = {1};
-    assert_int_equal(ls_safetensors_open(at("zero/model.safetensors"), &file), LS_OK);
+    assert_int_equal(ls_safetensors_open(in_folder("zero/model.safetensors"), &file), LS_OK);
     int64_t shape = 48;
     assert_int_equal(ls_safetensors_need(file, "transformer.h.0.attn.c_attn.bias", 1, &shape, &tensor), LS_OK);
     assert_int_equal(ls_safetensor_read(tensor, 0, values, tensor->bytes), LS_OK);
     for (int i = 0; i < 48; i++) assert_true(values[i] == 0);
     ls_safetensors_close(file);
     ls_weights *weights;
-    assert_int_equal(ls_weights_open(at("zero"), &weights), LS_OK);
+    assert_int_equal(ls_weights_open(in_folder("zero"), &weights), LS_OK);
     ls_weights_close(weights);
 }
 
-static int names_in(const char *folder, const char *part) {
-    DIR *dir = opendir(folder);
+static int names_in(const char *path, const char *part) {
+    DIR *dir = opendir(path);
     int count = 0;
     assert_non_null(dir);
     for (struct dirent *entry; (entry = readdir(dir));) count += strstr(entry->d_name, part) != NULL;
@@ -223,26 +223,26 @@ static void test_values_that_do_not_fit(void **state) {
     constant = 1e6F;
     assert_says(export_text("{" SMALL "}", "large", LS_F16, false), LS_ERR_INPUT,
                 "transformer.wte.weight has values that fp16 cannot hold; use --dtype fp32 or bf16");
-    assert_int_equal(names_in(scratch, "large"), 0);
+    assert_int_equal(names_in(folder, "large"), 0);
     assert_int_equal(export_text("{" SMALL "}", "large", LS_BF16, false), LS_OK);
     constant = 3.4e38F;
     assert_says(export_text("{" SMALL "}", "larger.bin", LS_BF16, true), LS_ERR_INPUT, "that bf16 cannot hold");
-    assert_int_equal(names_in(scratch, "larger"), 0);
+    assert_int_equal(names_in(folder, "larger"), 0);
     constant = 1;
 }
 
 static void test_a_place_that_is_taken(void **state) {
     (void)state;
-    assert_int_equal(ls_dir_make(at("taken")), LS_OK);
+    assert_int_equal(ls_dir_make(in_folder("taken")), LS_OK);
     assert_int_equal(export_text("{" SMALL "}", "taken", LS_F32, false), LS_OK); /* empty is fine */
     assert_says(export_text("{" SMALL "}", "taken", LS_F32, false), LS_ERR_INPUT, "is not empty; name another folder");
-    put_text(at("taken.txt"), "mine");
+    put_text(in_folder("taken.txt"), "mine");
     assert_says(export_text("{" SMALL "}", "taken.txt", LS_F32, false), LS_ERR_INPUT, "is a file; name a new folder");
     assert_says(export_text("{" SMALL "}", "taken.txt/x", LS_F32, false), LS_ERR_INPUT, "taken.txt");
     assert_says(export_text("{" SMALL "}", "taken", LS_F32, true), LS_ERR_INPUT, "it is a folder");
     assert_int_equal(export_text("{" SMALL "}", "new/folder/inside", LS_F32, false), LS_OK);
-    assert_true(ls_file_exists(at("new/folder/inside/config.json")));
-    assert_int_equal(names_in(scratch, ".partial"), 0);
+    assert_true(ls_file_exists(in_folder("new/folder/inside/config.json")));
+    assert_int_equal(names_in(folder, ".partial"), 0);
 }
 
 /* Files may have so many bytes from now on: as a disk that is full. */
@@ -262,17 +262,17 @@ static void test_a_full_disk_leaves_nothing(void **state) {
     for (rlim_t bytes = 0; bytes < 2048; bytes += 256) {
         limit_files(bytes);
         ls_hf_export_options options = {.dtype = LS_F32};
-        ls_status saved = ls_weights_save(weights, at("nodisk-ck"), NULL);
+        ls_status saved = ls_weights_save(weights, in_folder("nodisk-ck"), NULL);
         ls_status exported =
-            ls_hf_export(at("nodisk-hf"), ls_weights_model(weights), &options, ls_weights_read, weights);
+            ls_hf_export(in_folder("nodisk-hf"), ls_weights_model(weights), &options, ls_weights_read, weights);
         ls_status llmc = export_text("{" SMALL "}", "nodisk.bin", LS_F32, true);
         limit_files(RLIM_INFINITY);
         assert_int_not_equal(saved, LS_OK);
         assert_int_not_equal(exported, LS_OK);
         assert_int_not_equal(llmc, LS_OK);
-        assert_int_equal(names_in(scratch, "nodisk"), 0);
+        assert_int_equal(names_in(folder, "nodisk"), 0);
     }
-    assert_int_equal(ls_weights_save(weights, at("nodisk-ck"), NULL), LS_OK);
+    assert_int_equal(ls_weights_save(weights, in_folder("nodisk-ck"), NULL), LS_OK);
     ls_weights_close(weights);
 }
 
@@ -289,5 +289,5 @@ int main(void) {
         cmocka_unit_test(test_a_place_that_is_taken),
         cmocka_unit_test(test_a_full_disk_leaves_nothing),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -23,11 +23,11 @@ static void test_llmc_round_trip(void **state) {
     ls_weights *weights = open_weights(put_model("llmc", llmc_config, list, GPT2_COUNT, LS_F32));
     for (int t = 0; t < 2; t++) {
         size_t unit = t == 0 ? 4 : 2;
-        assert_int_equal(ls_llmc_export(at("m.bin"), ls_weights_model(weights), types[t], ls_weights_read, weights),
-                         LS_OK);
+        assert_int_equal(
+            ls_llmc_export(in_folder("m.bin"), ls_weights_model(weights), types[t], ls_weights_read, weights), LS_OK);
         char *data;
         size_t bytes;
-        assert_int_equal(ls_file_read(at("m.bin"), 1 << 20, &data, &bytes), LS_OK);
+        assert_int_equal(ls_file_read(in_folder("m.bin"), 1 << 20, &data, &bytes), LS_OK);
         static const int32_t head[2][9] = {{20240326, 3, 5, 11, 1, 3, 6, 128, 0},
                                            {20240326, 5, 5, 11, 1, 3, 6, 128, 0}};
         assert_memory_equal(data, head[t], sizeof head[t]);
@@ -42,15 +42,15 @@ static void test_llmc_round_trip(void **state) {
             assert_true(value == 0);
         }
         free(data);
-        ls_weights *back = open_weights(at("m.bin"));
+        ls_weights *back = open_weights(in_folder("m.bin"));
         assert_int_equal(ls_weights_kind_of(back), LS_WEIGHTS_LLMC);
         ls_hf_export_options options = {.dtype = LS_F32};
         char out[64];
         snprintf(out, sizeof out, "llmc-out%d", t);
-        assert_int_equal(ls_hf_export(at(out), ls_weights_model(back), &options, ls_weights_read, back), LS_OK);
+        assert_int_equal(ls_hf_export(in_folder(out), ls_weights_model(back), &options, ls_weights_read, back), LS_OK);
         ls_weights_close(back);
         snprintf(out, sizeof out, "llmc-out%d/model.safetensors", t);
-        assert_tensors(at(out), list, GPT2_COUNT, LS_F32);
+        assert_tensors(in_folder(out), list, GPT2_COUNT, LS_F32);
     }
     ls_weights_close(weights);
 }
@@ -78,16 +78,16 @@ static void test_llmc_with_layers(void **state) {
     const char *text = "{\"preset\":\"tiny\",\"vocab\":129,\"layers\":3,\"width\":16,\"positions\":7}";
     assert_int_equal(ls_shape_parse("layers.json", text, strlen(text), &shape), LS_OK);
     assert_int_equal(ls_model_create(&shape, 4, &model), LS_OK);
-    assert_int_equal(ls_llmc_export(at("layers.bin"), model, LS_F32, give_places, NULL), LS_OK);
+    assert_int_equal(ls_llmc_export(in_folder("layers.bin"), model, LS_F32, give_places, NULL), LS_OK);
     char *data;
     size_t bytes, elems = 0;
     float value;
-    assert_int_equal(ls_file_read(at("layers.bin"), 1 << 20, &data, &bytes), LS_OK);
+    assert_int_equal(ls_file_read(in_folder("layers.bin"), 1 << 20, &data, &bytes), LS_OK);
     /* ln1w of layer 2 follows those of layers 0 and 1; parameters 0 and 1 are tables, and a block has twelve. */
     memcpy(&value, data + 1024 + 4 * (256 * 16 + 7 * 16 + 2 * 16 + 5), 4);
     assert_true(value == (float)((2 + 2 * 12) * 65536 + 5));
     free(data);
-    ls_weights *weights = open_weights(at("layers.bin"));
+    ls_weights *weights = open_weights(in_folder("layers.bin"));
     assert_int_equal(ls_weights_load(weights, model, want_places, &elems), LS_OK);
     assert_int_equal(elems, ls_model_elems(model));
     ls_weights_close(weights);
@@ -99,5 +99,5 @@ int main(void) {
         cmocka_unit_test(test_llmc_round_trip),
         cmocka_unit_test(test_llmc_with_layers),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

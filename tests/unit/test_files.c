@@ -15,28 +15,7 @@
 #include <cmocka.h>
 
 #include "base/files.h"
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/ls_test_files.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-/* One at a time: the next call reuses the memory. */
-static const char *in_folder(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
+#include "scratch.h"
 
 static int entries(void) {
     int count = 0;

@@ -14,7 +14,7 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "contract_f32.h"
-#include "device/cpu/math.h"
+#include "device/cpu/kernels.h"
 #include "numerics/elementary.h"
 
 enum { BLOCK = 1 << 12, BLOCKS = 400, BLOCKS_LONG = 40000, NEAR = 40, ISAS_MAX = 4 };
@@ -45,24 +45,12 @@ typedef struct isa {
 
 static int find_isas(isa found[ISAS_MAX]) {
     int n = 0;
-    ls_math_kernels_fill_portable(&found[n].table);
-    found[n++].name = "portable";
-#ifdef __aarch64__
-    if (ls_cpu_use(LS_ISA_NEON)) {
-        ls_math_kernels_fill_neon(&found[n].table);
-        found[n++].name = "neon";
-    }
-#endif
-#ifdef __x86_64__
-    if (ls_cpu_use(LS_ISA_AVX2)) {
-        ls_math_kernels_fill_avx2(&found[n].table);
-        found[n++].name = "avx2";
-    }
-    if (ls_cpu_use(LS_ISA_AVX512)) {
-        ls_math_kernels_fill_avx512(&found[n].table);
-        found[n++].name = "avx512";
-    }
-#endif
+    for (int id = 0; id < LS_ISA_COUNT; id++)
+        if (ls_cpu_use((ls_isa)id)) {
+            ls_kernels kernels;
+            ls_kernels_fill(&kernels, 1u << id);
+            found[n++] = (isa){kernels.isa, kernels.math};
+        }
     return n;
 }
 

@@ -1,7 +1,7 @@
 /* test_layers_act.c: activations, residual and bias of every ISA against the contract, to the bit. */
 #include "layers.h"
 
-#include "device/cpu/act.h"
+#include "device/cpu/kernels.h"
 
 enum { FLAT = 9 };
 

@@ -2,7 +2,7 @@
  * gaps, places in a block, counters that carry, cuts among threads, in place. */
 #include "layers.h"
 
-#include "device/cpu/dropout.h"
+#include "device/cpu/kernels.h"
 
 static const double rates[] = {0, 0.1, 0.5, 0.875, 1 - 0x1p-40};
 

@@ -4,11 +4,7 @@
  * The objective is Σ dy·y over the outputs, so its derivative is what the backward kernels compute from dy. */
 #include "layers.h"
 
-#include "device/cpu/act.h"
-#include "device/cpu/embed.h"
-#include "device/cpu/loss.h"
-#include "device/cpu/norm.h"
-#include "device/cpu/rope.h"
+#include "device/cpu/kernels.h"
 
 enum { ROWS = 3, C = 21, N = ROWS * C };
 #define EPS 1e-5f

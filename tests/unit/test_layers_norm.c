@@ -2,7 +2,7 @@
  * cuts among threads, extreme values; and against double for accuracy. */
 #include "layers.h"
 
-#include "device/cpu/norm.h"
+#include "device/cpu/kernels.h"
 
 #define EPS 1e-5f
 

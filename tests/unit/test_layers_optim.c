@@ -1,8 +1,7 @@
 /* test_layers_optim.c: optimizer steps, squared norms and conversions of every ISA against the contract, to the bit. */
 #include "layers.h"
 
-#include "device/cpu/convert.h"
-#include "device/cpu/optim.h"
+#include "device/cpu/kernels.h"
 
 /* ---- optimizers ---------------------------------------------------------------------------------------------------
  */

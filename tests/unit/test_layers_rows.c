@@ -1,8 +1,7 @@
 /* test_layers_rows.c: rotary embedding and token embeddings of every ISA against the contract, to the bit. */
 #include "layers.h"
 
-#include "device/cpu/embed.h"
-#include "device/cpu/rope.h"
+#include "device/cpu/kernels.h"
 
 /* ---- rotary embedding ---------------------------------------------------------------------------------------------
  */

@@ -11,11 +11,12 @@
 
 #include <cmocka.h>
 
+#include "ask.h"
 #include "base/status.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
 enum { TEXT_MAX = 512 };
@@ -208,8 +209,8 @@ static void test_launcher_refusals(void **state) {
         ls_layout_request request = ls_layout_request_none();
         request.launcher = "mpirun";
         request.workers = rows[i].workers;
-        request.dp = rows[i].dp;
-        request.tp = rows[i].tp;
+        ask(&request, LS_KNOB_dp, rows[i].dp);
+        ask(&request, LS_KNOB_tp, rows[i].tp);
         assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
         assert_string_equal(ls_status_message(), rows[i].message);
     }
@@ -219,25 +220,25 @@ static void test_requests_out_of_range(void **state) {
     (void)state;
     ls_layout layout;
     ls_layout_request request = ls_layout_request_none();
-    request.dp = -1;
+    ls_knob_give(&request, LS_KNOB_dp, -1);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--dp -1: must be between 1 and 512");
     request = ls_layout_request_none();
-    request.pp = 513;
+    ls_knob_give(&request, LS_KNOB_pp, 513);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--pp 513: must be between 1 and 512");
     request = ls_layout_request_none();
-    request.zero = 4;
+    ls_knob_give(&request, LS_KNOB_zero, 4);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "--zero 4: must be between 0 and 3");
     request = ls_layout_request_none();
-    request.schedule = LS_SCHEDULE_KINDS;
+    ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_KINDS);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     request = ls_layout_request_none();
-    request.recompute = LS_RECOMPUTE_KINDS;
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_KINDS);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
     request = ls_layout_request_none();
-    request.virtual_stages = -2;
+    ls_knob_give(&request, LS_KNOB_virtual_stages, -2);
     assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
 }
 
@@ -416,7 +417,7 @@ static void test_shares_by_speed(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_layout layout;
         ls_layout_request request = ls_layout_request_none();
-        request.dp = 4;
+        ls_knob_give(&request, LS_KNOB_dp, 4);
         request.shares = "auto";
         request.speeds = rows[i].speeds;
         assert_int_equal(ls_layout_make(&request, &task, &layout), LS_OK);
@@ -426,7 +427,7 @@ static void test_shares_by_speed(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ls_layout layout;
         ls_layout_request request = ls_layout_request_none();
-        request.dp = 2;
+        ls_knob_give(&request, LS_KNOB_dp, 2);
         request.shares = "auto";
         request.speeds = bad[i];
         assert_int_equal(ls_layout_make(&request, &task, &layout), LS_ERR_INPUT);
@@ -516,12 +517,12 @@ static void test_json_refusals(void **state) {
         {"{\"tp\": 2, \"tensor-model-parallel-size\": 2}", "f.json: tp is given twice; keep one"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_layout_request request = {.dp = 77};
+        ls_layout_request request = {.workers = 77};
         json_t *json = json_loads(rows[i].text, 0, NULL);
         assert_non_null(json);
         assert_int_equal(ls_layout_request_from_json("f.json", json, &request), LS_ERR_INPUT);
         assert_string_equal(ls_status_message(), rows[i].message);
-        assert_int_equal(request.dp, 77);
+        assert_int_equal(request.workers, 77);
         json_decref(json);
     }
 }
@@ -535,22 +536,23 @@ static void test_options(void **state) {
     ls_options options;
     assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 0, argv), LS_OK);
     ls_layout_request request = ls_layout_request_none(), none = request;
-    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request), LS_OK);
+    ls_layout_request_add(&options, LS_ORIGIN_FILE, &request);
     assert_memory_equal(&request, &none, sizeof none);
     ls_options_fini(&options);
 
     assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 6, argv), LS_OK);
     assert_int_equal(ls_options_put(&options, LS_OPT_dp, "4", LS_ORIGIN_FILE, 0), LS_OK);
     assert_int_equal(ls_options_put(&options, LS_OPT_pp, "3", LS_ORIGIN_ENV, 0), LS_OK);
-    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_ENV, &request), LS_OK);
-    assert_true(request.dp == 0 && request.tp == 2 && request.pp == 3 && request.zero == 0 &&
-                request.sequence_parallel == 0);
-    assert_true(request.schedule == LS_SCHEDULE_GPIPE && request.recompute == -1 && request.micro == 0 &&
-                request.workers == 0);
+    ls_layout_request_add(&options, LS_ORIGIN_ENV, &request);
+    unsigned given = 1u << LS_KNOB_tp | 1u << LS_KNOB_pp | 1u << LS_KNOB_zero | 1u << LS_KNOB_sequence_parallel |
+                     1u << LS_KNOB_schedule;
+    assert_true(request.given == given && request.workers == 0);
+    assert_true(request.knobs.tp == 2 && request.knobs.pp == 3 && request.knobs.zero == 0);
+    assert_true(request.knobs.schedule == LS_SCHEDULE_GPIPE && !request.knobs.sequence_parallel);
     assert_string_equal(request.shares, "auto");
     assert_string_equal(request.stages, "count");
-    assert_int_equal(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request), LS_OK);
-    assert_int_equal(request.dp, 4);
+    ls_layout_request_add(&options, LS_ORIGIN_FILE, &request);
+    assert_int_equal(request.knobs.dp, 4);
     ls_options_fini(&options);
     assert_true(ls_layout_is_option(LS_OPT_micro_batch) && ls_layout_is_option(LS_OPT_workers));
     assert_false(ls_layout_is_option(LS_OPT_layout) || ls_layout_is_option(LS_OPT_seed));

@@ -115,7 +115,7 @@ static void test_a_costly_head(void **state) {
     ls_model *model;
     ls_layout layout;
     ls_layout_request request = ls_layout_request_none();
-    request.pp = 4;
+    ls_knob_give(&request, LS_KNOB_pp, 4);
     assert_int_equal(ls_shape_preset("gpt2-124m", &shape), LS_OK);
     assert_int_equal(ls_model_create(&shape, 4, &model), LS_OK);
     ls_layout_task gpt2 = {.model = model, .B = 8, .T = 64, .G = 8};

@@ -13,7 +13,7 @@
 
 #include "base/cpu.h"
 #include "base/hash.h"
-#include "device/cpu/math.h"
+#include "device/cpu/kernels.h"
 
 enum { N = 1 << 21 };
 static float in[N], out[N], again[N];
@@ -87,15 +87,12 @@ static double worst_of(const float *y, const function *f) {
 
 static int isas(ls_math_kernels tables[4]) {
     int n = 0;
-    ls_math_kernels_fill_portable(&tables[n++]);
-#ifdef __aarch64__
-    ls_math_kernels_fill_neon(&tables[n++]);
-#endif
-#ifdef __x86_64__
-    const ls_cpu *cpu = ls_cpu_detect();
-    if (cpu->avx2 && cpu->fma) ls_math_kernels_fill_avx2(&tables[n++]);
-    if (cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl) ls_math_kernels_fill_avx512(&tables[n++]);
-#endif
+    for (int id = 0; id < LS_ISA_COUNT; id++)
+        if (ls_cpu_use((ls_isa)id)) {
+            ls_kernels kernels;
+            ls_kernels_fill(&kernels, 1u << id);
+            tables[n++] = kernels.math;
+        }
     return n;
 }
 

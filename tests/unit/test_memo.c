@@ -33,7 +33,7 @@ static const char *const charts[] = {"memory", "timelines", "step", "scaling", "
 
 typedef struct memo {
     ls_plan_task task;
-    ls_plan_request request;
+    ls_layout_request request;
     ls_plan_found found;
     char dir[64];
     char *md, *html;
@@ -50,7 +50,7 @@ static memo *begin(const char *model, const char *chip, int chips, const char *n
     assert_int_equal(ls_stack_find("megatron", &m->task.stack), LS_OK);
     m->task.seq = m->task.shape.T < 4096 ? m->task.shape.T : 4096;
     m->task.global_batch = 256;
-    m->request = ls_plan_request_none();
+    m->request = ls_layout_request_none();
     snprintf(m->dir, sizeof m->dir, "/tmp/ls-memo-XXXXXX");
     assert_non_null(mkdtemp(m->dir));
     return m;
@@ -168,6 +168,7 @@ static void test_sections(void **state) {
         char *svg = read_file(m->dir, name);
         assert_int_equal(strncmp(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"", 39), 0);
         assert_null(strstr(svg, "nan"));
+        assert_null(strstr(svg, "&nbsp")); /* is not defined in XML */
         check_nesting(svg);
         free(svg);
     }
@@ -187,7 +188,7 @@ static void test_numbers(void **state) {
     write_memo(m);
     assert_true(m->found.fitting > 0);
     const ls_prediction *p = &m->found.fits[0].prediction;
-    const ls_plan_layout *l = &m->found.fits[0].layout;
+    const ls_knobs *l = &m->found.fits[0].layout;
     const double gib = 1024.0 * 1024 * 1024, tokens = 256.0 * 4096;
     snprintf(text, sizeof text, "dp %d × tp %d × pp %d", l->dp, l->tp, l->pp);
     both(m, text);
@@ -240,14 +241,14 @@ static bool near(double a, double b) { return a > .999999 * b && a < 1.000001 * 
 static void test_traffic(void **state) {
     (void)state;
     memo *m = begin("llama-70b", "A100", 64, "100gbe");
-    m->request.dp = 2;
-    m->request.tp = 8;
-    m->request.pp = 4;
-    m->request.virtual_stages = 1;
-    m->request.micro = 1;
-    m->request.zero = 1;
-    m->request.recompute = LS_RECOMPUTE_NONE;
-    m->request.schedule = LS_SCHEDULE_1F1B;
+    ls_knob_give(&m->request, LS_KNOB_dp, 2);
+    ls_knob_give(&m->request, LS_KNOB_tp, 8);
+    ls_knob_give(&m->request, LS_KNOB_pp, 4);
+    ls_knob_give(&m->request, LS_KNOB_virtual_stages, 1);
+    ls_knob_give(&m->request, LS_KNOB_micro, 1);
+    ls_knob_give(&m->request, LS_KNOB_zero, 1);
+    ls_knob_give(&m->request, LS_KNOB_recompute, LS_RECOMPUTE_NONE);
+    ls_knob_give(&m->request, LS_KNOB_schedule, LS_SCHEDULE_1F1B);
     ls_memo_facts *f = facts_of(m);
     assert_true(f->fits);
     assert_int_equal(f->micros, 128);
@@ -279,10 +280,10 @@ static void test_traffic(void **state) {
 static void test_shared_way_out(void **state) {
     (void)state;
     memo *m = begin("llama-8b", "H100", 16, "ndr");
-    m->request.dp = 16;
-    m->request.zero = 1;
-    m->request.micro = 1;
-    m->request.recompute = LS_RECOMPUTE_FULL;
+    ls_knob_give(&m->request, LS_KNOB_dp, 16);
+    ls_knob_give(&m->request, LS_KNOB_zero, 1);
+    ls_knob_give(&m->request, LS_KNOB_micro, 1);
+    ls_knob_give(&m->request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
     ls_memo_facts *f = facts_of(m);
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     assert_true(near(flow->outside_bytes, flow->bytes / 8));
@@ -295,10 +296,10 @@ static void test_shared_way_out(void **state) {
 static void test_timelines(void **state) {
     (void)state;
     memo *m = begin("llama-70b", "A100", 64, "100gbe");
-    m->request.tp = 8;
-    m->request.pp = 4;
-    m->request.virtual_stages = 1;
-    m->request.schedule = LS_SCHEDULE_1F1B;
+    ls_knob_give(&m->request, LS_KNOB_tp, 8);
+    ls_knob_give(&m->request, LS_KNOB_pp, 4);
+    ls_knob_give(&m->request, LS_KNOB_virtual_stages, 1);
+    ls_knob_give(&m->request, LS_KNOB_schedule, LS_SCHEDULE_1F1B);
     ls_memo_facts *f = facts_of(m);
     const ls_memo_pipe *pipe = &f->pipe;
     assert_true(pipe->there && pipe->chosen);
@@ -347,25 +348,25 @@ static void test_other_answers(void **state) {
     has(m->md, "A single GPU.");
     end(m);
     m = begin("llama-8b", "H100", 16, "ndr");
-    m->request.zero = 3;
-    m->request.tp = 1;
-    m->request.pp = 1;
+    ls_knob_give(&m->request, LS_KNOB_zero, 3);
+    ls_knob_give(&m->request, LS_KNOB_tp, 1);
+    ls_knob_give(&m->request, LS_KNOB_pp, 1);
     write_memo(m);
     has(m->md, "(ZeRO 3)");
     end(m);
     m = begin("llama-8b", "A100", 16, "hdr");
-    m->request.type = LS_PLAN_FP32;
+    ls_knob_give(&m->request, LS_KNOB_type, LS_PLAN_FP32);
     write_memo(m);
     has(m->md, "Everything is in fp32");
     end(m);
     m = begin("llama-8b", "V100", 32, "edr");
-    m->request.type = LS_PLAN_FP16;
+    ls_knob_give(&m->request, LS_KNOB_type, LS_PLAN_FP16);
     write_memo(m);
     has(m->md, "the loss must be scaled");
     end(m);
     m = begin("llama-70b", "A100", 320, "hdr");
-    m->request.pp = 40;
-    m->request.virtual_stages = 1;
+    ls_knob_give(&m->request, LS_KNOB_pp, 40);
+    ls_knob_give(&m->request, LS_KNOB_virtual_stages, 1);
     write_memo(m);
     has(m->md, "A pipeline of 40 stages");
     end(m);
@@ -408,19 +409,19 @@ static void test_failures(void **state) {
 
 static void test_figures(void **state) {
     (void)state;
-    assert_string_equal(ls_memo_whole(1234567).text, "1,234,567");
-    assert_string_equal(ls_memo_whole(999).text, "999");
-    assert_string_equal(ls_memo_gib(80 * 1073741824.0).text, "80.0 GiB");
-    assert_string_equal(ls_memo_gib(1500 * 1073741824.0).text, "1,500 GiB");
-    assert_string_equal(ls_memo_gib(100 * 1048576.0).text, "100 MiB");
-    assert_string_equal(ls_memo_gb(1.5e9).text, "1.50 GB");
-    assert_string_equal(ls_memo_gb(999.6e9).text, "1,000 GB");
-    assert_string_equal(ls_memo_seconds(.0123).text, "12.3 ms");
-    assert_string_equal(ls_memo_seconds(0).text, "0.00 s");
-    assert_string_equal(ls_memo_percent(.0412).text, "4.1 %");
-    assert_string_equal(ls_memo_percent(.512).text, "51 %");
-    assert_string_equal(ls_memo_short(70.6e9).text, "70.6 B");
-    assert_string_equal(ls_memo_tick(.5).text, "0.5 s");
+    assert_string_equal(ls_number_whole(1234567).text, "1,234,567");
+    assert_string_equal(ls_number_whole(999).text, "999");
+    assert_string_equal(ls_number_gib(80 * 1073741824.0).text, "80.0 GiB");
+    assert_string_equal(ls_number_gib(1500 * 1073741824.0).text, "1,500 GiB");
+    assert_string_equal(ls_number_gib(100 * 1048576.0).text, "100 MiB");
+    assert_string_equal(ls_number_gb(1.5e9).text, "1.50 GB");
+    assert_string_equal(ls_number_gb(999.6e9).text, "1,000 GB");
+    assert_string_equal(ls_number_seconds(.0123).text, "12.3 ms");
+    assert_string_equal(ls_number_seconds(0).text, "0.00 s");
+    assert_string_equal(ls_number_percent(.0412).text, "4.1 %");
+    assert_string_equal(ls_number_percent(.512).text, "51 %");
+    assert_string_equal(ls_number_short(70.6e9).text, "70.6 B");
+    assert_string_equal(ls_number_tick(.5).text, "0.5 s");
 }
 
 int main(void) {

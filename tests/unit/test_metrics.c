@@ -18,26 +18,16 @@
 
 #include "base/files.h"
 #include "observe/metrics.h"
+#include "scratch.h"
 
 enum { FILE_MAX = 1 << 24 };
 
-static char folder[64], path[128];
+static char path[128];
 
-static int make_folder(void **state) {
-    (void)state;
-    /* In memory, where nothing waits for a disk. */
-    snprintf(folder, sizeof folder, "/dev/shm/ls_test_metrics.XXXXXX");
-    if (!mkdtemp(folder)) snprintf(folder, sizeof folder, "/tmp/ls_test_metrics.XXXXXX");
-    if (folder[1] == 't' && !mkdtemp(folder)) return -1;
+static int make_files(void **state) {
+    if (make_folder_in_memory(state) != 0) return -1;
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     return 0;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static char *content(size_t *bytes) {
@@ -508,7 +498,7 @@ static void kill_leaves_whole_lines(void **state) {
     }
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_files, remove_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

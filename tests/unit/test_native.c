@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "ask.h"
 #include "device/cpu/kernels.h"
 #include "model/model.h"
 #include "model/shape_file.h"
@@ -80,11 +81,11 @@ static ls_layout make(const ls_native_task *task, ls_layout_request request) {
 
 static ls_layout_request request_of(int dp, int tp, int pp, int zero, size_t micro) {
     ls_layout_request request = ls_layout_request_none();
-    request.dp = dp;
-    request.tp = tp;
-    request.pp = pp;
-    request.zero = zero;
-    request.micro = micro;
+    ask(&request, LS_KNOB_dp, dp);
+    ask(&request, LS_KNOB_tp, tp);
+    ask(&request, LS_KNOB_pp, pp);
+    ask(&request, LS_KNOB_zero, zero);
+    ask(&request, LS_KNOB_micro, micro);
     return request;
 }
 
@@ -242,18 +243,18 @@ static void test_memory_is_that_of_a_run(void **state) {
         for (int zero = 0; zero < 4; zero++) {
             ls_layout_request request = request_of(2, 2, 1, zero, 2);
             assert_same_memory(&s, &task, request);
-            request.sequence_parallel = 1;
+            ls_knob_give(&request, LS_KNOB_sequence_parallel, 1);
             assert_same_memory(&s, &task, request);
             request = request_of(2, 1, 2, zero, 1);
-            request.recompute = LS_RECOMPUTE_FULL;
+            ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
             assert_same_memory(&s, &task, request);
         }
         ls_layout_request request = request_of(1, 1, 3, 0, 2);
-        request.schedule = LS_SCHEDULE_ZERO_BUBBLE;
+        ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_ZERO_BUBBLE);
         assert_same_memory(&s, &task, request);
         request = request_of(1, 2, 2, 0, 2);
-        request.schedule = LS_SCHEDULE_INTERLEAVED;
-        request.recompute = LS_RECOMPUTE_SELECTIVE;
+        ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_INTERLEAVED);
+        ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_SELECTIVE);
         assert_same_memory(&s, &task, request);
         assert_same_memory(&s, &task, request_of(1, 1, 1, 0, 16));
     }
@@ -281,11 +282,11 @@ static void test_recomputation_is_forward_again(void **state) {
     (void)state;
     double tokens = B * T, one = FLOP / 2, out = 2 * tokens * 6 * 128 * 512;
     ls_layout_request request = request_of(1, 1, 1, 0, 4);
-    request.recompute = LS_RECOMPUTE_FULL;
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
     ls_prediction p = predict(request);
     assert_near(p.time[LS_TIME_RECOMPUTE], (layer_flops(tokens) - out) * one, 1e-3);
     assert_near(p.seconds, (step_flops(tokens) + layer_flops(tokens) - out) * one, 1e-3);
-    request.recompute = LS_RECOMPUTE_SELECTIVE;
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_SELECTIVE);
     assert_near(predict(request).time[LS_TIME_RECOMPUTE], out * one, 1e-3);
 }
 

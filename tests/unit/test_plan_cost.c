@@ -100,13 +100,13 @@ static void test_product_rates(void **state) {
     if (h < 520 || h > 720) fail_msg("H100: %.0f TFLOP/s", h);
 }
 
-static ls_plan_task round_task(const ls_plan_layout *layout, int node) {
+static ls_plan_task round_task(const ls_knobs *layout, int node) {
     ls_plan_task task = {.seq = 1024, .global_batch = 1024};
     task.shape = gpt(12, 1024, 16, 51200);
     task.cluster.sites = 1;
     ls_site *site = &task.cluster.site[0];
     site->chip = round_chip();
-    site->chips = ls_plan_layout_chips(layout);
+    site->chips = ls_plan_chips(layout);
     site->node = node;
     site->inside = (ls_link){"inside", "", 1e11, .5, 10e-6, 1e-6};
     site->between = (ls_link){"between", "", 1e10, .8, 20e-6, 3e-6};
@@ -116,7 +116,7 @@ static ls_plan_task round_task(const ls_plan_layout *layout, int node) {
 
 static void test_collectives(void **state) {
     (void)state;
-    ls_plan_layout layout = {.dp = 32, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1};
+    ls_knobs layout = {.dp = 32, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1};
     ls_plan_task task = round_task(&layout, 8);
     ls_plan_case c = ls_plan_case_of(&task, &layout);
     double bytes = 1e9;
@@ -137,7 +137,7 @@ static void test_collectives(void **state) {
 /* Measured on A100 (NCCL's own tests): an all-reduce of 1 GB goes at 193, 218 and 227 GB/s of bus bandwidth. */
 static void test_measured_collective(void **state) {
     (void)state;
-    ls_plan_layout layout = {.dp = 8, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1};
+    ls_knobs layout = {.dp = 8, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1};
     ls_plan_task task = round_task(&layout, 8);
     task.cluster.site[0].inside = link_named("nvlink3");
     ls_plan_case c = ls_plan_case_of(&task, &layout);
@@ -188,7 +188,7 @@ static void test_borders_between_stages(void **state) {
     const int meshes[][4] = {{1, 1, 16, 8}, {2, 2, 4, 8}, {1, 2, 8, 8}, {8, 1, 4, 8}, {2, 3, 4, 8}, {4, 1, 2, 8}};
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
         const int *m = meshes[i];
-        ls_plan_layout layout = {.dp = m[1], .tp = m[0], .pp = m[2], .virtual_stages = 1, .context = 1, .micro = 1};
+        ls_knobs layout = {.dp = m[1], .tp = m[0], .pp = m[2], .virtual_stages = 1, .context = 1, .micro = 1};
         ls_plan_task task = round_task(&layout, m[3]);
         ls_plan_case c = ls_plan_case_of(&task, &layout);
         for (int s = 0; s < layout.pp; s++) {
@@ -204,14 +204,14 @@ static void test_borders_between_stages(void **state) {
 /* Twelve stages on two nodes: the way of a micro-batch crosses the network once. */
 static void test_only_borders_of_nodes_are_slow(void **state) {
     (void)state;
-    ls_plan_layout layout = {.dp = 1,
-                             .tp = 1,
-                             .pp = 12,
-                             .virtual_stages = 1,
-                             .context = 1,
-                             .micro = 1,
-                             .schedule = LS_SCHEDULE_NAIVE,
-                             .type = LS_PLAN_BF16};
+    ls_knobs layout = {.dp = 1,
+                       .tp = 1,
+                       .pp = 12,
+                       .virtual_stages = 1,
+                       .context = 1,
+                       .micro = 1,
+                       .schedule = LS_SCHEDULE_NAIVE,
+                       .type = LS_PLAN_BF16};
     double seconds[2];
     for (int i = 0; i < 2; i++) {
         ls_plan_task task = round_task(&layout, i == 0 ? 12 : 6);
@@ -265,14 +265,14 @@ static void test_model_flops(void **state) {
 /* The heaviest of the kinds of state: 18 bytes a parameter with fp32 gradients, 16 with those of 2021. */
 static void test_state_bytes(void **state) {
     (void)state;
-    ls_plan_layout layout = {.dp = 4,
-                             .tp = 1,
-                             .pp = 1,
-                             .virtual_stages = 1,
-                             .context = 1,
-                             .micro = 1,
-                             .schedule = LS_SCHEDULE_1F1B,
-                             .type = LS_PLAN_BF16};
+    ls_knobs layout = {.dp = 4,
+                       .tp = 1,
+                       .pp = 1,
+                       .virtual_stages = 1,
+                       .context = 1,
+                       .micro = 1,
+                       .schedule = LS_SCHEDULE_1F1B,
+                       .type = LS_PLAN_BF16};
     ls_plan_task task = round_task(&layout, 8);
     double params = 12 * (12. * 1024 * 1024 + 4 * 1024) + 51200. * 1024;
     static const double per_param[] = {18, 6 + 12 / 4., 2 + 16 / 4.};
@@ -289,14 +289,14 @@ static void test_state_bytes(void **state) {
 /* Three stages of equal chunks and hardly anything else: the step is m + p − 1 micro-batches. */
 static void test_bubble(void **state) {
     (void)state;
-    ls_plan_layout layout = {.dp = 1,
-                             .tp = 1,
-                             .pp = 3,
-                             .virtual_stages = 1,
-                             .context = 1,
-                             .micro = 1,
-                             .schedule = LS_SCHEDULE_1F1B,
-                             .type = LS_PLAN_BF16};
+    ls_knobs layout = {.dp = 1,
+                       .tp = 1,
+                       .pp = 3,
+                       .virtual_stages = 1,
+                       .context = 1,
+                       .micro = 1,
+                       .schedule = LS_SCHEDULE_1F1B,
+                       .type = LS_PLAN_BF16};
     ls_plan_task task = round_task(&layout, 8);
     task.shape.V = 128;
     task.global_batch = 6;
@@ -399,8 +399,8 @@ static void test_stack_names(void **state) {
 
 /* ---- layouts that cannot be -------------------------------------------------------------------------------------- */
 
-static void refuse(ls_plan_layout layout, size_t batch, const char *word) {
-    ls_plan_layout good = {.dp = 2, .tp = 2, .pp = 2, .virtual_stages = 1, .context = 1, .micro = 1};
+static void refuse(ls_knobs layout, size_t batch, const char *word) {
+    ls_knobs good = {.dp = 2, .tp = 2, .pp = 2, .virtual_stages = 1, .context = 1, .micro = 1};
     ls_plan_task task = round_task(&good, 8);
     if (batch) task.global_batch = batch;
     if (ls_plan_check(&task, &layout) != LS_ERR_INPUT) fail_msg("not refused: %s", word);
@@ -410,8 +410,7 @@ static void refuse(ls_plan_layout layout, size_t batch, const char *word) {
 /* Eight ways for two key heads: each has a copy of one, as if there were eight. */
 static void test_key_heads_are_whole(void **state) {
     (void)state;
-    ls_plan_layout layout = {
-        .dp = 1, .tp = 8, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1, .type = LS_PLAN_BF16};
+    ls_knobs layout = {.dp = 1, .tp = 8, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 1, .type = LS_PLAN_BF16};
     ls_plan_task task = round_task(&layout, 8), as_many = task;
     ls_prediction few, many;
     task.shape.kv_heads = 2;
@@ -431,9 +430,9 @@ static void test_key_heads_are_whole(void **state) {
 
 static void test_refused(void **state) {
     (void)state;
-    const ls_plan_layout good = {
+    const ls_knobs good = {
         .dp = 2, .tp = 2, .pp = 2, .virtual_stages = 1, .context = 1, .micro = 1, .schedule = LS_SCHEDULE_1F1B};
-    ls_plan_layout l;
+    ls_knobs l;
     refuse((l = good, l.dp = 0, l), 0, "dp is 0");
     refuse((l = good, l.pp = -1, l), 0, "pp is -1");
     refuse((l = good, l.micro = 0, l), 0, "micro-batch");

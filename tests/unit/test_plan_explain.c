@@ -25,7 +25,7 @@ static ls_plan_task make_task(const char *model, const char *chip, int chips, si
 
 static ls_plan_found *search(const ls_plan_task *task) {
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     assert_non_null(found);
     assert_int_equal(ls_plan_search(task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
@@ -119,7 +119,7 @@ static void test_sizes_double_and_own_size_is_among_them(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "A100", 48, 480, "megatron");
     ls_plan_found *found = search(&task);
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_plan_point points[LS_PLAN_POINTS_MAX];
     static const int sizes[] = {8, 16, 32, 48, 64, 128};
     int count;
@@ -149,7 +149,7 @@ static void test_sizes_that_are_too_small_are_left_out(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-70b", "A100", 64, 256, "megatron");
     ls_plan_found *found = search(&task);
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_plan_point points[LS_PLAN_POINTS_MAX];
     int count;
     assert_int_equal(ls_plan_scaling(&task, &request, &found->fits[0], 64, false, points, &count), LS_OK);

@@ -25,7 +25,7 @@ typedef struct draw {
 typedef struct drawn_case {
     uint64_t number;
     ls_plan_task task;
-    ls_plan_layout layout;
+    ls_knobs layout;
 } drawn_case;
 
 static long below(draw *d, long n) { return (long)ls_rng_below(d->key, d->next++, (uint64_t)n); }
@@ -76,10 +76,10 @@ static void draw_site(draw *d, ls_site *site) {
     draw_link(d, &site->between);
 }
 
-static void draw_layout(draw *d, const ls_shape *shape, ls_plan_layout *l) {
+static void draw_layout(draw *d, const ls_shape *shape, ls_knobs *l) {
     static const ls_schedule_kind kinds[] = {LS_SCHEDULE_NAIVE, LS_SCHEDULE_GPIPE, LS_SCHEDULE_1F1B, LS_SCHEDULE_1F1B,
                                              LS_SCHEDULE_ZERO_BUBBLE};
-    *l = (ls_plan_layout){.virtual_stages = 1, .context = chance(d, 20) ? 2 : 1};
+    *l = (ls_knobs){.virtual_stages = 1, .context = chance(d, 20) ? 2 : 1};
     l->tp = 1 << below(d, 5);
     while (shape->H % (size_t)l->tp != 0) l->tp /= 2;
     while (shape->kv_heads % (size_t)l->tp != 0 && (size_t)l->tp % shape->kv_heads != 0) l->tp /= 2;
@@ -108,13 +108,13 @@ static drawn_case make_case(uint64_t number) {
     draw d = {ls_rng_key_make(1, PURPOSE, number), 0};
     draw_shape(&d, &c.task.shape);
     draw_layout(&d, &c.task.shape, &c.layout);
-    ls_plan_layout *l = &c.layout;
+    ls_knobs *l = &c.layout;
     c.task.seq = (size_t)1 << between(&d, 7, 14);
     c.task.shape.T = c.task.seq;
     c.task.global_batch = (size_t)l->dp * l->micro * (size_t)between(&d, 1, chance(&d, 20) ? 200 : 24);
     if (chance(&d, 20)) c.task.global_batch += (size_t)below(&d, l->dp * (long)l->micro);
     ls_cluster *cluster = &c.task.cluster;
-    int chips = ls_plan_layout_chips(l), stacks = 0;
+    int chips = ls_plan_chips(l), stacks = 0;
     cluster->sites = (l->stages_across ? l->pp : l->dp) % 2 == 0 && chance(&d, 15) ? 2 : 1;
     for (int i = 0; i < cluster->sites; i++) {
         draw_site(&d, &cluster->site[i]);
@@ -127,7 +127,7 @@ static drawn_case make_case(uint64_t number) {
 }
 
 static void describe(const drawn_case *c, char *text, size_t room) {
-    const ls_plan_layout *l = &c->layout;
+    const ls_knobs *l = &c->layout;
     const ls_site *s = &c->task.cluster.site[0];
     snprintf(text, room,
              "LS_TEST_CASE=%llu: L %zu C %zu H %zu V %zu tied %d, seq %zu batch %zu, dp %d tp %d pp %d v %d ctx %d "
@@ -228,7 +228,7 @@ static void check_peak(const drawn_case *c, const ls_prediction *p) {
     double n = (double)c->task.seq * (double)c->task.global_batch;
     double scores =
         12 * n * (double)c->task.seq * (double)ls_shape_query_width(&c->task.shape) * (double)c->task.shape.L;
-    double chips = ls_plan_layout_chips(&c->layout);
+    double chips = ls_plan_chips(&c->layout);
     at_most(c, "FLOPs at the peak, the step", (p->model_flops - scores / 2) / (chips * fastest_peak(c)), p->seconds);
 }
 
@@ -335,7 +335,7 @@ static void check_memory(const drawn_case *c, const ls_prediction *p) {
     one.layout.pp = one.layout.virtual_stages = 1;
     one.layout.schedule = LS_SCHEDULE_1F1B;
     one.task.cluster.sites = 1;
-    one.task.cluster.site[0].chips = ls_plan_layout_chips(&one.layout);
+    one.task.cluster.site[0].chips = ls_plan_chips(&one.layout);
     double last = 0;
     for (int zero = 0; zero <= 3; zero++) {
         one.layout.zero = zero;
@@ -398,7 +398,7 @@ static void check_virtual(const drawn_case *c, const ls_prediction *p) {
     plain.task.global_batch = (size_t)(pp * rounds) * c->layout.micro * (size_t)c->layout.dp;
     ls_cluster *cluster = &plain.task.cluster;
     cluster->sites = 1;
-    cluster->site[0].chips = ls_plan_layout_chips(&plain.layout);
+    cluster->site[0].chips = ls_plan_chips(&plain.layout);
     cut = plain;
     cut.layout.virtual_stages = v;
     cut.layout.schedule = LS_SCHEDULE_INTERLEAVED;

@@ -10,7 +10,7 @@
 
 #include "plan/cost/cost_case.h"
 
-static const ls_plan_layout ONE = {
+static const ls_knobs ONE = {
     .dp = 2, .tp = 1, .pp = 1, .virtual_stages = 1, .context = 1, .micro = 2, .zero = 1, .type = LS_PLAN_FP16};
 
 static void near_to(const char *what, double got, double expected) {
@@ -34,7 +34,7 @@ static ls_plan_task task_of(const char *stack, size_t heads) {
     return task;
 }
 
-static ls_layer_time layer_of(const ls_plan_task *task, const ls_plan_layout *layout) {
+static ls_layer_time layer_of(const ls_plan_task *task, const ls_knobs *layout) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     return ls_plan_layer(&c);
 }
@@ -79,7 +79,7 @@ static void test_sums_of_gradients(void **state) {
     for (size_t i = 0; i < 2; i++) {
         ls_plan_task task = task_of(rows[i].stack, 12);
         task.stack.layer_host_seconds = 0;
-        ls_plan_layout whole = ONE, divided = ONE;
+        ls_knobs whole = ONE, divided = ONE;
         divided.zero = 2;
         ls_plan_case c = ls_plan_case_of(&task, &whole);
         double expected = rows[i].bytes * ls_plan_layer_params(&c) / (2039e9 * .82);

@@ -23,20 +23,20 @@ static ls_plan_task task_of(const char *stack, const char *chip, int chips, bool
     return t;
 }
 
-static ls_plan_layout layout_of(int dp, int tp, int pp, size_t micro, int zero, ls_recompute recompute) {
-    return (ls_plan_layout){.dp = dp,
-                            .tp = tp,
-                            .pp = pp,
-                            .virtual_stages = 1,
-                            .context = 1,
-                            .micro = micro,
-                            .schedule = LS_SCHEDULE_1F1B,
-                            .zero = zero,
-                            .recompute = recompute,
-                            .type = LS_PLAN_BF16};
+static ls_knobs layout_of(int dp, int tp, int pp, size_t micro, int zero, ls_recompute recompute) {
+    return (ls_knobs){.dp = dp,
+                      .tp = tp,
+                      .pp = pp,
+                      .virtual_stages = 1,
+                      .context = 1,
+                      .micro = micro,
+                      .schedule = LS_SCHEDULE_1F1B,
+                      .zero = zero,
+                      .recompute = recompute,
+                      .type = LS_PLAN_BF16};
 }
 
-static ls_prediction predict(const ls_plan_task *t, const ls_plan_layout *l) {
+static ls_prediction predict(const ls_plan_task *t, const ls_knobs *l) {
     ls_prediction p;
     assert_int_equal(ls_plan_check(t, l), LS_OK);
     assert_int_equal(ls_plan_predict(t, l, &p), LS_OK);
@@ -55,7 +55,7 @@ static double state_bytes(const ls_prediction *p) {
 static void test_states_of_one_chip(void **state) {
     (void)state;
     ls_plan_task t = task_of("megatron", "H100", 1, false);
-    ls_plan_layout l = layout_of(1, 1, 1, 1, 0, LS_RECOMPUTE_NONE);
+    ls_knobs l = layout_of(1, 1, 1, 1, 0, LS_RECOMPUTE_NONE);
     ls_prediction p = predict(&t, &l);
     double params = 32 * (12.0 * 4096 * 4096 + 4 * 4096) + 51200.0 * 4096;
     assert_bytes(p.memory[LS_MEMORY_WEIGHTS], 2 * params);
@@ -66,7 +66,7 @@ static void test_states_of_one_chip(void **state) {
 static void test_activations_of_a_layer(void **state) {
     (void)state;
     ls_plan_task t = task_of("megatron", "H100", 1, false);
-    ls_plan_layout l = layout_of(1, 1, 1, 2, 0, LS_RECOMPUTE_NONE);
+    ls_knobs l = layout_of(1, 1, 1, 2, 0, LS_RECOMPUTE_NONE);
     ls_prediction p = predict(&t, &l);
     assert_bytes(p.memory[LS_MEMORY_ACTIVATIONS], 32.0 * 32 * 2 * 2048 * 4096);
     l.recompute = LS_RECOMPUTE_FULL;
@@ -78,7 +78,7 @@ static void test_activations_of_a_layer(void **state) {
 static void test_activations_of_selective_recomputation(void **state) {
     (void)state;
     ls_plan_task t = task_of("fsdp", "H100", 8, true);
-    ls_plan_layout l = layout_of(8, 1, 1, 2, 3, LS_RECOMPUTE_SELECTIVE);
+    ls_knobs l = layout_of(8, 1, 1, 2, 3, LS_RECOMPUTE_SELECTIVE);
     ls_prediction p = predict(&t, &l);
     assert_bytes(p.memory[LS_MEMORY_ACTIVATIONS], 32.0 * 2 * 2 * 2048 * (4096 + 4096 + 1024 + 4096 + 14336 + 4096));
     double params = 32 * (4096.0 * (4096 + 2048) + 4096.0 * 4096 + 3 * 4096.0 * 14336 + 4 * 4096) + 2 * 51200.0 * 4096;
@@ -89,7 +89,7 @@ static void test_activations_of_selective_recomputation(void **state) {
 static void test_logits_can_be_the_peak(void **state) {
     (void)state;
     ls_plan_task t = task_of("fsdp", "H100", 8, true);
-    ls_plan_layout l = layout_of(8, 1, 1, 2, 3, LS_RECOMPUTE_FULL);
+    ls_knobs l = layout_of(8, 1, 1, 2, 3, LS_RECOMPUTE_FULL);
     t.shape.V = 256 * 1024;
     ls_prediction p = predict(&t, &l);
     assert_bytes(p.memory[LS_MEMORY_WORK], 2.0 * 2048 * (12.0 * 256 * 1024 + 2 * 2 * 4096));
@@ -103,7 +103,7 @@ static void test_memory_grows_with_the_micro_batch(void **state) {
             ls_plan_task t = task_of(ls_stack_row(i)->name, "A100", 32, kind & 4);
             double before = 0;
             for (size_t micro = 1; micro * (size_t)(32 / tp / pp) <= t.global_batch; micro *= 2) {
-                ls_plan_layout l = layout_of(32 / tp / pp, tp, pp, micro, 1, (ls_recompute)recompute);
+                ls_knobs l = layout_of(32 / tp / pp, tp, pp, micro, 1, (ls_recompute)recompute);
                 ls_prediction p = predict(&t, &l);
                 assert_true(p.memory_bytes > before);
                 before = p.memory_bytes;
@@ -120,7 +120,7 @@ static void test_sharding_more_never_needs_more_state(void **state) {
             ls_plan_task t = task_of(ls_stack_row(i)->name, "A100", 32, kind & 4);
             double before = 1e300;
             for (int zero = 0; zero <= 3; zero++) {
-                ls_plan_layout l = layout_of(32 / tp / pp, tp, pp, 1, zero, LS_RECOMPUTE_NONE);
+                ls_knobs l = layout_of(32 / tp / pp, tp, pp, 1, zero, LS_RECOMPUTE_NONE);
                 l.type = kind & 8 ? LS_PLAN_FP16 : LS_PLAN_BF16;
                 ls_prediction p = predict(&t, &l);
                 assert_true(state_bytes(&p) <= before * (1 + 1e-12));
@@ -133,7 +133,7 @@ static void test_sharding_more_never_needs_more_state(void **state) {
 static void test_the_kinds_add_up(void **state) {
     (void)state;
     ls_plan_task t = task_of("megatron-2021", "A100", 64, false);
-    ls_plan_layout l = layout_of(4, 4, 4, 2, 1, LS_RECOMPUTE_FULL);
+    ls_knobs l = layout_of(4, 4, 4, 2, 1, LS_RECOMPUTE_FULL);
     ls_prediction p = predict(&t, &l);
     double memory = 0, time = 0;
     for (int k = 0; k < LS_MEMORY_KINDS; k++) memory += p.memory[k];

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ask.h"
 #include "model/shape_file.h"
 #include "plan/cost/cost_case.h"
 #include "plan/search.h"
@@ -33,7 +34,7 @@ typedef struct brute {
     double nearest; /* least lack */
 } brute;
 
-static void brute_offer(const ls_plan_task *task, const ls_plan_layout *l, brute *b) {
+static void brute_offer(const ls_plan_task *task, const ls_knobs *l, brute *b) {
     ls_plan_choice choice = {.layout = *l};
     if (ls_plan_check(task, l) != LS_OK) return;
     assert_int_equal(ls_plan_predict(task, l, &choice.prediction), LS_OK);
@@ -45,7 +46,7 @@ static void brute_offer(const ls_plan_task *task, const ls_plan_layout *l, brute
     }
     b->fit++;
     for (int i = 0; i < b->count; i++) {
-        ls_plan_layout *o = &b->best[i].layout;
+        ls_knobs *o = &b->best[i].layout;
         if (o->dp != l->dp || o->tp != l->tp || o->pp != l->pp || o->zero != l->zero || o->recompute != l->recompute)
             continue;
         if (choice.prediction.seconds < b->best[i].prediction.seconds) b->best[i] = choice;
@@ -55,7 +56,7 @@ static void brute_offer(const ls_plan_task *task, const ls_plan_layout *l, brute
     b->best[b->count++] = choice;
 }
 
-static void brute_inner(const ls_plan_task *task, ls_plan_layout *l, bool pipelines_shard, brute *b) {
+static void brute_inner(const ls_plan_task *task, ls_knobs *l, bool pipelines_shard, brute *b) {
     size_t share = task->global_batch / (size_t)l->dp;
     for (size_t micro = 1; micro <= share; micro++) {
         if (share % micro != 0) continue;
@@ -93,7 +94,7 @@ static void compare(const ls_plan_task *task) {
     brute *b = calloc(1, sizeof *b);
     ls_plan_found *found = malloc(sizeof *found);
     int chips = ls_cluster_chips(&task->cluster);
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     assert_non_null(b);
     assert_non_null(found);
     b->nearest = 1e30;
@@ -101,7 +102,7 @@ static void compare(const ls_plan_task *task) {
         for (int pp = 1; pp <= chips; pp++) {
             size_t n = (size_t)tp, kv = task->shape.kv_heads;
             if (chips % (tp * pp) != 0 || (kv % n != 0 && n % kv != 0)) continue;
-            ls_plan_layout l = {.dp = chips / tp / pp, .tp = tp, .pp = pp, .context = 1, .type = LS_PLAN_BF16};
+            ls_knobs l = {.dp = chips / tp / pp, .tp = tp, .pp = pp, .context = 1, .type = LS_PLAN_BF16};
             l.sequence_parallel = tp > 1;
             if (task->global_batch % (size_t)l.dp == 0) brute_inner(task, &l, task->stack.sharded_stages, b);
         }
@@ -156,14 +157,14 @@ static void test_no_prediction_is_below_its_bound(void **state) {
         for (int tp = 1; tp <= 8; tp *= 2)
             for (int v = 1; v <= 32 / pp; v *= 2)
                 for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
-                    ls_plan_layout l = {.dp = 64 / tp / pp,
-                                        .tp = tp,
-                                        .pp = pp,
-                                        .virtual_stages = v,
-                                        .context = 1,
-                                        .micro = 1,
-                                        .schedule = (ls_schedule_kind)kind,
-                                        .type = LS_PLAN_BF16};
+                    ls_knobs l = {.dp = 64 / tp / pp,
+                                  .tp = tp,
+                                  .pp = pp,
+                                  .virtual_stages = v,
+                                  .context = 1,
+                                  .micro = 1,
+                                  .schedule = (ls_schedule_kind)kind,
+                                  .type = LS_PLAN_BF16};
                     ls_prediction bound, real;
                     if (ls_plan_check(&task, &l) != LS_OK) continue;
                     assert_int_equal(ls_plan_bound(&task, &l, &bound), LS_OK);
@@ -178,7 +179,7 @@ static void test_no_prediction_is_below_its_bound(void **state) {
 /* ---- what the answer is like ------------------------------------------------------------------------------------- */
 
 static void assert_same(const ls_plan_choice *a, const ls_plan_choice *b) {
-    assert_true(ls_plan_layout_equal(&a->layout, &b->layout));
+    assert_true(ls_knobs_equal(&a->layout, &b->layout));
     assert_true(a->prediction.seconds == b->prediction.seconds);
     assert_true(a->prediction.memory_bytes == b->prediction.memory_bytes);
 }
@@ -186,7 +187,7 @@ static void assert_same(const ls_plan_choice *a, const ls_plan_choice *b) {
 static void test_kept_differ_and_are_in_order(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-70b", "H100", 64, 4096, 512, "megatron");
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_plan_found *a = malloc(sizeof *a), *b = malloc(sizeof *b);
     assert_non_null(a);
     assert_non_null(b);
@@ -200,7 +201,7 @@ static void test_kept_differ_and_are_in_order(void **state) {
     for (int i = 1; i < a->fitting; i++) {
         assert_true(a->fits[i - 1].prediction.seconds <= a->fits[i].prediction.seconds * (1 + LS_PLAN_NEARLY));
         for (int j = 0; j < i; j++) {
-            const ls_plan_layout *x = &a->fits[i].layout, *y = &a->fits[j].layout;
+            const ls_knobs *x = &a->fits[i].layout, *y = &a->fits[j].layout;
             assert_false(x->dp == y->dp && x->tp == y->tp && x->pp == y->pp && x->zero == y->zero &&
                          x->recompute == y->recompute);
         }
@@ -214,28 +215,28 @@ static void test_kept_differ_and_are_in_order(void **state) {
 static void test_given_knobs_stay(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "H100", 32, 4096, 64, "megatron");
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_plan_found *found = malloc(sizeof *found);
     assert_non_null(found);
-    request.tp = 16; /* more than a node, asked for */
-    request.zero = 3;
-    request.recompute = LS_RECOMPUTE_FULL;
-    request.micro = 2;
-    request.type = LS_PLAN_FP8;
-    request.sequence_parallel = 0;
+    ls_knob_give(&request, LS_KNOB_tp, 16); /* more than a node, asked for */
+    ls_knob_give(&request, LS_KNOB_zero, 3);
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
+    ls_knob_give(&request, LS_KNOB_micro, 2);
+    ls_knob_give(&request, LS_KNOB_type, LS_PLAN_FP8);
+    ls_knob_give(&request, LS_KNOB_sequence_parallel, 0);
     assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
     for (int i = 0; i < found->fitting; i++) {
-        const ls_plan_layout *l = &found->fits[i].layout;
+        const ls_knobs *l = &found->fits[i].layout;
         assert_true(l->tp == 16 && l->zero == 3 && l->recompute == LS_RECOMPUTE_FULL && l->micro == 2);
         assert_true(l->type == LS_PLAN_FP8 && !l->sequence_parallel);
     }
-    request = ls_plan_request_none();
-    request.schedule = LS_SCHEDULE_GPIPE;
-    request.pp = 4;
+    request = ls_layout_request_none();
+    ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_GPIPE);
+    ls_knob_give(&request, LS_KNOB_pp, 4);
     assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) assert_true(found->fits[i].layout.schedule == LS_SCHEDULE_GPIPE);
-    request = ls_plan_request_none();
+    request = ls_layout_request_none();
     request.memory_bytes = 30e9;
     assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) {
@@ -248,7 +249,7 @@ static void test_given_knobs_stay(void **state) {
 static void test_two_sites_are_cut_both_ways(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "A100", 32, 4096, 256, "megatron");
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     ls_plan_found *found = malloc(sizeof *found);
     bool stages = false, replicas = false;
     assert_non_null(found);
@@ -257,8 +258,8 @@ static void test_two_sites_are_cut_both_ways(void **state) {
     assert_int_equal(ls_link_find("100gbe", &task.cluster.across), LS_OK);
     assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     for (int i = 0; i < found->fitting; i++) {
-        const ls_plan_layout *l = &found->fits[i].layout;
-        assert_int_equal(ls_plan_layout_chips(l), 64);
+        const ls_knobs *l = &found->fits[i].layout;
+        assert_int_equal(ls_plan_chips(l), 64);
         assert_int_equal(32 % (l->stages_across ? l->dp * l->tp : l->pp * l->tp), 0);
         *(l->stages_across ? &stages : &replicas) = true;
     }
@@ -275,7 +276,7 @@ static void test_nothing_possible_says_why(void **state) {
     (void)state;
     ls_plan_task task = make_task("llama-8b", "H100", 32, 4096, 64, "megatron");
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_request request;
+    ls_layout_request request;
     assert_non_null(found);
     static const struct {
         int dp, tp, pp, v;
@@ -290,16 +291,16 @@ static void test_nothing_possible_says_why(void **state) {
         {.dp = 32, .micro = 4, .said = "needs a global batch of at least 128; it is 64"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        request = ls_plan_request_none();
-        request.dp = rows[i].dp;
-        request.tp = rows[i].tp;
-        request.pp = rows[i].pp;
-        request.virtual_stages = rows[i].v;
-        request.micro = rows[i].micro;
+        request = ls_layout_request_none();
+        ask(&request, LS_KNOB_dp, rows[i].dp);
+        ask(&request, LS_KNOB_tp, rows[i].tp);
+        ask(&request, LS_KNOB_pp, rows[i].pp);
+        ask(&request, LS_KNOB_virtual_stages, rows[i].v);
+        ask(&request, LS_KNOB_micro, rows[i].micro);
         assert_int_equal(ls_plan_search(&task, &request, found), LS_ERR_INPUT);
         if (!strstr(ls_status_message(), rows[i].said)) fail_msg("row %zu: %s", i, ls_status_message());
     }
-    request = ls_plan_request_none();
+    request = ls_layout_request_none();
     task.cluster.site[0].chips = 28;
     assert_int_equal(ls_plan_search(&task, &request, found), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "3.5 nodes"));
@@ -312,9 +313,9 @@ static void test_odd_batches_are_still_answered(void **state) {
     (void)state;
     ls_plan_task task = make_task("gpt2-124m", "A100", 8, 1024, 13, "megatron");
     ls_plan_found *found = malloc(sizeof *found);
-    ls_plan_request request = ls_plan_request_none();
+    ls_layout_request request = ls_layout_request_none();
     assert_non_null(found);
-    request.dp = 8;
+    ls_knob_give(&request, LS_KNOB_dp, 8);
     assert_int_equal(ls_plan_search(&task, &request, found), LS_OK);
     assert_true(found->fitting > 0);
     assert_int_equal(found->fits[0].layout.dp, 8);

@@ -43,9 +43,9 @@ static course course_of(const ls_model *model, const ls_layout_request *request,
 
 static ls_layout_request request_of(int pp, ls_schedule_kind schedule, size_t micro) {
     ls_layout_request request = ls_layout_request_none();
-    request.pp = pp;
-    request.schedule = (int)schedule;
-    request.micro = micro;
+    ls_knob_give(&request, LS_KNOB_pp, pp);
+    ls_knob_give(&request, LS_KNOB_schedule, (int)schedule);
+    ls_knob_give(&request, LS_KNOB_micro, micro);
     return request;
 }
 
@@ -84,9 +84,9 @@ static void recomputation_takes_longer(void **state) {
     ls_model *model = open_model();
     ls_layout_request request = request_of(2, LS_SCHEDULE_1F1B, 2);
     double none = course_of(model, &request, 0).busy;
-    request.recompute = LS_RECOMPUTE_SELECTIVE;
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_SELECTIVE);
     double selective = course_of(model, &request, 0).busy;
-    request.recompute = LS_RECOMPUTE_FULL;
+    ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
     double full = course_of(model, &request, 0).busy;
     assert_true(none < selective && selective < full && full < none * 4 / 3);
     ls_model_destroy(model);
@@ -97,11 +97,11 @@ static void rows_have_their_own_course(void **state) {
     (void)state;
     ls_model *model = open_model();
     ls_layout_request request = request_of(2, LS_SCHEDULE_1F1B, 1);
-    request.dp = 2;
+    ls_knob_give(&request, LS_KNOB_dp, 2);
     request.shares = "3,1";
     course large = course_of(model, &request, 0), small = course_of(model, &request, 1);
     assert_true(is_near(large.busy, 3 * small.busy));
-    request.zero = 3;
+    ls_knob_give(&request, LS_KNOB_zero, 3);
     assert_true(is_near(course_of(model, &request, 0).busy, large.busy));
     ls_model_destroy(model);
 }

@@ -19,28 +19,17 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "run/folder/run_dir.h"
+#include "scratch.h"
 
 enum { NOBODY = 65534 };
 #define COMMAND LS_COMMAND_BENCH_COMM
 
-static char folder[64], path[128];
+static char path[128];
 
-static int make_folder(void **state) {
-    (void)state;
-    /* In memory, where nothing waits for a disk. */
-    snprintf(folder, sizeof folder, "/dev/shm/ls_test_run_dir.XXXXXX");
-    if (!mkdtemp(folder)) snprintf(folder, sizeof folder, "/tmp/ls_test_run_dir.XXXXXX");
-    if (folder[1] == 't' && !mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s", folder);
-    strcat(path, "/runs/a");
-    return *path == '/' ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+static int make_files(void **state) {
+    if (make_folder_in_memory(state) != 0) return -1;
+    snprintf(path, sizeof path, "%s/runs/a", folder);
+    return 0;
 }
 
 /* One at a time: the next call reuses the memory. */
@@ -676,7 +665,7 @@ static void a_fork_records_its_parent(void **state) {
     ls_identity_destroy(parent);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_files, remove_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -19,7 +19,7 @@ static void open_fixture(fixture *f, const ls_shape *shape, ls_optimizer optimiz
 static ls_trainer *open_trainer(fixture *f, size_t micro) {
     ls_trainer *trainer = NULL;
     ls_layout_request request = ls_layout_request_none();
-    request.micro = micro;
+    ls_knob_give(&request, LS_KNOB_micro, micro);
     assert_int_equal(trainer_open(f, NULL, &request, &trainer), LS_OK);
     return trainer;
 }

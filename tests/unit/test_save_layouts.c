@@ -170,10 +170,10 @@ static ls_status worker(ls_world *world, void *arg) {
     fixture f;
     ls_trainer *t = NULL;
     ls_layout_request request = ls_layout_request_none();
-    request.dp = j->layout.dp;
-    request.tp = j->layout.tp;
-    request.pp = j->layout.pp;
-    request.zero = j->layout.zero;
+    ls_knob_give(&request, LS_KNOB_dp, j->layout.dp);
+    ls_knob_give(&request, LS_KNOB_tp, j->layout.tp);
+    ls_knob_give(&request, LS_KNOB_pp, j->layout.pp);
+    ls_knob_give(&request, LS_KNOB_zero, j->layout.zero);
     ls_status status = fixture_open(&f, &j->settings);
     if (status == LS_OK) status = trainer_open(&f, world, &request, &t);
     if (status == LS_OK)
@@ -489,8 +489,7 @@ static void a_full_disk_leaves_nothing(void **state) {
 static int set_up(void **state) {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return -1;
-    snprintf(folder, sizeof folder, "/dev/shm/ls_test_save.XXXXXX");
-    return mkdtemp(folder) ? 0 : make_folder(state);
+    return make_folder_in_memory(state);
 }
 
 int main(void) {

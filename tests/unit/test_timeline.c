@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "observe/timeline.h"
+#include "report/charts.h"
 
 enum { TEXT_MAX = 1 << 16 };
 
@@ -74,14 +75,27 @@ static void dropped(int worker, long long count) {
         count);
 }
 
-static void make(int64_t wanted, ls_trace *trace, ls_timeline *line) {
-    if (ls_trace_parse("t.json", text, used, trace) != LS_OK) fail_msg("%s", ls_status_message());
-    if (ls_timeline_make(trace, "t.json", wanted, line) != LS_OK) fail_msg("%s", ls_status_message());
+/* What the test is about: set up empty, freed behind it. */
+static ls_trace trace;
+static ls_timeline line;
+
+static int drop(void **state) {
+    (void)state;
+    ls_timeline_free(&line);
+    ls_trace_free(&trace);
+    return 0;
 }
 
-static void drop(ls_trace *trace, ls_timeline *line) {
-    ls_timeline_free(line);
-    ls_trace_free(trace);
+static int start(void **state) {
+    begin();
+    return drop(state);
+}
+
+/* Ends the trace, and makes the timeline of a step of it. */
+static void make(int64_t wanted) {
+    end();
+    if (ls_trace_parse("t.json", text, used, &trace) != LS_OK) fail_msg("%s", ls_status_message());
+    if (ls_timeline_make(&trace, "t.json", wanted, &line) != LS_OK) fail_msg("%s", ls_status_message());
 }
 
 static void assert_near(double a, double b) {
@@ -109,12 +123,8 @@ static void put_pipeline(int number, double at) {
 
 static void test_a_pipeline(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     put_pipeline(1, 5000);
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_int_equal(line.step, 1);
     assert_int_equal(line.workers, 2);
     assert_int_equal(line.stages, 2);
@@ -129,15 +139,11 @@ static void test_a_pipeline(void **state) {
     assert_near(line.worker[1].busy, 545.0 / 900);
     assert_near(line.worker[1].bubble, 310.0 / 900);
     assert_near(line.worker[1].us[LS_MARK_WAIT], 55);
-    drop(&trace, &line);
 }
 
 /* Every micro-batch the same: F 100, B 200 on both stages. The simulation must give the run itself. */
 static void test_the_prediction_of_an_ideal_run_is_the_run(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     step(0, 1, 0, 2000);
     step(1, 1, 0, 2000);
     act(0, "forward", 0, 0, 0, 100);
@@ -148,8 +154,7 @@ static void test_the_prediction_of_an_ideal_run_is_the_run(void **state) {
     act(1, "forward", 1, 1, 400, 500);
     act(1, "backward", 1, 1, 500, 700);
     act(0, "backward", 0, 1, 700, 900);
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_non_null(line.prediction);
     assert_near(ls_timeline_predicted_us(&line), 900);
     assert_near(line.prediction[0].actions[0][3].start * 1e6, 700);
@@ -157,15 +162,11 @@ static void test_the_prediction_of_an_ideal_run_is_the_run(void **state) {
         assert_near(line.worker[r].predicted_bubble, 1.0 / 3);
         assert_near(line.worker[r].bubble, 1.0 / 3);
     }
-    drop(&trace, &line);
 }
 
 /* The second micro-batch is half of the first; input and weights are apart. */
 static void test_micro_batches_of_different_size(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     step(0, 9, 0, 1000);
     act(0, "forward", 0, 0, 0, 100);
     act(0, "backward-input", 0, 0, 100, 220);
@@ -173,20 +174,15 @@ static void test_micro_batches_of_different_size(void **state) {
     act(0, "forward", 0, 1, 300, 350);
     act(0, "backward-input", 0, 1, 350, 410);
     act(0, "backward-weights", 0, 1, 410, 450);
-    end();
-    make(9, &trace, &line);
+    make(9);
     assert_near(ls_timeline_predicted_us(&line), 450);
     assert_near(line.prediction[0].actions[0][3].start * 1e6, 300);
     assert_near(line.prediction[0].actions[0][3].end * 1e6, 350);
     assert_near(line.worker[0].predicted_bubble, 0);
-    drop(&trace, &line);
 }
 
 static void test_interleaved_on_two_rows(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     for (int r = 0; r < 4; r++) {
         int stage = r / 2;
         step(r, 1, 0, 1000);
@@ -195,8 +191,7 @@ static void test_interleaved_on_two_rows(void **state) {
         act(r, "backward", stage + 2, 0, 500 - 100 * stage, 600 - 100 * stage);
         act(r, "backward", stage, 0, 700 - 100 * stage, 800 - 100 * stage);
     }
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_int_equal(line.stages, 2);
     assert_int_equal(line.pipelines, 2);
     assert_int_equal(line.chunks, 2);
@@ -209,35 +204,26 @@ static void test_interleaved_on_two_rows(void **state) {
     ls_timeline_set_mesh(&line, 1, 2, 2);
     assert_int_equal(line.dp, 1);
     assert_int_equal(line.tp, 2);
-    drop(&trace, &line);
 }
 
 static void test_a_step_without_all_its_actions_has_no_prediction(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     step(0, 1, 0, 1000);
     act(0, "forward", 0, 0, 0, 100);
     act(0, "backward", 0, 0, 100, 200);
     act(0, "forward", 0, 1, 200, 300);
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_null(line.prediction);
     assert_true(strlen(line.no_prediction) > 0);
     assert_true(isnan(line.worker[0].predicted_bubble));
     assert_true(isnan(ls_timeline_predicted_us(&line)));
     assert_near(line.worker[0].bubble, 0);
-    drop(&trace, &line);
 }
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 static void test_reductions(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     step(0, 1, 0, 1000);
     act(0, "forward", 0, 0, 0, 100);
     act(0, "backward", 0, 0, 100, 300);
@@ -253,8 +239,7 @@ static void test_reductions(void **state) {
     pair(0, "reduce_scatter", "dp", 3, 50, 70);
     pair(0, "all_reduce", "", 8, 500, 600);
     wait_for(0, "all_reduce", 8, 500, 600);
-    end();
-    make(0, &trace, &line);
+    make(0);
     const ls_timeline_reductions *r = &line.worker[0].reductions;
     assert_int_equal(r->count, 4);
     assert_int_equal(r->bytes, 1533);
@@ -263,58 +248,45 @@ static void test_reductions(void **state) {
     assert_near(r->exposed, 15 + 41);
     assert_near(line.worker[0].us[LS_MARK_FINISH], 50);
     assert_near(line.worker[0].waiting_us, 40 + 15);
-    drop(&trace, &line);
 }
 
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 
 static void test_the_middle_step_or_the_one_asked_for(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     for (int i = 0; i < 5; i++) put_pipeline(i + 11, 2000.0 * i);
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_int_equal(line.step, 13);
     assert_int_equal(line.first_step, 11);
     assert_int_equal(line.last_step, 15);
     assert_near(line.begin_us, 4000);
-    drop(&trace, &line);
-    make(15, &trace, &line);
+    ls_timeline_free(&line);
+    assert_int_equal(ls_timeline_make(&trace, "t.json", 15, &line), LS_OK);
     assert_int_equal(line.step, 15);
     assert_near(line.begin_us, 8000);
-    drop(&trace, &line);
-    assert_int_equal(ls_trace_parse("t.json", text, used, &trace), LS_OK);
+    ls_timeline_free(&line);
     assert_int_equal(ls_timeline_make(&trace, "t.json", 16, &line), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(), "t.json does not contain all of step 16; complete steps are 11 to 15");
-    ls_trace_free(&trace);
 }
 
 /* The first event that is left ends inside step 2, so that one is not whole; step 4 is missing on worker 1. */
 static void test_steps_that_are_not_whole_are_left_out(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
-    begin();
     put_pipeline(3, 6000);
     put_pipeline(2, 4000);
     step(0, 4, 9000, 9900);
     dropped(0, 12);
     dropped(1, 0);
-    end();
-    make(0, &trace, &line);
+    make(0);
     assert_int_equal(line.step, 3);
     assert_int_equal(line.first_step, 3);
     assert_int_equal(line.last_step, 3);
     assert_int_equal(line.dropped_events, 12);
-    drop(&trace, &line);
 }
 
 /* ---- what is no trace -------------------------------------------------------------------------------------------- */
 
 static void assert_refused(const char *what) {
-    ls_trace trace;
     assert_int_equal(ls_trace_parse("t.json", text, used, &trace), LS_ERR_INPUT);
     if (!strstr(ls_status_message(), what)) fail_msg("'%s' does not say '%s'", ls_status_message(), what);
     assert_null(trace.spans);
@@ -381,19 +353,16 @@ static void test_what_is_no_array_of_events(void **state) {
                                         "\"trace\"",
                                         "[{\"ph\":\"M\",\"pid\":0}] 1"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        ls_trace trace;
         assert_int_equal(ls_trace_parse("t.json", texts[i], strlen(texts[i]), &trace), LS_ERR_INPUT);
     }
 }
 
 static void test_a_file_cut_anywhere_is_refused(void **state) {
     (void)state;
-    begin();
     put_pipeline(1, 0);
     pair(0, "reduce_scatter", "dp", 10, 600, 700);
     end();
     for (size_t bytes = 0; bytes + 1 < used; bytes++) {
-        ls_trace trace;
         char *copy = malloc(bytes + 1); /* nothing behind it */
         assert_non_null(copy);
         memcpy(copy, text, bytes);
@@ -403,42 +372,35 @@ static void test_a_file_cut_anywhere_is_refused(void **state) {
 }
 
 static void refuse_timeline(const char *what) {
-    ls_trace trace;
-    ls_timeline line;
     end();
     assert_int_equal(ls_trace_parse("t.json", text, used, &trace), LS_OK);
     assert_int_equal(ls_timeline_make(&trace, "t.json", 0, &line), LS_ERR_INPUT);
     if (!strstr(ls_status_message(), what)) fail_msg("'%s' does not say '%s'", ls_status_message(), what);
     assert_null(line.worker);
-    ls_trace_free(&trace);
+    drop(NULL);
+    begin();
 }
 
 static void test_steps_that_no_run_can_have(void **state) {
     (void)state;
-    begin();
     refuse_timeline("contains no complete training step");
-    begin();
     step(0, 1, 0, 10);
     refuse_timeline("worker 0 recorded nothing in step 1");
-    begin();
     step(0, 1, 0, 10);
     act(0, "forward", 5, 0, 1, 2);
     refuse_timeline("chunk 5 is the first one of worker 0, but there are only 1 workers");
-    begin();
     for (int r = 0; r < 3; r++) step(r, 1, 0, 10);
     for (int r = 0; r < 3; r++) act(r, "forward", r % 2, 0, 1, 2);
     refuse_timeline("3 workers cannot be divided among 2 stages");
-    begin();
     for (int r = 0; r < 2; r++) step(r, 1, 0, 10);
     act(0, "forward", 1, 0, 1, 2);
     act(1, "forward", 0, 0, 1, 2);
     refuse_timeline("worker 0 of stage 0 ran chunk 1");
-    begin();
     step(0, 1, 0, 100);
     act(0, "forward", 0, 0, 1, 20);
     act(0, "forward", 0, 1, 10, 30);
     refuse_timeline("ran two actions at the same time");
-    begin(); /* one step on two places in time */
+    /* One step on two places in time. */
     step(0, 1, 0, 100);
     step(0, 1, 200, 300);
     act(0, "forward", 0, 0, 1, 20);
@@ -455,21 +417,17 @@ static int occurrences(const char *in, const char *what) {
 
 static void test_the_drawing(void **state) {
     (void)state;
-    ls_trace trace;
-    ls_timeline line;
     char *svg = NULL;
     size_t bytes = 0;
-    begin();
     put_pipeline(1, 0);
     pair(0, "reduce_scatter", "dp", 10, 600, 700);
-    end();
-    make(0, &trace, &line);
+    make(0);
     FILE *out = open_memstream(&svg, &bytes);
     assert_non_null(out);
     ls_timeline_svg(&line, "a <b> & c", out);
     assert_int_equal(fclose(out), 0);
     assert_int_equal(strncmp(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\"", 39), 0);
-    assert_non_null(strstr(svg, ">a &lt;b> &amp; c<"));
+    assert_non_null(strstr(svg, ">a &lt;b&gt; &amp; c<"));
     assert_int_equal(occurrences(svg, "<title>forward"), 8); /* predicted and measured */
     assert_int_equal(occurrences(svg, "<title>backward"), 8);
     assert_int_equal(occurrences(svg, ">stage 0</text>"), 2);
@@ -482,24 +440,23 @@ static void test_the_drawing(void **state) {
     assert_int_equal(occurrences(svg, "<text"), occurrences(svg, "</text>"));
     assert_int_equal(strcmp(svg + bytes - 7, "</svg>\n"), 0);
     free(svg);
-    drop(&trace, &line);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pipeline),
-        cmocka_unit_test(test_the_prediction_of_an_ideal_run_is_the_run),
-        cmocka_unit_test(test_micro_batches_of_different_size),
-        cmocka_unit_test(test_interleaved_on_two_rows),
-        cmocka_unit_test(test_a_step_without_all_its_actions_has_no_prediction),
-        cmocka_unit_test(test_reductions),
-        cmocka_unit_test(test_the_middle_step_or_the_one_asked_for),
-        cmocka_unit_test(test_steps_that_are_not_whole_are_left_out),
-        cmocka_unit_test(test_wrong_events_are_named),
-        cmocka_unit_test(test_what_is_no_array_of_events),
-        cmocka_unit_test(test_a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(test_steps_that_no_run_can_have),
-        cmocka_unit_test(test_the_drawing),
+        cmocka_unit_test_setup_teardown(test_a_pipeline, start, drop),
+        cmocka_unit_test_setup_teardown(test_the_prediction_of_an_ideal_run_is_the_run, start, drop),
+        cmocka_unit_test_setup_teardown(test_micro_batches_of_different_size, start, drop),
+        cmocka_unit_test_setup_teardown(test_interleaved_on_two_rows, start, drop),
+        cmocka_unit_test_setup_teardown(test_a_step_without_all_its_actions_has_no_prediction, start, drop),
+        cmocka_unit_test_setup_teardown(test_reductions, start, drop),
+        cmocka_unit_test_setup_teardown(test_the_middle_step_or_the_one_asked_for, start, drop),
+        cmocka_unit_test_setup_teardown(test_steps_that_are_not_whole_are_left_out, start, drop),
+        cmocka_unit_test_setup_teardown(test_wrong_events_are_named, start, drop),
+        cmocka_unit_test_setup_teardown(test_what_is_no_array_of_events, start, drop),
+        cmocka_unit_test_setup_teardown(test_a_file_cut_anywhere_is_refused, start, drop),
+        cmocka_unit_test_setup_teardown(test_steps_that_no_run_can_have, start, drop),
+        cmocka_unit_test_setup_teardown(test_the_drawing, start, drop),
     };
     return cmocka_run_group_tests_name("timeline", tests, NULL, NULL);
 }

@@ -4,43 +4,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#include "data_files.h"
-#include "base/log.h"
-#include "data/text/corpus.h"
+#include "token_cache.h"
 #include "data/text/token_sums.h"
 
 enum { TOKENS = 200000, SHARD = 120000, PIECE = LS_TOKEN_PIECE_BYTES / 2, HEADER = 1024, SUMS_HEADER = 56 };
 
-static ls_tokenizer *bytes;
-static char said[4096], warned[4096], text[TOKENS + 1], text_path[128];
+static char text[TOKENS + 1], text_path[128];
 static int32_t ids[TOKENS];
 
-static void note(void *ctx, const char *message) {
-    (void)ctx;
-    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
-}
-
-static void note_log(void *ctx, ls_log_level level, const char *line, size_t length) {
-    (void)ctx;
-    (void)level;
-    snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%.*s", (int)length, line);
-}
-
-static int setup(void **state) {
-    ls_log_set_sink(note_log, NULL);
+static int setup_text(void **state) {
     for (size_t i = 0; i < TOKENS; i++) text[i] = (char)('a' + i * i % 23);
-    return make_folder(state) == 0 && ls_tokenizer_open("bytes", &bytes) == LS_OK ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    ls_tokenizer_close(bytes);
-    return remove_folder(state);
+    return setup(state);
 }
 
 static ls_corpus_options options_of(const char *cache) {
@@ -76,29 +55,6 @@ static const char *fill(const char *name) {
     assert_sound(cache, "tokens from");
     assert_string_equal(warned, "");
     return cache;
-}
-
-/* The file of the cache whose name ends so; empty: there is none. */
-static void find_in(const char *cache, const char *ending, char path[600]) {
-    DIR *dir = opendir(cache);
-    path[0] = '\0';
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        size_t length = strlen(entry->d_name), tail = strlen(ending);
-        if (length > tail && strcmp(entry->d_name + length - tail, ending) == 0)
-            snprintf(path, 600, "%s/%s", cache, entry->d_name);
-    }
-    closedir(dir);
-}
-
-static void change_byte(const char *path, off_t at) {
-    char byte;
-    int fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
 }
 
 static void change_token(const char *shard, uint64_t token) { change_byte(shard, (off_t)(HEADER + 2 * token)); }
@@ -141,25 +97,12 @@ static void only_large_files_have_sums(void **state) {
 
 static void a_link_in_the_way_is_not_followed(void **state) {
     (void)state;
-    ls_token_origin origin = {.vocab = 256};
-    ls_token_writer *writer = NULL;
-    int32_t id = 7;
-    char name[128], *kept;
-    size_t length;
-    const char *mine = put_text("mine", "precious");
-    snprintf(name, sizeof name, "t_000001.bin.sums.tmp-%d-0", (int)getpid());
-    assert_int_equal(symlink(mine, in_folder(name)), 0);
-    assert_int_equal(ls_token_writer_open(in_folder("t"), &origin, 1000, &writer), LS_OK);
-    ls_token_writer_keep_sums(writer, 1);
-    assert_int_equal(ls_token_writer_add(writer, &id, 1, 0), LS_OK);
-    assert_int_equal(ls_token_writer_finish(writer), LS_OK);
-    ls_token_writer_close(writer);
-    assert_int_equal(ls_file_read(mine, 100, &kept, &length), LS_OK);
-    assert_string_equal(kept, "precious");
-    free(kept);
+    char name[128];
     struct stat about;
+    write_beside_a_link("t_000001.bin.sums.tmp", true);
     assert_int_equal(lstat(in_folder("t_000001.bin.sums"), &about), 0);
     assert_true(S_ISREG(about.st_mode));
+    snprintf(name, sizeof name, "t_000001.bin.sums.tmp-%d-0", (int)getpid());
     assert_false(ls_file_exists(in_folder(name)));
 }
 
@@ -444,5 +387,5 @@ int main(void) {
         cmocka_unit_test(a_deleted_file_is_missed),
         cmocka_unit_test(threads_verify_together),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup_text, teardown);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "ask.h"
 #include "count_traffic.h"
 #include "tiny_trainer.h"
 
@@ -105,15 +106,15 @@ static ls_settings settings_of(const layout_case *c) {
 
 static ls_layout_request request_of(const layout_case *c) {
     ls_layout_request request = ls_layout_request_none();
-    request.dp = c->dp;
-    request.tp = c->tp;
-    request.pp = c->pp;
-    request.zero = c->zero;
-    request.micro = c->micro;
-    request.recompute = c->recompute;
-    request.sequence_parallel = c->sequence_parallel;
-    request.schedule = c->schedule;
-    request.virtual_stages = c->virtual_stages;
+    ask(&request, LS_KNOB_dp, c->dp);
+    ask(&request, LS_KNOB_tp, c->tp);
+    ask(&request, LS_KNOB_pp, c->pp);
+    ask(&request, LS_KNOB_zero, c->zero);
+    ask(&request, LS_KNOB_micro, c->micro);
+    ask(&request, LS_KNOB_recompute, c->recompute);
+    ask(&request, LS_KNOB_sequence_parallel, c->sequence_parallel);
+    ask(&request, LS_KNOB_schedule, c->schedule);
+    ask(&request, LS_KNOB_virtual_stages, c->virtual_stages);
     request.shares = c->shares;
     request.stages = c->stages;
     return request;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "ask.h"
 #include "count_traffic.h"
 #include "model/shape_file.h"
 #include "tiny_trainer.h"
@@ -63,8 +64,13 @@ static ls_status run(ls_world *world, const layout_case *c, const ls_settings *s
                            .ghost = settings->ghost,
                            .bn_sync = settings->bn_sync};
     ls_status status;
-    request.dp = c->dp, request.pp = c->pp, request.zero = c->zero, request.micro = c->micro;
-    request.recompute = c->recompute, request.schedule = c->schedule, request.shares = c->shares;
+    ask(&request, LS_KNOB_dp, c->dp);
+    ask(&request, LS_KNOB_pp, c->pp);
+    ask(&request, LS_KNOB_zero, c->zero);
+    ask(&request, LS_KNOB_micro, (double)c->micro);
+    ask(&request, LS_KNOB_recompute, c->recompute);
+    ask(&request, LS_KNOB_schedule, c->schedule);
+    request.shares = c->shares;
     LS_TRY(ls_layout_make(&request, &task, &place.layout));
     LS_TRY_OUT(ls_trainer_create(settings, &place, &(ls_trainer_data){.images = images}, &trainer));
     LS_TRY_OUT(ls_partition_init_weights(trainer->partition, 11));

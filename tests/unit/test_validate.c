@@ -16,7 +16,7 @@
 enum { LAYOUTS = 10 };
 
 /* One task under ten layouts, of two sources that differ behind the bracket alone, and a third one in the same
- * repository. */
+ * group. */
 static void read_layouts(ls_rows *out) {
     static const int knobs[LAYOUTS][4] = {/* dp tp pp micro */ {8, 1, 1, 1},
                                           {8, 1, 1, 2},
@@ -35,7 +35,7 @@ static void read_layouts(ls_rows *out) {
         const char *source = i < 9 ? (i % 2 ? "a/b one (x)" : "a/b one (y; z)") : "a/b two";
         n += (size_t)snprintf(text + n, sizeof text - n,
                               "r%d,%s,M,24,2048,16,16,8192,51200,2048,A100,8,8,%d,%d,%d,1,%d,32,1,full,0,fp16,"
-                              "iteration_seconds,1,\n",
+                              "iteration_seconds,1,a/b\n",
                               i, source, k[0], k[1], k[2], k[3]);
     }
     assert_int_equal(ls_rows_parse("t.csv", text, n, out), LS_OK);
@@ -63,7 +63,7 @@ static void test_errors_are_relative_to_what_was_measured(void **state) {
     assert_int_equal(v.modelled, LAYOUTS);
     assert_near(v.row[0].error, -.2);
     assert_near(v.row[1].error, .1);
-    /* Two sources, the repository of both, all rows. */
+    /* Two sources, the group of both, all rows. */
     assert_int_equal(v.sources, 2);
     assert_string_equal(v.source[0], "a/b one");
     assert_int_equal(v.lines, 4);

@@ -33,7 +33,7 @@ static ls_status read_model(const ls_options *options, ls_times_model *model, ch
     LS_TRY(read_cluster(options, &model->task.cluster));
     bool cpu = model->task.cluster.site[0].chip.is_cpu;
     LS_TRY(ls_stack_find(options->stack ? options->stack : cpu ? "native" : "megatron", &model->task.stack));
-    model->layout = (ls_plan_layout){.zero = 1, .sequence_parallel = true, .type = cpu ? LS_PLAN_FP32 : LS_PLAN_BF16};
+    model->layout = (ls_knobs){.zero = 1, .sequence_parallel = true, .type = cpu ? LS_PLAN_FP32 : LS_PLAN_BF16};
     snprintf(name, room, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
     return LS_OK;
 }

@@ -15,7 +15,7 @@ ls_status ls_plan_validate_command(const ls_options *options);
 /* What the options ask. */
 typedef struct ls_plan_question {
     ls_plan_task task;
-    ls_plan_request request;
+    ls_layout_request request;
     json_t *measured;     /* of a file of probe's; NULL: none */
     double tokens, price; /* 0: not given */
 } ls_plan_question;
@@ -59,12 +59,8 @@ void ls_plan_report(const ls_plan_answer *answer);
 void ls_plan_report_why(const ls_plan_answer *answer);
 ls_status ls_plan_report_json(const ls_plan_answer *answer);
 
-/* plan_layout.c: a layout in words, in a few letters, and as a file for train --layout. */
 enum { LS_PLAN_TEXT_MAX = 160 };
-void ls_plan_layout_text(const ls_plan_layout *layout, char text[LS_PLAN_TEXT_MAX]);
-void ls_plan_layout_short(const ls_plan_layout *layout, char text[LS_PLAN_TEXT_MAX]);
-json_t *ls_plan_layout_to_json(const ls_plan_layout *layout); /* NULL: no memory */
-ls_status ls_plan_layout_write(const char *path, const ls_plan_layout *layout);
+ls_status ls_plan_layout_write(const char *path, const ls_knobs *layout);
 
 /* Tokens of all chips and a second; model FLOPs over what the chips could do at most. */
 double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *prediction);

@@ -19,13 +19,9 @@ static json_t *memory_to_json(const double *memory) {
     return object;
 }
 
-static json_t *layout_to_json(const ls_plan_task *task, const ls_plan_layout *l) {
-    json_t *object = ls_plan_layout_to_json(l);
-    if (!object) return NULL;
-    json_object_set_new(object, "precision", json_string(ls_plan_type_name(l->type)));
-    if (task->cluster.sites > 1)
-        json_object_set_new(object, "sites_divide", json_string(l->stages_across ? "stages" : "replicas"));
-    return object;
+static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
+    unsigned of_sites = task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0;
+    return ls_knobs_to_json(l, NULL, NULL, 1u << LS_KNOB_type | of_sites);
 }
 
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {

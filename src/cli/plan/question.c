@@ -20,9 +20,10 @@ enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKE
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
 /* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
-static long long chips_of_request(const ls_plan_request *request) {
-    if (request->dp == 0 || request->tp == 0 || request->pp == 0) return 0;
-    return (long long)request->dp * request->tp * request->pp;
+static long long chips_of_request(const ls_layout_request *request) {
+    const unsigned mesh = 1u << LS_KNOB_dp | 1u << LS_KNOB_tp | 1u << LS_KNOB_pp;
+    const ls_knobs *k = &request->knobs;
+    return (request->given & mesh) == mesh ? (long long)k->dp * k->tp * k->pp * k->context : 0;
 }
 
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out) {
@@ -117,27 +118,19 @@ static ls_status read_tokens(const ls_options *o, double *out) {
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
-static ls_status read_request(const ls_options *o, ls_plan_request *out) {
-    ls_layout_request given;
+static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
-    LS_TRY(ls_layout_request_from_options(o, &file, &given));
-    json_decref(file);
-    *out = ls_plan_request_none();
-    out->dp = given.dp;
-    out->tp = given.tp;
-    out->pp = given.pp;
-    out->virtual_stages = given.virtual_stages;
-    out->micro = given.micro;
-    out->schedule = given.schedule;
-    out->zero = given.zero;
-    out->recompute = given.recompute;
-    out->sequence_parallel = given.sequence_parallel;
-    if (given.workers > 0 && given.dp == 0 && given.tp > 0 && given.pp > 0)
-        out->dp = given.workers / given.tp / given.pp;
     ls_plan_type type;
+    LS_TRY(ls_layout_request_from_options(o, &file, out));
+    json_decref(file);
+    out->shares = out->stages = NULL; /* they went with the file; other programs divide as they do */
+    const ls_knobs *k = &out->knobs;
+    bool has_tp = ls_knob_is_given(out, LS_KNOB_tp), has_pp = ls_knob_is_given(out, LS_KNOB_pp);
+    if (out->workers > 0 && !ls_knob_is_given(out, LS_KNOB_dp) && has_tp && has_pp)
+        ls_knob_give(out, LS_KNOB_dp, out->workers / k->tp / k->pp);
     if (o->source[LS_OPT_precision].origin == LS_ORIGIN_DEFAULT) return LS_OK;
     LS_TRY(ls_plan_type_parse(o->precision, &type));
-    out->type = (int)type;
+    ls_knob_give(out, LS_KNOB_type, type);
     return LS_OK;
 }
 
@@ -149,7 +142,7 @@ static void read_memory(ls_plan_question *q) {
 }
 
 static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
-    if (q->request.type != LS_PLAN_FP8) return LS_OK;
+    if (q->request.knobs.type != LS_PLAN_FP8) return LS_OK;
     for (int i = 0; i < q->task.cluster.sites; i++)
         if (q->task.cluster.site[i].chip.peak_flops[LS_PLAN_FP8] <= 0)
             return ls_options_fail(o, LS_OPT_precision, "%s does not support fp8: use bf16 or fp16",

@@ -10,9 +10,9 @@ enum { NODES_TRIED = 32 };
 /* The best on a changed cluster, if something fits. */
 static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls_plan_found *found, bool *fits,
                          ls_plan_choice *out) {
-    ls_plan_request request = q->request;
+    ls_layout_request request = q->request;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
-    request.dp = 0;
+    ls_knob_leave_open(&request, LS_KNOB_dp);
     request.memory_bytes *= then / now;
     *fits = false;
     ls_status status = ls_plan_search(task, &request, found);
@@ -26,8 +26,8 @@ static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls
 /* The same cluster without the knobs that were given, but for the type. */
 static ls_status other_knobs(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
     ls_plan_question open = *q;
-    open.request = ls_plan_request_none();
-    open.request.type = q->request.type;
+    open.request = ls_layout_request_none();
+    if (ls_knob_is_given(&q->request, LS_KNOB_type)) ls_knob_give(&open.request, LS_KNOB_type, q->request.knobs.type);
     open.request.memory_bytes = q->request.memory_bytes;
     return best_of(&open, &q->task, found, &out->is_freed, &out->freed);
 }

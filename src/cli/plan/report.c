@@ -106,7 +106,7 @@ static void print_best(const ls_plan_answer *a) {
     char text[LS_PLAN_TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
     int chips = ls_cluster_chips(&task->cluster);
     double rate = ls_plan_tokens_per_second(task, p);
-    ls_plan_layout_text(&a->best->layout, text);
+    ls_knobs_text(&a->best->layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
     printf("\nbest     %s\n", text);
     printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
            p->micros > 1 ? "es" : "", p->seconds, grouped(rate, number), grouped(rate / chips, each),
@@ -129,7 +129,7 @@ static void print_best(const ls_plan_answer *a) {
 
 static void print_row(const ls_plan_choice *c) {
     char text[LS_PLAN_TEXT_MAX];
-    ls_plan_layout_short(&c->layout, text);
+    ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
     int wide = 0;
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
     printf("  %s%*s %10.4g %8.1f  ", text, wide < 40 ? 40 - wide : 0, "", c->prediction.seconds,
@@ -170,18 +170,18 @@ static void print_remedy(const ls_plan_answer *a) {
     char text[LS_PLAN_TEXT_MAX];
     printf("\nnothing fits. These would:\n");
     if (r->is_freed) {
-        ls_plan_layout_short(&r->freed.layout, text);
+        ls_knobs_text(&r->freed.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
         printf("  other options: %s: %.1f GiB, %.4g s per step\n", text, r->freed.prediction.memory_bytes / GIB,
                r->freed.prediction.seconds);
     }
     if (r->chips > 0) {
-        ls_plan_layout_short(&r->with.layout, text);
+        ls_knobs_text(&r->with.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
                a->question->task.cluster.sites > 1 ? " at each site" : "", text, r->with.prediction.memory_bytes / GIB,
                r->with.prediction.seconds);
     }
     if (r->chip.name[0]) {
-        ls_plan_layout_short(&r->other.layout, text);
+        ls_knobs_text(&r->other.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
         printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, text,
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
     }

@@ -70,7 +70,8 @@ static void print_scaling(const ls_plan_answer *a) {
         print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
         print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
         text[0] = '\0';
-        if (w->best.prediction.seconds > 0) ls_plan_layout_short(&w->best.layout, text);
+        if (w->best.prediction.seconds > 0)
+            ls_knobs_text(&w->best.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
         printf("  %s\n", w->best.prediction.seconds > 0 ? text : "nothing fits");
     }
 }

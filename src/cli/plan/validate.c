@@ -11,7 +11,7 @@
 static bool is_memory(const ls_validate_row *r) { return r->row->metric == LS_ROW_MEMORY; }
 
 static void layout_text(const ls_validate_row *r, char *out, size_t room) {
-    const ls_plan_layout *l = &r->layout;
+    const ls_knobs *l = &r->layout;
     int n = snprintf(out, room, "dp %d × tp %d × pp %d", l->dp, l->tp, l->pp);
     if (l->virtual_stages > 1 && n > 0 && (size_t)n < room)
         n += snprintf(out + n, room - (size_t)n, " × v %d", l->virtual_stages);

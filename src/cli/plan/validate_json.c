@@ -4,7 +4,7 @@
 #include "cli/plan/validate.h"
 #include "cli/print_json.h"
 
-static json_t *layout_json(const ls_plan_layout *l) {
+static json_t *layout_json(const ls_knobs *l) {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:s, s:b, s:s}", "dp", l->dp, "tp", l->tp, "pp", l->pp,
                      "virtual_stages", l->virtual_stages, "context", l->context, "micro", (json_int_t)l->micro, "zero",
                      l->zero, "recompute", ls_recompute_name(l->recompute), "sequence_parallel", l->sequence_parallel,

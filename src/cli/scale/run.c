@@ -7,7 +7,8 @@
 
 #include "base/clock.h"
 #include "run/inputs/layout.h"
-#include "cli/scale/scale.h"
+#include "lab/scale/scale.h"
+#include "report/numbers.h"
 #include "cli/verify/case.h"
 #include "cli/verify/run.h"
 #include "parallel/traffic/traffic.h"
@@ -17,6 +18,33 @@ enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_F
 
 /* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
 static const double round_s = 0.15;
+
+/* ---- sizes ---------------------------------------------------------------------------------------------------------
+ */
+
+/* In order of workers, then of batches, each once. */
+static void add_size(const ls_scale_plan *p, int workers, size_t batch, ls_scaling_point *points, int *count) {
+    int at = 0;
+    while (at < *count && (points[at].workers < workers || (points[at].workers == workers && points[at].batch < batch)))
+        at++;
+    if (at < *count && points[at].workers == workers && points[at].batch == batch) return;
+    if (*count == LS_SCALING_POINTS_MAX) {
+        ++*count;
+        return;
+    }
+    double crowding = (double)workers * p->threads / p->cores;
+    memmove(points + at + 1, points + at, (size_t)(*count - at) * sizeof *points);
+    points[at] = (ls_scaling_point){.workers = workers, .batch = batch, .crowding = crowding > 1 ? crowding : 1};
+    ++*count;
+}
+
+int ls_scale_plan_sizes(const ls_scale_plan *p, ls_scaling_point *points) {
+    int count = 0;
+    for (int c = 0; c < p->counts; c++)
+        for (int b = 0; b <= p->batches && count <= LS_SCALING_POINTS_MAX; b++)
+            add_size(p, p->count[c], b < p->batches ? p->batch[b] : p->batch[0] * (size_t)p->count[c], points, &count);
+    return count;
+}
 
 /* Groups bound the workers; they are the same for all sizes, as far as the batch allows. */
 static int groups_of(const ls_scale_plan *p, size_t batch) {
@@ -68,7 +96,7 @@ static ls_status make_layout(const ls_scale_plan *p, ls_verify_case *one, int wo
     LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
     json_decref(file);
     request.workers = workers;
-    if (workers == 1) request.zero = -1; /* there is nobody to divide with */
+    if (workers == 1) ls_knob_leave_open(&request, LS_KNOB_zero); /* there is nobody to divide with */
     LS_TRY(ls_layout_make(&request, &one->task, out));
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
 }
@@ -100,8 +128,7 @@ static ls_status know(const ls_scale_plan *p, ls_verify_case *one, ls_scaling_po
     return LS_OK;
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------------------------- */
 
 static ls_status run_steps(const ls_scale_plan *p, const ls_verify_case *one, const ls_layout *layout, int workers,
                            ls_scale_record *record) {
@@ -238,8 +265,8 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
     }
     for (int i = 0; i < out->points; i++)
         fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", out->name, out->point[i].workers,
-                out->point[i].workers == 1 ? "" : "s", out->point[i].batch, ls_memo_seconds(out->point[i].seconds).text,
-                i + 1, out->points);
+                out->point[i].workers == 1 ? "" : "s", out->point[i].batch,
+                ls_number_seconds(out->point[i].seconds).text, i + 1, out->points);
     return LS_OK;
 }
 

@@ -12,7 +12,7 @@ enum { TEXT_MAX = 256, NEXT = 3 };
 static const double memory_share = .9; /* of the machine's, that a run may take */
 
 ls_native_task ls_train_native_task(const ls_settings *s) {
-    ls_layout none = {.dp = 1, .tp = 1, .pp = 1, .virtual_stages = 1};
+    ls_layout none = {.knobs = ls_knobs_neutral()};
     return (ls_native_task){.shape = s->shape,
                             .slices = s->slices,
                             .setup = ls_trainer_setup(s, &none, 0),
@@ -29,19 +29,6 @@ static ls_status get_machine(const ls_run *s, ls_native_machine *machine, bool *
         return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine has not been measured yet; run lockstep probe "
                                      "first, without mpirun or srun");
     return LS_OK;
-}
-
-static void take(const ls_layout *l, ls_layout_request *request) {
-    request->workers = ls_layout_workers(l);
-    request->dp = l->dp;
-    request->tp = l->tp;
-    request->pp = l->pp;
-    request->zero = l->zero;
-    request->schedule = (int)l->schedule;
-    request->virtual_stages = l->virtual_stages;
-    request->recompute = (int)l->recompute;
-    request->sequence_parallel = l->sequence_parallel;
-    request->micro = l->micro;
 }
 
 /* ", 1.8 times as fast as one worker": nothing where one worker was not compared, or is chosen. */
@@ -94,7 +81,9 @@ ls_status ls_train_auto(ls_run *s) {
     task.memory_bytes = memory_share * machine->memory_bytes;
     LS_TRY_OUT(ls_native_search(machine, &task, &s->request, 0, found));
     LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
-    take(&found->fits[0].layout, &s->request);
+    s->request.workers = ls_layout_workers(&found->fits[0].layout);
+    s->request.knobs = found->fits[0].layout.knobs;
+    s->request.given = ~0u;
     if (ls_launcher_place().rank == 0) print_choice(s->options.json ? stderr : stdout, found, measured);
 out:
     free(machine);

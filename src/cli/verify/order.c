@@ -10,7 +10,7 @@
 #include "cli/verify/order_report.h"
 #include "cli/verify/report.h"
 #include "cli/verify/run.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 
 enum { STEPS = 40 };
 
@@ -20,6 +20,7 @@ typedef struct session {
     ls_verify_fault fault, *has_fault;
     int count;
     ls_order_case cases[LS_ORDER_CASES_MAX];
+    json_t *sums; /* of the case at hand; borrowed from `json` */
     json_t *json;
     char message[LS_MESSAGE_MAX]; /* of the first of our own ways that depends on workers; "": none does */
 } session;
@@ -71,7 +72,7 @@ static ls_status train(session *s, const ls_verify_case *one, const ls_order_way
     ls_order_task task = {.way = *way, .record = record};
     int workers = way->kind == LS_ORDER_LOCKSTEP ? way->workers : 1;
     ls_layout_request request = ls_layout_request_none();
-    request.dp = workers;
+    ls_knob_give(&request, LS_KNOB_dp, workers);
     ls_verify_order order = {.job = {.settings = &one->settings,
                                      .data = ls_verify_case_data(one),
                                      .weights = one->start.weights,
@@ -111,7 +112,7 @@ static void judge_own(session *s, const ls_order_case *done, const ls_order_resu
 static ls_status report(const session *s, ls_order_case *done, int way) {
     ls_verify_progress(NULL, 0, 0, NULL);
     if (!s->opts->json) ls_order_print_row(done, way);
-    if (json_array_append_new(json_object_get(done->json, "sums"), ls_order_row_json(done, way)) == 0) return LS_OK;
+    if (json_array_append_new(s->sums, ls_order_row_json(done, way)) == 0) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
 
@@ -152,9 +153,10 @@ static ls_status run_case(session *s, const char *name) {
     LS_TRY_OUT(check_groups(s->opts, one.settings.groups));
     snprintf(done->model, sizeof done->model, "%.60s", one.settings.shape.name);
     done->steps = one.steps;
-    done->json = ls_order_case_json(&one);
+    json_t *json = ls_order_case_json(&one);
+    s->sums = json_object_get(json, "sums");
     s->count++;
-    if (!done->json || json_array_append(json_object_get(s->json, "models"), done->json) != 0) {
+    if (!json || json_array_append_new(json_object_get(s->json, "models"), json) != 0) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
         goto out;
     }
@@ -200,10 +202,8 @@ ls_status ls_verify_show_order(const ls_options *opts) {
     s->place.options = opts;
     ls_status status = run(s);
     ls_verify_progress(NULL, 0, 0, NULL);
-    for (int i = 0; i < s->count; i++) {
+    for (int i = 0; i < s->count; i++)
         for (int k = 0; k < s->cases[i].ways; k++) free(s->cases[i].result[k].loss);
-        json_decref(s->cases[i].json);
-    }
     json_decref(s->json);
     free(s);
     return status;

@@ -15,14 +15,6 @@ const char *ls_order_explanation(void) {
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-void ls_order_way_text(const ls_order_way *way, char *text, size_t room) {
-    if (way->kind == LS_ORDER_ARRIVAL)
-        snprintf(text, room, "arrival, run %d", way->run);
-    else
-        snprintf(text, room, "%s, %d worker%s", ls_order_kind_name(way->kind), way->workers,
-                 way->workers == 1 ? "" : "s");
-}
-
 static void base_text(const ls_order_case *done, int way, char text[TEXT_MAX]) {
     if (done->result[way].way.base == way)
         snprintf(text, TEXT_MAX, "-");

@@ -16,6 +16,7 @@
 #include "device/cpu/kernels.h"
 #include "observe/trace.h"
 #include "run/agree.h"
+#include "run/inputs/layout.h"
 
 /* ---- a worker ---------------------------------------------------------------------------------------------------- */
 

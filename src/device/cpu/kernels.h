@@ -1,25 +1,254 @@
 /* kernels.h: the table of functions that touch the memory of tensors, one small struct for each family.
  *
- * Filled once, from portable C upwards: each ISA overrides a family where it does better, and all give the same bits:
- * the contract is docs/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the caller. What
- * may be split among threads stands with each kernel. */
+ * Filled once, from portable C upwards: each ISA overrides what it does better, and all give the same bits: the
+ * contract is docs/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the caller. What may
+ * be split among threads stands with each kernel. Strides count elements and may be larger than the row. */
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 
-#include "device/cpu/act.h"
-#include "device/cpu/add.h"
-#include "device/cpu/attention.h"
-#include "device/cpu/batch_norm.h"
-#include "device/cpu/convert.h"
-#include "device/cpu/dropout.h"
-#include "device/cpu/embed.h"
 #include "device/cpu/gemm/gemm.h"
-#include "device/cpu/loss.h"
-#include "device/cpu/math.h"
-#include "device/cpu/norm.h"
-#include "device/cpu/optim.h"
-#include "device/cpu/pooling.h"
-#include "device/cpu/rope.h"
+
+/* Sums and copies of whole vectors: what the collectives are made of. Unless a contract says otherwise an output may be
+ * exactly one of the inputs, but must not overlap it partly; no alignment beyond the element's is needed. */
+typedef struct ls_add_kernels {
+    /* out[i] = a[i] + b[i] */
+    void (*add_f32)(float *out, const float *a, const float *b, size_t n);
+    /* Modulo 2^64. */
+    void (*add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n);
+    /* out0[i] = out1[i] = a[i] + b[i]; out0 and out1 may be a and b in either order. */
+    void (*add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n);
+    /* out[i] = in[i], exact; out and in do not overlap. */
+    void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
+    /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. Such stores are
+     * not ordered: call fence_stream before telling anybody that they are there. */
+    void (*copy_stream)(void *out, const void *in, size_t bytes);
+    void (*fence_stream)(void);
+} ls_add_kernels;
+
+/* Elementary functions over arrays of floats. out[i] = f(in[i]); out is in, or does not overlap it. Element i depends
+ * on in[i] alone, so threads may split the array anywhere. Every NaN that comes out is 0x7FC00000. */
+typedef void (*ls_math_fn)(float *out, const float *in, size_t n);
+
+typedef struct ls_math_kernels {
+    ls_math_fn exp;     /* +0 where the result is below 2^-126 */
+    ls_math_fn log;     /* NaN below zero, -inf of either zero */
+    ls_math_fn tanh;    /* odd, keeps -0 */
+    ls_math_fn sigmoid; /* 1 / (1 + e^-x); +0 where e^x is below 2^-126 */
+    ls_math_fn erf;     /* odd, keeps -0 */
+    ls_math_fn sin;     /* odd, keeps -0; NaN of infinities */
+    ls_math_fn cos;     /* NaN of infinities */
+    /* in[i]^y for in[i] >= 0, either zero being zero; NaN below zero. x^0 and 1^y are 1, whatever the other is. */
+    void (*pow)(float *out, const float *in, float y, size_t n);
+} ls_math_kernels;
+
+/* Layer norm and RMS norm over rows of C elements. Every row stands alone, so threads may split rows anywhere;
+ * parameter gradients chain over the rows, so there threads split columns. An output may be exactly one of the inputs
+ * of the same row layout (dx may be dy or x, y may be x), unless said otherwise. */
+typedef struct ls_norm_kernels {
+    /* y[r] = norm(x[r])·w + b; writes mean[r] and rstd[r]. C ≥ 1. */
+    void (*layer_forward)(float *y, size_t y_stride, float *mean, float *rstd, const float *x, size_t x_stride,
+                          const float *w, const float *b, float eps, size_t rows, size_t C);
+    void (*layer_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
+                           size_t x_stride, const float *w, const float *mean, const float *rstd, size_t rows,
+                           size_t C);
+    /* dw[c] and db[c], column_begin ≤ c < column_end, continue their chains over the rows, ascending. dw and db
+     * overlap nothing else. Pointers are those of the whole row, whatever the range. */
+    void (*layer_params)(float *dw, float *db, const float *dy, size_t dy_stride, const float *x, size_t x_stride,
+                         const float *mean, const float *rstd, size_t rows, size_t column_begin, size_t column_end);
+
+    /* y[r] = (x[r]·rstd[r])·w; writes rstd[r]. C ≥ 1. */
+    void (*rms_forward)(float *y, size_t y_stride, float *rstd, const float *x, size_t x_stride, const float *w,
+                        float eps, size_t rows, size_t C);
+    void (*rms_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
+                         size_t x_stride, const float *w, const float *rstd, size_t rows, size_t C);
+    /* As layer_params. */
+    void (*rms_params)(float *dw, const float *dy, size_t dy_stride, const float *x, size_t x_stride, const float *rstd,
+                       size_t rows, size_t column_begin, size_t column_end);
+} ls_norm_kernels;
+
+/* What one row of statistics belongs to: rows of C channels, one behind the other, in columns begin … end−1. Chains go
+ * on from what is in the sums. */
+typedef struct ls_batch_norm_kernels {
+    /* sum = fma(x − mean, x − mean, sum) */
+    void (*squares)(float *sum, const float *x, const float *mean, size_t rows, size_t C, size_t begin, size_t end);
+    void (*apply)(float *y, const float *x, const float *residual, const float *mean, const float *rstd, const float *w,
+                  const float *b, bool relu, size_t rows, size_t C);
+    /* y NULL: no ReLU. */
+    void (*grad_sums)(float *sum, float *dot, const float *dy, const float *y, const float *x, const float *mean,
+                      const float *rstd, size_t rows, size_t C, size_t begin, size_t end);
+    /* s and t are the sums by their count. */
+    void (*input_grad)(float *dx, float *dresidual, const float *dy, const float *y, const float *x, const float *mean,
+                       const float *rstd, const float *w, const float *s, const float *t, size_t rows, size_t C);
+} ls_batch_norm_kernels;
+
+/* Activations, residual and bias. All but bias_grad are elementwise: threads may split them anywhere, and an output may
+ * be exactly one of the inputs with the same stride. */
+typedef struct ls_act_kernels {
+    void (*gelu_forward)(float *y, const float *x, size_t n);
+    void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
+    void (*silu_forward)(float *y, const float *x, size_t n);
+    void (*silu_backward)(float *dx, const float *dy, const float *x, size_t n);
+    /* Backward of these two reads the result of forward. */
+    void (*relu_forward)(float *y, const float *x, size_t n);
+    void (*relu_backward)(float *dx, const float *dy, const float *y, size_t n);
+    void (*sigmoid_forward)(float *y, const float *x, size_t n);
+    void (*sigmoid_backward)(float *dx, const float *dy, const float *y, size_t n);
+
+    /* y = silu(gate)·up on rows × columns; gate and up have one stride, so that both may lie in one fused row. */
+    void (*gated_forward)(float *y, size_t y_stride, const float *gate, const float *up, size_t in_stride, size_t rows,
+                          size_t columns);
+    /* dgate and dup have one stride; dgate may be gate and dup may be up, and either may be dy. */
+    void (*gated_backward)(float *dgate, float *dup, size_t din_stride, const float *dy, size_t dy_stride,
+                           const float *gate, const float *up, size_t in_stride, size_t rows, size_t columns);
+
+    /* pre = c + bias[column], y = gelu(pre); pre may be c. */
+    void (*bias_gelu_forward)(float *y, size_t y_stride, float *pre, size_t pre_stride, const float *c, size_t c_stride,
+                              const float *bias, size_t rows, size_t columns);
+
+    /* y = a + b */
+    void (*residual)(float *y, const float *a, const float *b, size_t n);
+
+    /* db[c], column_begin ≤ c < column_end, continues its chain of additions over the rows, ascending; db does not
+     * overlap dy. Threads split columns. Pointers are those of the whole row, whatever the range. */
+    void (*bias_grad)(float *db, const float *dy, size_t dy_stride, size_t rows, size_t column_begin,
+                      size_t column_end);
+} ls_act_kernels;
+
+/* Forward writes rows begin … end−1 of the result, counted over all images, backward rows of dx: threads split rows. */
+typedef void (*ls_pooling_rows)(const ls_pooling_call *call, size_t begin, size_t end);
+
+typedef struct ls_pooling_kernels {
+    ls_pooling_rows max_forward;
+    ls_pooling_rows max_backward;
+    ls_pooling_rows mean_forward;
+    ls_pooling_rows mean_backward;
+} ls_pooling_kernels;
+
+/* Rows and heads stand alone: threads may split both anywhere; one that begins in the middle of a sequence passes
+ * where. */
+typedef struct ls_rope_kernels {
+    void (*forward)(const ls_rope_call *call);
+    /* x is the gradient of the rotated values, y becomes that of the values before. */
+    void (*backward)(const ls_rope_call *call);
+} ls_rope_kernels;
+
+/* Threads may split rows anywhere. */
+typedef struct ls_dropout_kernels {
+    /* y = residual + (kept ? x·scale : +0). Without residual it is backward too: x is then dy and y is dx. */
+    void (*dropout_add)(const ls_dropout_call *call);
+} ls_dropout_kernels;
+
+/* Row r of a call has the position (position0 + r) mod period. */
+typedef struct ls_embed_kernels {
+    /* y[r] = token[ids[r] − id_begin] + position[(position0 + r) mod period]; position NULL: a copy of the token row.
+     * Threads may split rows. */
+    void (*forward)(float *y, size_t y_stride, const float *token, const float *position, size_t position0,
+                    size_t period, const ls_embed_tokens *tokens);
+    /* dtoken[ids[r] − id_begin] += dy[r], r ascending, in columns column_begin … column_end−1. Threads split columns,
+     * or ids. Pointers are those of whole rows, whatever the range. */
+    void (*token_grad)(float *dtoken, const float *dy, size_t dy_stride, const ls_embed_tokens *tokens,
+                       size_t column_begin, size_t column_end);
+    /* to[c] goes on with dy[rows[0]][c], dy[rows[1]][c], …, `count` of them, for c < columns. */
+    void (*row_sums)(float *to, const float *dy, size_t dy_stride, const size_t *rows, size_t count, size_t columns);
+    /* dposition[(position0 + r) mod period] += dy[r], r ascending. Threads split columns. */
+    void (*position_grad)(float *dposition, const float *dy, size_t dy_stride, size_t position0, size_t period,
+                          size_t rows, size_t C, size_t column_begin, size_t column_end);
+} ls_embed_kernels;
+
+/* Softmax cross-entropy over a row of logits in slices. Probabilities are never stored. A worker that holds some slices
+ * of a row calls slice_max on them, and after the maximum over all workers slice_sum; with the tree of all sums
+ * slice_grad. One that holds the whole row calls row. Rows stand alone: threads may split rows anywhere, but never a
+ * slice. */
+/* slice_grad: the target lies in another slice. */
+#define LS_LOSS_NO_TARGET SIZE_MAX
+
+typedef struct ls_loss_row {
+    float m, l, loss;
+} ls_loss_row;
+
+typedef struct ls_loss_kernels {
+    /* −inf for n = 0 */
+    float (*slice_max)(const float *z, size_t n);
+    /* sum16 of exp(z_j − m) */
+    float (*slice_sum)(const float *z, size_t n, float m);
+    /* dz_j = (exp(z_j − m) / l − [j = target])·g, target counted from the begin of the slice; dz may be z. */
+    void (*slice_grad)(float *dz, const float *z, size_t n, float m, float l, size_t target, float g);
+    /* log(l) − (z_target − m) */
+    float (*value)(float z_target, float m, float l);
+    /* A whole row: slice i holds z[bounds[i] … bounds[i+1]−1], 1 ≤ slices ≤ 4096. dz may be z; NULL: no gradient. */
+    ls_loss_row (*row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target, float g);
+} ls_loss_kernels;
+
+/* Causal attention of one sequence. A kernel takes ranges, and any division of the heads, queries or keys into ranges
+ * gives the same bits. Ranges with scratch of their own may run at the same time:
+ *
+ *     forward           o, m, l      of a range of heads and queries
+ *     backward_dots     dots         of a range of heads and queries    after forward
+ *     backward          dq, dk, dv   of one kv head and its heads       after backward_dots of these
+ *
+ *     backward_queries  dq           of a range of heads and queries    after backward_dots of these
+ *     backward_keys     dk, dv       of a range of keys of one kv head  after backward_dots of all queries
+ *
+ * The last two together give what `backward` gives; they make the weights twice, but can be divided further. */
+typedef struct ls_attention_kernels {
+    /* o, m and l from q, k and v, for positions query_begin … query_end−1 of heads head_begin … head_end−1. */
+    void (*forward)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin, size_t query_end,
+                    float *scratch);
+    /* dots from dout and o. */
+    void (*backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                          size_t query_end);
+    /* dq of the heads of one kv head, dk and dv of that one, from q, k, v, dout, m, l and dots. */
+    void (*backward)(const ls_attention *a, size_t kv_head, float *scratch);
+    /* dq from q, k, v, dout, m, l and dots. */
+    void (*backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                             size_t query_end, float *scratch);
+    /* dk and dv of keys key_begin … key_end−1 of one kv head, from q, k, v, dout, m, l and dots of all queries. */
+    void (*backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end, float *scratch);
+} ls_attention_kernels;
+
+/* What kernels work on at a time, in positions: ranges of a multiple of LS_ATTENTION_BLOCK waste nothing, and larger
+ * ones save packing. Tiles of the products have at most LS_ATTENTION_TILE rows or columns. */
+enum {
+    LS_ATTENTION_BLOCK = 96,     /* queries */
+    LS_ATTENTION_KEYS = 288,     /* keys in backward; a multiple of the queries */
+    LS_ATTENTION_CHUNK = 256,    /* keys that are packed together in forward */
+    LS_ATTENTION_TILE = 32,      /* at most */
+    LS_ATTENTION_KEPT = 1 << 20, /* elements of all keys, up to which forward packs them once for all queries */
+};
+
+/* Floats of scratch that any of the kernels needs in one thread, for this shape, type and unit. Its contents mean
+ * nothing between calls. */
+static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
+    size_t T = a->T, block = LS_ATTENTION_BLOCK + LS_ATTENTION_TILE, keys = LS_ATTENTION_KEYS + LS_ATTENTION_TILE;
+    size_t row = a->head_size + LS_ATTENTION_TILE, sums = 0;
+    size_t packed = LS_ATTENTION_CHUNK + (T <= LS_ATTENTION_KEPT / a->head_size ? T : 0);
+    size_t forward = (2 * packed + 2 * block + LS_ATTENTION_TILE) * row + block * (T + 2 * LS_ATTENTION_TILE);
+    size_t tiles = 3 * block * keys + (keys + 3 * block) * LS_ATTENTION_TILE;
+    size_t backward = (5 * keys + 5 * block + 2 * LS_ATTENTION_TILE) * row + tiles;
+    if (a->act != LS_F32) { /* rows in fp32, and dq of a whole kv head; a unit packs all keys at once */
+        bool is_unit = a->unit != LS_UNIT_CHAIN;
+        size_t rows = is_unit ? 4 : a->heads / a->kv_heads;
+        if (__builtin_mul_overflow(rows * row, T + LS_ATTENTION_TILE, &sums) || sums > SIZE_MAX / 64)
+            return SIZE_MAX / 16;
+        forward += (LS_ATTENTION_CHUNK + block) * row + (is_unit ? T * row + block * T : 0);
+        backward += 2 * (keys + block) * row + sums;
+    }
+    return forward > backward ? forward : backward;
+}
+
+/* Optimizer steps and what goes with them, over flat arrays. Elementwise, so threads and shards may split anywhere;
+ * square_sums only at multiples of LS_SQUARE_BLOCK. Arrays do not overlap. */
+typedef struct ls_optim_kernels {
+    /* One pass over w, m and v. bf16 gets the new w rounded, unless it is NULL. |m|, |v| < 2^−126 become +0 before they
+     * are used. */
+    void (*adamw)(float *w, float *m, float *v, uint16_t *bf16, const float *g, const ls_adamw_step *step, size_t n);
+    /* b is the momentum; NULL: without momentum. bf16 as above. */
+    void (*sgd)(float *w, float *b, uint16_t *bf16, const float *g, const ls_sgd_step *step, size_t n);
+    /* out[i] = Σ x² of elements 1024·i … 1024·i+1023, the last block possibly short, in double. */
+    void (*square_sums)(double *out, const float *x, size_t n);
+    /* y = x·factor; y may be x. */
+    void (*scale)(float *y, const float *x, float factor, size_t n);
+} ls_optim_kernels;
 
 typedef struct ls_kernels {
     const char *isa;
@@ -44,5 +273,13 @@ typedef struct ls_kernels {
 const ls_kernels *ls_kernels_get(void);
 /* The table that a CPU with at most this ISA would use; for tests and benchmarks. The CPU must have it. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
+
+/* All of one ISA but attention_bfmmla. */
+void ls_kernels_fill_portable(ls_kernels *table);
+void ls_kernels_fill_neon(ls_kernels *table);
+void ls_kernels_fill_avx2(ls_kernels *table);
+void ls_kernels_fill_avx512(ls_kernels *table);
+/* For bf16 tensors alone, on an ARM64 CPU with BF16. On x86-64 attention makes chains, whatever the unit is. */
+void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);
 
 #endif

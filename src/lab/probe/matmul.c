@@ -1,7 +1,7 @@
-/* matmul.c: matrix products and attention, at sizes of small and of middling models. */
-#include "lab/probe/parts.h"
+/* matmul.c: matmuls and attention, at sizes of small and of middling models. */
+#include "lab/probe/worker.h"
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls ----------------------------------------------------------------------------------------------------- */
 
 /* A layer of `in` inputs and `out` outputs on so many tokens: forward NT, the gradient of its inputs NN, cut into
  * slices as layers are, and that of its weights TN, in groups. */
@@ -21,18 +21,18 @@ static const layer layers[] = {
 
 enum { LAYERS = sizeof layers / sizeof *layers, OPERAND_ELEMS = 4096 * 768 };
 
-/* In a step every product has weights, or a gradient, of its own: they come from another place in each call, as far as
+/* In a step every matmul has weights, or a gradient, of its own: they come from another place in each call, as far as
  * the memory goes, while what the layer before made is still near. */
-typedef struct product {
+typedef struct matmul {
     ls_device *device;
     ls_gemm call;
     float *weights, *result; /* OPERAND_ELEMS each */
     size_t turn;
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
-} product;
+} matmul;
 
 static ls_status multiply(void *ctx) {
-    product *p = ctx;
+    matmul *p = ctx;
     ls_gemm *g = &p->call;
     bool of_gradient = g->form == LS_GEMM_TN;
     size_t elems = of_gradient ? g->m * g->n : g->n * g->k, places = OPERAND_ELEMS / elems;
@@ -42,7 +42,7 @@ static ls_status multiply(void *ctx) {
     return p->device->ops->gemm(p->device, g);
 }
 
-static void shape(product *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+static void shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     ls_gemm *g = &p->call;
     g->form = form;
     g->m = m;
@@ -57,7 +57,7 @@ static void shape(product *p, ls_gemm_form form, size_t m, size_t n, size_t k, i
     for (int i = 0; i <= slices; i++) p->bounds[i] = k * (size_t)i / (size_t)slices;
 }
 
-static ls_status measure(const ls_probe_worker *w, product *p, int type) {
+static ls_status measure(const ls_probe_worker *w, matmul *p, int type) {
     ls_native_rates *r = w->rates;
     const ls_gemm *g = &p->call;
     double seconds;
@@ -67,7 +67,7 @@ static ls_status measure(const ls_probe_worker *w, product *p, int type) {
     return LS_OK;
 }
 
-static ls_status measure_type(const ls_probe_worker *w, product *p, int type) {
+static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
     bool is_16 = type > 0;
     p->call.dtype = is_16 ? LS_BF16 : LS_F32;
     p->call.unit = is_16 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN;
@@ -86,8 +86,8 @@ static ls_status measure_type(const ls_probe_worker *w, product *p, int type) {
     return LS_OK;
 }
 
-ls_status ls_probe_products(const ls_probe_worker *w) {
-    product p = {.device = w->device};
+ls_status ls_probe_matmuls(const ls_probe_worker *w) {
+    matmul p = {.device = w->device};
     float *a = NULL, *b = NULL, *c = NULL;
     ls_status status;
     w->rates->products = 0;

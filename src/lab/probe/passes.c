@@ -1,8 +1,7 @@
-/* passes.c: passes over arrays, in the nearest caches and beyond them, in fp32 and where there is a 16-bit form.
- */
+/* passes.c: passes over arrays, in the nearest caches and beyond them, in fp32 and where there is a 16-bit form. */
 #include <string.h>
 
-#include "lab/probe/parts.h"
+#include "lab/probe/worker.h"
 
 enum { ARRAYS = 6, SLICES = 8, COLUMNS = 256, HEAD = 64 };
 

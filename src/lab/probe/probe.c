@@ -14,29 +14,15 @@
 #include "comm/placement.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
-#include "lab/probe/parts.h"
+#include "lab/links.h"
+#include "lab/probe/worker.h"
 
-enum { SAMPLES_MAX = 64, SAMPLES_MIN = 4 };
-static const double default_seconds = 25, sample_seconds = 4e-4;
+static const double default_seconds = 25;
 
 /* ---- a measurement ----------------------------------------------------------------------------------------------- */
 
-double ls_probe_quartile(double *values, int count) {
-    for (int i = 1; i < count; i++)
-        for (int k = i; k > 0 && values[k - 1] > values[k]; k--) {
-            double swap = values[k];
-            values[k] = values[k - 1];
-            values[k - 1] = swap;
-        }
-    return values[(count - 1) / 4];
-}
-
-static ls_status time_calls(ls_probe_call call, void *ctx, int repeats, double *seconds) {
-    double begin = ls_clock_seconds();
-    for (int i = 0; i < repeats; i++) LS_TRY(call(ctx));
-    *seconds = (ls_clock_seconds() - begin) / repeats;
-    return LS_OK;
-}
+/* Whether a measurement should take as little time as it can. */
+static bool is_late(const ls_probe_worker *w) { return ls_clock_seconds() >= w->end; }
 
 static ls_status mean(const ls_probe_worker *w, double *value) {
     double all[LS_WORKERS_MAX], sum = 0;
@@ -48,19 +34,15 @@ static ls_status mean(const ls_probe_worker *w, double *value) {
     return LS_OK;
 }
 
-ls_status ls_probe_time(const ls_probe_worker *w, ls_probe_call call, void *ctx, double *seconds) {
-    double once, samples[SAMPLES_MAX];
-    int count = 0;
+/* Each worker counts its own calls. */
+ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx, double *seconds) {
+    bool late = is_late(w);
+    ls_timer timer = {
+        .sample_s = 4e-4, .total_s = w->seconds, .samples_min = late ? 1 : 4, .samples_max = late ? 1 : 64};
+    ls_timing timing;
     LS_TRY(ls_comm_barrier(w->comm));
-    LS_TRY(time_calls(call, ctx, 1, &once));
-    LS_TRY(time_calls(call, ctx, 1, &once));
-    double now = ls_clock_seconds(), end = now + w->seconds, each = sample_seconds / (once > 1e-9 ? once : 1e-9);
-    int repeats = each < 1 ? 1 : each > 10000 ? 10000 : (int)each, least = now < w->end ? SAMPLES_MIN : 1;
-    while (count < SAMPLES_MAX && (count < least || ls_clock_seconds() < end)) {
-        LS_TRY(time_calls(call, ctx, repeats, &samples[count++]));
-        if (count >= least && ls_clock_seconds() > w->end) break;
-    }
-    *seconds = ls_probe_quartile(samples, count);
+    LS_TRY(ls_timer_run(&timer, call, ctx, &timing));
+    *seconds = ls_lower_quartile(timing.seconds, (size_t)timing.samples);
     if (*seconds < 1e-9) *seconds = 1e-9;
     return mean(w, seconds);
 }
@@ -81,6 +63,59 @@ void ls_probe_free(const ls_probe_worker *w, float *memory) {
         ls_world_free(w->world, memory);
     else
         ls_device_free(w->device, memory);
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+/* By the first worker's clock. */
+static ls_status measure_link(const ls_probe_worker *w, ls_link_vector *v, double *seconds) {
+    int samples = is_late(w) ? 1 : 5;
+    ls_timer timer = {.comm = w->comm, .sample_s = 2e-3, .samples_min = samples, .samples_max = samples};
+    ls_timing timing;
+    LS_TRY(ls_link_time(&timer, v, &timing));
+    *seconds = ls_lower_quartile(timing.seconds, (size_t)timing.samples);
+    if (*seconds < 1e-9) *seconds = 1e-9;
+    return ls_comm_broadcast(w->comm, 0, seconds, sizeof *seconds);
+}
+
+static ls_status measure_group(const ls_probe_worker *w, ls_link_vector *v) {
+    ls_native_machine *machine = w->machine;
+    for (int op = 0; op < LS_NATIVE_OPS; op++) {
+        if (op == LS_NATIVE_SEND && v->size > 2) continue;
+        if (machine->links == LS_NATIVE_LINKS_MAX) return LS_OK;
+        ls_native_link *link = &machine->link[machine->links];
+        *link = (ls_native_link){.workers = w->size, .group = v->size, .op = (ls_native_op)op};
+        v->op = link->op;
+        for (int s = 0; s < LS_NATIVE_LINK_SIZES; s++) {
+            ls_link_resize(v, ls_native_link_bytes[s]);
+            LS_TRY(measure_link(w, v, &link->seconds[s]));
+        }
+        machine->links++;
+    }
+    return LS_OK;
+}
+
+/* Groups are neighbours, all of them at the same time; their sizes double from 2 to all workers. */
+static ls_status measure_links(const ls_probe_worker *w) {
+    size_t elems = ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1] / sizeof(float);
+    ls_link_vector v = {0};
+    ls_status status;
+    LS_TRY_OUT(ls_probe_alloc(w, elems, &v.in));
+    LS_TRY_OUT(ls_probe_alloc(w, elems, &v.out));
+    for (int group = 2; group <= w->size; group *= 2) {
+        if (w->size % group != 0) continue;
+        LS_TRY_OUT(ls_comm_split(w->comm, w->rank / group, w->rank, &v.comm));
+        v.rank = ls_comm_rank(v.comm);
+        v.size = group;
+        status = measure_group(w, &v);
+        if (status != LS_OK) ls_world_fail(w->world, status); /* or the others would be waited for */
+        ls_comm_destroy(v.comm);
+        if (status != LS_OK) goto out;
+    }
+out:
+    ls_probe_free(w, v.in);
+    ls_probe_free(w, v.out);
+    return status;
 }
 
 /* ---- a worker ---------------------------------------------------------------------------------------------------- */
@@ -136,7 +171,7 @@ static ls_status measure_rates(const ls_probe_worker *w) {
     w->rates->threads = ls_world_threads(w->world);
     LS_TRY(ls_probe_time(w, start_tasks, &l, &w->rates->launch_seconds));
     LS_TRY(measure_copy(w));
-    LS_TRY(ls_probe_products(w));
+    LS_TRY(ls_probe_matmuls(w));
     LS_TRY(ls_probe_attention(w));
     return ls_probe_passes(w);
 }
@@ -160,7 +195,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     }
     if (w.size > 1) {
         snprintf(own.transport, sizeof own.transport, "%s", ls_world_transport(world));
-        LS_TRY_OUT(ls_probe_links(&w));
+        LS_TRY_OUT(measure_links(&w));
     }
     if (w.rank == 0) *j->machine = own;
 out:
@@ -182,7 +217,7 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
 }
 
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
-    /* Measurements of one number of workers: products of up to four types, attention, passes. */
+    /* Measurements of one number of workers: matmuls of up to four types, attention, passes. */
     enum { MEASUREMENTS = 190 };
     ls_workers_options options = {.workers = workers, .no_pin = o->no_pin};
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
@@ -249,8 +284,8 @@ bool ls_probe_is_current(const ls_native_machine *machine) {
 
 /* ---- as a cluster ------------------------------------------------------------------------------------------------ */
 
-/* Of a large product. */
-static double product_rate(const ls_native_rates *r, int type) {
+/* Of a large matmul. */
+static double matmul_rate(const ls_native_rates *r, int type) {
     double flops = 2.0 * 1024 * 768 * 768;
     return r->law[LS_GEMM_NT][type].known ? flops / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1)
                                           : 0;
@@ -259,7 +294,7 @@ static double product_rate(const ls_native_rates *r, int type) {
 static double best_bf16(const ls_native_rates *r) {
     double best = 0;
     for (int type = 1; type < LS_NATIVE_TYPES; type++)
-        if (product_rate(r, type) > best) best = product_rate(r, type);
+        if (matmul_rate(r, type) > best) best = matmul_rate(r, type);
     return best;
 }
 
@@ -292,7 +327,7 @@ void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out) {
     chip->source = "lockstep probe";
     chip->is_cpu = true;
     chip->memory_bytes = machine->memory_bytes / r->workers;
-    chip->peak_flops[LS_PLAN_FP32] = product_rate(r, 0);
+    chip->peak_flops[LS_PLAN_FP32] = matmul_rate(r, 0);
     chip->peak_flops[LS_PLAN_BF16] = chip->peak_flops[LS_PLAN_FP16] = best_bf16(r);
     for (int t = 0; t < LS_PLAN_TYPES; t++) chip->share[t] = 1;
     chip->units = r->threads;

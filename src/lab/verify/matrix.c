@@ -7,7 +7,7 @@
 #include "lab/verify/cover.h"
 
 enum { DP, TP, PP, SCHEDULE, SEQUENCE, SHARES, BOUND, ZERO = BOUND, MICRO, RECOMPUTE, DIVISION, THREADS, ISA, FACTORS };
-enum { LEVELS_MAX = 64, ZEROS = 4 };
+enum { LEVELS_MAX = 64 };
 
 typedef struct matrix {
     const ls_layout_task *task;
@@ -27,7 +27,6 @@ static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
 
 static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) {
     int most = task->model->nblocks / row->pp;
-    if (row->schedule != LS_SCHEDULE_INTERLEAVED) return 0;
     return row->by_count && most > 2 ? most : 2;
 }
 
@@ -38,18 +37,20 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
     if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
     unequal_speeds(speeds);
-    ls_layout_request request = {.dp = row->dp,
-                                 .tp = row->tp,
-                                 .pp = row->pp,
-                                 .shares = row->unequal ? "auto" : NULL,
-                                 .speeds = speeds,
-                                 .stages = row->by_count ? "count" : "cost",
-                                 .schedule = row->schedule,
-                                 .virtual_stages = virtual_stages(row, task),
-                                 .zero = zero,
-                                 .recompute = row->recompute,
-                                 .sequence_parallel = row->sequence_parallel,
-                                 .micro = whole};
+    ls_layout_request request = ls_layout_request_none();
+    request.shares = row->unequal ? "auto" : NULL;
+    request.speeds = speeds;
+    request.stages = row->by_count ? "count" : "cost";
+    ls_knob_give(&request, LS_KNOB_dp, row->dp);
+    ls_knob_give(&request, LS_KNOB_tp, row->tp);
+    ls_knob_give(&request, LS_KNOB_pp, row->pp);
+    ls_knob_give(&request, LS_KNOB_schedule, row->schedule);
+    if (row->schedule == LS_SCHEDULE_INTERLEAVED)
+        ls_knob_give(&request, LS_KNOB_virtual_stages, virtual_stages(row, task));
+    ls_knob_give(&request, LS_KNOB_zero, zero);
+    ls_knob_give(&request, LS_KNOB_recompute, row->recompute);
+    ls_knob_give(&request, LS_KNOB_sequence_parallel, row->sequence_parallel);
+    ls_knob_give(&request, LS_KNOB_micro, (double)whole);
     return ls_layout_make(&request, task, out);
 }
 
@@ -96,14 +97,14 @@ static void make_mesh_levels(matrix *m, ls_verify_tier tier) {
 static void make_levels(matrix *m, ls_verify_tier tier) {
     int B = (int)m->task->B;
     make_mesh_levels(m, tier);
-    add_range(m, SCHEDULE, 0, LS_SCHEDULE_KINDS - 1);
-    add_range(m, SEQUENCE, 0, 1);
+    add_range(m, SCHEDULE, 0, LS_KNOB_LAST_schedule);
+    add_range(m, SEQUENCE, 0, LS_KNOB_LAST_sequence_parallel);
     add_range(m, SHARES, 0, 1);
-    add_range(m, ZERO, 0, ZEROS - 1);
+    add_range(m, ZERO, 0, LS_KNOB_LAST_zero);
     add_level(m, MICRO, 1);
     add_level(m, MICRO, B < 2 ? B : 2);
     add_level(m, MICRO, B);
-    add_range(m, RECOMPUTE, 0, LS_RECOMPUTE_KINDS - 1);
+    add_range(m, RECOMPUTE, 0, LS_KNOB_LAST_recompute);
     add_range(m, DIVISION, 0, 1);
     if (m->limits->threads > 0)
         add_level(m, THREADS, m->limits->threads);

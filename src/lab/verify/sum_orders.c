@@ -19,6 +19,14 @@ static const char *const names[LS_ORDER_KINDS] = {[LS_ORDER_RING] = "ring",
 
 const char *ls_order_kind_name(ls_order_kind kind) { return names[kind]; }
 
+void ls_order_way_text(const ls_order_way *way, char *text, size_t room) {
+    if (way->kind == LS_ORDER_ARRIVAL)
+        snprintf(text, room, "arrival, run %d", way->run);
+    else
+        snprintf(text, room, "%s, %d worker%s", ls_order_kind_name(way->kind), way->workers,
+                 way->workers == 1 ? "" : "s");
+}
+
 /* One worker, then 2, 4 and 8 against it. */
 static int add_counts(ls_order_kind kind, int groups, ls_order_way *ways, int count) {
     int base = count;

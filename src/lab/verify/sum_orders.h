@@ -38,6 +38,8 @@ enum { LS_ORDER_WAYS_MAX = 16, LS_ORDER_GROUPS_MAX = 64 };
 /* All that is tried with G ≥ 2 groups; a base comes before those that are compared with it. Returns their number. */
 int ls_order_ways(int groups, ls_order_way ways[LS_ORDER_WAYS_MAX]);
 const char *ls_order_kind_name(ls_order_kind kind);
+/* The name of a way among its like, with its workers: "ring, 4 workers". */
+void ls_order_way_text(const ls_order_way *way, char *text, size_t room);
 
 /* ---- sums: out is none of the gradients -------------------------------------------------------------------------- */
 

@@ -34,4 +34,23 @@ typedef struct ls_order_task {
  * job's record and fetch are not used; its fault is planted in our own way only. Worker 0 writes the record. */
 ls_status ls_order_work(const ls_verify_job *job, const ls_order_task *task, ls_world *world, ls_device *device);
 
+/* What one way of adding changed against the one that it is compared with. */
+typedef struct ls_order_result {
+    ls_order_way way;
+    ls_order_difference grad;   /* after the first step */
+    ls_order_difference weight; /* after the last */
+    int64_t first_bits, first_seen;
+    ls_verify_hash weights;
+    double *loss; /* [steps] */
+} ls_order_result;
+
+typedef struct ls_order_case {
+    char model[64];
+    int64_t steps;
+    int ways;
+    ls_order_result result[LS_ORDER_WAYS_MAX];
+} ls_order_case;
+
+enum { LS_ORDER_CASES_MAX = 8 };
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 
+#include "base/stats.h"
 #include "observe/diagnose/diagnose.h"
 
 /* ---- the course of the loss (diagnose_series.c) ------------------------------------------------------------------ */
@@ -51,9 +52,6 @@ double ls_series_before(const ls_series *series, size_t at, size_t n);
 double ls_series_after(const ls_series *series, size_t at, size_t n);
 /* `least`: for how many steps the rise must last. */
 ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
-
-/* Sorts x. NaN for n = 0. */
-double ls_median(double *x, size_t n);
 
 /* ---- numerics by step (diagnose_numerics.c) ---------------------------------------------------------------------- */
 

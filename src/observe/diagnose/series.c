@@ -31,26 +31,6 @@ static const double RISE_OF_PROGRESS = 0.15; /* and as a part of what had been g
 
 /* ---- small things ------------------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double ls_median(double *x, size_t n) {
-    if (n == 0) return (double)NAN;
-    if (n <= 64) { /* most are: no call for each comparison */
-        for (size_t i = 1; i < n; i++) {
-            double value = x[i];
-            size_t at = i;
-            for (; at > 0 && x[at - 1] > value; at--) x[at] = x[at - 1];
-            x[at] = value;
-        }
-    } else {
-        qsort(x, n, sizeof *x, compare);
-    }
-    return n % 2 ? x[n / 2] : 0.5 * x[n / 2 - 1] + 0.5 * x[n / 2];
-}
-
 bool ls_series_find(const ls_series *s, int64_t step, size_t *at) {
     size_t low = 0, high = s->count;
     while (low < high) {

@@ -63,7 +63,7 @@ ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *t
 static void say_dp(const ls_layout *layout, int most, const ls_layout_request *request, char said[SAID_MAX],
                    char use[SAID_MAX]) {
     int workers = most * layout->tp * layout->pp;
-    if (!request || request->dp > 0 || request->workers == 0) {
+    if (!request || ls_knob_is_given(request, LS_KNOB_dp) || request->workers == 0) {
         snprintf(said, SAID_MAX, "--dp %d", layout->dp);
         snprintf(use, SAID_MAX, "use --dp %d or less", most);
     } else if (request->launcher) {
@@ -203,8 +203,8 @@ static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *ta
 }
 
 ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task) {
-    if (layout->zero < 0 || layout->zero > 3)
-        return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and 3", layout->zero);
+    if (layout->zero < 0 || layout->zero > LS_KNOB_LAST_zero)
+        return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and %d", layout->zero, LS_KNOB_LAST_zero);
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
         return ls_fail(LS_ERR_INPUT, "--recompute: unknown kind %d", (int)layout->recompute);
     LS_TRY(check_sequence_parallel(layout, task));

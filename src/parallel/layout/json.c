@@ -8,23 +8,20 @@
 
 #include "base/status.h"
 #include "config/suggest.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
 enum { KEY_MAX = 64, TEXT_MAX = 32, LIST_MAX = 12 * LS_CHUNKS_MAX };
 
-static const ls_option_id members[] = {LS_OPT_workers,
-                                       LS_OPT_dp,
-                                       LS_OPT_tp,
-                                       LS_OPT_pp,
-                                       LS_OPT_shares,
-                                       LS_OPT_schedule,
-                                       LS_OPT_virtual_stages,
-                                       LS_OPT_stages,
-                                       LS_OPT_zero,
-                                       LS_OPT_recompute,
-                                       LS_OPT_sequence_parallel,
-                                       LS_OPT_micro_batch};
+/* The knobs that this program runs, and what is no knob: */
+static const ls_option_id members[] = {
+    LS_OPT_workers,
+#define LS_KNOB(field, KIND, name, ...) LS_OPT_##name,
+#define LS_KNOB_OTHERS(...)
+#define LS_KNOB_TASK(...)
+#define LS_KNOB_LIST(option) LS_OPT_##option,
+#include "parallel/layout/knobs.def"
+};
 
 enum { MEMBERS = sizeof members / sizeof *members };
 
@@ -34,51 +31,44 @@ bool ls_layout_is_option(ls_option_id id) {
     return false;
 }
 
-/* ---- options to a request -------------------------------------------------------------------------------------------
- */
+/* ---- options to a request ---------------------------------------------------------------------------------------- */
 
-static ls_status recompute_parse(const char *text, int *out) {
-    for (*out = 0; *out < LS_RECOMPUTE_KINDS; (*out)++)
-        if (strcmp(text, ls_recompute_name((ls_recompute)*out)) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "--recompute %.*s: must be none, selective or full", LS_LAYOUT_SHOWN, text);
+/* The options' table knows the choices; a name is one of them. */
+static double value_of(ls_knob knob, const char *name) {
+    int value = 0, last = ls_knob_info_get(knob)->last;
+    while (value < last && strcmp(ls_knob_value_name(knob, value), name) != 0) value++;
+    return value;
 }
 
-static ls_status add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
-    ls_schedule_kind kind;
-    switch (id) {
-    case LS_OPT_workers: request->workers = (int)o->workers; break;
-    case LS_OPT_dp: request->dp = (int)o->dp; break;
-    case LS_OPT_tp: request->tp = (int)o->tp; break;
-    case LS_OPT_pp: request->pp = (int)o->pp; break;
-    case LS_OPT_shares: request->shares = o->shares; break;
-    case LS_OPT_virtual_stages: request->virtual_stages = (int)o->virtual_stages; break;
-    case LS_OPT_stages: request->stages = o->stages; break;
-    case LS_OPT_zero: request->zero = (int)o->zero; break;
-    case LS_OPT_sequence_parallel: request->sequence_parallel = o->sequence_parallel; break;
-    case LS_OPT_micro_batch: request->micro = (size_t)o->micro_batch; break;
-    case LS_OPT_recompute: return recompute_parse(o->recompute, &request->recompute);
-    case LS_OPT_schedule:
-        LS_TRY(ls_schedule_kind_parse(o->schedule, &kind));
-        request->schedule = (int)kind;
-        break;
-    default: break;
-    }
-    return LS_OK;
+#define VALUE_INT(knob, value) (double)(value)
+#define VALUE_SIZE(knob, value) (double)(value)
+#define VALUE_BOOL(knob, value) (value)
+#define VALUE_SCHEDULE(knob, value) value_of(knob, value)
+#define VALUE_RECOMPUTE(knob, value) value_of(knob, value)
+
+static void add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
+    if (id == LS_OPT_workers) request->workers = (int)o->workers;
+#define GIVE(field, value) ls_knob_give(request, LS_KNOB_##field, value)
+#define LS_KNOB(field, KIND, name, ...)                                                                                \
+    if (id == LS_OPT_##name) GIVE(field, VALUE_##KIND(LS_KNOB_##field, o->name));
+#define LS_KNOB_OTHERS(...)
+#define LS_KNOB_TASK(...)
+#define LS_KNOB_LIST(option)                                                                                           \
+    if (id == LS_OPT_##option) request->option = o->option;
+#include "parallel/layout/knobs.def"
 }
 
-ls_status ls_layout_request_add(const ls_options *options, ls_option_origin weakest, ls_layout_request *request) {
+void ls_layout_request_add(const ls_options *options, ls_option_origin weakest, ls_layout_request *request) {
     for (int i = 0; i < MEMBERS; i++) {
         ls_option_origin origin = options->source[members[i]].origin;
-        if (origin != LS_ORIGIN_DEFAULT && origin >= weakest) LS_TRY(add_member(options, members[i], request));
+        if (origin != LS_ORIGIN_DEFAULT && origin >= weakest) add_member(options, members[i], request);
     }
-    return LS_OK;
 }
 
-/* ---- JSON to a request ----------------------------------------------------------------------------------------------
- */
+/* ---- JSON to a request ------------------------------------------------------------------------------------------- */
 
-/* The option that `key`, maybe with underscores, stands for. */
-static ls_status find_member(const char *key, ls_option_id *out) {
+/* The option that `key`, maybe with underscores, stands for; or the knob of other programs, with LS_OPTION_COUNT. */
+static ls_status find_member(const char *key, ls_option_id *out, ls_knob *knob) {
     char name[KEY_MAX];
     ls_suggest suggest;
     snprintf(name, sizeof name, "%s", key);
@@ -86,6 +76,8 @@ static ls_status find_member(const char *key, ls_option_id *out) {
         if (*at == '_') *at = '-';
     *out = strlen(key) < sizeof name ? ls_option_find(name) : LS_OPTION_COUNT;
     if (*out < LS_OPTION_COUNT && ls_layout_is_option(*out)) return LS_OK;
+    for (*knob = 0; *knob < LS_KNOBS; (*knob)++)
+        if (ls_knob_info_get(*knob)->owner == LS_KNOB_OF_OTHERS && strcmp(name, ls_knob_name(*knob)) == 0) return LS_OK;
     if (*out < LS_OPTION_COUNT) return ls_fail(LS_ERR_INPUT, "%s is not part of a layout; omit it", name);
     ls_suggest_init(&suggest, name);
     for (int i = 0; i < MEMBERS; i++) ls_suggest_offer(&suggest, ls_option_info_get(members[i])->name);
@@ -111,24 +103,37 @@ static ls_status value_text(const ls_option_info *info, const json_t *value, cha
     return LS_OK;
 }
 
+/* No option says it, so its range is here: counts from 1 on, and switches. */
+static ls_status read_others(ls_knob knob, const json_t *value, ls_layout_request *request) {
+    bool is_count = ls_knob_info_get(knob)->kind == LS_KNOB_KIND_INT;
+    json_int_t count = json_integer_value(value);
+    if (is_count ? count < 1 || count > INT32_MAX : !json_is_boolean(value))
+        return ls_fail(LS_ERR_INPUT, "%s: must be %s", ls_knob_name(knob), is_count ? "1 or more" : "true or false");
+    ls_knob_give(request, knob, is_count ? (double)count : json_is_true(value));
+    return LS_OK;
+}
+
 /* Texts in the request must outlive the options they were checked in. */
 static ls_status read_member(const char *where, const char *key, const json_t *value, ls_options *options,
-                             ls_layout_request *texts) {
+                             ls_layout_request *out) {
     char room[TEXT_MAX];
     const char *text;
     ls_option_id id;
-    ls_status status = find_member(key, &id);
+    ls_knob knob;
+    ls_status status = find_member(key, &id, &knob);
+    if (status == LS_OK && id == LS_OPTION_COUNT) status = read_others(knob, value, out);
+    if (status == LS_OK && id == LS_OPTION_COUNT) return LS_OK;
     if (status == LS_OK) status = value_text(ls_option_info_get(id), value, room, &text);
     if (status == LS_OK && options->source[id].origin != LS_ORIGIN_DEFAULT)
         status = ls_fail(LS_ERR_INPUT, "%s is given twice; keep one", ls_option_info_get(id)->name);
     if (status != LS_OK) return ls_fail_at(status, "%s: ", where);
-    if (id == LS_OPT_shares) texts->shares = text;
-    if (id == LS_OPT_stages) texts->stages = text;
+    if (id == LS_OPT_shares) out->shares = text;
+    if (id == LS_OPT_stages) out->stages = text;
     return ls_options_put(options, id, text, LS_ORIGIN_FILE, 0);
 }
 
 ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out) {
-    ls_layout_request request = ls_layout_request_none(), texts = request;
+    ls_layout_request request = ls_layout_request_none();
     ls_options options;
     ls_status status = LS_OK;
     const char *key;
@@ -138,11 +143,11 @@ ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_
     ls_options_defaults(&options);
     options.config = where; /* what errors name */
     json_object_foreach((json_t *)(uintptr_t)json, key, value)
-        LS_TRY_OUT(read_member(where, key, value, &options, &texts));
-    LS_TRY_OUT(ls_layout_request_add(&options, LS_ORIGIN_FILE, &request));
-    request.shares = texts.shares;
-    request.stages = texts.stages;
+        LS_TRY_OUT(read_member(where, key, value, &options, &request));
     *out = request;
+    ls_layout_request_add(&options, LS_ORIGIN_FILE, out);
+    out->shares = request.shares;
+    out->stages = request.stages;
 out:
     ls_options_fini(&options);
     return status;
@@ -150,35 +155,15 @@ out:
 
 /* ---- a layout to JSON -------------------------------------------------------------------------------------------- */
 
-static int put(json_t *object, ls_option_id id, json_t *value) {
-    return json_object_set_new(object, ls_option_info_get(id)->name, value);
-}
-
-static int put_list(json_t *object, ls_option_id id, const int *numbers, int count) {
-    char *text = malloc(LIST_MAX);
-    if (!text) return -1;
-    ls_layout_list_text(numbers, count, text, LIST_MAX);
-    int bad = put(object, id, json_string(text));
-    free(text);
-    return bad;
-}
-
 json_t *ls_layout_to_json(const ls_layout *layout) {
-    json_t *json = json_object();
-    int blocks[LS_CHUNKS_MAX], chunks = ls_layout_chunks(layout);
-    for (int c = 0; c < chunks; c++) blocks[c] = layout->chunk_first[c + 1] - layout->chunk_first[c];
-    int bad = put(json, LS_OPT_dp, json_integer(layout->dp));
-    bad |= put(json, LS_OPT_tp, json_integer(layout->tp));
-    bad |= put(json, LS_OPT_pp, json_integer(layout->pp));
-    bad |= put_list(json, LS_OPT_shares, layout->share, layout->dp);
-    bad |= put(json, LS_OPT_schedule, json_string(ls_schedule_kind_name(layout->schedule)));
-    bad |= put(json, LS_OPT_virtual_stages, json_integer(layout->virtual_stages));
-    bad |= put_list(json, LS_OPT_stages, blocks, chunks);
-    bad |= put(json, LS_OPT_zero, json_integer(layout->zero));
-    bad |= put(json, LS_OPT_recompute, json_string(ls_recompute_name(layout->recompute)));
-    bad |= put(json, LS_OPT_sequence_parallel, json_boolean(layout->sequence_parallel));
-    if (layout->micro > 0) bad |= put(json, LS_OPT_micro_batch, json_integer((json_int_t)layout->micro));
-    if (!bad) return json;
-    json_decref(json);
-    return NULL;
+    char *shares = malloc(LIST_MAX), *stages = malloc(LIST_MAX);
+    json_t *json = NULL;
+    if (shares && stages) {
+        ls_layout_list_text(layout->share, layout->dp, shares, LIST_MAX);
+        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LIST_MAX);
+        json = ls_knobs_to_json(&layout->knobs, shares, stages, 0);
+    }
+    free(shares);
+    free(stages);
+    return json;
 }

@@ -1,5 +1,5 @@
 /* layout.c: from what a user asked for to a layout. What was left open is filled in here; what is wrong with the result
- * is said in layout_check.c. */
+ * is said in check.c. */
 #include "parallel/layout/layout.h"
 
 #include <stdio.h>
@@ -10,14 +10,9 @@
 enum { SAID_MAX = 96 };
 
 ls_layout ls_layout_one(const ls_layout_task *task, size_t micro) {
-    return (ls_layout){.dp = 1,
-                       .tp = 1,
-                       .pp = 1,
-                       .share = {task->G},
-                       .virtual_stages = 1,
-                       .chunk_first = {0, task->model->nblocks},
-                       .schedule = LS_SCHEDULE_1F1B,
-                       .micro = micro};
+    ls_layout one = {.knobs = ls_knobs_neutral(), .share = {task->G}, .chunk_first = {0, task->model->nblocks}};
+    one.micro = micro;
+    return one;
 }
 
 static ls_status check_count(const char *flag, int count) {
@@ -54,17 +49,23 @@ static ls_status fail_product(const ls_layout_request *request, const ls_layout 
                    request->launcher, request->workers, layout->dp, layout->tp, layout->pp, product, product, use);
 }
 
+/* Knobs that other programs alone have. */
+static ls_status refuse_others(const ls_layout_request *request) {
+    for (int k = 0; k < LS_KNOBS; k++) {
+        const ls_knob_info *info = ls_knob_info_get((ls_knob)k);
+        if (info->owner == LS_KNOB_OF_OTHERS && ls_knob_get(&request->knobs, (ls_knob)k) != info->neutral)
+            return ls_fail(LS_ERR_INPUT, "%s: lockstep does not train with it, other programs do; omit it",
+                           ls_knob_name((ls_knob)k));
+    }
+    return LS_OK;
+}
+
 /* What cannot be whatever dp is is said first: a number of workers that fits it would be no help. */
 static ls_status resolve_mesh(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
+    bool open = request->workers > 0 && !ls_knob_is_given(request, LS_KNOB_dp);
     LS_TRY(check_count("workers", request->workers));
-    LS_TRY(check_count("dp", request->dp));
-    LS_TRY(check_count("tp", request->tp));
-    LS_TRY(check_count("pp", request->pp));
-    out->dp = request->dp > 0 ? request->dp : 1;
-    out->tp = request->tp > 0 ? request->tp : 1;
-    out->pp = request->pp > 0 ? request->pp : 1;
     LS_TRY(ls_layout_check_parts(out, task));
-    if (request->workers > 0 && request->dp == 0) {
+    if (open) {
         int row = out->tp * out->pp;
         if (request->workers % row != 0) return fail_multiple(request, out);
         out->dp = request->workers / row;
@@ -75,24 +76,31 @@ static ls_status resolve_mesh(const ls_layout_request *request, const ls_layout_
 }
 
 static void resolve_schedule(const ls_layout_request *request, ls_layout *out) {
-    bool interleaved =
-        request->schedule < 0 ? request->virtual_stages > 1 : request->schedule == LS_SCHEDULE_INTERLEAVED;
-    out->schedule = interleaved             ? LS_SCHEDULE_INTERLEAVED
-                    : request->schedule < 0 ? LS_SCHEDULE_1F1B
-                                            : (ls_schedule_kind)request->schedule;
-    out->virtual_stages = request->virtual_stages != 0 ? request->virtual_stages : interleaved ? 2 : 1;
+    bool given = ls_knob_is_given(request, LS_KNOB_schedule);
+    if (!given && out->virtual_stages > 1) out->schedule = LS_SCHEDULE_INTERLEAVED;
+    if (!ls_knob_is_given(request, LS_KNOB_virtual_stages) && out->schedule == LS_SCHEDULE_INTERLEAVED)
+        out->virtual_stages = 2;
+}
+
+void ls_knob_give(ls_layout_request *request, ls_knob knob, double value) {
+    ls_knob_set(&request->knobs, knob, value);
+    request->given |= 1u << knob;
+}
+
+void ls_knob_leave_open(ls_layout_request *request, ls_knob knob) {
+    ls_knob_set(&request->knobs, knob, ls_knob_info_get(knob)->neutral);
+    request->given &= ~(1u << knob);
 }
 
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
-    ls_layout layout = {.micro = request->micro};
+    ls_layout layout = {.knobs = request->knobs};
+    LS_TRY(refuse_others(request));
     LS_TRY(resolve_mesh(request, task, &layout));
     resolve_schedule(request, &layout);
     LS_TRY(ls_layout_check_schedule(&layout, task));
     LS_TRY(ls_layout_divide_blocks(request->stages, task, &layout));
     LS_TRY(ls_layout_divide_groups(request->shares, request->speeds, task, &layout));
-    layout.zero = request->zero >= 0 ? request->zero : layout.dp > 1 ? 1 : 0;
-    layout.recompute = request->recompute >= 0 ? (ls_recompute)request->recompute : LS_RECOMPUTE_NONE;
-    layout.sequence_parallel = request->sequence_parallel > 0;
+    if (!ls_knob_is_given(request, LS_KNOB_zero)) layout.zero = layout.dp > 1 ? 1 : 0;
     LS_TRY(ls_layout_check(&layout, task));
     *out = layout;
     return LS_OK;

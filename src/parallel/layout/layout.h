@@ -2,54 +2,52 @@
  *
  * Nothing in it changes a bit of the result. Workers form a mesh dp × tp × pp; rank = tp + TP·(dp + DP·pp).
  *
- *   dp   row d has share[d] of the G gradient groups: with zero < 2 the groups behind those of the rows before it;
- *        with zero ≥ 2 groups go round: one to each row that has not got its share yet, again and again
- *   tp   column t has slices t·S/tp … (t+1)·S/tp − 1 of every layer
+ *   dp   replica d has share[d] of the G gradient groups: with zero < 2 the groups behind those of the replicas before
+ *        it; with zero ≥ 2 groups go round: one to each replica that has not got its share yet, again and again
+ *   tp   worker t of a TP group has slices t·S/tp … (t+1)·S/tp − 1 of every layer
  *   pp   stage s has chunks s, s + pp, … ; chunk g is blocks chunk_first[g] … chunk_first[g+1] − 1 */
 #ifndef LS_PARALLEL_LAYOUT_LAYOUT_H
 #define LS_PARALLEL_LAYOUT_LAYOUT_H
 
-#include <jansson.h>
-
 #include "lockstep.h"
 #include "nn/blocks.h"
-#include "parallel/schedule/schedule.h"
+#include "parallel/layout/knobs.h"
 
 enum { LS_CHUNKS_MAX = 1024 };
 
-typedef enum ls_recompute {
-    LS_RECOMPUTE_NONE,
-    LS_RECOMPUTE_SELECTIVE, /* what the MLP is before its activation is made again in backward */
-    LS_RECOMPUTE_FULL,      /* all but the input of each block is */
-    LS_RECOMPUTE_KINDS
-} ls_recompute;
-
 typedef struct ls_layout {
-    int dp, tp, pp;
-    int share[LS_WORKERS_MAX]; /* by dp row: groups, all of them ≥ 1; their sum is G */
-    int virtual_stages;        /* chunks of a stage */
+    union { /* layout->dp is layout->knobs.dp */
+        ls_knobs knobs;
+        struct {
+#define LS_KNOB LS_KNOB_FIELD
+#include "parallel/layout/knobs.def"
+        };
+    };
+    /* What follows from them for a model: */
+    int share[LS_WORKERS_MAX]; /* by replica: gradient groups, all of them ≥ 1; their sum is G */
     int chunk_first[LS_CHUNKS_MAX + 1];
-    ls_schedule_kind schedule;
-    int zero; /* 0 … 3 */
-    ls_recompute recompute;
-    bool sequence_parallel;
-    size_t micro; /* sequences of a micro-batch at most */
 } ls_layout;
 
-/* What a user asked for; 0 or NULL where nothing was said, −1 for zero, schedule, recompute, sequence_parallel. */
+/* What a user asked for. */
 typedef struct ls_layout_request {
-    int workers, dp, tp, pp; /* workers without dp: what tp and pp leave of them is dp */
-    const char *launcher;    /* who has started that many workers; NULL: nobody yet */
-    const char *shares;      /* "3,2,2" */
-    const double *speeds;    /* of the dp rows, measured, for shares "auto" (NULL then: equal) */
-    const char *stages;      /* how blocks are divided: "cost", "count", or the blocks of each chunk: "5,4,4" */
-    int schedule, virtual_stages, zero, recompute, sequence_parallel;
-    size_t micro;
+    ls_knobs knobs;
+    unsigned given;       /* bits 1 << LS_KNOB_…; the other knobs are neutral */
+    int workers;          /* without dp: what tp and pp leave of them is dp; 0: nothing was said */
+    const char *launcher; /* who has started that many workers; NULL: nobody yet */
+    const char *shares;   /* "3,2,2"; NULL: nothing was said, as for stages */
+    const double *speeds; /* of the replicas, measured, for shares "auto" (NULL then: equal) */
+    const char *stages;   /* how blocks are divided: "cost", "count", or the blocks of each chunk: "5,4,4" */
+    double memory_bytes;  /* of a chip that a plan may use; 0: all of it */
 } ls_layout_request;
 
 static inline ls_layout_request ls_layout_request_none(void) {
-    return (ls_layout_request){.schedule = -1, .zero = -1, .recompute = -1, .sequence_parallel = -1};
+    return (ls_layout_request){.knobs = ls_knobs_neutral()};
 }
+static inline bool ls_knob_is_given(const ls_layout_request *request, ls_knob knob) {
+    return request->given >> knob & 1;
+}
+void ls_knob_give(ls_layout_request *request, ls_knob knob, double value);
+void ls_knob_leave_open(ls_layout_request *request, ls_knob knob);
 
 /* What is trained, as far as a layout must fit it. */
 typedef struct ls_layout_task {
@@ -72,13 +70,11 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
 /* From a request to a layout. `request->workers` alone means dp; dp·tp·pp must be the workers where both are given.
  * What cannot be is refused with LS_ERR_INPUT, naming the option and the nearest legal value (dp ≤ G, tp divides S, pp
  * ≤ blocks, pp·virtual stages ≤ blocks, shares that sum to G, micro ≤ B, sequence parallel with tp > 1 and T ≥ tp,
- * virtual stages only for interleaved …). Defaults: zero 1 where dp > 1, else 0; schedule 1f1b, with virtual stages
- * interleaved, and interleaved has 2 of them; stages by cost; recompute none; no sequence parallelism; micro 0 stays 0:
- * whoever runs it chooses by memory.
+ * virtual stages only for interleaved …), and so are knobs that other programs alone have. Defaults: zero 1 where dp >
+ * 1, else 0; schedule 1f1b, with virtual stages interleaved, and interleaved has 2 of them; stages by cost; recompute
+ * none; no sequence parallelism; micro 0 stays 0: whoever runs it chooses by memory.
  *
- * Blocks are divided so that the costliest chunk costs least, then so that the sum of squares is least, then with more
- * blocks in earlier chunks; by count: as equal as possible, more in earlier chunks. Shares: row d has
- * ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest row end first. */
+ * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
 /* Whether it fits the task; the same messages. */
 ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task);
@@ -93,11 +89,17 @@ static inline ls_place_in_layout ls_layout_place(const ls_layout *layout, int ra
 
 /* "dp 2 × tp 2 × pp 1, zero 1, …": one line, for people; what is as usual is left out. */
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);
+/* The blocks of each chunk, "5,4,4", cut off where there is no more room. */
+void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_t room);
 /* For --layout FILE (YAML or JSON with the names of the flags) and for the run directory. From JSON to the request that
  * gives it; unknown members are refused. Strings in the request point into `json`. */
 json_t *ls_layout_to_json(const ls_layout *layout); /* NULL: no memory */
 ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out);
 
-const char *ls_recompute_name(ls_recompute recompute);
+/* Whether the option gives a member of a request: --dp, --shares, --micro-batch …, not --layout. */
+bool ls_layout_is_option(ls_option_id id);
+/* Sets the members of `request` that were given from `weakest` on, a default being weaker than all. Texts are
+ * borrowed. */
+void ls_layout_request_add(const ls_options *options, ls_option_origin weakest, ls_layout_request *request);
 
 #endif

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 #include "numerics/tree.h"
 
 enum { ALIGN_ELEMS = 16 };

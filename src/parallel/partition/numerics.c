@@ -3,7 +3,7 @@
  * Own elements go through the first cache in pieces: the old weights are set aside, the update is made, and what it did
  * is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8), and each element
  * counts on one worker, so the numbers are the same on every layout. */
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 #include "parallel/partition/numerics.h"
 #include "parallel/partition/state.h"
 

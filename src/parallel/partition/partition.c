@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 #include "nn/conv_bn.h"
 #include "nn/norm_sync.h"
 #include "nn/init.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 #include "nn/init.h"
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"

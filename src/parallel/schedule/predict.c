@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "device/cpu/optim.h"
+#include "device/calls.h"
 #include "parallel/layout/micro_batches.h"
 
 /* ---- durations --------------------------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 
 typedef struct ls_plan_case {
     const ls_plan_task *task;
-    const ls_plan_layout *layout;
+    const ls_knobs *layout;
     const ls_site *site; /* whose chips are the slowest here */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
@@ -33,9 +33,9 @@ typedef struct ls_ends_time {
 static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p->attention + p->small + p->tp; }
 
 /* predict.c: as ls_plan_predict() without the simulation: the step takes no less, and the memory is the same. */
-ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out);
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
-ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout);
+ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
 
 /* products.c */
 double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);

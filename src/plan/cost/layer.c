@@ -129,7 +129,7 @@ static void wait_for_host(ls_pass_time *pass, double host) {
 /* Gradients of weights are added to those of the micro-batches before: the sums are read and written as they are kept,
  * instead of 16 bits written. Where no chip keeps whole ones they are sent off first. */
 static double sum_gradients(const ls_plan_case *c, double params) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
     double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = elem_bytes(c);
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);

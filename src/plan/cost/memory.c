@@ -90,7 +90,7 @@ static double table_params(const ls_plan_case *c) { return c->vocabulary * (doub
 
 /* Micro-batches times chunks that a stage holds at once. */
 static double in_flight(const ls_plan_case *c, int stage) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     double m = c->micros, v = l->virtual_stages, most = m * v, held;
     switch (l->schedule) {
     case LS_SCHEDULE_NAIVE: held = v; break;
@@ -132,7 +132,7 @@ bool ls_plan_stays_whole(const ls_plan_case *c) {
 
 /* Weights, gradients and optimizer state for each parameter that a chip computes with. */
 static void states(const ls_plan_case *c, double params, stage_memory *out) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     double D = l->dp * l->context, weight = elem(c), grad = c->task->stack.grad_bytes, state = 12;
     bool whole = ls_plan_stays_whole(c);
     if (l->type == LS_PLAN_FP32) grad = 4, state = 8;
@@ -149,7 +149,7 @@ static void states(const ls_plan_case *c, double params, stage_memory *out) {
 /* Layers that are gathered for use and for the next, the gradients of one on their way, the two tables, which are
  * gathered from the first to the last layer's turn, and the head's gradient. */
 static double gathered_bytes(const ls_plan_case *c, int stage) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     if (l->zero < 3 || ls_plan_stays_whole(c)) return 0;
     double grad = l->pure_16bit ? 2 : c->task->stack.reduce_bytes, pp = l->pp;
     double tables = (stage == 0) + (stage == pp - 1 && !(c->task->shape.tied && pp < 2));
@@ -157,7 +157,7 @@ static double gathered_bytes(const ls_plan_case *c, int stage) {
 }
 
 static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole ? 4 : stack->reduce_bytes;
     double bucket = D > 1 ? min(stack->bucket_elems, params) * grad : 0;
@@ -168,7 +168,7 @@ static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
 
 /* Groups of chips: replicas, tensor-parallel rows, pipelines, and pairs of stages. */
 static double reserved_bytes(const ls_plan_case *c) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     int groups = (l->dp * l->context > 1) + (l->tp > 1) + 2 * (l->pp > 1);
     return c->site->chip.reserved_bytes + groups * c->site->chip.group_bytes;
 }

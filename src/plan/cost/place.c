@@ -25,7 +25,7 @@ int ls_plan_inner(int node, int stride, int size) {
 }
 
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     long long chips = (long long)l->tp * l->context * l->dp, node = c->site->node;
     if (stage == l->pp - 1) return chips * l->pp > node;
     return chips * stage / node != (chips * (stage + 2) - 1) / node;

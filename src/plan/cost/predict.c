@@ -36,7 +36,7 @@ double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
     return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
 }
 
-ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_plan_layout *layout) {
+ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
     const ls_cluster *cluster = &task->cluster;
     const ls_site *site = &cluster->site[0];
     if (cluster->sites > 1 &&
@@ -78,7 +78,7 @@ static double gather_seconds(const ls_plan_case *c, ls_collective kind, double b
 }
 
 static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     gather_time out = {0};
     if (l->zero < 3 || l->dp * l->context < 2 || ls_plan_stays_whole(c)) return out;
     double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
@@ -112,7 +112,7 @@ static bool crosses_sites(const ls_plan_case *c, bool stages) {
 }
 
 static void replicas(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
     double seen = 0, elem = l->type == LS_PLAN_FP32 ? 4 : 2, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
@@ -261,8 +261,7 @@ static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bou
     return LS_OK;
 }
 
-static ls_status predict_case(const ls_plan_task *task, const ls_plan_layout *layout, bool is_bound,
-                              ls_prediction *out) {
+static ls_status predict_case(const ls_plan_task *task, const ls_knobs *layout, bool is_bound, ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     chunk_times *chunks = malloc(sizeof *chunks);
     if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
@@ -274,11 +273,11 @@ static ls_status predict_case(const ls_plan_task *task, const ls_plan_layout *la
     return status;
 }
 
-ls_status ls_plan_predict(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out) {
     return predict_case(task, layout, false, out);
 }
 
-ls_status ls_plan_bound(const ls_plan_task *task, const ls_plan_layout *layout, ls_prediction *out) {
+ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out) {
     return predict_case(task, layout, true, out);
 }
 

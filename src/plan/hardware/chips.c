@@ -222,17 +222,3 @@ ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) 
     LS_TRY(ls_link_find(row->inside, &site->inside));
     return ls_link_find(row->between, &site->between);
 }
-
-const char *ls_plan_type_name(ls_plan_type type) {
-    static const char *const names[LS_PLAN_TYPES] = {"fp32", "fp16", "bf16", "fp8"};
-    return names[type];
-}
-
-ls_status ls_plan_type_parse(const char *text, ls_plan_type *out) {
-    for (int i = 0; i < LS_PLAN_TYPES; i++)
-        if (strcmp(text, ls_plan_type_name((ls_plan_type)i)) == 0) {
-            *out = (ls_plan_type)i;
-            return LS_OK;
-        }
-    return ls_fail(LS_ERR_INPUT, "unknown matmul type \"%s\"; choose fp32, fp16, bf16 or fp8", text);
-}

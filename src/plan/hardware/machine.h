@@ -9,11 +9,9 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "parallel/layout/knobs.h"
 
 enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2, LS_CHIPS_MAX = 1 << 20 };
-
-/* Types of the operands of matrix products. */
-typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
 
 typedef struct ls_chip {
     char name[LS_MACHINE_NAME_MAX];
@@ -73,8 +71,5 @@ const ls_link *ls_link_row(int i);
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out);
 /* Whole nodes, at least one chip, a link between two sites. LS_ERR_INPUT says what would do. */
 ls_status ls_cluster_check(const ls_cluster *cluster);
-
-const char *ls_plan_type_name(ls_plan_type type);
-ls_status ls_plan_type_parse(const char *text, ls_plan_type *out);
 
 #endif

@@ -56,8 +56,6 @@ typedef struct ls_native_found {
  * micro-batch, sequence parallelism, and recomputation where memory asks for it. LS_ERR_INPUT where there is none. */
 ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
                            const ls_layout_request *request, int workers, ls_native_found *out);
-/* As the planner's reports have layouts. */
-ls_plan_layout ls_native_plan_layout(const ls_native_task *task, const ls_layout *layout);
 
 /* own_course.c: when a stage has done its list. */
 typedef struct ls_native_course {

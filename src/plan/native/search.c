@@ -60,9 +60,9 @@ static ls_status look_at(search *s, const ls_layout_request *request, bool *fits
 
 /* Recomputation costs time and saves memory alone, so it is tried where memory asks for it. */
 static ls_status try_recompute(search *s, ls_layout_request request) {
-    bool given = request.recompute >= 0, fits;
-    for (int r = given ? request.recompute : 0; r < LS_RECOMPUTE_KINDS; r++) {
-        request.recompute = r;
+    bool given = ls_knob_is_given(&request, LS_KNOB_recompute), fits;
+    for (int r = (int)request.knobs.recompute; r <= LS_KNOB_LAST_recompute; r++) {
+        ls_knob_give(&request, LS_KNOB_recompute, r);
         LS_TRY(look_at(s, &request, &fits));
         if (given || fits) return LS_OK;
     }
@@ -70,25 +70,25 @@ static ls_status try_recompute(search *s, ls_layout_request request) {
 }
 
 static ls_status try_micros(search *s, ls_layout_request request) {
-    size_t rows = (size_t)request.dp, most = (s->of.B + rows - 1) / rows;
-    if (request.micro > 0) return try_recompute(s, request);
+    const ls_knobs *k = &request.knobs;
+    size_t replicas = (size_t)k->dp, most = (s->of.B + replicas - 1) / replicas;
+    if (ls_knob_is_given(&request, LS_KNOB_micro)) return try_recompute(s, request);
     /* With zero 2 and 3 a micro-batch is of one group. */
-    if (request.zero >= 2 && request.dp > 1) most = (s->of.B + (size_t)s->of.G - 1) / (size_t)s->of.G;
-    if (request.pp > 1) most = (most + 1) / 2;
+    if (ls_knob_is_given(&request, LS_KNOB_zero) && k->zero >= 2 && k->dp > 1)
+        most = (s->of.B + (size_t)s->of.G - 1) / (size_t)s->of.G;
+    if (k->pp > 1) most = (most + 1) / 2;
     for (int i = 0; i < MICROS && most > 0; i++, most = most > 1 ? (most + 1) / 2 : 0) {
-        request.micro = most;
+        ls_knob_give(&request, LS_KNOB_micro, (double)most);
         LS_TRY(try_recompute(s, request));
     }
     return LS_OK;
 }
 
 static ls_status try_sequence(search *s, ls_layout_request request) {
-    bool given = request.sequence_parallel >= 0;
-    for (int sp = given ? request.sequence_parallel : 0; sp < 2; sp++) {
-        if (sp && !given && request.tp == 1) break;
-        request.sequence_parallel = sp;
+    if (ls_knob_is_given(&request, LS_KNOB_sequence_parallel)) return try_micros(s, request);
+    for (int sp = 0; sp <= (request.knobs.tp > 1 ? LS_KNOB_LAST_sequence_parallel : 0); sp++) {
+        ls_knob_give(&request, LS_KNOB_sequence_parallel, sp);
         LS_TRY(try_micros(s, request));
-        if (given) break;
     }
     return LS_OK;
 }
@@ -96,18 +96,19 @@ static ls_status try_sequence(search *s, ls_layout_request request) {
 static ls_status try_schedules(search *s, ls_layout_request request) {
     static const ls_schedule_kind kinds[] = {LS_SCHEDULE_1F1B, LS_SCHEDULE_GPIPE, LS_SCHEDULE_ZERO_BUBBLE,
                                              LS_SCHEDULE_INTERLEAVED};
-    if (request.schedule >= 0 || request.virtual_stages > 0 || request.pp == 1) return try_sequence(s, request);
+    bool given = ls_knob_is_given(&request, LS_KNOB_schedule) || ls_knob_is_given(&request, LS_KNOB_virtual_stages);
+    if (given || request.knobs.pp == 1) return try_sequence(s, request);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        request.schedule = (int)kinds[i];
+        ls_knob_give(&request, LS_KNOB_schedule, kinds[i]);
         LS_TRY(try_sequence(s, request));
     }
     return LS_OK;
 }
 
 static ls_status try_zeros(search *s, ls_layout_request request) {
-    if (request.zero >= 0 || request.dp == 1) return try_schedules(s, request);
-    for (int zero = 0; zero <= 3; zero++) {
-        request.zero = zero;
+    if (ls_knob_is_given(&request, LS_KNOB_zero) || request.knobs.dp == 1) return try_schedules(s, request);
+    for (int zero = 0; zero <= LS_KNOB_LAST_zero; zero++) {
+        ls_knob_give(&request, LS_KNOB_zero, zero);
         LS_TRY(try_schedules(s, request));
     }
     return LS_OK;
@@ -117,21 +118,25 @@ static ls_status try_zeros(search *s, ls_layout_request request) {
 
 static bool is_round(int n) { return (n & (n - 1)) == 0; }
 
+static bool is_other(const ls_layout_request *request, ls_knob knob, int value) {
+    return ls_knob_is_given(request, knob) && (int)ls_knob_get(&request->knobs, knob) != value;
+}
+
 static ls_status try_meshes(search *s, const ls_layout_request *given, int workers) {
     int blocks = s->of.model->nblocks, most = given->workers > 0 ? given->workers : workers;
+    bool named = given->workers > 0 || (given->given & (1u << LS_KNOB_dp | 1u << LS_KNOB_tp | 1u << LS_KNOB_pp));
     for (int tp = 1; tp <= s->of.model->S && tp <= most; tp *= 2)
         for (int pp = 1; pp <= blocks && tp * pp <= most; pp++)
             for (int dp = 1; dp <= s->of.G && tp * pp * dp <= most; dp++) {
                 int all = tp * pp * dp;
-                bool other = (given->tp > 0 && tp != given->tp) || (given->pp > 0 && pp != given->pp) ||
-                             (given->dp > 0 && dp != given->dp) || (given->workers > 0 && all != given->workers);
-                bool named = given->tp > 0 || given->pp > 0 || given->dp > 0 || given->workers > 0;
+                bool other = is_other(given, LS_KNOB_tp, tp) || is_other(given, LS_KNOB_pp, pp) ||
+                             is_other(given, LS_KNOB_dp, dp) || (given->workers > 0 && all != given->workers);
                 if (other || (!named && !is_round(all) && all != most)) continue;
                 ls_layout_request request = *given;
                 request.workers = all;
-                request.tp = tp;
-                request.pp = pp;
-                request.dp = dp;
+                ls_knob_give(&request, LS_KNOB_tp, tp);
+                ls_knob_give(&request, LS_KNOB_pp, pp);
+                ls_knob_give(&request, LS_KNOB_dp, dp);
                 LS_TRY(try_zeros(s, request));
             }
     return LS_OK;
@@ -149,8 +154,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     search s = {.machine = machine, .task = task, .out = out};
     ls_model *model = NULL;
     ls_status status;
-    int product =
-        (request->dp > 0 ? request->dp : 1) * (request->tp > 0 ? request->tp : 1) * (request->pp > 0 ? request->pp : 1);
+    int product = request->knobs.dp * request->knobs.tp * request->knobs.pp;
     if (workers == 0) workers = machine->cores;
     if (workers < product) workers = product;
     if (workers > LS_WORKERS_MAX) workers = LS_WORKERS_MAX;
@@ -166,21 +170,4 @@ out:
     ls_model_destroy(model);
     free(s.one);
     return status;
-}
-
-ls_plan_layout ls_native_plan_layout(const ls_native_task *task, const ls_layout *l) {
-    ls_dtype act = task->setup.policy.act;
-    return (ls_plan_layout){.dp = l->dp,
-                            .tp = l->tp,
-                            .pp = l->pp,
-                            .virtual_stages = l->virtual_stages,
-                            .context = 1,
-                            .micro = l->micro,
-                            .schedule = l->schedule,
-                            .zero = l->zero,
-                            .recompute = l->recompute,
-                            .sequence_parallel = l->sequence_parallel,
-                            .type = act == LS_BF16  ? LS_PLAN_BF16
-                                    : act == LS_F16 ? LS_PLAN_FP16
-                                                    : LS_PLAN_FP32};
 }

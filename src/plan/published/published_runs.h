@@ -1,10 +1,14 @@
 /* published_runs.h: measured runs from a CSV file, as tasks and layouts that can be predicted.
  *
- * Columns: id, source, model, layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq_len, gpu_type, n_gpus,
+ * Columns that a table must have: layers, hidden, heads, kv_heads, ffn_hidden, vocab, seq_len, gpu_type, n_gpus,
  * gpus_per_node, dp, tp, pp, interleave_v, micro_batch, global_batch_seqs, zero_stage, recompute, sequence_parallel,
- * precision, measured_metric, value, notes; in any order, others are passed over. The first three and the value are for
- * people: nothing is predicted from them. What the notes say about the program and the links is used (row_notes.c); a
- * knob that a row leaves empty is chosen as the planner would. */
+ * precision, measured_metric, value. That it may have: id, source, source_group, model, program, link_inside,
+ * link_between_gbps_per_gpu, context_parallel, attention, overlap, gather_8bit, fp8_scaling, memory_metric; empty is
+ * not known. Others are passed over. Order does not matter.
+ *
+ * Nothing is predicted from id, source, source_group, model and value. A knob that a row leaves empty is chosen as the
+ * planner would. A chip, link, program or type that is not known makes a row that cannot be predicted, with its reason;
+ * it is no error. */
 #ifndef LS_PLAN_PUBLISHED_PUBLISHED_RUNS_H
 #define LS_PLAN_PUBLISHED_PUBLISHED_RUNS_H
 
@@ -21,7 +25,7 @@ typedef enum ls_row_metric {
 } ls_row_metric;
 
 typedef struct ls_row {
-    char *id, *source, *model;
+    char *id, *source, *group, *model;
     ls_row_metric metric;
     double value;
     ls_plan_task task;
@@ -48,8 +52,5 @@ double ls_row_measured(const ls_row *row);
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
 /* Predicts the row, choosing what it leaves open: the fastest that fits, or the fastest. `chosen` may be NULL. */
 ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out);
-
-/* row_notes.c: what free text says about links and the program. */
-ls_status ls_row_read_notes(const char *notes, const char *precision, ls_row *row);
 
 #endif

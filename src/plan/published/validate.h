@@ -47,7 +47,7 @@ typedef struct ls_validate_cluster {
     double baseline_efficiency; /* share of the peak */
 } ls_validate_cluster;
 
-/* A source, a repository of several sources, a part of a source, or all rows. */
+/* A source, a group of several sources, a part of a source, or all rows. */
 typedef struct ls_validate_line {
     char name[LS_VALIDATE_NAME_MAX];
     bool is_part;

@@ -58,27 +58,16 @@ static void add_regret(ls_validation *v, size_t first) {
 
 /* Which rows a line is about. */
 typedef struct choice {
-    int source;             /* −1: all */
-    const char *repository; /* NULL: all */
-    size_t length;
-    bool inside; /* tensor parallelism inside nodes alone */
+    int source;        /* −1: all */
+    const char *group; /* NULL: all */
+    bool inside;       /* tensor parallelism inside nodes alone */
 } choice;
-
-/* "owner/name" at the beginning of a source; 0: it does not begin so. */
-static size_t repository_length(const char *source) {
-    size_t length = strcspn(source, " ");
-    return memchr(source, '/', length) ? length : 0;
-}
-
-static bool in_repository(const ls_validation *v, int source, const char *name, size_t length) {
-    return repository_length(v->source[source]) == length && strncmp(v->source[source], name, length) == 0;
-}
 
 static bool is_inside(const ls_validate_row *r) { return r->row->layout.tp <= r->row->task.cluster.site[0].node; }
 
-static bool has(const ls_validation *v, const choice *c, int source) {
-    if (c->source >= 0 && source != c->source) return false;
-    return !c->repository || in_repository(v, source, c->repository, c->length);
+static bool has(const choice *c, const ls_validate_row *r) {
+    if (c->source >= 0 && r->source != c->source) return false;
+    return (!c->inside || is_inside(r)) && (!c->group || strcmp(r->row->group, c->group) == 0);
 }
 
 static void add(ls_validate_score *s, double error) {
@@ -98,7 +87,7 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     memset(line, 0, sizeof *line);
     for (size_t i = 0; i < v->rows; i++) {
         const ls_validate_row *r = &v->row[i];
-        if (!r->judged || !has(v, c, r->source) || (c->inside && !is_inside(r))) continue;
+        if (!r->judged || !has(c, r)) continue;
         add(r->row->metric == LS_ROW_MEMORY ? &line->memory : &line->time, r->error);
         if (r->row->metric != LS_ROW_MEMORY) add(&line->baseline, r->baseline_error);
     }
@@ -107,7 +96,7 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     divide(&line->baseline);
     for (size_t i = 0; i < v->regrets && !c->inside; i++) {
         const ls_validate_regret *g = &v->regret[i];
-        if (!has(v, c, g->source)) continue;
+        if (!has(c, g->best)) continue;
         line->tasks++;
         line->regret += g->regret;
         if (g->regret > line->worst_regret) line->worst_regret = g->regret;
@@ -127,19 +116,20 @@ static void add_source(ls_validation *v, int source) {
     if (part->time.rows == line->time.rows || part->time.rows == 0) v->lines--;
 }
 
-/* Of the repository of this source, where it is the last of several. */
-static void add_repository(ls_validation *v, int source) {
-    const char *name = v->source[source];
-    size_t length = repository_length(name);
-    int before = 0;
-    if (length == 0) return;
-    for (int i = source + 1; i < v->sources; i++)
-        if (in_repository(v, i, name, length)) return;
-    for (int i = 0; i < source; i++) before += in_repository(v, i, name, length);
-    if (before == 0) return;
-    choice c = {.source = -1, .repository = name, .length = length};
-    ls_validate_line *line = add_line(v, &c);
-    snprintf(line->name, sizeof line->name, "%.*s, all", (int)length, name);
+/* Of the group of this source, where it is the last of several. */
+static void add_group(ls_validation *v, int source) {
+    const char *group = "";
+    bool several = false;
+    for (size_t i = 0; i < v->rows && !*group; i++)
+        if (v->row[i].source == source) group = v->row[i].row->group;
+    for (size_t i = 0; i < v->rows; i++) {
+        if (strcmp(v->row[i].row->group, group) != 0) continue;
+        if (v->row[i].source > source) return;
+        several |= v->row[i].source < source;
+    }
+    if (!*group || !several) return;
+    ls_validate_line *line = add_line(v, &(choice){.source = -1, .group = group});
+    snprintf(line->name, sizeof line->name, "%.70s, all", group);
 }
 
 ls_status ls_validate_summarize(ls_validation *v) {
@@ -150,7 +140,7 @@ ls_status ls_validate_summarize(ls_validation *v) {
     for (size_t i = 0; i < v->rows; i++) add_regret(v, i);
     for (int s = 0; s < v->sources; s++) {
         add_source(v, s);
-        add_repository(v, s);
+        add_group(v, s);
     }
     snprintf(add_line(v, &(choice){.source = -1})->name, LS_VALIDATE_NAME_MAX, "all rows");
     return LS_OK;

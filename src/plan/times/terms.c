@@ -144,7 +144,7 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 static ls_status predict_row(const ls_times *times, const ls_times_model *model, int i, ls_prediction *out) {
     const ls_times_row *row = &times->row[i];
     ls_plan_task task = model->task;
-    ls_plan_layout layout = model->layout;
+    ls_knobs layout = model->layout;
     layout.dp = row->dp ? row->dp : row->chips;
     layout.tp = row->dp ? row->tp : 1;
     layout.pp = row->dp ? row->pp : 1;

@@ -75,9 +75,9 @@ ls_loss ls_times_term_loss(ls_times_term term);
 
 /* What the planner assumes where a model and a cluster are given. */
 typedef struct ls_times_model {
-    ls_plan_task task;     /* without chips and global batch, which rows have */
-    size_t global_batch;   /* for rows that have none; 0: none */
-    ls_plan_layout layout; /* type, zero and such */
+    ls_plan_task task;   /* without chips and global batch, which rows have */
+    size_t global_batch; /* for rows that have none; 0: none */
+    ls_knobs layout;     /* type, zero and such */
 } ls_times_model;
 
 typedef struct ls_times_basis {

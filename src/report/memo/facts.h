@@ -4,7 +4,8 @@
 
 #include "plan/explain.h"
 #include "report/memo/memo.h"
-#include "report/memo/doc.h"
+#include "report/numbers.h"
+#include "report/page.h"
 
 /* What a chip of a middle stage sends in a step for one reason. */
 typedef struct ls_memo_flow {
@@ -61,28 +62,28 @@ typedef struct ls_memo_facts {
 } ls_memo_facts;
 
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
-/* memo_traffic.c */
+/* traffic.c */
 ls_status ls_memo_flows_find(ls_memo_facts *facts);
-/* memo_pipe.c */
+/* pipe.c */
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
-/* Sections, in memo_text*.c; charts, in memo_charts.c and memo_pipe.c. */
-void ls_memo_recommend(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_memory(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_traffic(ls_memo_doc *doc, const ls_memo_facts *facts);
-ls_status ls_memo_utilisation(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_precision(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_step(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_scaling(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_bottleneck(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_mitigation(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_trust(ls_memo_doc *doc, const ls_memo_facts *facts);
+/* Sections, in text*.c; charts, in charts.c and pipe.c. */
+void ls_memo_recommend(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_memory(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_traffic(ls_page *doc, const ls_memo_facts *facts);
+ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_precision(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_step(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_scaling(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_trust(ls_page *doc, const ls_memo_facts *facts);
 
-void ls_memo_ladder_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_step_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_loss_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
-void ls_memo_scaling_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
-ls_status ls_memo_timeline_chart(ls_memo_doc *doc, const ls_memo_facts *facts);
+void ls_memo_ladder_chart(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_step_chart(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_loss_chart(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_scaling_chart(ls_page *doc, const ls_memo_facts *facts);
+ls_status ls_memo_timeline_chart(ls_page *doc, const ls_memo_facts *facts);
 
 /* "dp 2 × tp 4 × pp 4, 1f1b, micro-batch 1 …" */
 typedef struct ls_memo_line {

@@ -9,28 +9,28 @@
 
 enum { PATH_MAX_CHARS = 4096 };
 
-static void put_title(ls_memo_doc *doc, const ls_memo_facts *f) {
+static void put_title(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_task *task = f->task;
     const char *name = task->shape.name[0] ? task->shape.name : "A model";
     const ls_site *first = &task->cluster.site[0], *second = &task->cluster.site[1];
     if (task->cluster.sites > 1)
-        ls_memo_add(doc, LS_MEMO_TITLE, "%s on %d × %s and %d × %s", name, first->chips, first->chip.name,
+        ls_page_add(doc, LS_PAGE_TITLE, "%s on %d × %s and %d × %s", name, first->chips, first->chip.name,
                     second->chips, second->chip.name);
     else
-        ls_memo_add(doc, LS_MEMO_TITLE, "%s on %d × %s", name, first->chips, first->chip.name);
-    ls_memo_begin(doc, LS_MEMO_LEAD, NULL);
-    ls_memo_put(doc, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
-                ls_memo_short(f->params).text, task->shape.L, task->global_batch,
-                ls_memo_whole((double)task->seq).text);
+        ls_page_add(doc, LS_PAGE_TITLE, "%s on %d × %s", name, first->chips, first->chip.name);
+    ls_page_begin(doc, LS_PAGE_LEAD, NULL);
+    ls_page_put(doc, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
+                ls_number_short(f->params).text, task->shape.L, task->global_batch,
+                ls_number_whole((double)task->seq).text);
     if (f->nodes > 1)
-        ls_memo_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
+        ls_page_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
                     f->site->inside.name, f->site->between.name, f->chip);
-    if (task->cluster.sites > 1) ls_memo_put(doc, "%s between the two sites. ", task->cluster.across.name);
-    ls_memo_put(doc, "The training program is assumed to work like %s.", task->stack.name);
-    ls_memo_end(doc);
+    if (task->cluster.sites > 1) ls_page_put(doc, "%s between the two sites. ", task->cluster.across.name);
+    ls_page_put(doc, "The training program is assumed to work like %s.", task->stack.name);
+    ls_page_end(doc);
 }
 
-static ls_status put_sections(ls_memo_doc *doc, const ls_memo_facts *f) {
+static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
     put_title(doc, f);
     ls_memo_recommend(doc, f);
     ls_memo_memory(doc, f);
@@ -59,12 +59,12 @@ static ls_status write_file(const char *dir, const char *stem, const char *endin
     return ls_file_write_atomic(path, data, bytes);
 }
 
-static ls_status write_charts(const char *dir, const ls_memo_doc *doc) {
+static ls_status write_charts(const char *dir, const ls_page *doc) {
     for (int i = 0; i < doc->count; i++) {
-        if (doc->block[i].kind != LS_MEMO_CHART) continue;
+        if (doc->block[i].kind != LS_PAGE_CHART) continue;
         char *data = NULL;
         size_t bytes = 0;
-        ls_status status = ls_memo_svg(&doc->block[i], &data, &bytes);
+        ls_status status = ls_page_svg(&doc->block[i], &data, &bytes);
         if (status == LS_OK) status = write_file(dir, doc->block[i].name, ".svg", data, bytes);
         free(data);
         if (status != LS_OK) return status;
@@ -72,12 +72,12 @@ static ls_status write_charts(const char *dir, const ls_memo_doc *doc) {
     return LS_OK;
 }
 
-static ls_status write_files(const char *dir, const ls_memo_doc *doc) {
+static ls_status write_files(const char *dir, const ls_page *doc) {
     char *html = NULL, *markdown = NULL;
     size_t html_bytes = 0, markdown_bytes = 0;
     ls_status status;
-    LS_TRY_OUT(ls_memo_html(doc, &html, &html_bytes));
-    LS_TRY_OUT(ls_memo_markdown(doc, &markdown, &markdown_bytes));
+    LS_TRY_OUT(ls_page_html(doc, &html, &html_bytes));
+    LS_TRY_OUT(ls_page_markdown(doc, &markdown, &markdown_bytes));
     LS_TRY_OUT(ls_dir_make(dir));
     LS_TRY_OUT(write_charts(dir, doc));
     LS_TRY_OUT(write_file(dir, "memo", ".md", markdown, markdown_bytes));
@@ -91,7 +91,7 @@ out:
 ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_request *request,
                              const ls_plan_found *found, double tokens, double price) {
     ls_memo_facts *facts = calloc(1, sizeof *facts);
-    ls_memo_doc *doc = calloc(1, sizeof *doc);
+    ls_page *doc = calloc(1, sizeof *doc);
     ls_status status = LS_OK;
     if (!facts || !doc) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
@@ -102,7 +102,7 @@ ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls
     LS_TRY_OUT(put_sections(doc, facts));
     status = write_files(dir, doc);
 out:
-    if (doc) ls_memo_doc_free(doc);
+    if (doc) ls_page_free(doc);
     free(doc);
     free(facts);
     return status;

@@ -8,6 +8,7 @@
 #include "parallel/schedule/simulate.h"
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
+#include "report/svg.h"
 
 enum {
     WIDTH = 720,
@@ -136,58 +137,32 @@ static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14
 
 static const char *const looks[LS_ACTION_KINDS] = {"u", "b", "b", "a"};
 
-static void draw_lane(ls_memo_doc *doc, const course *c, int stage, double scale, int y, int height) {
+/* `plot` is as wide as the lanes; its x is seconds. */
+static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, int y, int height) {
     const ls_schedule *s = &c->schedule;
     if (height >= 12 || stage % 8 == 0)
-        ls_memo_put(doc, "<text x=\"%d\" y=\"%d\" class=\"e q n\">stage %d</text>", LEFT - 8, y + height / 2 + 4,
-                    stage);
-    ls_memo_put(doc, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"z\"/>\n", LEFT, y, RIGHT - LEFT,
-                height);
+        ls_svg_text(plot->out, LEFT - 8, y + height / 2 + 4, "e q n", "stage %d", stage);
+    ls_svg_rect(plot->out, LEFT, y, RIGHT - LEFT, height, "z");
     for (int i = 0; i < s->count[stage]; i++) {
         const ls_action *a = &s->actions[stage][i];
-        double from = LEFT + c->simulation.actions[stage][i].start * scale,
-               to = LEFT + c->simulation.actions[stage][i].end * scale, wide = to - from;
-        /* A gap that is seen between boxes, where they are wide enough to lose it. */
-        double gap = wide > 4 ? .8 : 0;
-        ls_memo_put(doc, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" class=\"%s\"%s/>", from, y, wide - gap,
-                    height, looks[a->kind], a->chunk % 2 ? " opacity=\".75\"" : "");
-        if (wide >= 13 && height >= 14)
-            ls_memo_put(doc, "<text x=\"%.2f\" y=\"%d\" class=\"w\">%d</text>", (from + to - gap) / 2,
-                        y + height / 2 + 4, a->micro + 1);
+        const ls_simulated_action *when = &c->simulation.actions[stage][i];
+        ls_svg_action(plot, when->start, when->end, y, height, looks[a->kind], a->chunk % 2, a->micro + 1, NULL);
     }
-    ls_memo_put(doc, "\n");
 }
 
-static int draw_course(ls_memo_doc *doc, const course *c, const char *title, double scale, int y) {
+static int draw_course(const ls_svg_plot *plot, const course *c, const char *title, int y) {
     int stages = c->schedule.stages, height = lane_height(stages), gap = height > 8 ? 3 : 1;
-    ls_memo_put(doc, "<text x=\"%d\" y=\"%d\" class=\"t\">%s</text>\n", LEFT, y + 17, title);
+    ls_svg_text(plot->out, LEFT, y + 17, "t", "%s", title);
     y += CAPTION;
-    for (int s = 0; s < stages; s++, y += height + gap) draw_lane(doc, c, s, scale, y, height);
+    for (int s = 0; s < stages; s++, y += height + gap) draw_lane(plot, c, s, y, height);
     return y;
 }
 
-/* Ticks at 1, 2 or 5 times a power of ten seconds, ten at most. */
-static void draw_axis(ls_memo_doc *doc, double span, double scale, int y) {
-    const double factors[] = {2, 2.5, 2};
-    double every = 1e-6;
-    for (int i = 0; span / every > 10; i = (i + 1) % 3) every *= factors[i];
-    ls_memo_put(doc, "<path d=\"M%d %d.5H%d\" class=\"x\"/>", LEFT, y, RIGHT);
-    for (int i = 0; i * every <= span; i++)
-        ls_memo_put(doc, "<path d=\"M%.1f %dv4\" class=\"x\"/><text x=\"%.1f\" y=\"%d\" class=\"c q n\">%s</text>",
-                    LEFT + i * every * scale, y, LEFT + i * every * scale, y + 17, ls_memo_tick(i * every).text);
-    ls_memo_put(doc, "\n");
-}
-
-static void draw_legend(ls_memo_doc *doc, bool apart, int y) {
-    const char *names[] = {"forward", "backward", apart ? "backward (weights)" : "idle", apart ? "idle" : NULL};
-    const char *styles[] = {"u", "b", apart ? "a" : "z", "z"};
-    int x = LEFT;
-    for (int i = 0; i < 4 && names[i]; i++, x += 140)
-        ls_memo_put(doc,
-                    "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" class=\"%s\"/><text x=\"%d\" y=\"%d\" "
-                    "class=\"n\">%s</text>",
-                    x, y, styles[i], x + 18, y + 10, names[i]);
-    ls_memo_put(doc, "\n");
+static void draw_legend(FILE *out, bool apart, int y) {
+    double x = ls_svg_key(out, LEFT, y, "u", "forward");
+    x = ls_svg_key(out, x, y, "b", "backward");
+    if (apart) x = ls_svg_key(out, x, y, "a", "backward (weights)");
+    ls_svg_key(out, x, y, "z", "idle");
 }
 
 static int drawn_micros(const ls_plan_layout *l, int micros) {
@@ -196,40 +171,40 @@ static int drawn_micros(const ls_plan_layout *l, int micros) {
     return micros < most ? micros : most;
 }
 
-static void caption(ls_memo_doc *doc, const ls_memo_pipe *pipe, int drawn, int height, const double *seconds) {
+static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int height, const double *seconds) {
     int micros = pipe->step[1].micros;
     const char *name = ls_schedule_kind_name(pipe->micro.schedule);
     if (drawn == micros)
-        ls_memo_end_chart(doc, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
-                          micros, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text);
+        ls_page_end_chart(page, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
+                          micros, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text);
     else
-        ls_memo_end_chart(doc, WIDTH, height,
+        ls_page_end_chart(page, WIDTH, height,
                           "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
                           "the percentages above are for all %d.%s",
-                          drawn, micros, name, ls_memo_seconds(seconds[1]).text, ls_memo_seconds(seconds[0]).text,
+                          drawn, micros, name, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text,
                           micros,
                           pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
 }
 
 /* `courses`: naive, micro, plain. */
-static int draw_courses(ls_memo_doc *doc, const ls_memo_pipe *pipe, const course *courses, double scale) {
+static int draw_courses(const ls_svg_plot *plot, const ls_memo_pipe *pipe, const course *courses) {
     char title[160];
     snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
-             ls_memo_percent(pipe->busy[0]).text);
-    int y = draw_course(doc, &courses[0], title, scale, 0);
+             ls_number_percent(pipe->busy[0]).text);
+    int y = draw_course(plot, &courses[0], title, 0);
     if (pipe->micro.virtual_stages > 1) {
-        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_memo_percent(pipe->busy[2]).text);
-        y = draw_course(doc, &courses[2], title, scale, y + 8);
+        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_number_percent(pipe->busy[2]).text);
+        y = draw_course(plot, &courses[2], title, y + 8);
         snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
-                 ls_memo_percent(pipe->busy[1]).text);
+                 ls_number_percent(pipe->busy[1]).text);
     } else {
         snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),
-                 ls_memo_percent(pipe->busy[1]).text);
+                 ls_number_percent(pipe->busy[1]).text);
     }
-    return draw_course(doc, &courses[1], title, scale, y + 8);
+    return draw_course(plot, &courses[1], title, y + 8);
 }
 
-ls_status ls_memo_timeline_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
+ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
     const ls_memo_pipe *pipe = &f->pipe;
     const ls_plan_layout *const layouts[] = {&pipe->naive, &pipe->micro, &pipe->plain};
     course courses[3];
@@ -241,12 +216,12 @@ ls_status ls_memo_timeline_chart(ls_memo_doc *doc, const ls_memo_facts *f) {
         seconds[made] = courses[made].simulation.seconds;
         if (seconds[made] > span) span = seconds[made];
     }
-    double scale = (RIGHT - LEFT) / span;
-    ls_memo_begin(doc, LS_MEMO_CHART, "timelines");
-    int y = draw_courses(doc, pipe, courses, scale);
-    draw_axis(doc, span, scale, y + 3);
-    draw_legend(doc, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
-    caption(doc, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
+    ls_page_begin(page, LS_PAGE_CHART, "timelines");
+    const ls_svg_plot plot = {.out = page->open, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
+    int y = draw_courses(&plot, pipe, courses);
+    ls_svg_time_axis(&plot, y + 3.5, 0);
+    draw_legend(page->open, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
+    caption(page, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
 out:
     while (made > 0) course_free(&courses[--made]);
     return status;

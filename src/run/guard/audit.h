@@ -11,6 +11,7 @@
 #ifndef LS_RUN_GUARD_AUDIT_H
 #define LS_RUN_GUARD_AUDIT_H
 
+#include "base/pool.h"
 #include "parallel/partition/audit.h"
 #include "parallel/partition/results.h"
 #include "run/guard/event.h"

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "comm/wire.h"
 #include "model/shape_json.h"
-#include "parallel/layout/options.h"
+#include "parallel/layout/layout.h"
 
 enum { FILE_BYTES_MAX = 1 << 20 };
 
@@ -34,11 +34,16 @@ static ls_status read_file(const char *path, json_t **out) {
 ls_status ls_layout_request_from_options(const ls_options *o, json_t **file, ls_layout_request *out) {
     *file = NULL;
     *out = ls_layout_request_none();
-    if (!o->layout) return ls_layout_request_add(o, LS_ORIGIN_FILE, out);
+    if (!o->layout) {
+        ls_layout_request_add(o, LS_ORIGIN_FILE, out);
+        return LS_OK;
+    }
     ls_status status = read_file(o->layout, file);
     if (status == LS_OK) status = ls_layout_request_from_json(o->layout, *file, out);
-    if (status == LS_OK) status = ls_layout_request_add(o, o->source[LS_OPT_layout].origin, out);
-    if (status == LS_OK) return LS_OK;
+    if (status == LS_OK) {
+        ls_layout_request_add(o, o->source[LS_OPT_layout].origin, out);
+        return LS_OK;
+    }
     json_decref(*file);
     *file = NULL;
     return ls_fail_at(status, "--layout: ");

@@ -20,58 +20,25 @@
 #include <stdint.h>
 
 #include "base/pool.h"
-#include "device/cpu/convert.h"
-#include "device/unit.h"
-#include "lockstep.h"
+#include "device/calls.h"
 
-typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
+/* Between fp32 and the 16-bit formats; docs/arithmetic.md, "Number formats". To fp32 exact, from fp32 round to nearest
+ * even; every NaN becomes the one NaN of the format. Elementwise: threads may split anywhere. The arrays do not
+ * overlap. */
+typedef struct ls_convert_kernels {
+    void (*f32_to_bf16)(uint16_t *out, const float *in, size_t n);
+    void (*bf16_to_f32)(float *out, const uint16_t *in, size_t n);
+    void (*f32_to_f16)(uint16_t *out, const float *in, size_t n);
+    void (*f16_to_f32)(float *out, const uint16_t *in, size_t n);
+    /* To fp32 for numbers that are only read by arithmetic: a NaN may keep its payload, which saves half the time. */
+    void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
+    void (*widen_f16)(float *out, const uint16_t *in, size_t n);
+} ls_convert_kernels;
 
-enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
-
-/* A matrix of patches that is nowhere stored: a row for each position (image, y, x), a column for each (tap y, tap x,
- * channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
- * p·step + t·tap of each direction; pixels outside the image are +0. */
-typedef struct ls_gemm_patches {
-    size_t height, width, channels;
-    size_t rows_y, rows_x; /* positions of an image */
-    size_t taps_y, taps_x;
-    ptrdiff_t first_y, first_x, step_y, step_x, tap_y, tap_x;
-} ls_gemm_patches;
-
-/* Rows that do not lie at equal distances: row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 elements behind the
- * first. */
-typedef struct ls_gemm_grid {
-    size_t n1, n2;
-    size_t step0, step1, step2;
-} ls_gemm_grid;
-
-typedef struct ls_gemm {
-    ls_gemm_form form;
-    ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
-    ls_unit unit;   /* with LS_BF16: who adds; anything but LS_UNIT_CHAIN adds granules of k */
-    size_t period;  /* with a unit: k is sequences of so many, and a granule ends with each; slices begin and end with
-                       sequences then; 0: k is one sequence */
-    size_t m, n, k;
-    const void *a, *b;
-    size_t lda, ldb; /* elements from one row to the next, as stored */
-    void *c;
-    ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
-    size_t ldc;
-
-    int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
-    const size_t *bounds; /* slices + 1 ascending positions from 0 to k; NULL with one slice */
-    bool accumulate;      /* with one slice: the chain continues from C */
-    /* Each is added from the left to the finished product, one after another; any may be C, or NULL with siblings 0. */
-    int siblings;
-    const float *sibling[LS_GEMM_SIBLINGS_MAX];
-    size_t ldsibling;
-    const float *bias; /* [n], added last, or NULL */
-
-    /* For convolutions: fp32 with chains alone. NULL: as stored. */
-    const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
-    const ls_gemm_grid *b_rows;     /* host, form NN: where the rows of B lie */
-    const ls_gemm_grid *c_rows;     /* host: where the rows of C lie; not with accumulate or siblings */
-} ls_gemm;
+void ls_convert_kernels_fill_portable(ls_convert_kernels *table);
+void ls_convert_kernels_fill_neon(ls_convert_kernels *table);
+void ls_convert_kernels_fill_avx2(ls_convert_kernels *table);
+void ls_convert_kernels_fill_avx512(ls_convert_kernels *table);
 
 /* One value to be added to a tile from the left. */
 typedef struct ls_gemm_addend {
@@ -144,8 +111,6 @@ void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
 /* The kernels for products of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
 const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit);
 
-/* LS_ERR_INPUT where types, unit and options of a product do not go together, or the unit is not here. */
-ls_status ls_gemm_check(const ls_gemm *g);
 /* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. Looks at no pointer. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
 /* Outputs of different tasks go to different threads as they come free. The scratch is 64-byte aligned. `kernels` are

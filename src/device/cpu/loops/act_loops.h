@@ -1,8 +1,7 @@
 /* act_loops.h: activations, residual and bias over a vector of 16 lanes.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. All loads of a vector come before its
+ * Included by kernels_loops.h. All loads of a vector come before its
  * stores, so outputs may be inputs. */
-#include "device/cpu/act.h"
 #include "device/cpu/loops/part_loops.h"
 #include "device/cpu/simd/math.h"
 
@@ -161,7 +160,7 @@ static void LSK_NAME(lsk_residual)(float *y, const float *a, const float *b, siz
 }
 
 /* As many rows go in in one pass over the columns, to load and store db once for all of them. */
-enum { ROWS_AT_ONCE = 8 };
+enum { BIAS_ROWS = 8 };
 
 LSK_INLINE void bias_grad_part(float *restrict db, const float *dy, size_t dy_stride, size_t rows, size_t n) {
     v16 sum = load_part(db, n);
@@ -179,25 +178,23 @@ LSK_INLINE void bias_grad_rows(float *restrict db, const float *dy, size_t dy_st
 static void LSK_NAME(lsk_bias_grad)(float *db, const float *dy, size_t dy_stride, size_t rows, size_t column_begin,
                                     size_t column_end) {
     size_t r = 0;
-    for (; r + ROWS_AT_ONCE <= rows; r += ROWS_AT_ONCE)
-        bias_grad_rows(db, dy + r * dy_stride, dy_stride, ROWS_AT_ONCE, column_begin, column_end);
+    for (; r + BIAS_ROWS <= rows; r += BIAS_ROWS)
+        bias_grad_rows(db, dy + r * dy_stride, dy_stride, BIAS_ROWS, column_begin, column_end);
     for (; r < rows; r++) bias_grad_rows(db, dy + r * dy_stride, dy_stride, 1, column_begin, column_end);
 }
 
-static void LSK_NAME(fill)(ls_act_kernels *t) {
-    *t = (ls_act_kernels){
-        .gelu_forward = LSK_NAME(lsk_gelu_forward),
-        .gelu_backward = LSK_NAME(lsk_gelu_backward),
-        .silu_forward = LSK_NAME(lsk_silu_forward),
-        .silu_backward = LSK_NAME(lsk_silu_backward),
-        .relu_forward = LSK_NAME(lsk_relu_forward),
-        .relu_backward = LSK_NAME(lsk_relu_backward),
-        .sigmoid_forward = LSK_NAME(lsk_sigmoid_forward),
-        .sigmoid_backward = LSK_NAME(lsk_sigmoid_backward),
-        .gated_forward = LSK_NAME(lsk_gated_forward),
-        .gated_backward = LSK_NAME(lsk_gated_backward),
-        .bias_gelu_forward = LSK_NAME(lsk_bias_gelu_forward),
-        .residual = LSK_NAME(lsk_residual),
-        .bias_grad = LSK_NAME(lsk_bias_grad),
-    };
-}
+static const ls_act_kernels act_kernels = {
+    .gelu_forward = LSK_NAME(lsk_gelu_forward),
+    .gelu_backward = LSK_NAME(lsk_gelu_backward),
+    .silu_forward = LSK_NAME(lsk_silu_forward),
+    .silu_backward = LSK_NAME(lsk_silu_backward),
+    .relu_forward = LSK_NAME(lsk_relu_forward),
+    .relu_backward = LSK_NAME(lsk_relu_backward),
+    .sigmoid_forward = LSK_NAME(lsk_sigmoid_forward),
+    .sigmoid_backward = LSK_NAME(lsk_sigmoid_backward),
+    .gated_forward = LSK_NAME(lsk_gated_forward),
+    .gated_backward = LSK_NAME(lsk_gated_backward),
+    .bias_gelu_forward = LSK_NAME(lsk_bias_gelu_forward),
+    .residual = LSK_NAME(lsk_residual),
+    .bias_grad = LSK_NAME(lsk_bias_grad),
+};

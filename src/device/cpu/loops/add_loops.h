@@ -1,10 +1,10 @@
 /* add_loops.h: the loops of the adding kernels, written once over a vector of LSK_WIDTH bytes.
  *
- * Included by one file per ISA, which sets LSK_WIDTH and LSK_NAME(stem). All loads of an iteration come before its
+ * Included by kernels_loops.h, with LSK_WIDTH set and, where stores can bypass the cache, LSK_STREAM(to, from), which
+ * stores one such vector. All loads of an iteration come before its
  * stores, so outputs may be inputs. Elementwise IEEE additions: the width cannot change a bit. */
 #include <string.h>
 
-#include "device/cpu/add.h"
 #include "numerics/float16.h"
 
 typedef float vec_f32 __attribute__((vector_size(LSK_WIDTH)));
@@ -70,13 +70,37 @@ static void LSK_NAME(lsk_add_i64)(uint64_t *out, const uint64_t *a, const uint64
     for (; i < n; i++) out[i] = a[i] + b[i];
 }
 
-static void LSK_NAME(lsk_widen_bf16)(float *restrict out, const uint16_t *restrict in, size_t n) {
+static void LSK_NAME(lsk_add_widen_bf16)(float *restrict out, const uint16_t *restrict in, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = ls_bf16_to_f32(in[i]);
 }
 
-static void LSK_NAME(fill)(ls_add_kernels *t) {
-    t->add_f32 = LSK_NAME(lsk_add_f32);
-    t->add_two_f32 = LSK_NAME(lsk_add_two_f32);
-    t->add_i64 = LSK_NAME(lsk_add_i64);
-    t->widen_bf16 = LSK_NAME(lsk_widen_bf16);
+/* Stores that bypass the cache save reading each line of the output before it is overwritten. */
+static void LSK_NAME(lsk_copy_stream)(void *out, const void *in, size_t bytes) {
+#ifdef LSK_STREAM
+    char *to = out;
+    const char *from = in;
+    size_t head = (size_t)(-(uintptr_t)to % LSK_WIDTH);
+    if (head > bytes) head = bytes;
+    memcpy(to, from, head);
+    size_t i = head;
+    for (; i + LSK_WIDTH <= bytes; i += LSK_WIDTH) LSK_STREAM((void *)(to + i), (const void *)(from + i));
+    memcpy(to + i, from + i, bytes - i);
+#else
+    memcpy(out, in, bytes);
+#endif
 }
+
+static void LSK_NAME(lsk_fence_stream)(void) {
+#ifdef LSK_STREAM
+    _mm_sfence();
+#endif
+}
+
+static const ls_add_kernels add_kernels = {
+    .add_f32 = LSK_NAME(lsk_add_f32),
+    .add_two_f32 = LSK_NAME(lsk_add_two_f32),
+    .add_i64 = LSK_NAME(lsk_add_i64),
+    .widen_bf16 = LSK_NAME(lsk_add_widen_bf16),
+    .copy_stream = LSK_NAME(lsk_copy_stream),
+    .fence_stream = LSK_NAME(lsk_fence_stream),
+};

@@ -263,7 +263,7 @@ static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const 
 }
 
 /* Where dq of a query waits. */
-static float *sum_row(const ls_attention *a, const backward_room *room, size_t head, size_t query) {
+static float *dq_row(const ls_attention *a, const backward_room *room, size_t head, size_t query) {
     if (a->act == LS_F32) return row_out(a, a->dq, query, head);
     return room->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
 }
@@ -271,13 +271,13 @@ static float *sum_row(const ls_attention *a, const backward_room *room, size_t h
 static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < room->queries; r++)
-        scaled_row(room->dq + r * stride, LS_F32, sum_row(a, room, head, room->query + r), 1, a->head_size);
+        scaled_row(room->dq + r * stride, LS_F32, dq_row(a, room, head, room->query + r), 1, a->head_size);
 }
 
 static void keep_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
     size_t stride = dq_stride(e, a->head_size);
     for (size_t r = 0; r < room->queries; r++)
-        scaled_row(sum_row(a, room, head, room->query + r), LS_F32, room->dq + r * stride, 1, a->head_size);
+        scaled_row(dq_row(a, room, head, room->query + r), LS_F32, room->dq + r * stride, 1, a->head_size);
 }
 
 static void store_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {

@@ -1,7 +1,6 @@
-/* attention_loops.h: causal attention, written once over v16 and the micro-kernel of the machine's matrix products.
+/* attention_loops.h: causal attention, written once over v16 and the micro-kernel of the machine's matmuls.
  *
- * Included by one file per ISA, after its simd header, with LSK_NAME(stem) and LSK_GEMM_FILL, which fills the table of
- * the matrix products. */
+ * Included by kernels_loops.h. */
 #include <math.h>
 #include <stddef.h>
 
@@ -21,10 +20,10 @@
 #include "device/cpu/loops/attention_forward_loops.h"
 #include "device/cpu/loops/attention_backward_loops.h"
 
-static void LSK_NAME(fill_attention)(ls_attention_kernels *t) {
-    t->forward = LSK_NAME(lsk_attention_forward);
-    t->backward_dots = LSK_NAME(lsk_attention_backward_dots);
-    t->backward = LSK_NAME(lsk_attention_backward);
-    t->backward_queries = LSK_NAME(lsk_attention_backward_queries);
-    t->backward_keys = LSK_NAME(lsk_attention_backward_keys);
-}
+static const ls_attention_kernels attention_kernels = {
+    .forward = LSK_NAME(lsk_attention_forward),
+    .backward_dots = LSK_NAME(lsk_attention_backward_dots),
+    .backward = LSK_NAME(lsk_attention_backward),
+    .backward_queries = LSK_NAME(lsk_attention_backward_queries),
+    .backward_keys = LSK_NAME(lsk_attention_backward_keys),
+};

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/cpu/attention.h"
 #include "device/cpu/gemm/gemm.h"
 #include "device/cpu/gemm/pack.h"
 #include "device/cpu/loops/part_loops.h"
@@ -27,7 +26,7 @@ typedef struct engine {
 
 static engine engine_make(void) {
     engine e = {.mr = 0};
-    LSK_GEMM_FILL(&e.gemm);
+    LSK_NAME(ls_gemm_kernels_fill)(&e.gemm);
     e.mr = e.gemm.mr;
     e.nr = e.gemm.nr;
     /* Flat loops over tiles and panels work on whole v16. */

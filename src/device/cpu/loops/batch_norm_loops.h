@@ -1,15 +1,14 @@
 /* batch_norm_loops.h: batch norm over a vector of 16 lanes, which are channels.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Some rows go through a loop together:
+ * Included by kernels_loops.h. Some rows go through a loop together:
  * what is there for each channel is then loaded, and sums stored, once for all of them. All loads of a vector come
  * before its stores, so outputs may be inputs. */
-#include "device/cpu/batch_norm.h"
 #include "device/cpu/loops/part_loops.h"
 
 enum { SUM_ROWS = 8, MAP_ROWS = 4 };
 
 /* ReLU's gradient, by its result; y NULL: there was none. */
-LSK_INLINE v16 gated(const float *dy, const float *y, size_t at, size_t n) {
+LSK_INLINE v16 relu_grad(const float *dy, const float *y, size_t at, size_t n) {
     v16 g = load_part(dy + at, n), zero = v16_set1(0.0f);
     return y ? v16_select(v16_le(load_part(y + at, n), zero), zero, g) : g;
 }
@@ -45,7 +44,7 @@ LSK_INLINE void grad_sums_part(float *sum_at, float *dot_at, const grad_in *in, 
     v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n);
     for (size_t r = 0; r < rows; r++) {
         size_t at = r * in->C + c;
-        v16 g = gated(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
+        v16 g = relu_grad(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
         sum = v16_add(sum, g);
         dot = v16_fma(g, h, dot);
     }
@@ -104,7 +103,7 @@ LSK_INLINE void input_grad_part(float *dx, float *dresidual, const grad_in *in, 
     v16 s = load_part(s_at + c, n), t = load_part(t_at + c, n);
     for (size_t r = 0; r < rows; r++) {
         size_t at = r * in->C + c;
-        v16 g = gated(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
+        v16 g = relu_grad(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
         if (dresidual) store_part(dresidual + at, g, n);
         store_part(dx + at, v16_mul(factor, v16_fnma(h, t, v16_sub(g, s))), n);
     }
@@ -123,11 +122,9 @@ static void LSK_NAME(lsk_batch_norm_input_grad)(float *dx, float *dresidual, con
     }
 }
 
-static void LSK_NAME(fill)(ls_batch_norm_kernels *t) {
-    *t = (ls_batch_norm_kernels){
-        .squares = LSK_NAME(lsk_batch_norm_squares),
-        .apply = LSK_NAME(lsk_batch_norm_apply),
-        .grad_sums = LSK_NAME(lsk_batch_norm_grad_sums),
-        .input_grad = LSK_NAME(lsk_batch_norm_input_grad),
-    };
-}
+static const ls_batch_norm_kernels batch_norm_kernels = {
+    .squares = LSK_NAME(lsk_batch_norm_squares),
+    .apply = LSK_NAME(lsk_batch_norm_apply),
+    .grad_sums = LSK_NAME(lsk_batch_norm_grad_sums),
+    .input_grad = LSK_NAME(lsk_batch_norm_input_grad),
+};

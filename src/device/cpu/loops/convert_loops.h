@@ -1,7 +1,6 @@
 /* convert_loops.h: conversions between fp32 and 16-bit formats over a vector of 16 lanes.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. */
-#include "device/cpu/convert.h"
+ * Included by kernels_loops.h. */
 #include "device/cpu/loops/part_loops.h"
 
 static void LSK_NAME(lsk_f32_to_bf16)(uint16_t *out, const float *in, size_t n) {
@@ -40,13 +39,11 @@ static void LSK_NAME(lsk_widen_f16)(float *out, const uint16_t *in, size_t n) {
     if (i < n) v16_store_n(out + i, v16_load_f16_n(in + i, n - i), n - i);
 }
 
-static void LSK_NAME(fill)(ls_convert_kernels *t) {
-    *t = (ls_convert_kernels){
-        .f32_to_bf16 = LSK_NAME(lsk_f32_to_bf16),
-        .bf16_to_f32 = LSK_NAME(lsk_bf16_to_f32),
-        .f32_to_f16 = LSK_NAME(lsk_f32_to_f16),
-        .f16_to_f32 = LSK_NAME(lsk_f16_to_f32),
-        .widen_bf16 = LSK_NAME(lsk_widen_bf16),
-        .widen_f16 = LSK_NAME(lsk_widen_f16),
-    };
-}
+static const ls_convert_kernels convert_kernels = {
+    .f32_to_bf16 = LSK_NAME(lsk_f32_to_bf16),
+    .bf16_to_f32 = LSK_NAME(lsk_bf16_to_f32),
+    .f32_to_f16 = LSK_NAME(lsk_f32_to_f16),
+    .f16_to_f32 = LSK_NAME(lsk_f16_to_f32),
+    .widen_bf16 = LSK_NAME(lsk_widen_bf16),
+    .widen_f16 = LSK_NAME(lsk_widen_f16),
+};

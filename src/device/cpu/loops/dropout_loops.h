@@ -1,8 +1,7 @@
 /* dropout_loops.h: dropout over a vector of 16 lanes.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. The numbers of a stretch of a row are
+ * Included by kernels_loops.h. The numbers of a stretch of a row are
  * made first, then used. */
-#include "device/cpu/dropout.h"
 #include "device/cpu/loops/part_loops.h"
 /* Needs what is above. */
 #include "device/cpu/loops/philox_loops.h"
@@ -50,6 +49,4 @@ static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
                          columns - i < STRETCH ? columns - i : STRETCH);
 }
 
-static void LSK_NAME(fill)(ls_dropout_kernels *t) {
-    *t = (ls_dropout_kernels){.dropout_add = LSK_NAME(lsk_dropout_add)};
-}
+static const ls_dropout_kernels dropout_kernels = {.dropout_add = LSK_NAME(lsk_dropout_add)};

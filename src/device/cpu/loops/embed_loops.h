@@ -1,9 +1,8 @@
 /* embed_loops.h: token and position embeddings over a vector of 16 lanes.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. */
+ * Included by kernels_loops.h. */
 #include <string.h>
 
-#include "device/cpu/embed.h"
 #include "device/cpu/loops/part_loops.h"
 
 LSK_INLINE void sum_part(float *y, const float *a, const float *b, size_t n) {
@@ -63,20 +62,20 @@ static void LSK_NAME(lsk_embed_token_grad)(float *dtoken, const float *dy, size_
 }
 
 /* As many rows go in in one pass over the columns, to load and store the sums once for all of them. */
-enum { ROWS_AT_ONCE = 4 };
+enum { EMBED_ROWS = 4 };
 
 LSK_INLINE void row_sums_part(float *restrict to, const float *const *from, size_t c, size_t n) {
     v16 sum = load_part(to + c, n);
-    for (int r = 0; r < ROWS_AT_ONCE; r++) sum = v16_add(sum, load_part(from[r] + c, n));
+    for (int r = 0; r < EMBED_ROWS; r++) sum = v16_add(sum, load_part(from[r] + c, n));
     store_part(to + c, sum, n);
 }
 
 static void LSK_NAME(lsk_embed_row_sums)(float *to, const float *dy, size_t dy_stride, const size_t *rows, size_t count,
                                          size_t columns) {
     size_t r = 0;
-    for (; r + ROWS_AT_ONCE <= count; r += ROWS_AT_ONCE) {
-        const float *from[ROWS_AT_ONCE];
-        for (size_t i = 0; i < ROWS_AT_ONCE; i++) from[i] = dy + rows[r + i] * dy_stride;
+    for (; r + EMBED_ROWS <= count; r += EMBED_ROWS) {
+        const float *from[EMBED_ROWS];
+        for (size_t i = 0; i < EMBED_ROWS; i++) from[i] = dy + rows[r + i] * dy_stride;
         size_t c = 0;
         for (; c + LANES <= columns; c += LANES) row_sums_part(to, from, c, LANES);
         if (c < columns) row_sums_part(to, from, c, columns - c);
@@ -95,11 +94,9 @@ static void LSK_NAME(lsk_embed_position_grad)(float *dposition, const float *dy,
     }
 }
 
-static void LSK_NAME(fill)(ls_embed_kernels *t) {
-    *t = (ls_embed_kernels){
-        .forward = LSK_NAME(lsk_embed_forward),
-        .token_grad = LSK_NAME(lsk_embed_token_grad),
-        .row_sums = LSK_NAME(lsk_embed_row_sums),
-        .position_grad = LSK_NAME(lsk_embed_position_grad),
-    };
-}
+static const ls_embed_kernels embed_kernels = {
+    .forward = LSK_NAME(lsk_embed_forward),
+    .token_grad = LSK_NAME(lsk_embed_token_grad),
+    .row_sums = LSK_NAME(lsk_embed_row_sums),
+    .position_grad = LSK_NAME(lsk_embed_position_grad),
+};

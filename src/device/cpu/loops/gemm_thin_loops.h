@@ -1,6 +1,6 @@
 /* gemm_thin_loops.h: chains of a few rows with rows of a wide operand, over v16.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Some k are taken along the columns at a
+ * Included by kernels_loops.h. Some k are taken along the columns at a
  * time: so the wide operand is read in long runs, and each chain still takes its k in ascending order. */
 #include "device/cpu/gemm/gemm.h"
 

@@ -1,10 +1,9 @@
 /* loss_loops.h: softmax cross-entropy over a vector of 16 lanes, which are the lanes of sum16.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Lanes past the end of a slice hold a
+ * Included by kernels_loops.h. Lanes past the end of a slice hold a
  * logit of −inf: no maximum, and an exponential of +0. (Against m = −inf or NaN it is NaN, but so is the whole row.) */
 #include <math.h>
 
-#include "device/cpu/loss.h"
 #include "device/cpu/loops/part_loops.h"
 #include "device/cpu/simd/math.h"
 
@@ -80,12 +79,10 @@ static ls_loss_row LSK_NAME(lsk_loss_row)(float *dz, const float *z, const size_
     return row;
 }
 
-static void LSK_NAME(fill)(ls_loss_kernels *t) {
-    *t = (ls_loss_kernels){
-        .slice_max = LSK_NAME(lsk_loss_slice_max),
-        .slice_sum = LSK_NAME(lsk_loss_slice_sum),
-        .slice_grad = LSK_NAME(lsk_loss_slice_grad),
-        .value = LSK_NAME(lsk_loss_value),
-        .row = LSK_NAME(lsk_loss_row),
-    };
-}
+static const ls_loss_kernels loss_kernels = {
+    .slice_max = LSK_NAME(lsk_loss_slice_max),
+    .slice_sum = LSK_NAME(lsk_loss_slice_sum),
+    .slice_grad = LSK_NAME(lsk_loss_slice_grad),
+    .value = LSK_NAME(lsk_loss_value),
+    .row = LSK_NAME(lsk_loss_row),
+};

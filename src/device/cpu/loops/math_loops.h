@@ -1,7 +1,6 @@
 /* math_loops.h: the loops of the elementary functions, written once over sixteen lanes.
  *
- * Included by one file per ISA, after its simd header and LSK_NAME(stem). */
-#include "device/cpu/math.h"
+ * Included by kernels_loops.h. */
 #include "device/cpu/simd/math.h"
 
 #define LSK_MATH_LOOP(stem, function)                                                                                  \
@@ -26,15 +25,13 @@ static void LSK_NAME(lsk_pow)(float *out, const float *in, float y, size_t n) {
     if (i < n) v16_store_n(out + i, v16_pow(v16_load_n(in + i, n - i, 0.0f), power), n - i);
 }
 
-static void LSK_NAME(lsk_math_fill)(ls_math_kernels *table) {
-    *table = (ls_math_kernels){
-        .exp = LSK_NAME(lsk_exp),
-        .log = LSK_NAME(lsk_log),
-        .tanh = LSK_NAME(lsk_tanh),
-        .sigmoid = LSK_NAME(lsk_sigmoid),
-        .erf = LSK_NAME(lsk_erf),
-        .sin = LSK_NAME(lsk_sin),
-        .cos = LSK_NAME(lsk_cos),
-        .pow = LSK_NAME(lsk_pow),
-    };
-}
+static const ls_math_kernels math_kernels = {
+    .exp = LSK_NAME(lsk_exp),
+    .log = LSK_NAME(lsk_log),
+    .tanh = LSK_NAME(lsk_tanh),
+    .sigmoid = LSK_NAME(lsk_sigmoid),
+    .erf = LSK_NAME(lsk_erf),
+    .sin = LSK_NAME(lsk_sin),
+    .cos = LSK_NAME(lsk_cos),
+    .pow = LSK_NAME(lsk_pow),
+};

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/cpu/norm.h"
 #include "device/cpu/loops/part_loops.h"
 
 enum { ROWS_MAX = 4, SHORT_ROW = 1024 };
@@ -82,8 +81,8 @@ LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, co
     }
 }
 
-LSK_INLINE void forward_rows(float *y, size_t y_stride, norm_rows *in, const float *w, const float *b, float eps,
-                             size_t rows, int rms, int ahead) {
+LSK_INLINE void norm_forward_rows(float *y, size_t y_stride, norm_rows *in, const float *w, const float *b, float eps,
+                                  size_t rows, int rms, int ahead) {
     size_t c = 0;
     if (!rms) find_means(in, rows);
     find_rstds(in, eps, rows, rms);
@@ -99,9 +98,9 @@ static void LSK_NAME(lsk_layer_forward)(float *y, size_t y_stride, float *mean, 
         int together = go_together(&in, rows - r, FORWARD_ROWS);
         n = together ? FORWARD_ROWS : 1;
         if (together)
-            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, FORWARD_ROWS, 0, 1);
+            norm_forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, FORWARD_ROWS, 0, 1);
         else
-            forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, 1, 0, 0);
+            norm_forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, 1, 0, 0);
         memcpy(mean + r, in.mean, n * sizeof *mean);
         memcpy(rstd + r, in.rstd, n * sizeof *rstd);
     }
@@ -114,9 +113,9 @@ static void LSK_NAME(lsk_rms_forward)(float *y, size_t y_stride, float *rstd, co
         int together = go_together(&in, rows - r, FORWARD_ROWS);
         n = together ? FORWARD_ROWS : 1;
         if (together)
-            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, FORWARD_ROWS, 1, 1);
+            norm_forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, FORWARD_ROWS, 1, 1);
         else
-            forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, 1, 1, 0);
+            norm_forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, 1, 1, 0);
         memcpy(rstd + r, in.rstd, n * sizeof *rstd);
     }
 }
@@ -157,8 +156,8 @@ LSK_INLINE void dx_parts(float *dx, size_t dx_stride, const norm_rows *in, const
     }
 }
 
-LSK_INLINE void backward_rows(float *dx, size_t dx_stride, const norm_rows *in, const float *w, size_t rows, int rms,
-                              int ahead) {
+LSK_INLINE void norm_backward_rows(float *dx, size_t dx_stride, const norm_rows *in, const float *w, size_t rows,
+                                   int rms, int ahead) {
     v16 g_sums[ROWS_MAX], gh_sums[ROWS_MAX];
     float s[ROWS_MAX] = {0}, t[ROWS_MAX] = {0};
     size_t c = 0, C = in->C;
@@ -182,9 +181,9 @@ static void LSK_NAME(lsk_layer_backward)(float *dx, size_t dx_stride, const floa
         n = together ? BACKWARD_ROWS : 1;
         copy_numbers(&in, mean + r, rstd + r, n);
         if (together)
-            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 0, 1);
+            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 0, 1);
         else
-            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 0, 0);
+            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 0, 0);
     }
 }
 
@@ -196,9 +195,9 @@ static void LSK_NAME(lsk_rms_backward)(float *dx, size_t dx_stride, const float 
         n = together ? BACKWARD_ROWS : 1;
         copy_numbers(&in, NULL, rstd + r, n);
         if (together)
-            backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 1, 1);
+            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 1, 1);
         else
-            backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 1, 0);
+            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 1, 0);
     }
 }
 
@@ -248,13 +247,11 @@ static void LSK_NAME(lsk_rms_params)(float *dw, const float *dy, size_t dy_strid
     }
 }
 
-static void LSK_NAME(fill)(ls_norm_kernels *t) {
-    *t = (ls_norm_kernels){
-        .layer_forward = LSK_NAME(lsk_layer_forward),
-        .layer_backward = LSK_NAME(lsk_layer_backward),
-        .layer_params = LSK_NAME(lsk_layer_params),
-        .rms_forward = LSK_NAME(lsk_rms_forward),
-        .rms_backward = LSK_NAME(lsk_rms_backward),
-        .rms_params = LSK_NAME(lsk_rms_params),
-    };
-}
+static const ls_norm_kernels norm_kernels = {
+    .layer_forward = LSK_NAME(lsk_layer_forward),
+    .layer_backward = LSK_NAME(lsk_layer_backward),
+    .layer_params = LSK_NAME(lsk_layer_params),
+    .rms_forward = LSK_NAME(lsk_rms_forward),
+    .rms_backward = LSK_NAME(lsk_rms_backward),
+    .rms_params = LSK_NAME(lsk_rms_params),
+};

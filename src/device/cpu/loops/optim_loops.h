@@ -1,7 +1,6 @@
 /* optim_loops.h: optimizer steps over a vector of 16 lanes.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. */
-#include "device/cpu/optim.h"
+ * Included by kernels_loops.h. */
 #include "device/cpu/loops/part_loops.h"
 
 LSK_INLINE void store_bf16_part(uint16_t *to, v16 x, size_t n) {
@@ -90,11 +89,9 @@ static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n
     if (i < n) scale_part(y + i, x + i, f, n - i);
 }
 
-static void LSK_NAME(fill)(ls_optim_kernels *t) {
-    *t = (ls_optim_kernels){
-        .adamw = LSK_NAME(lsk_adamw),
-        .sgd = LSK_NAME(lsk_sgd),
-        .square_sums = LSK_NAME(lsk_square_sums),
-        .scale = LSK_NAME(lsk_scale),
-    };
-}
+static const ls_optim_kernels optim_kernels = {
+    .adamw = LSK_NAME(lsk_adamw),
+    .sgd = LSK_NAME(lsk_sgd),
+    .square_sums = LSK_NAME(lsk_square_sums),
+    .scale = LSK_NAME(lsk_scale),
+};

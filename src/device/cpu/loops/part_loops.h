@@ -3,6 +3,9 @@
  * A light loop body takes n and is called with the constant 16 for whole vectors, where these become the plain loads
  * and stores, and once with what is left. A heavy one is there once, and tests n as it goes (part_of): a copy of it for
  * the end would cost more time in the compiler than the test does in the loop. */
+#ifndef LS_DEVICE_CPU_LOOPS_PART_LOOPS_H
+#define LS_DEVICE_CPU_LOOPS_PART_LOOPS_H
+
 #include <stddef.h>
 
 enum { LANES = 16 };
@@ -28,3 +31,5 @@ LSK_INLINE v16 keep_part(v16 x, size_t n) {
     v16_store(lanes, x);
     return v16_load_n(lanes, n, 0.0f);
 }
+
+#endif

@@ -3,6 +3,9 @@
  * Included after part_loops.h. Philox 4x32-10 runs on 16 blocks at once, one in a lane, and so makes the numbers of 64
  * consecutive elements; base/rng.h says what a block is. The numbers of a stretch are made first, then used: a stretch
  * may begin in the middle of a block. */
+#ifndef LS_DEVICE_CPU_LOOPS_PHILOX_LOOPS_H
+#define LS_DEVICE_CPU_LOOPS_PHILOX_LOOPS_H
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -72,3 +75,5 @@ LSK_INLINE v16i limit_of(uint32_t threshold) { return set1_bits(threshold ^ 0x80
 LSK_INLINE v16m dropped_lanes(const uint32_t *words, v16i limit) {
     return v16i_gt(limit, v16i_xor(v16i_load(words), set1_bits(0x80000000u)));
 }
+
+#endif

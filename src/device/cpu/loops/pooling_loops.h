@@ -1,6 +1,6 @@
 /* pooling_loops.h: pooling over a vector of 16 lanes, which are channels.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Backward goes from the pixel to the
+ * Included by kernels_loops.h. Backward goes from the pixel to the
  * windows that have it, so that no two threads write to one place.
  *
  * Channels that fill no vector go four at a time (few_…), the last four over some of those before them: a part of a
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "device/cpu/loops/part_loops.h"
-#include "device/cpu/pooling.h"
 
 /* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
 typedef struct span {
@@ -287,11 +286,9 @@ static void LSK_NAME(lsk_pooling_mean_backward)(const ls_pooling_call *c, size_t
     }
 }
 
-static void LSK_NAME(fill)(ls_pooling_kernels *t) {
-    *t = (ls_pooling_kernels){
-        .max_forward = LSK_NAME(lsk_pooling_max_forward),
-        .max_backward = LSK_NAME(lsk_pooling_max_backward),
-        .mean_forward = LSK_NAME(lsk_pooling_mean_forward),
-        .mean_backward = LSK_NAME(lsk_pooling_mean_backward),
-    };
-}
+static const ls_pooling_kernels pooling_kernels = {
+    .max_forward = LSK_NAME(lsk_pooling_max_forward),
+    .max_backward = LSK_NAME(lsk_pooling_max_backward),
+    .mean_forward = LSK_NAME(lsk_pooling_mean_forward),
+    .mean_backward = LSK_NAME(lsk_pooling_mean_backward),
+};

@@ -1,8 +1,7 @@
 /* rope_loops.h: rotary embedding over a vector of 16 lanes, which are 16 pairs (i, i + d/2) of a head.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set. Both halves of a pair are loaded before
+ * Included by kernels_loops.h. Both halves of a pair are loaded before
  * either is stored, so y may be x. */
-#include "device/cpu/rope.h"
 #include "device/cpu/loops/part_loops.h"
 
 /* Two vectors of a head together: a head of 64 is then read as it lies in memory, and so are most others. */
@@ -53,6 +52,5 @@ static void LSK_NAME(lsk_rope_forward)(const ls_rope_call *call) { rotate(call, 
 
 static void LSK_NAME(lsk_rope_backward)(const ls_rope_call *call) { rotate(call, 1); }
 
-static void LSK_NAME(fill)(ls_rope_kernels *t) {
-    *t = (ls_rope_kernels){.forward = LSK_NAME(lsk_rope_forward), .backward = LSK_NAME(lsk_rope_backward)};
-}
+static const ls_rope_kernels rope_kernels = {.forward = LSK_NAME(lsk_rope_forward),
+                                             .backward = LSK_NAME(lsk_rope_backward)};

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CPU_OPS_TOKEN_ORDER_H
 #define LS_DEVICE_CPU_OPS_TOKEN_ORDER_H
 
-#include "device/cpu/embed.h"
+#include "device/calls.h"
 
 /* Writes the rows whose id is in the table, sorted by id, rows of one id ascending, and returns their number. `rows`
  * and `spare` have room for tokens->rows each. */

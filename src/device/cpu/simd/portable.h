@@ -32,13 +32,6 @@
 #else
 #    define LSK_INLINE static inline
 #endif
-/* Where the CPU has no instruction for it, fma is sixteen calls. A file of long functions defines LSK_FMA_ONCE to have
- * them in one place. */
-#if defined(LSK_FMA_ONCE) && !defined(FP_FAST_FMAF)
-#    define LSK_FMA static __attribute__((noinline, unused))
-#else
-#    define LSK_FMA LSK_INLINE
-#endif
 
 typedef struct v16 {
     float lane[16];
@@ -78,8 +71,8 @@ LSK_INLINE v16 v16_add(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] + b.lane[i]); }
 LSK_INLINE v16 v16_sub(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] - b.lane[i]); }
 LSK_INLINE v16 v16_mul(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16 v16_div(v16 a, v16 b) { LSK_LANES(v16, a.lane[i] / b.lane[i]); }
-LSK_FMA v16 v16_fma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
-LSK_FMA v16 v16_fnma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
+LSK_INLINE v16 v16_fma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+LSK_INLINE v16 v16_fnma(v16 a, v16 b, v16 c) { LSK_LANES(v16, fmaf(-a.lane[i], b.lane[i], c.lane[i])); }
 LSK_INLINE v16 v16_sqrt(v16 a) { LSK_LANES(v16, sqrtf(a.lane[i])); }
 LSK_INLINE v16 v16_neg(v16 a) { LSK_LANES(v16, -a.lane[i]); }
 LSK_INLINE v16 v16_abs(v16 a) { LSK_LANES(v16, fabsf(a.lane[i])); }
@@ -195,7 +188,7 @@ LSK_INLINE v16d v16d_add(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] + b.lane[i]
 LSK_INLINE v16d v16d_sub(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] - b.lane[i]); }
 LSK_INLINE v16d v16d_mul(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] / b.lane[i]); }
-LSK_FMA v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
+LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
 LSK_INLINE void v16d_store(double *to, v16d x) { memcpy(to, x.lane, sizeof x.lane); }
 LSK_INLINE double v16d_sum(v16d x) {
     for (int half = 8; half > 0; half /= 2)

@@ -1,0 +1,407 @@
+/* calls.h: what the operations of a device (ops.h) are called with: shapes, types, pointers and strides.
+ *
+ * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
+ * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next and may
+ * be larger than the row. The formulas are in docs/arithmetic.md, under the names of the sections.
+ *
+ * 16-bit tensors. Members of type void * hold elements of the type that the call names (`act`, or a dtype of their
+ * own): LS_F32, LS_BF16 or LS_F16. The value 0 of a dtype is LS_F32. */
+#ifndef LS_DEVICE_CALLS_H
+#define LS_DEVICE_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "device/unit.h"
+
+/* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
+ * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
+ * the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of the
+ * sequences; the slices are joined once a step, by tree_sum.
+ *
+ * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
+ * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
+ */
+typedef struct ls_token_groups {
+    size_t T;
+    int slices;
+    int groups;           /* 1 … LS_GROUPS_MAX */
+    const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
+    const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
+    bool accumulate;
+} ls_token_groups;
+
+/* ---- matmul ------------------------------------------------------------------------------------------------------ */
+
+typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
+
+enum { LS_GEMM_SLICES_MAX = 64, LS_GEMM_LEVELS_MAX = 6, LS_GEMM_SIBLINGS_MAX = 12 };
+
+/* A matrix of patches that is nowhere stored: a row for each position (image, y, x), a column for each (tap y, tap x,
+ * channel), over images [height][width][channels] one behind the other. Position p and tap t read the pixel first +
+ * p·step + t·tap of each direction; pixels outside the image are +0. */
+typedef struct ls_gemm_patches {
+    size_t height, width, channels;
+    size_t rows_y, rows_x; /* positions of an image */
+    size_t taps_y, taps_x;
+    ptrdiff_t first_y, first_x, step_y, step_x, tap_y, tap_x;
+} ls_gemm_patches;
+
+/* Rows that do not lie at equal distances: row (i·n1 + j)·n2 + l is i·step0 + j·step1 + l·step2 elements behind the
+ * first. */
+typedef struct ls_gemm_grid {
+    size_t n1, n2;
+    size_t step0, step1, step2;
+} ls_gemm_grid;
+
+typedef struct ls_gemm {
+    ls_gemm_form form;
+    ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
+    ls_unit unit;   /* with LS_BF16: who adds; anything but LS_UNIT_CHAIN adds granules of k */
+    size_t period;  /* with a unit: k is sequences of so many, and a granule ends with each; slices begin and end with
+                       sequences then; 0: k is one sequence */
+    size_t m, n, k;
+    const void *a, *b;
+    size_t lda, ldb; /* elements from one row to the next, as stored */
+    void *c;
+    ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
+    size_t ldc;
+
+    int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
+    const size_t *bounds; /* slices + 1 ascending positions from 0 to k; NULL with one slice */
+    bool accumulate;      /* with one slice: the chain continues from C */
+    /* Each is added from the left to the finished sum, one after another; any may be C, or NULL with siblings 0. */
+    int siblings;
+    const float *sibling[LS_GEMM_SIBLINGS_MAX];
+    size_t ldsibling;
+    const float *bias; /* [n], added last, or NULL */
+
+    /* For convolutions: fp32 with chains alone. NULL: as stored. */
+    const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
+    const ls_gemm_grid *b_rows;     /* host, form NN: where the rows of B lie */
+    const ls_gemm_grid *c_rows;     /* host: where the rows of C lie; not with accumulate or siblings */
+} ls_gemm;
+
+/* LS_ERR_INPUT where types, unit and options of a matmul do not go together, or the unit is not here. */
+ls_status ls_gemm_check(const ls_gemm *g);
+
+/* ---- images ------------------------------------------------------------------------------------------------------ */
+
+/* Pixels of a side, and channels, at most. */
+enum { LS_SIDE_MAX = 1 << 20 };
+
+/* Windows over an image: of convolutions and of pooling. `pad` pixels are put on each side. */
+typedef struct ls_window {
+    size_t kernel_y, kernel_x;
+    size_t stride_y, stride_x;
+    size_t pad_y, pad_x;
+} ls_window;
+
+/* Windows along a side of `size` pixels; 0 where not even one fits. */
+static inline size_t ls_window_count(size_t size, size_t kernel, size_t stride, size_t pad) {
+    return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
+}
+static inline size_t ls_window_rows(const ls_window *w, size_t height) {
+    return ls_window_count(height, w->kernel_y, w->stride_y, w->pad_y);
+}
+static inline size_t ls_window_columns(const ls_window *w, size_t width) {
+    return ls_window_count(width, w->kernel_x, w->stride_x, w->pad_x);
+}
+/* LS_ERR_INPUT with a message where no window fits, or a number is 0 or larger than any image. */
+ls_status ls_window_check(const ls_window *w, size_t height, size_t width);
+
+/* Convolution, channels last:
+ *
+ *     x   [image][y][x][c_in]                 images one behind the other, without gaps
+ *     w   [c_out][kernel_y][kernel_x][c_in]   an output is one chain along a row of it
+ *     y   [image][out y][out x][c_out]
+ *
+ * A flattened image is the same memory: its numbers are in the order (y, x, channel).
+ *
+ * Forward reads x, w and bias, writes y; input_grad reads dy and w, writes dx; weight_grad reads dy and x, writes dw.
+ * The gradient of a bias is that of a linear layer, over rows of c_out (ls_ops.bias_grad).
+ *
+ * A weight gradient is summed over positions (image, out y, out x) by groups, as a matmul is over k: `slices`, bounds,
+ * accumulate and siblings are those of ls_gemm; dw is its C, and siblings lie like dw. */
+typedef struct ls_conv_call {
+    size_t images, height, width, c_in, c_out;
+    ls_window window;
+    const float *x, *w;
+    const float *bias; /* [c_out], or NULL */
+    float *y;
+    const float *dy;
+    float *dx, *dw;
+    int slices;
+    const size_t *bounds; /* host: slices + 1 numbers of positions; NULL with one slice */
+    bool accumulate;
+    int siblings;
+    const float *sibling[LS_GEMM_SIBLINGS_MAX];
+} ls_conv_call;
+
+/* Pooling. x and dx are [image][y][x][channel], y, taps and dy are [image][out y][out x][channel]. Global pooling is a
+ * window of the size of the image. A window that lies over the edge has the pixels that are there, at least one: pad <
+ * kernel. Outputs overlap no input. */
+typedef struct ls_pooling_call {
+    size_t images, height, width, channels;
+    ls_window window;
+    bool count_pad; /* mean: pixels outside the image count in the divisor */
+    const float *x;
+    float *y;
+    uint32_t *taps; /* maximum: which tap of its window it was, ky·kernel_x + kx; backward reads it */
+    const float *dy;
+    float *dx;
+} ls_pooling_call;
+
+/* Batch norm over ghost groups of images, channels last. A tensor is [image][pixel][channel]; `ghost` consecutive
+ * images are a ghost group. Statistics are [group][channel], or one row for all groups where they are `shared` (running
+ * statistics; those of workers that join theirs):
+ *
+ *     one worker    forward                                                   grad_sums → input_grad
+ *     workers       sums → join → mean → squares → join → rstd → apply        grad_sums → join → input_grad
+ *
+ * Gradients of weight and bias are the sums of `dot` and `sum` over ghost groups, in their order, by gradient groups:
+ * ls_ops.bias_grad with a ghost group as a sequence of one token. */
+typedef struct ls_batch_norm_call {
+    size_t images, pixels, channels;
+    size_t ghost; /* images of a group; divides images */
+    bool shared;  /* mean, rstd, and in input_grad sum and dot, are one row */
+    double count; /* numbers of a channel behind these: pixels · ghost, or of all workers; 0: pixels · ghost */
+    const float *x;
+    const float *w, *b;    /* [channels] */
+    const float *residual; /* added before ReLU, or NULL */
+    bool relu;
+    float *y; /* may be x or residual; backward reads it where relu is set */
+    float *mean, *rstd;
+    float eps;
+    float *var; /* forward writes it where it is not NULL, for running statistics */
+    const float *dy;
+    float *dx;        /* may be dy */
+    float *dresidual; /* dy behind ReLU, or NULL; may be dy unless dx is */
+    float *sum, *dot; /* [group][channel]: sums of dy behind ReLU, and of its products with the normalised x */
+} ls_batch_norm_call;
+
+/* ---- norms and activations --------------------------------------------------------------------------------------- */
+
+/* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
+ * writes dx; params reads dy, x, mean and rstd, writes dw and db. RMS norm has no b, db and mean. */
+typedef struct ls_norm_call {
+    size_t rows, C;
+    ls_dtype act; /* of y and dy */
+    float eps;
+    const float *x;
+    size_t x_stride;
+    const float *w, *b;
+    void *y;
+    size_t y_stride;
+    float *mean, *rstd; /* one number for a row */
+    const void *dy;
+    size_t dy_stride;
+    float *dx;
+    size_t dx_stride;
+    bool add;       /* backward: dx = dx + the gradient, with one addition */
+    float *dw, *db; /* [slices][C] */
+} ls_norm_call;
+
+/* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
+typedef struct ls_gated_call {
+    size_t rows, columns;
+    ls_dtype act; /* of all */
+    const void *gate, *up;
+    size_t in_stride;
+    void *y;
+    size_t y_stride;
+    const void *dy;
+    size_t dy_stride;
+    void *dgate, *dup;
+    size_t din_stride;
+} ls_gated_call;
+
+/* pre = c + bias, y = gelu(pre) */
+typedef struct ls_bias_gelu_call {
+    size_t rows, columns;
+    const float *c;
+    size_t c_stride;
+    const float *bias;
+    float *pre;
+    size_t pre_stride;
+    float *y;
+    size_t y_stride;
+} ls_bias_gelu_call;
+
+/* ---- dropout ----------------------------------------------------------------------------------------------------- */
+
+/* Dropout and the residual behind it. Whether an element is kept is a function of (seed, purpose, step, global index)
+ * alone: backward makes the same choice again instead of storing it, and any worker may hold any rows.
+ *
+ * Element (row, column) has the global index (index0 + row)·columns + column, which is below LS_RNG_INDEX_LIMIT.
+ * Strides count elements. y may be exactly x or residual. */
+typedef struct ls_dropout_call {
+    size_t rows, columns;
+    ls_rng_key key;
+    uint64_t index0;    /* of the first row, in the whole batch */
+    uint32_t threshold; /* elements whose number is below are dropped */
+    float scale;        /* of those that are kept */
+    const void *x;
+    ls_dtype x_dtype; /* the kernel takes LS_F32 alone; the operation of a device any */
+    size_t x_stride;
+    const float *residual; /* NULL: none */
+    size_t residual_stride;
+    void *y;
+    ls_dtype y_dtype;
+    size_t y_stride;
+} ls_dropout_call;
+
+/* Of the probability 0 ≤ p < 1 to be dropped. */
+static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
+static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
+
+static inline void ls_dropout_set_rate(ls_dropout_call *call, double p) {
+    call->threshold = ls_dropout_threshold(p);
+    call->scale = ls_dropout_scale(p);
+}
+
+/* ---- embedding --------------------------------------------------------------------------------------------------- */
+
+/* A table of token rows may be a part of the vocabulary: it holds the rows of ids id_begin … id_end−1, and tokens
+ * outside of it are passed over: their output is left alone and their gradient goes nowhere. Tables have C elements a
+ * row; dy and y have strides. Nothing overlaps. */
+typedef struct ls_embed_tokens {
+    const int32_t *ids; /* one for each row */
+    int32_t id_begin, id_end;
+    size_t rows, C;
+} ls_embed_tokens;
+
+/* Rotary embedding. Row r of a call has the position (position0 + r) mod period. So rows of several sequences of
+ * `period` rows go in one call, and one row during generation passes its position with the period of the table.
+ *
+ * Row r and head h of x start at x + r·x_row_stride + h·x_head_stride; the same for y, which may be exactly x. */
+typedef struct ls_rope_call {
+    ls_dtype act; /* of x and y: the kernel takes LS_F32 alone; the operation of a device any */
+    void *y;
+    size_t y_row_stride, y_head_stride;
+    const void *x;
+    size_t x_row_stride, x_head_stride;
+    size_t rows, heads, d;  /* d is even */
+    const float *cos, *sin; /* tables [period][d/2] */
+    size_t position0, period;
+} ls_rope_call;
+
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
+
+/* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
+ * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
+ *
+ * Who holds whole rows calls loss_rows. Workers that share rows:
+ *
+ *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad */
+typedef struct ls_loss_call {
+    size_t rows;
+    const float *z;
+    size_t z_stride;
+    const size_t *bounds; /* host, slices + 1 of them */
+    size_t slices;
+    const int32_t *targets; /* one id for a row */
+    int32_t id_begin;
+    float *m, *l, *loss; /* one number for a row */
+    float *z_target;     /* one number for a row: the logit of the target, −inf where another worker has it */
+    float *sums;         /* [slices][rows] */
+    void *dz;            /* may be z: then its rows begin where those of z do, whatever its type */
+    ls_dtype dz_dtype;
+    size_t dz_stride;
+    float g; /* the power of two with which backward starts */
+} ls_loss_call;
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* Causal attention. Query head h reads key/value head h / (heads / kv_heads). A query at position t sees the keys
+ * 0 … t. Memory stays linear in T: forward keeps m (the maximum) and l (the sum) of each query and head, backward makes
+ * the weights anew.
+ *
+ * Tensors are strided, so that q, k and v may lie in one fused buffer; a cache of keys and values for generation is
+ * read fastest where the rows of a head are neighbours. Outputs are overwritten, not added to, and do not overlap any
+ * input. No alignment beyond the element's is needed. */
+
+/* Element i of a head's row is at[row·row_stride + head·head_stride + i]. */
+typedef struct ls_attention_in {
+    const void *at;
+    size_t row_stride, head_stride;
+} ls_attention_in;
+
+typedef struct ls_attention_out {
+    void *at;
+    size_t row_stride, head_stride;
+} ls_attention_out;
+
+/* Dropout of the weights. Whether that of a pair of query and key is kept is a function of the key and the pair's index
+ * ((head0 + head)·T + query)·T + key alone, which is below LS_RNG_INDEX_LIMIT. Backward makes the same choice again. */
+typedef struct ls_attention_drop {
+    ls_rng_key key;
+    uint32_t threshold; /* weights whose number is below are dropped: ls_dropout_call */
+    float scale;        /* of those that are kept; 0: there is no dropout */
+    uint64_t head0;     /* the number of head 0, counted over all sequences and heads of the batch */
+    uint64_t heads;     /* of a sequence, those of other parts and workers too */
+} ls_attention_drop;
+
+/* The tensors of one sequence. Rows of k, v, dk and dv are positions 0 … T−1; rows of the others are positions
+ * first_query … T−1. Generation with a cache of keys has first_query > 0; backward needs first_query = 0. */
+typedef struct ls_attention {
+    size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
+    size_t first_query;
+    ls_dtype act; /* of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */
+    ls_unit unit; /* with LS_BF16: who multiplies */
+    float scale;  /* > 0, finite */
+    ls_attention_drop drop;
+    ls_attention_in q, k, v;
+    ls_attention_out o;
+    float *m, *l, *dots; /* one number for a query and head: [head·stat_stride + row]; dots is D of the contract */
+    size_t stat_stride;
+    ls_attention_in dout; /* the gradient of o; this and the rest is for backward alone */
+    ls_attention_out dq, dk, dv;
+} ls_attention;
+
+/* B sequences of one length. A row of a fused projection may be cut into slices, each with some of the heads: a part is
+ * one of them, with its own numbers of heads, pointers and strides; T, head_size and first_query are the same in all.
+ * From one sequence to the next it is, in every part, query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
+ * and dv, and stat_elems numbers in m, l and dots. */
+typedef struct ls_attention_call {
+    const ls_attention *parts; /* host, nparts ≥ 1 of them: the tensors of sequence 0 */
+    int nparts;
+    size_t B;
+    size_t query_rows, key_rows, stat_elems;
+} ls_attention_call;
+
+/* ---- optimizers and counts --------------------------------------------------------------------------------------- */
+
+enum { LS_SQUARE_BLOCK = 1024 };
+
+/* Formed in double by the caller and rounded once. */
+typedef struct ls_adamw_step {
+    float factor;            /* f */
+    float beta1, beta1_rest; /* β1, 1 − β1 */
+    float beta2, beta2_rest;
+    float rate; /* a */
+    float root; /* r */
+    float epsilon;
+    float decay; /* 1 − lr·wd */
+} ls_adamw_step;
+
+typedef struct ls_sgd_step {
+    float factor;
+    float rate; /* lr */
+    float momentum, weight_decay;
+    int nesterov;
+} ls_sgd_step;
+
+/* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
+typedef enum ls_count {
+    LS_COUNT_FLUSHED, /* x ≠ 0, but p rounds to ±0 */
+    LS_COUNT_HIGH,    /* |p| ≥ 2^−4 · the largest finite number; infinity too */
+    LS_COUNT_NONZERO, /* x ≠ 0; NaN too */
+    LS_COUNT_BAD,     /* x is not finite */
+    LS_COUNTS
+} ls_count;
+
+#endif

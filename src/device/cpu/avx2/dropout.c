@@ -1,6 +1,0 @@
-/* dropout.c: dropout for x86-64 with AVX2 and FMA. */
-#include "device/cpu/simd/avx2.h"
-#define LSK_NAME(stem) stem##_avx2
-#include "device/cpu/loops/dropout_loops.h"
-
-void ls_dropout_kernels_fill_avx2(ls_dropout_kernels *table) { fill_avx2(table); }

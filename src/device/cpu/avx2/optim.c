@@ -1,6 +1,0 @@
-/* optim.c: optimizer steps for x86-64 with AVX2 and FMA. */
-#include "device/cpu/simd/avx2.h"
-#define LSK_NAME(stem) stem##_avx2
-#include "device/cpu/loops/optim_loops.h"
-
-void ls_optim_kernels_fill_avx2(ls_optim_kernels *table) { fill_avx2(table); }

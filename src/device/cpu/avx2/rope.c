@@ -1,6 +1,0 @@
-/* rope.c: rotary embedding for x86-64 with AVX2 and FMA. */
-#include "device/cpu/simd/avx2.h"
-#define LSK_NAME(stem) stem##_avx2
-#include "device/cpu/loops/rope_loops.h"
-
-void ls_rope_kernels_fill_avx2(ls_rope_kernels *table) { fill_avx2(table); }

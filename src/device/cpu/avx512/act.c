@@ -1,6 +1,0 @@
-/* act.c: activations, bias and residual for x86-64 with AVX-512. */
-#include "device/cpu/simd/avx512.h"
-#define LSK_NAME(stem) stem##_avx512
-#include "device/cpu/loops/act_loops.h"
-
-void ls_act_kernels_fill_avx512(ls_act_kernels *table) { fill_avx512(table); }

@@ -1,6 +1,0 @@
-/* convert.c: conversions of number formats for x86-64 with AVX-512. */
-#include "device/cpu/simd/avx512.h"
-#define LSK_NAME(stem) stem##_avx512
-#include "device/cpu/loops/convert_loops.h"
-
-void ls_convert_kernels_fill_avx512(ls_convert_kernels *table) { fill_avx512(table); }

@@ -1,6 +1,0 @@
-/* dropout.c: dropout for x86-64 with AVX-512. */
-#include "device/cpu/simd/avx512.h"
-#define LSK_NAME(stem) stem##_avx512
-#include "device/cpu/loops/dropout_loops.h"
-
-void ls_dropout_kernels_fill_avx512(ls_dropout_kernels *table) { fill_avx512(table); }

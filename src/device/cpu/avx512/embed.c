@@ -1,6 +1,0 @@
-/* embed.c: embeddings for x86-64 with AVX-512. */
-#include "device/cpu/simd/avx512.h"
-#define LSK_NAME(stem) stem##_avx512
-#include "device/cpu/loops/embed_loops.h"
-
-void ls_embed_kernels_fill_avx512(ls_embed_kernels *table) { fill_avx512(table); }

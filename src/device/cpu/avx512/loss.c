@@ -1,6 +1,0 @@
-/* loss.c: softmax cross-entropy for x86-64 with AVX-512. */
-#include "device/cpu/simd/avx512.h"
-#define LSK_NAME(stem) stem##_avx512
-#include "device/cpu/loops/loss_loops.h"
-
-void ls_loss_kernels_fill_avx512(ls_loss_kernels *table) { fill_avx512(table); }

@@ -1,0 +1,68 @@
+/* comm.h: `lockstep bench comm`: the collectives, beside a peer program that measures the same.
+ *
+ *   plan ──┬─ lockstep's workers  → round ─┐
+ *          └─ the peer program    → round ─┴─ medians over the rounds → case
+ *
+ * A size is the bytes of the whole fp32 vector; a time is that of the slowest worker for one operation, and for
+ * send/receive one way of a ping-pong between workers 0 and 1. Bandwidth is size / time. */
+#ifndef LS_LAB_BENCH_COMM_H
+#define LS_LAB_BENCH_COMM_H
+
+#include "lab/bench/peer.h"
+#include "plan/native/machine.h"
+
+enum { LS_BENCH_SIZES_MAX = 10, LS_BENCH_ROUNDS_MAX = 100 };
+
+typedef struct ls_bench_plan {
+    int workers;
+    bool has_op[LS_NATIVE_OPS];
+    int size_count;
+    size_t size_bytes[LS_BENCH_SIZES_MAX];
+    bool private_buffers; /* malloc instead of ls_world_alloc */
+    const char *trace;    /* file for the timeline of the last run, or NULL */
+} ls_bench_plan;
+
+/* What one side measured once. A time of 0: not measured. */
+typedef struct ls_bench_round {
+    double time_us[LS_NATIVE_OPS][LS_BENCH_SIZES_MAX];
+    double copy_bytes_per_s; /* lockstep's side only, as all below */
+    char transport[16];
+    int threads;
+} ls_bench_round;
+
+/* One worker count: the medians over the rounds of both sides. */
+typedef struct ls_bench_case {
+    ls_bench_plan plan;
+    ls_bench_round own, peer;
+    bool has_peer;
+} ls_bench_case;
+
+/* What all cases share. */
+typedef struct ls_bench_comm {
+    ls_workers_options workers;
+    int cores, rounds;
+    ls_bench_peer peer;
+    /* Told which side measures; NULL: none of them any more. */
+    void (*say)(const struct ls_bench_comm *bench, int workers, int round, const char *side);
+    ls_bench_round own_round[LS_BENCH_ROUNDS_MAX], peer_round[LS_BENCH_ROUNDS_MAX];
+} ls_bench_comm;
+
+/* "allreduce" */
+const char *ls_bench_op_name(ls_native_op op);
+/* Whether the plan measures this operation: send/receive needs two workers. */
+bool ls_bench_plan_has(const ls_bench_plan *plan, ls_native_op op);
+/* Reads a comma-separated list of operations; NULL or "" or "all": all of them. */
+ls_status ls_bench_plan_ops(ls_bench_plan *plan, const char *list);
+/* Takes the benchmark's sizes from min_bytes to max_bytes. */
+ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_bytes);
+/* Bytes that the operation reads and writes in memory, over all workers; 0 where copies are no yardstick. */
+double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes);
+/* "16MiB", "768KiB", "100B" */
+void ls_bench_size_text(size_t bytes, char text[24]);
+
+/* Measures one->plan: the two sides take turns, round by round, so that a machine which changes its speed changes both.
+ * Sizes whose buffers would not fit in memory are left out of the plan. Starts workers: no thread may have been
+ * started. */
+ls_status ls_bench_case_run(ls_bench_comm *bench, ls_bench_case *one);
+
+#endif

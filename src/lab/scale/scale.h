@@ -1,0 +1,81 @@
+/* scale.h: what more workers bring: short trainings of several sizes, measured, fitted and predicted further. */
+#ifndef LS_LAB_SCALE_SCALE_H
+#define LS_LAB_SCALE_SCALE_H
+
+#include "config/options.h"
+#include "lab/scale/scaling.h"
+#include "lab/scale/trial.h"
+
+enum { LS_SCALE_COUNTS_MAX = 16, LS_SCALE_BATCHES_MAX = 16, LS_SCALE_MODELS_MAX = 8, LS_SCALE_WARMUP = 2 };
+
+typedef struct ls_scale_plan {
+    const ls_options *opts;
+    double link_latency_s, link_bytes_per_s; /* of --slow-link; 0: none */
+    int models, counts, batches;
+    char *model[LS_SCALE_MODELS_MAX]; /* owned */
+    int count[LS_SCALE_COUNTS_MAX];   /* ascending, from 1 */
+    size_t batch[LS_SCALE_BATCHES_MAX];
+    int threads, cores;
+    int64_t steps;    /* of each size that count */
+    bool steps_given; /* by the user; else short steps are more */
+} ls_scale_plan;
+
+/* Sizes of one model: every number of workers with every batch, and with the first batch for each worker. Returns how
+ * many; LS_SCALING_POINTS_MAX + 1: too many. */
+int ls_scale_plan_sizes(const ls_scale_plan *plan, ls_scaling_point *points);
+
+/* A number of workers, and from where on they beat one. */
+typedef struct ls_scale_crossover {
+    int workers;
+    size_t batch, batch_low, batch_high; /* 0: none */
+    size_t lost, won;                 /* measured: the largest batch without a gain, the smallest with one; 0: none */
+    double rate, rate_low, rate_high; /* over a slow link, with the largest batch, bytes a second; 0: none */
+} ls_scale_crossover;
+
+typedef struct ls_scale_found {
+    char name[80];
+    size_t parameters, seq;
+    bool images; /* instead of sequences */
+    ls_image_shape image;
+    int zero;
+    bool made_up; /* data */
+    int points;
+    ls_scaling_point point[LS_SCALING_POINTS_MAX];
+    ls_scale_noise noise;
+    bool fitted;
+    ls_scaling_fit fit;
+    int nexts; /* sizes that were not measured: `seconds` and the parts are predictions */
+    ls_scaling_point next[2 * LS_SCALE_BATCHES_MAX + 2];
+    int crossovers;
+    ls_scale_crossover crossover[LS_SCALE_COUNTS_MAX];
+    int best_workers; /* with the largest batch; more do not make a step shorter */
+} ls_scale_found;
+
+/* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
+typedef struct ls_scale_series {
+    ls_scale_step *step;
+    int64_t count;
+} ls_scale_series;
+
+/* All steps of a record but the first LS_SCALE_WARMUP. */
+ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *record);
+ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *point);
+/* Whether other programs left enough steps alone. */
+bool ls_scale_series_is_calm(const ls_scale_series *series);
+
+/* Measures one model. `link` of workers comes from the options. */
+ls_status ls_scale_run(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
+void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *found);
+
+/* What a batch is made of: "sequence" or "image". */
+static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }
+/* The measured size; NULL: it was not measured. */
+const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int workers, size_t batch);
+/* Times of one worker with the same batch, and with this point's sequences for each worker, over this one's; 0: not
+ * measured. */
+double ls_scale_speedup(const ls_scale_found *found, const ls_scaling_point *point);
+double ls_scale_weak(const ls_scale_found *found, const ls_scaling_point *point);
+/* Computing over synchronising, hidden or not; 0: one worker. */
+double ls_scale_ratio(const ls_scaling_point *point);
+
+#endif

@@ -1,0 +1,115 @@
+/* knobs.h: the scalar knobs of a layout, from their table (knobs.def).
+ *
+ * ls_knobs has a field for each. ls_layout adds what follows from them for a model (layout.h); a request says which of
+ * them were given; the planner searches over ls_knobs, for other programs too. A new knob is a row of the table, an
+ * option where this program runs it, and the code that acts on it. */
+#ifndef LS_PARALLEL_LAYOUT_KNOBS_H
+#define LS_PARALLEL_LAYOUT_KNOBS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/options.h"
+#include "parallel/schedule/schedule.h"
+
+typedef enum ls_recompute {
+    LS_RECOMPUTE_NONE,
+    LS_RECOMPUTE_SELECTIVE, /* what the MLP is before its activation is made again in backward */
+    LS_RECOMPUTE_FULL,      /* all but the input of each block is */
+    LS_RECOMPUTE_KINDS
+} ls_recompute;
+
+/* Types of the operands of matmuls. */
+typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
+
+/* The table's KINDs. */
+#define LS_KNOB_TYPE_INT int
+#define LS_KNOB_TYPE_SIZE size_t
+#define LS_KNOB_TYPE_BOOL bool
+#define LS_KNOB_TYPE_REAL double
+#define LS_KNOB_TYPE_SCHEDULE ls_schedule_kind
+#define LS_KNOB_TYPE_RECOMPUTE ls_recompute
+#define LS_KNOB_TYPE_TYPE ls_plan_type
+#define LS_KNOB_TYPE_SITES bool
+#define LS_KNOB_FIELD(field, KIND, ...) LS_KNOB_TYPE_##KIND field;
+
+/*   dp, tp, pp          data, tensor and pipeline parallel
+ *   virtual_stages      chunks of a stage
+ *   zero                0 … 3
+ *   micro               sequences of a micro-batch at most; 0: not chosen yet
+ *   context             chips that share a sequence
+ *   tp_overlap          tensor-parallel collectives are cut into pieces that hide behind matmuls
+ *   gather_8bit         sharded weights travel in 8 bits
+ *   pure_16bit          weights, gradients and moments in 16 bits, without fp32 beside them
+ *   type_slowdown       of matmuls in that type, above what the chip's share says; 0: none
+ *   stages_across       two sites: the stages are divided between them; otherwise the replicas are */
+typedef struct ls_knobs {
+#define LS_KNOB LS_KNOB_FIELD
+#include "parallel/layout/knobs.def"
+} ls_knobs;
+
+typedef enum ls_knob {
+#define LS_KNOB(field, ...) LS_KNOB_##field,
+#include "parallel/layout/knobs.def"
+    LS_KNOBS
+} ls_knob;
+
+/* Largest values of a search: LS_KNOB_LAST_zero is 3. */
+enum {
+#define LS_KNOB(field, KIND, name, neutral, last, ...) LS_KNOB_LAST_##field = last,
+#include "parallel/layout/knobs.def"
+};
+
+typedef enum ls_knob_owner { LS_KNOB_OURS, LS_KNOB_OF_OTHERS, LS_KNOB_OF_TASK } ls_knob_owner;
+
+typedef enum ls_knob_kind {
+    LS_KNOB_KIND_INT,
+    LS_KNOB_KIND_SIZE,
+    LS_KNOB_KIND_BOOL,
+    LS_KNOB_KIND_REAL,
+    LS_KNOB_KIND_SCHEDULE,
+    LS_KNOB_KIND_RECOMPUTE,
+    LS_KNOB_KIND_TYPE,
+    LS_KNOB_KIND_SITES
+} ls_knob_kind;
+
+typedef struct ls_knob_info {
+    ls_knob_kind kind;
+    ls_knob_owner owner;
+    ls_option_id option; /* of ours */
+    const char *member;  /* of the others; NULL: as the option is called */
+    double neutral;
+    int last;
+    bool always; /* words say it even where it is neutral */
+    const char *words, *brief;
+} ls_knob_info;
+
+const ls_knob_info *ls_knob_info_get(ls_knob knob);
+const char *ls_knob_name(ls_knob knob); /* member of a JSON object */
+double ls_knob_get(const ls_knobs *knobs, ls_knob knob);
+void ls_knob_set(ls_knobs *knobs, ls_knob knob, double value);
+/* The name of a value of one of the enums; NULL: the knob is a number or a switch. */
+const char *ls_knob_value_name(ls_knob knob, int value);
+
+ls_knobs ls_knobs_neutral(void);
+bool ls_knobs_equal(const ls_knobs *a, const ls_knobs *b);
+
+/* Members in the table's order. shares, stages: lists as text, NULL: none; `also`: bits (1 << knob) of those of the
+ * task that are wanted. NULL: no memory. */
+json_t *ls_knobs_to_json(const ls_knobs *knobs, const char *shares, const char *stages, unsigned also);
+
+typedef enum ls_words {
+    LS_WORDS_LAYOUT, /* "dp 2 × tp 2 × pp 1, zero 1, micro-batch 4" */
+    LS_WORDS_PLAN,   /* the micro-batch behind the mesh, and the type */
+    LS_WORDS_BRIEF   /* "dp 2 tp 2 pp 4×2 mb 1 z1 full" */
+} ls_words;
+/* shares, stages: as above, in LS_WORDS_LAYOUT. */
+void ls_knobs_text(const ls_knobs *knobs, ls_words style, const char *shares, const char *stages, char *text,
+                   size_t room);
+
+const char *ls_recompute_name(ls_recompute recompute);
+const char *ls_plan_type_name(ls_plan_type type);
+ls_status ls_plan_type_parse(const char *text, ls_plan_type *out);
+
+#endif

@@ -1,0 +1,34 @@
+/* charts.h: drawings that are files of their own, readable on light and dark pages. */
+#ifndef LS_REPORT_CHARTS_H
+#define LS_REPORT_CHARTS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "observe/timeline.h"
+
+/* Curves over steps on a logarithmic scale. */
+typedef struct ls_chart_line {
+    const char *name;
+    const char *colour; /* "#2a7" */
+    double width;       /* of the pen */
+    const double *y;    /* [points] ≥ 0; what is not finite leaves a gap */
+} ls_chart_line;
+
+typedef struct ls_chart {
+    const char *title;
+    const char *y_label;
+    int64_t points; /* steps 1 … points */
+    int lines;
+    const ls_chart_line *line;
+} ls_chart;
+
+/* The charts one below the other. Zeros have a line of their own below the scale. Of many steps that a screen could not
+ * tell apart the largest value is drawn. */
+void ls_chart_svg(const ls_chart *charts, int count, FILE *out);
+
+/* The prediction of the first pipeline, then a lane for each worker. `title` is plain text, about the run. The caller
+ * looks whether `out` took everything. */
+void ls_timeline_svg(const ls_timeline *timeline, const char *title, FILE *out);
+
+#endif

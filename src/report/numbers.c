@@ -1,0 +1,86 @@
+/* numbers.c: numbers as people read them. */
+#include "report/numbers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Three digits that matter. */
+static int places(double value) {
+    if (value < 0) value = -value;
+    return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+}
+
+static ls_number with_unit(double value, const char *unit) {
+    ls_number out;
+    if (value >= 999.5)
+        out = ls_number_whole(value);
+    else
+        snprintf(out.text, sizeof out.text, "%.*f", places(value), value);
+    size_t used = strlen(out.text);
+    snprintf(out.text + used, sizeof out.text - used, "%s", unit);
+    return out;
+}
+
+ls_number ls_number_gib(double bytes) {
+    const double mib = 1024.0 * 1024.0;
+    if (bytes > 0 && bytes < 512 * mib) return with_unit(bytes / mib, " MiB");
+    ls_number out;
+    double gib = bytes / (1024 * mib);
+    if (gib >= 999.5) return with_unit(gib, " GiB");
+    snprintf(out.text, sizeof out.text, "%.1f GiB", gib);
+    return out;
+}
+
+ls_number ls_number_gb(double bytes) {
+    if (bytes < 1e6) return with_unit(bytes / 1e3, " kB");
+    if (bytes < 1e9) return with_unit(bytes / 1e6, " MB");
+    return with_unit(bytes / 1e9, " GB");
+}
+
+ls_number ls_number_seconds(double value) {
+    if (value == 0) return with_unit(0, " s");
+    if (value < 1e-3) return with_unit(value * 1e6, " µs");
+    if (value < 1) return with_unit(value * 1e3, " ms");
+    return with_unit(value, " s");
+}
+
+ls_number ls_number_tick(double seconds) {
+    ls_number out;
+    if (seconds == 0)
+        snprintf(out.text, sizeof out.text, "0");
+    else if (seconds < .1)
+        snprintf(out.text, sizeof out.text, "%.4g ms", seconds * 1e3);
+    else
+        snprintf(out.text, sizeof out.text, "%.4g s", seconds);
+    return out;
+}
+
+ls_number ls_number_whole(double value) {
+    char digits[40];
+    ls_number out;
+    int count = snprintf(digits, sizeof digits, "%.0f", value), used = 0;
+    if (value < 0 || count > 20) { /* no figure of a memo is */
+        snprintf(out.text, sizeof out.text, "%.3g", value);
+        return out;
+    }
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && (count - i) % 3 == 0) out.text[used++] = ',';
+        out.text[used++] = digits[i];
+    }
+    out.text[used] = '\0';
+    return out;
+}
+
+ls_number ls_number_percent(double share) {
+    ls_number out;
+    double value = 100 * share, size = value < 0 ? -value : value;
+    snprintf(out.text, sizeof out.text, "%.*f %%", size > 0 && size < 9.95 ? 1 : 0, value);
+    return out;
+}
+
+ls_number ls_number_short(double value) {
+    if (value >= 1e12) return with_unit(value / 1e12, " T");
+    if (value >= 1e9) return with_unit(value / 1e9, " B");
+    if (value >= 1e6) return with_unit(value / 1e6, " M");
+    return ls_number_whole(value);
+}

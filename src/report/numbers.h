@@ -1,0 +1,17 @@
+/* numbers.h: numbers as people read them. */
+#ifndef LS_REPORT_NUMBERS_H
+#define LS_REPORT_NUMBERS_H
+
+/* `ls_number_gb(x).text` lives as long as the expression it is in. */
+typedef struct ls_number {
+    char text[32];
+} ls_number;
+ls_number ls_number_gib(double bytes);     /* memory: "63.1 GiB" */
+ls_number ls_number_gb(double bytes);      /* traffic: "1.3 GB", "420 MB" */
+ls_number ls_number_seconds(double value); /* "12.3 s", "410 ms" */
+ls_number ls_number_tick(double seconds);  /* "0", "2 s", "0.5 s": of a scale */
+ls_number ls_number_whole(double value);   /* "12,345" */
+ls_number ls_number_percent(double share); /* "4.1 %" */
+ls_number ls_number_short(double value);   /* "70.6 B", "1.5 T" */
+
+#endif

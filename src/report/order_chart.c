@@ -1,0 +1,116 @@
+/* order_chart.c: how far losses are apart, a curve for each way of adding. Our own are one line. */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/files.h"
+#include "report/charts.h"
+#include "report/order_chart.h"
+
+enum { NAME_MAX_BYTES = 64, TITLE_MAX = 128 };
+
+/* One chart and what it borrows. */
+typedef struct sheet {
+    ls_chart chart;
+    ls_chart_line line[LS_ORDER_WAYS_MAX];
+    char name[LS_ORDER_WAYS_MAX][NAME_MAX_BYTES];
+    char title[TITLE_MAX];
+    double *values; /* [lines][steps] */
+} sheet;
+
+/* By kind, and lighter for more workers. */
+static const char *colour_of(const ls_order_way *way) {
+    static const char *const ring[] = {"#2b6fc2", "#4a90e2", "#74aef0"}, *const ring16[] = {"#7a3fb0", "#a066d3",
+                                                                                            "#c79bea"};
+    int shade = way->workers <= 2 ? 0 : way->workers <= 4 ? 1 : 2;
+    switch (way->kind) {
+    case LS_ORDER_RING: return ring[shade];
+    case LS_ORDER_RING16: return ring16[shade];
+    case LS_ORDER_ARRIVAL: return way->run == 1 ? "#c9541a" : "#ef9a3d";
+    default: return "#1f9d57";
+    }
+}
+
+static ls_chart_line *add_line(sheet *s, const ls_order_way *way) {
+    int i = s->chart.lines++;
+    s->line[i] = (ls_chart_line){.name = s->name[i],
+                                 .colour = colour_of(way),
+                                 .width = way->kind == LS_ORDER_LOCKSTEP ? 3 : 1.3,
+                                 .y = s->values + (size_t)i * (size_t)s->chart.points};
+    return &s->line[i];
+}
+
+/* The largest of what is there and the distance to the base. */
+static void add_distance(const ls_order_case *c, const ls_order_result *r, double *y) {
+    const double *base = c->result[r->way.base].loss;
+    for (int64_t k = 0; k < c->steps; k++) {
+        double apart = fabs(r->loss[k] - base[k]);
+        if (!(apart <= y[k])) y[k] = apart;
+    }
+}
+
+static void name_line(const ls_order_case *c, const ls_order_way *way, char name[NAME_MAX_BYTES]) {
+    char one[24], base[24];
+    ls_order_way_text(way, one, sizeof one);
+    ls_order_way_text(&c->result[way->base].way, base, sizeof base);
+    if (way->kind == LS_ORDER_LOCKSTEP)
+        snprintf(name, NAME_MAX_BYTES, "lockstep, 2 to %d workers, against 1", c->result[c->ways - 1].way.workers);
+    else if (way->kind == LS_ORDER_ARRIVAL)
+        snprintf(name, NAME_MAX_BYTES, "%s, against %s", one, base);
+    else
+        snprintf(name, NAME_MAX_BYTES, "%s, against 1", one);
+}
+
+static ls_status fill(const ls_order_case *c, sheet *s) {
+    double *own = NULL;
+    s->chart =
+        (ls_chart){.title = s->title, .y_label = "difference of the losses", .points = c->steps, .line = s->line};
+    snprintf(s->title, sizeof s->title, "%.60s: the same gradients, summed in different orders", c->model);
+    s->values = calloc((size_t)c->ways * (size_t)c->steps, sizeof *s->values);
+    if (!s->values) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    for (int i = 0; i < c->ways; i++) {
+        const ls_order_way *way = &c->result[i].way;
+        double *y = s->values + (size_t)s->chart.lines * (size_t)c->steps;
+        if (way->base == i) continue;
+        if (way->kind == LS_ORDER_LOCKSTEP && own) {
+            add_distance(c, &c->result[i], own);
+            continue;
+        }
+        if (way->kind == LS_ORDER_LOCKSTEP) own = y;
+        name_line(c, way, s->name[s->chart.lines]);
+        add_line(s, way);
+        add_distance(c, &c->result[i], y);
+    }
+    return LS_OK;
+}
+
+static ls_status write_sheets(const sheet *sheets, int count, const char *path) {
+    ls_chart charts[LS_ORDER_CASES_MAX];
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw the chart");
+    for (int i = 0; i < count; i++) charts[i] = sheets[i].chart;
+    ls_chart_svg(charts, count, out);
+    bool complete = !ferror(out);
+    ls_status status = LS_OK;
+    if (fclose(out) != 0 || !complete)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    else
+        status = ls_file_write_atomic(path, text, bytes);
+    free(text);
+    return status;
+}
+
+ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path) {
+    ls_status status = LS_OK;
+    assert(count >= 1 && count <= LS_ORDER_CASES_MAX);
+    sheet *sheets = calloc((size_t)count, sizeof *sheets);
+    if (!sheets) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    for (int i = 0; i < count; i++) LS_TRY_OUT(fill(&cases[i], &sheets[i]));
+    status = write_sheets(sheets, count, path);
+out:
+    for (int i = 0; i < count; i++) free(sheets[i].values);
+    free(sheets);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* page.c: putting a page together. */
+#include "report/page.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ls_page_free(ls_page *page) {
+    if (page->open) fclose(page->open);
+    free(page->buffer);
+    for (int i = 0; i < page->count; i++) {
+        free(page->block[i].text);
+        free(page->block[i].caption);
+    }
+    memset(page, 0, sizeof *page);
+}
+
+void ls_page_begin(ls_page *page, ls_page_kind kind, const char *name) {
+    if (page->count == LS_PAGE_BLOCKS_MAX) page->failed = true;
+    if (page->failed) return;
+    page->open = open_memstream(&page->buffer, &page->bytes);
+    if (!page->open)
+        page->failed = true;
+    else
+        page->block[page->count] = (ls_page_block){.kind = kind, .name = name};
+}
+
+__attribute__((format(printf, 2, 0))) static void put(ls_page *page, const char *format, va_list list) {
+    if (!page->failed && vfprintf(page->open, format, list) < 0) page->failed = true;
+}
+
+void ls_page_put(ls_page *page, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    put(page, format, list);
+    va_end(list);
+}
+
+void ls_page_end(ls_page *page) {
+    if (!page->open) return;
+    bool whole = fclose(page->open) == 0;
+    page->open = NULL;
+    if (!whole || page->failed) {
+        page->failed = true;
+        return;
+    }
+    page->block[page->count++].text = page->buffer;
+    page->buffer = NULL;
+}
+
+void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...) {
+    ls_page_end(page);
+    if (page->failed) return;
+    ls_page_block *block = &page->block[page->count - 1];
+    block->width = width;
+    block->height = height;
+    va_list list;
+    va_start(list, caption);
+    if (vasprintf(&block->caption, caption, list) < 0) {
+        block->caption = NULL;
+        page->failed = true;
+    }
+    va_end(list);
+}
+
+void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) {
+    va_list list;
+    ls_page_begin(page, kind, NULL);
+    va_start(list, format);
+    put(page, format, list);
+    va_end(list);
+    ls_page_end(page);
+}

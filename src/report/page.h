@@ -1,0 +1,60 @@
+/* page.h: a report as a list of blocks, from which HTML and Markdown are written, so that they say the same.
+ *
+ * Text is UTF-8 without markup, but for \1 … \2 around what is to be bold. Cells of a table are separated by tabs, rows
+ * by line breaks; the first row is the head. A chart is what is inside an <svg>, drawn to page->open with svg.h. Adding
+ * to a page that has run out of memory does nothing; writing it then fails. */
+#ifndef LS_REPORT_PAGE_H
+#define LS_REPORT_PAGE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+typedef enum ls_page_kind {
+    LS_PAGE_TITLE,
+    LS_PAGE_LEAD,    /* below the title */
+    LS_PAGE_HEADING, /* of a section */
+    LS_PAGE_TEXT,
+    LS_PAGE_ITEM,  /* of a list */
+    LS_PAGE_FACTS, /* lines "value <tab> what it is": the few figures that matter most */
+    LS_PAGE_TABLE,
+    LS_PAGE_CODE,
+    LS_PAGE_CHART
+} ls_page_kind;
+
+typedef struct ls_page_block {
+    ls_page_kind kind;
+    char *text;
+    const char *name; /* of a chart: stem of its file; of a table: "lrr", how its columns are aligned */
+    char *caption;    /* of a chart */
+    int width, height;
+} ls_page_block;
+
+enum { LS_PAGE_BLOCKS_MAX = 160 };
+
+typedef struct ls_page {
+    int count;
+    bool failed; /* for want of memory */
+    ls_page_block block[LS_PAGE_BLOCKS_MAX];
+    FILE *open; /* what is being written; NULL: nothing, or memory has run out */
+    char *buffer;
+    size_t bytes;
+} ls_page;
+
+void ls_page_free(ls_page *page);
+/* A whole block of text at once, or the beginning of one that ls_page_put() and ls_page_end() go on with. */
+void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ls_page_begin(ls_page *page, ls_page_kind kind, const char *name);
+void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void ls_page_end(ls_page *page);
+/* Ends a chart: its size, and what is said below it and read to those who cannot see it. */
+void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The files: contents that the caller frees. LS_ERR_RESOURCE. */
+ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes);
+ls_status ls_page_markdown(const ls_page *page, char **out, size_t *bytes);
+ls_status ls_page_svg(const ls_page_block *chart, char **out, size_t *bytes);
+
+#endif
