@@ -417,6 +417,30 @@ typedef struct ls_run_state {
 /* Any worker alone; also before workers are started. */
 ls_run_state ls_run_get_state(const ls_run *run);
 
+/* Whether the layout of a training run gives the bits of one worker: `steps` steps of each, on the data of the setup.
+ * LS_OK: every loss, gradient and weight is the same. LS_ERR_FAILED: the message says what differs first. Starts
+ * workers, twice; leaves no folder behind. */
+ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
+
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_plan ls_plan;
+
+/* With the options of "plan", of which "model" and "cluster" are needed: layouts that fit into memory, the fastest
+ * first, but for a difference of one percent where one is simpler. Nothing is run. For a cluster file that `lockstep
+ * probe` wrote the layouts are this program's own on that machine, for others those of the program that "stack" names.
+ * That none fits is no failure. */
+ls_status ls_plan_make(const ls_options *options, ls_plan **out);
+void ls_plan_destroy(ls_plan *plan);
+int ls_plan_count(const ls_plan *plan);
+/* Of layout `index`: "seconds" of a step, "memory_bytes" of the heaviest worker, "capacity_bytes", "micro_batches"; a
+ * knob such as "dp"; a part of the time or of the memory by its name in ls_plan_json(). −1: there is no such number. */
+double ls_plan_number(const ls_plan *plan, int index, const char *name);
+/* All of it: an array with an object for each layout. Borrowed. */
+const char *ls_plan_json(const ls_plan *plan);
+/* Sets the options of train that run layout `index`. */
+ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train);
+
 #ifdef __cplusplus
 }
 #endif

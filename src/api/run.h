@@ -34,7 +34,8 @@ struct ls_run {
     ls_images *images, *val_images; /* of an image model, in the place of tokenizer and corpora */
     ls_augment augment;
     ls_identity *identity;
-    bool worked; /* ls_run_workers() was called */
+    bool is_trial; /* to be compared: it has no folder */
+    bool worked;   /* ls_run_workers() was called */
 
     /* of one worker */
     ls_world *world;
@@ -57,6 +58,9 @@ struct ls_run {
 
 /* ls_run_open() with --auto-layout by `choose`; NULL: it is refused. */
 ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out);
+
+/* A run of train that is opened to be compared, without a folder. */
+ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */
 

@@ -225,23 +225,25 @@ void ls_run_abandon(ls_run *r) {
  * without a name is made here, so that all workers know which it is.
  * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
 static ls_status open_training(ls_run *r, ls_run_choose_fn choose) {
+    bool has_folder = !r->is_trial;
     LS_TRY(ls_run_options_inherit(r->setup.options, &r->options));
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
     LS_TRY(ls_workers_options_from(&r->options, &r->workers));
     LS_TRY(prepare(r, choose));
     if (r->options.dry_run || r->launched) return LS_OK;
-    if (r->options.resume || ls_file_exists(r->out)) LS_TRY(ls_run_open_folder(r));
+    if (has_folder && (r->options.resume || ls_file_exists(r->out))) LS_TRY(ls_run_open_folder(r));
     LS_TRY(ls_run_open_data(r));
-    return r->options.out ? LS_OK : ls_run_open_folder(r);
+    return r->options.out || !has_folder ? LS_OK : ls_run_open_folder(r);
 }
 
-ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out) {
+static ls_status open_run(const ls_run_setup *setup, ls_run_choose_fn choose, bool is_trial, ls_run **out) {
     ls_command command = setup->options->command;
     ls_run *r = calloc(1, sizeof *r);
     ls_status status;
     *out = NULL;
     if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run");
     r->setup = *setup;
+    r->is_trial = is_trial;
     ls_options_defaults(&r->options);
     if (command == LS_COMMAND_TRAIN)
         status = open_training(r, choose);
@@ -257,7 +259,13 @@ ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, l
     return status;
 }
 
-ls_status ls_run_open(const ls_run_setup *setup, ls_run **out) { return ls_run_open_with(setup, NULL, out); }
+ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out) {
+    return open_run(setup, choose, false, out);
+}
+
+ls_status ls_run_open(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, false, out); }
+
+ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, true, out); }
 
 void ls_run_close(ls_run *r) {
     if (!r) return;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/cluster.h"
+#include "api/cluster.h"
 #include "run/inputs/model.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {

@@ -4,21 +4,13 @@
 
 #include <jansson.h>
 
-#include "config/options.h"
+#include "api/plan.h"
 #include "plan/explain.h"
 
 /* plan_search.c: the best layouts for --model on --cluster. */
 ls_status ls_plan_search_command(const ls_options *options);
 /* plan_validate.c: predictions beside the measured runs of a file. */
 ls_status ls_plan_validate_command(const ls_options *options);
-
-/* What the options ask. */
-typedef struct ls_plan_question {
-    ls_plan_task task;
-    ls_layout_request request;
-    json_t *measured;     /* of a file of probe's; NULL: none */
-    double tokens, price; /* 0: not given */
-} ls_plan_question;
 
 /* What would fit where nothing does. */
 typedef struct ls_plan_remedy {
@@ -47,9 +39,6 @@ typedef struct ls_plan_answer {
 
 /* plan_own.c: this program on a machine that was measured (question->measured). */
 ls_status ls_plan_own_command(const ls_options *options, const ls_plan_question *question);
-/* plan_question.c. On failure nothing is left to release. */
-ls_status ls_plan_question_read(const ls_options *options, ls_plan_question *out);
-void ls_plan_question_end(ls_plan_question *question);
 /* plan_list.c: whether a list was asked for; then it has been printed. */
 bool ls_plan_list_print(const ls_options *options);
 /* plan_remedy.c */

@@ -5,15 +5,12 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "run/inputs/layout.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
-#include "cli/train/auto.h"
 
 #define MIB (1024.0 * 1024.0)
 
 enum { TEXT_MAX = 256, BAR_MAX = 40 };
-static const double memory_share = .9; /* of the machine's, that a run may take */
 
 typedef struct own_answer {
     const ls_options *opts;
@@ -158,24 +155,9 @@ static ls_status write_layout(const own_answer *a) {
     return status;
 }
 
-static ls_status search(own_answer *a) {
-    const ls_options *o = a->opts;
-    ls_layout_request request;
-    json_t *file = NULL;
-    LS_TRY(ls_layout_request_from_options(o, &file, &request));
-    if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
-    ls_status status = ls_native_search(&a->machine, &a->task, &request, 0, &a->found);
-    json_decref(file);
-    return status;
-}
-
 static ls_status answer(own_answer *a, const ls_plan_question *q) {
     const ls_options *o = a->opts;
-    LS_TRY(ls_native_machine_from_json(o->cluster, q->measured, &a->machine));
-    LS_TRY(ls_settings_resolve(o, &q->task.shape, &a->settings));
-    a->task = ls_train_native_task(&a->settings);
-    a->task.memory_bytes = memory_share * a->machine.memory_bytes;
-    LS_TRY(search(a));
+    LS_TRY(ls_plan_search_native(o, q, &a->settings, &a->machine, &a->task, &a->found));
     if (o->out && a->found.fitting > 0) LS_TRY(write_layout(a));
     if (o->json) return print_json(a);
     print_text(a);

@@ -86,8 +86,7 @@ ls_status ls_plan_search_command(const ls_options *options) {
     if (ls_plan_list_print(options)) return LS_OK;
     if (options->out) LS_TRY(ls_file_can_write(options->out));
     LS_TRY(ls_plan_question_read(options, &question));
-    /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
-    if (question.measured && question.task.cluster.sites == 1 && !options->stack) {
+    if (ls_plan_is_native(options, &question)) {
         ls_status own = ls_plan_own_command(options, &question);
         ls_plan_question_end(&question);
         return own;

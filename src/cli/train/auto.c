@@ -11,14 +11,6 @@
 enum { TEXT_MAX = 256, NEXT = 3 };
 static const double memory_share = .9; /* of the machine's, that a run may take */
 
-ls_native_task ls_train_native_task(const ls_settings *s) {
-    ls_layout none = {.knobs = ls_knobs_neutral()};
-    return (ls_native_task){.shape = s->shape,
-                            .slices = s->slices,
-                            .setup = ls_trainer_setup(s, &none, 0),
-                            .checks_replicas = s->checks_replicas};
-}
-
 /* A launcher's workers can be joined once, which is for training. */
 static ls_status get_machine(const ls_run *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];

@@ -2,11 +2,10 @@
 #ifndef LS_CLI_TRAIN_AUTO_H
 #define LS_CLI_TRAIN_AUTO_H
 
+#include "api/plan.h"
 #include "api/run.h"
 #include "plan/native/native.h"
 
-/* What the settings mean to the planner. */
-ls_native_task ls_train_native_task(const ls_settings *settings);
 /* Completes the run's request by the layout that is predicted to be fastest, and says which in two lines. What the
  * request has already stays. Starts workers where the machine has to be measured. */
 ls_status ls_train_auto(ls_run *run);
