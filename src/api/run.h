@@ -20,7 +20,7 @@ struct ls_run {
     ls_run_setup setup;
     ls_options options; /* of this run, with those of the run before; values that were left open are filled in */
     ls_workers_options workers;
-    bool launched;      /* by mpirun or srun: nothing is shared before the workers run */
+    bool launched; /* by mpirun or srun: nothing is shared before the workers run */
     ls_start start;
     ls_settings settings;
     json_t *layout_file;
