@@ -63,7 +63,7 @@ grep -q '^trained a step on 4 workers' out && grep -q '^the same bits as one wor
 # C++ may include the header.
 cxx=${CXX:-$(command -v c++ || command -v g++ || command -v clang++ || true)}
 if [ -n "$cxx" ]; then
-    printf '#include <lockstep.h>\nint main() { ls_step step = {}; return ls_run_open == nullptr || step.step; }\n' >header.cc
+    printf '#include <lockstep.h>\nint main() { ls_step step = ls_step(); ls_run_close(nullptr); return (int)step.step; }\n' >header.cc
     # shellcheck disable=SC2086 # flags are words
     "$cxx" -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only header.cc $(pkg-config --cflags lockstep) || fail "C++ does not take lockstep.h"
 fi
