@@ -70,27 +70,14 @@ static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     return status;
 }
 
-static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
-
-static ls_status check_known(const char *precision) {
-    static const char *const known[] = {"fp32", "bf16", "fp16"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(precision, known[i]) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT,
-                   "the run was trained in %s, which this version does not know; choose one with --precision",
-                   precision);
-}
-
 /* The run's own where this CPU has it. */
-static ls_status usable_unit(const recorded *r, const char **out) {
-    ls_unit unit;
-    *out = r->unit;
-    LS_TRY(ls_unit_parse(r->unit, &unit));
-    if (ls_unit_is_here(unit)) return LS_OK;
+static ls_status usable_unit(const recorded *r, ls_unit *out) {
+    LS_TRY(ls_unit_parse(r->unit, out));
+    if (ls_unit_is_here(*out)) return LS_OK;
     ls_log_warn("the run was trained with --matrix-unit %s, which this CPU lacks; using chain, so results may differ "
                 "in the last digits",
                 r->unit);
-    *out = ls_unit_name(LS_UNIT_CHAIN);
+    *out = LS_UNIT_CHAIN;
     return LS_OK;
 }
 
@@ -98,13 +85,17 @@ static ls_status usable_unit(const recorded *r, const char **out) {
 static ls_status choose_policy(const ls_options *o, ls_loaded *l) {
     ls_options mine = *o; /* borrows all texts */
     recorded r;
+    int was = LS_PLAN_TYPES;
     LS_TRY(read_recorded(l->start.weights, &r));
-    if (!is_given(o, LS_OPT_precision) && r.precision[0]) {
-        LS_TRY(check_known(r.precision));
-        mine.precision = r.precision;
+    bool known = ls_choice_find(LS_CHOICES(LS_RUN_TYPES), r.precision, &was);
+    if (!ls_options_is_given(o, LS_OPT_precision) && r.precision[0]) {
+        if (!known)
+            return ls_fail(LS_ERR_INPUT,
+                           "the run was trained in %s, which this version does not know; choose one with --precision",
+                           r.precision);
+        mine.precision = (ls_plan_type)was;
     }
-    bool same = strcmp(mine.precision, r.precision) == 0;
-    if (!is_given(o, LS_OPT_matrix_unit) && same && strcmp(mine.precision, "bf16") == 0)
+    if (!ls_options_is_given(o, LS_OPT_matrix_unit) && was == LS_PLAN_BF16 && mine.precision == LS_PLAN_BF16)
         LS_TRY(usable_unit(&r, &mine.matrix_unit));
     return ls_settings_precision(&mine, &l->policy);
 }

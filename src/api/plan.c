@@ -4,45 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/native/native.h"
 #include "run/inputs/layout.h"
-#include "run/trainer.h"
-
-static const double memory_share = .9; /* of the machine's, that a run may take */
 
 struct ls_plan {
     int count;
     char *text;
     json_t *layouts; /* of each: what to train with, and what it costs */
 };
-
-/* ---- searching --------------------------------------------------------------------------------------------------- */
-
-ls_native_task ls_train_native_task(const ls_settings *s) {
-    ls_layout none = {.knobs = ls_knobs_neutral()};
-    return (ls_native_task){.shape = s->shape,
-                            .slices = s->slices,
-                            .setup = ls_trainer_setup(s, &none, 0),
-                            .checks_replicas = s->checks_replicas};
-}
-
-bool ls_plan_is_native(const ls_options *o, const ls_plan_question *q) {
-    return q->measured && q->task.cluster.sites == 1 && !o->stack;
-}
-
-ls_status ls_plan_search_native(const ls_options *o, const ls_plan_question *q, ls_settings *settings,
-                                ls_native_machine *machine, ls_native_task *task, ls_native_found *out) {
-    ls_layout_request request;
-    json_t *file = NULL;
-    LS_TRY(ls_native_machine_from_json(o->cluster, q->measured, machine));
-    LS_TRY(ls_settings_resolve(o, &q->task.shape, settings));
-    *task = ls_train_native_task(settings);
-    task->memory_bytes = memory_share * machine->memory_bytes;
-    LS_TRY(ls_layout_request_from_options(o, &file, &request));
-    if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
-    ls_status status = ls_native_search(machine, task, &request, 0, out);
-    json_decref(file);
-    return status;
-}
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
@@ -57,16 +26,30 @@ static json_t *choice_to_json(json_t *layout, const ls_prediction *p) {
                      "model_flops", p->model_flops, "time_seconds", time, "memory", memory);
 }
 
-static ls_status find_native(const ls_options *o, const ls_plan_question *q, json_t *list) {
-    typedef struct native {
-        ls_settings settings;
-        ls_native_machine machine;
-        ls_native_task task;
-        ls_native_found found;
-    } native;
+/* Of this program, on a machine that was measured. */
+typedef struct native {
+    ls_settings settings;
+    ls_native_machine machine;
+    ls_native_found found;
+} native;
+
+static ls_status search_native(const ls_options *o, const ls_shape *shape, const json_t *measured, native *n) {
+    ls_layout_request request;
+    json_t *file = NULL;
+    LS_TRY(ls_native_machine_from_json(o->cluster, measured, &n->machine));
+    LS_TRY(ls_settings_resolve(o, shape, &n->settings));
+    LS_TRY(ls_layout_request_from_options(o, &file, &request));
+    if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
+    ls_native_task task = ls_native_task_of(&n->settings, &n->machine);
+    ls_status status = ls_native_search(&n->machine, &task, &request, 0, &n->found);
+    json_decref(file);
+    return status;
+}
+
+static ls_status find_native(const ls_options *o, const ls_shape *shape, const json_t *measured, json_t *list) {
     native *n = malloc(sizeof *n);
     if (!n) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
-    ls_status status = ls_plan_search_native(o, q, &n->settings, &n->machine, &n->task, &n->found);
+    ls_status status = search_native(o, shape, measured, n);
     for (int i = 0; status == LS_OK && i < n->found.fitting; i++) {
         const ls_native_choice *c = &n->found.fits[i];
         json_array_append_new(list, choice_to_json(ls_layout_to_json(&c->layout), &c->prediction));
@@ -81,7 +64,7 @@ static ls_status find_layouts(const ls_plan_question *q, json_t *list) {
     ls_status status = ls_plan_search(&q->task, &q->request, found);
     for (int i = 0; status == LS_OK && i < found->fitting; i++) {
         const ls_plan_choice *c = &found->fits[i];
-        json_array_append_new(list, choice_to_json(ls_knobs_to_json(&c->layout, NULL, NULL, 0), &c->prediction));
+        json_array_append_new(list, choice_to_json(ls_plan_to_json(&q->task, &c->layout, 0), &c->prediction));
     }
     free(found);
     return status;
@@ -89,18 +72,20 @@ static ls_status find_layouts(const ls_plan_question *q, json_t *list) {
 
 ls_status ls_plan_make(const ls_options *options, ls_plan **out) {
     ls_plan_question question;
+    json_t *measured = NULL;
     *out = NULL;
     if (options->command != LS_COMMAND_PLAN) return ls_fail(LS_ERR_INPUT, "a plan has the options of plan");
-    LS_TRY(ls_plan_question_read(options, &question));
+    LS_TRY(ls_plan_question_read(options, &question, &measured));
     ls_plan *plan = calloc(1, sizeof *plan);
     ls_status status = LS_OK;
     if (plan) plan->layouts = json_array();
     if (!plan || !plan->layouts)
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
+    else if (measured && question.task.cluster.sites == 1 && !options->stack)
+        status = find_native(options, &question.task.shape, measured, plan->layouts);
     else
-        status = ls_plan_is_native(options, &question) ? find_native(options, &question, plan->layouts)
-                                                       : find_layouts(&question, plan->layouts);
-    ls_plan_question_end(&question);
+        status = find_layouts(&question, plan->layouts);
+    json_decref(measured);
     if (status == LS_OK) {
         plan->count = (int)json_array_size(plan->layouts);
         plan->text = json_dumps(plan->layouts, JSON_COMPACT);

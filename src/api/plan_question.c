@@ -10,7 +10,7 @@
 #include "run/inputs/model.h"
 #include "api/plan.h"
 #include "config/value.h"
-#include "plan/space.h"
+#include "plan/search.h"
 
 /* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
 static const double HEADROOM = .05;
@@ -26,12 +26,13 @@ static long long chips_of_request(const ls_layout_request *request) {
     return (request->given & mesh) == mesh ? (long long)k->dp * k->tp * k->pp * k->context : 0;
 }
 
-static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out) {
+static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out,
+                           json_t **all_measured) {
     json_t *measured;
     bool is_file;
     LS_TRY(ls_cluster_option_site(o, name, out, &is_file, &measured));
-    json_decref(q->measured);
-    q->measured = measured;
+    json_decref(*all_measured);
+    *all_measured = measured;
     long long chips = o->gpus > 0 ? o->gpus : is_file ? out->chips : chips_of_request(&q->request);
     if (chips > LS_CHIPS_MAX)
         return ls_fail(LS_ERR_INPUT, "dp × tp × pp is %lld chips; the limit is %d", chips, LS_CHIPS_MAX);
@@ -39,7 +40,7 @@ static ls_status read_site(const ls_options *o, const char *name, ls_plan_questi
     return LS_OK;
 }
 
-static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
+static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t **measured) {
     ls_cluster *cluster = &q->task.cluster;
     const char *at = o->cluster;
     while (at) {
@@ -52,7 +53,7 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q) {
         memcpy(name, at, length);
         name[length] = '\0';
         at = at[length] ? at + length + 1 : NULL;
-        LS_TRY(read_site(o, name, q, &cluster->site[cluster->sites]));
+        LS_TRY(read_site(o, name, q, &cluster->site[cluster->sites], measured));
         cluster->sites++;
     }
     snprintf(cluster->name, sizeof cluster->name, "%s", cluster->site[0].chip.name);
@@ -120,7 +121,6 @@ static ls_status read_tokens(const ls_options *o, double *out) {
 
 static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
-    ls_plan_type type;
     LS_TRY(ls_layout_request_from_options(o, &file, out));
     json_decref(file);
     out->shares = out->stages = NULL; /* they went with the file; other programs divide as they do */
@@ -128,9 +128,7 @@ static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     bool has_tp = ls_knob_is_given(out, LS_KNOB_tp), has_pp = ls_knob_is_given(out, LS_KNOB_pp);
     if (out->workers > 0 && !ls_knob_is_given(out, LS_KNOB_dp) && has_tp && has_pp)
         ls_knob_give(out, LS_KNOB_dp, out->workers / k->tp / k->pp);
-    if (o->source[LS_OPT_precision].origin == LS_ORIGIN_DEFAULT) return LS_OK;
-    LS_TRY(ls_plan_type_parse(o->precision, &type));
-    ls_knob_give(out, LS_KNOB_type, type);
+    if (ls_options_is_given(o, LS_OPT_precision)) ls_knob_give(out, LS_KNOB_type, o->precision);
     return LS_OK;
 }
 
@@ -150,14 +148,14 @@ static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
     return LS_OK;
 }
 
-static ls_status read_all(const ls_options *o, ls_plan_question *q) {
+static ls_status read_all(const ls_options *o, ls_plan_question *q, json_t **measured) {
     ls_start start;
     LS_TRY(ls_start_look(o->model, &start));
     q->task.shape = start.shape;
     ls_start_close(&start);
     LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
     LS_TRY(read_request(o, &q->request));
-    LS_TRY(read_cluster(o, q));
+    LS_TRY(read_cluster(o, q, measured));
     LS_TRY(check_type(o, q));
     LS_TRY(read_sizes(o, &q->task));
     LS_TRY(read_stack(o, &q->task));
@@ -168,18 +166,16 @@ static ls_status read_all(const ls_options *o, ls_plan_question *q) {
     return LS_OK;
 }
 
-ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out) {
+ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out, json_t **measured) {
     memset(out, 0, sizeof *out);
     if (!o->cluster)
         return ls_fail(LS_ERR_INPUT, "plan needs --cluster: a chip such as H100 (--cluster list shows all), or a file");
     if (!o->model)
         return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or a config.json");
-    ls_status status = read_all(o, out);
-    if (status != LS_OK) ls_plan_question_end(out);
+    *measured = NULL;
+    ls_status status = read_all(o, out, measured);
+    if (status == LS_OK) return LS_OK;
+    json_decref(*measured);
+    *measured = NULL;
     return status;
-}
-
-void ls_plan_question_end(ls_plan_question *question) {
-    json_decref(question->measured);
-    question->measured = NULL;
 }

@@ -12,7 +12,6 @@
 #include "run/inputs/bos.h"
 #include "run/inputs/image.h"
 #include "run/inputs/layout.h"
-#include "run/settings_lr.h"
 
 ls_status ls_run_tell(const ls_run *r, ls_run_event event) {
     return r->setup.event ? r->setup.event(r->setup.event_ctx, &event) : LS_OK;
@@ -41,11 +40,7 @@ static ls_status choose_out(ls_run *r) {
 ls_status ls_run_make_layout(ls_run *r) {
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&r->settings.shape, r->settings.slices, &model));
-    ls_layout_task task = {.model = model, .B = r->settings.B, .T = r->settings.T, .G = r->settings.groups};
-    task.policy = r->settings.policy;
-    task.checks_replicas = r->settings.checks_replicas;
-    task.ghost = r->settings.ghost;
-    task.bn_sync = r->settings.bn_sync;
+    ls_layout_task task = ls_trainer_task(&r->settings, model);
     ls_status status = ls_layout_make(&r->request, &task, &r->layout);
     ls_model_destroy(model);
     return status;

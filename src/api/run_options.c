@@ -148,11 +148,11 @@ ls_status ls_run_options_inherit(const ls_options *given, ls_options *out) {
 
 ls_status ls_run_options_check(const ls_options *o) {
     bool launched = ls_launcher_place().size > 0;
-    if (launched && strcmp(o->transport, "shm") == 0)
+    if (launched && o->transport == LS_TRANSPORT_SHM)
         return ls_options_fail(
             o, LS_OPT_transport,
             "mpirun or srun started this process: leave --transport out, or start lockstep without a launcher");
-    if (!launched && strcmp(o->transport, "mpi") == 0)
+    if (!launched && o->transport == LS_TRANSPORT_MPI)
         return ls_options_fail(o, LS_OPT_transport,
                                "start it with mpirun or srun (mpirun -n 4 lockstep train …), or leave --transport out");
     if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to resume: --out DIR");

@@ -1,35 +1,24 @@
 /* verify.c: the steps of a layout beside those of one worker, bit for bit. */
 #include "api/run.h"
-#include "base/fpenv.h"
-#include "comm/world.h"
-#include "lab/verify/trial.h"
+#include "lab/trial.h"
+#include "lab/verify/steps.h"
 #include "model/model.h"
-
-static ls_status work(ls_world *world, void *arg) {
-    ls_device *device = NULL;
-    ls_fpenv_set();
-    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &device));
-    ls_status status = ls_verify_work(arg, world, device);
-    if (status != LS_OK) ls_world_fail(world, status);
-    ls_device_destroy(device);
-    return status;
-}
 
 /* In workers of its own. */
 static ls_status record(const ls_run *r, const ls_layout *layout, ls_verify_record *out) {
-    ls_verify_job job = {.settings = &r->settings,
-                         .data = {.corpus = r->corpus,
-                                  .val_corpus = r->val_corpus,
-                                  .images = r->images,
-                                  .val_images = r->val_images,
-                                  .augment = r->augment},
-                         .weights = r->start.weights,
-                         .layout = *layout,
-                         .steps = out->steps,
-                         .record = out};
-    ls_workers_options workers = r->workers;
-    workers.workers = ls_layout_workers(layout);
-    return ls_workers_run(&workers, work, &job);
+    ls_verify_job job = {.steps = out->steps, .record = out};
+    ls_trial trial = {.settings = &r->settings,
+                      .data = {.corpus = r->corpus,
+                               .val_corpus = r->val_corpus,
+                               .images = r->images,
+                               .val_images = r->val_images,
+                               .augment = r->augment},
+                      .weights = r->start.weights,
+                      .layout = *layout,
+                      .threads = (int)r->options.threads,
+                      .steps = ls_verify_steps,
+                      .ctx = &job};
+    return ls_trial_run(&(ls_trial_place){.options = &r->options}, &trial);
 }
 
 static ls_status tell_difference(const ls_model *model, const ls_verify_difference *d) {
@@ -46,7 +35,7 @@ static ls_status tell_difference(const ls_model *model, const ls_verify_differen
 static ls_status compare(const ls_run *r, int64_t steps, ls_model *model) {
     ls_verify_record one = {0}, all = {0};
     ls_verify_difference d;
-    ls_layout_task task = {.model = model, .B = r->settings.B, .T = r->settings.T, .G = r->settings.groups};
+    ls_layout_task task = ls_trainer_task(&r->settings, model);
     ls_layout alone = ls_layout_one(&task, 0);
     ls_status status = LS_OK;
     LS_TRY_OUT(ls_verify_record_open(steps, ls_model_params(model), &one));

@@ -29,9 +29,9 @@ static uint64_t read_xcr0(void) {
     return (uint64_t)high << 32 | low;
 }
 
-static void read_model(char *model, size_t room) {
+static void read_model(char *model, size_t capacity) {
     unsigned text[13] = {0}, top, b, c, d;
-    snprintf(model, room, "x86-64");
+    snprintf(model, capacity, "x86-64");
     if (!__get_cpuid(0x80000000u, &top, &b, &c, &d) || top < 0x80000004u) return;
     for (unsigned i = 0; i < 3; i++) {
         unsigned *r = text + 4 * i;
@@ -39,7 +39,7 @@ static void read_model(char *model, size_t room) {
     }
     const char *start = (const char *)text;
     start += strspn(start, " ");
-    if (*start != '\0') snprintf(model, room, "%s", start);
+    if (*start != '\0') snprintf(model, capacity, "%s", start);
 }
 
 static bool bit(unsigned word, int position) { return (word >> position & 1u) != 0; }
@@ -94,19 +94,19 @@ static const struct {
     {0xC0, 0xAC3, "Ampere-1"},    {0xC0, 0xAC4, "Ampere-1A"},
 };
 
-static void read_model(char *model, size_t room, unsigned long cap) {
-    snprintf(model, room, "ARM64");
+static void read_model(char *model, size_t capacity, unsigned long cap) {
+    snprintf(model, capacity, "ARM64");
     if ((cap & CAP_CPUID) == 0) return;
     uint64_t midr; /* with CAP_CPUID the system answers this read on behalf of the program */
     __asm__("mrs %0, midr_el1" : "=r"(midr));
     unsigned implementer = (unsigned)(midr >> 24 & 0xFF), part = (unsigned)(midr >> 4 & 0xFFF);
     for (size_t i = 0; i < sizeof arm_cores / sizeof arm_cores[0]; i++) {
         if (arm_cores[i].implementer == implementer && arm_cores[i].part == part) {
-            snprintf(model, room, "%s", arm_cores[i].name);
+            snprintf(model, capacity, "%s", arm_cores[i].name);
             return;
         }
     }
-    snprintf(model, room, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
+    snprintf(model, capacity, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
 }
 
 static void detect(void) {
@@ -135,8 +135,9 @@ bool ls_cpu_allow_amx(void) {
 }
 
 const char *ls_isa_name(ls_isa isa) {
-    static const char *const names[LS_ISA_COUNT] = {
-        [LS_ISA_PORTABLE] = "portable", [LS_ISA_NEON] = "neon", [LS_ISA_AVX2] = "avx2", [LS_ISA_AVX512] = "avx512"};
+#define LS_ISA_NAME(value, name) [value] = name,
+    static const char *const names[LS_ISA_COUNT] = {LS_ISAS(LS_ISA_NAME)};
+#undef LS_ISA_NAME
     return (unsigned)isa < LS_ISA_COUNT ? names[isa] : "unknown";
 }
 
@@ -156,46 +157,55 @@ static unsigned available_mask(void) {
            (unsigned)avx512 << LS_ISA_AVX512;
 }
 
-static void list_available(char *text, size_t room) {
-    size_t used = (size_t)snprintf(text, room, "auto");
+static void list_available(char *text, size_t capacity) {
+    size_t used = (size_t)snprintf(text, capacity, "auto");
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
         if ((available_mask() >> isa & 1u) == 0) continue;
-        used += (size_t)snprintf(text + used, room - used, ", %s", ls_isa_name((ls_isa)isa));
+        used += (size_t)snprintf(text + used, capacity - used, ", %s", ls_isa_name((ls_isa)isa));
     }
 }
 
-static ls_status parse_isa(const char *spec, unsigned *mask) {
+ls_status ls_isa_parse(const char *text, ls_isa *out) {
     char have[64];
-    list_available(have, sizeof have);
-    if (strcmp(spec, "auto") == 0) {
-        *mask = available_mask();
-        return LS_OK;
-    }
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
-        if (strcmp(spec, ls_isa_name((ls_isa)isa)) != 0) continue;
-        if ((available_mask() >> isa & 1u) == 0)
-            return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no %s; choose one of: %s", ls_cpu_detect()->model, spec,
-                           have);
-        *mask = isa_closure[isa];
+        if (strcmp(text, ls_isa_name((ls_isa)isa)) != 0) continue;
+        *out = (ls_isa)isa;
         return LS_OK;
     }
-    return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", spec, have);
+    if (strcmp(text, "auto") == 0) {
+        *out = LS_ISA_AUTO;
+        return LS_OK;
+    }
+    list_available(have, sizeof have);
+    return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", text, have);
+}
+
+static ls_status mask_of(ls_isa isa, unsigned *mask) {
+    char have[64];
+    if (isa == LS_ISA_AUTO || (available_mask() >> isa & 1u)) {
+        *mask = isa == LS_ISA_AUTO ? available_mask() : isa_closure[isa];
+        return LS_OK;
+    }
+    list_available(have, sizeof have);
+    return ls_fail(LS_ERR_INPUT, "this CPU (%s) has no %s; choose one of: %s", ls_cpu_detect()->model, ls_isa_name(isa),
+                   have);
 }
 
 static void isa_from_environment(void) {
     const char *spec = getenv("LS_ISA");
     unsigned mask = available_mask();
-    /* Nobody can take a status here, and the choice changes no result, so a bad value is only worth a warning. */
-    if (spec && *spec != '\0' && parse_isa(spec, &mask) != LS_OK)
+    ls_isa isa = LS_ISA_AUTO;
+    /* No caller takes a status here, and the choice changes no result, so a bad value is only worth a warning. */
+    if (spec && *spec != '\0' && (ls_isa_parse(spec, &isa) != LS_OK || mask_of(isa, &mask) != LS_OK))
         ls_log_warn("ignoring LS_ISA: %s", ls_status_message());
     atomic_store(&isa_mask, mask);
 }
 
 static void isa_chosen(void) {}
 
-ls_status ls_cpu_set_isa(const char *spec) {
+ls_status ls_cpu_set_isa(ls_isa isa) {
     unsigned mask;
-    LS_TRY(parse_isa(spec, &mask));
+    LS_TRY(mask_of(isa, &mask));
     (void)pthread_once(&isa_once, isa_chosen); /* from now on the environment is not asked */
     atomic_store(&isa_mask, mask);
     return LS_OK;

@@ -10,7 +10,17 @@
 
 #include "base/status.h"
 
-typedef enum ls_isa { LS_ISA_PORTABLE, LS_ISA_NEON, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_COUNT } ls_isa;
+/* X(value, "name"), from the least to the most that they can do. */
+#define LS_ISAS(X)                                                                                                     \
+    X(LS_ISA_PORTABLE, "portable") X(LS_ISA_NEON, "neon") X(LS_ISA_AVX2, "avx2") X(LS_ISA_AVX512, "avx512")
+
+typedef enum ls_isa {
+#define LS_ISA_VALUE(value, name) value,
+    LS_ISAS(LS_ISA_VALUE)
+#undef LS_ISA_VALUE
+        LS_ISA_COUNT,
+    LS_ISA_AUTO /* all that the CPU has */
+} ls_isa;
 
 /* Features that both the CPU and the kernel of the system offer. */
 typedef struct ls_cpu {
@@ -27,11 +37,11 @@ const ls_cpu *ls_cpu_detect(void);
 /* Whether this process may use AMX with bf16. The first call asks the system, for all threads. */
 bool ls_cpu_allow_amx(void);
 
-/* "portable", "neon", "avx2", "avx512" */
 const char *ls_isa_name(ls_isa isa);
-/* "auto" allows all that the CPU has; a name allows that ISA and what it builds on. LS_ERR_INPUT, and no change, when
- * the name is unknown or the CPU does not have it. */
-ls_status ls_cpu_set_isa(const char *spec);
+/* A name, or "auto". LS_ERR_INPUT, and *out unchanged, for another text. */
+ls_status ls_isa_parse(const char *text, ls_isa *out);
+/* Allows an ISA and what it builds on, or LS_ISA_AUTO. LS_ERR_INPUT, and no change, when the CPU does not have it. */
+ls_status ls_cpu_set_isa(ls_isa isa);
 /* Bit i is set when ISA i may be used; bit LS_ISA_PORTABLE always is. */
 unsigned ls_cpu_isa_mask(void);
 bool ls_cpu_use(ls_isa isa);

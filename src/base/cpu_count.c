@@ -17,10 +17,10 @@
 #include <string.h>
 
 /* First line of a file, without its newline; false when there is none. */
-static bool read_line(const char *path, char *line, size_t room) {
+static bool read_line(const char *path, char *line, size_t capacity) {
     FILE *file = fopen(path, "re");
     if (!file) return false;
-    bool found = fgets(line, (int)room, file) != NULL;
+    bool found = fgets(line, (int)capacity, file) != NULL;
     fclose(file);
     if (found) line[strcspn(line, "\n")] = '\0';
     return found;
@@ -102,8 +102,8 @@ int ls_cpu_quota(const char *root, const char *membership) {
     if (!file) return 0;
     int quota = 0;
     char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, file) > 0) {
+    size_t capacity = 0;
+    while (getline(&line, &capacity, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         quota = smaller_quota(quota, quota_of_line(root, line));
     }

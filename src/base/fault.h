@@ -1,4 +1,4 @@
-/* fault.h: a fault that tests plant in one worker, through the environment.
+/* fault.h: fault injection for tests: a worker that is slow, numbers that are spoiled.
  *
  *     LS_FAULT_SLOW=RANK:PERCENT    the work of this worker takes so much longer: 1:300 makes worker 1 four times
  * slower
@@ -24,18 +24,18 @@ ls_status ls_fault_read(int rank);
 /* ---- spoiled numbers ---------------------------------------------------------------------------------------------
  *
  * A test's own program (tests/spoil) puts a function here that changes numbers at one of these places, to see whether
- * it is noticed. In the product nobody is there. */
+ * it is noticed. It is NULL outside tests. */
 
 typedef enum ls_fault_place {
     LS_FAULT_TOKENS,   /* of a batch as it was read: int32 */
     LS_FAULT_FORWARD,  /* what a block gives to the residual stream */
-    LS_FAULT_PRODUCT,  /* the result of a matrix product, in the policy's type */
+    LS_FAULT_PRODUCT,  /* the result of a matmul, in the policy's type */
     LS_FAULT_BACKWARD, /* the gradient that a block passes on */
     LS_FAULT_LEAF,     /* the gradient of a group */
     LS_FAULT_GRADIENT, /* the sum, before the update */
     LS_FAULT_WEIGHT,   /* after the update: fp32 */
     LS_FAULT_MOMENT,   /* after the update */
-    LS_FAULT_COPY,     /* after the update: the weight as products read it */
+    LS_FAULT_COPY,     /* after the update: the weight as matmuls read it */
     LS_FAULT_GATHERED  /* weights of other workers, as they came */
 } ls_fault_place;
 

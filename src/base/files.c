@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,11 +18,11 @@ enum { READ_CHUNK_BYTES = 64 * 1024, TEMPORARY_TRIES = 100 };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads until `room` bytes are there or the file ends; −1 with errno. */
-static ssize_t read_fully(int fd, char *data, size_t room) {
+/* Reads until `capacity` bytes are there or the file ends; −1 with errno. */
+static ssize_t read_fully(int fd, char *data, size_t capacity) {
     size_t used = 0;
-    while (used < room) {
-        ssize_t got = read(fd, data + used, room - used);
+    while (used < capacity) {
+        ssize_t got = read(fd, data + used, capacity - used);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (got == 0) break;
@@ -32,29 +33,29 @@ static ssize_t read_fully(int fd, char *data, size_t room) {
 
 /* The size a file claims is a hint only: files in /proc say 0, and a log may grow meanwhile. */
 static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
-    size_t room = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
+    size_t capacity = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
     char *text = NULL;
     for (;;) {
-        char *larger = realloc(text, room + 1);
+        char *larger = realloc(text, capacity + 1);
         if (!larger) {
             free(text);
-            return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s (%zu bytes)", path, room);
+            return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s (%zu bytes)", path, capacity);
         }
         text = larger;
-        ssize_t got = read_fully(fd, text + used, room - used);
+        ssize_t got = read_fully(fd, text + used, capacity - used);
         if (got < 0) {
             ls_status status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
             free(text);
             return status;
         }
         used += (size_t)got;
-        if (used < room) break;
+        if (used < capacity) break;
         if (used > max_bytes) {
             free(text);
             return ls_fail(LS_ERR_INPUT, "%s is larger than the limit of %zu bytes", path, max_bytes);
         }
-        size_t grow = room < READ_CHUNK_BYTES ? READ_CHUNK_BYTES : room;
-        room = max_bytes - room < grow ? max_bytes + 1 : room + grow;
+        size_t grow = capacity < READ_CHUNK_BYTES ? READ_CHUNK_BYTES : capacity;
+        capacity = max_bytes - capacity < grow ? max_bytes + 1 : capacity + grow;
     }
     text[used] = '\0';
     *data = text;
@@ -145,9 +146,9 @@ static ls_status sync_parent(const char *path) {
 }
 
 /* A name beside `path`, new also among processes of other machines on a shared disk. */
-static ls_status open_temporary(const char *path, char *name, size_t room, int *fd) {
+static ls_status open_temporary(const char *path, char *name, size_t capacity, int *fd) {
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
-        if (snprintf(name, room, "%s.tmp-%ld-%d", path, (long)getpid(), i) >= (int)room)
+        if (snprintf(name, capacity, "%s.tmp-%ld-%d", path, (long)getpid(), i) >= (int)capacity)
             return ls_fail(LS_ERR_INPUT, "cannot write %s: the name is too long", path);
         *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*fd >= 0) return LS_OK;
@@ -214,6 +215,11 @@ out:
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
+
+bool ls_file_has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), tail = strlen(suffix);
+    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
+}
 
 bool ls_file_exists(const char *path) {
     struct stat about;

@@ -31,6 +31,8 @@ ls_status ls_file_can_write(const char *path);
 
 /* Anything at all of this name, links followed. */
 bool ls_file_exists(const char *path);
+/* In small letters or capitals. */
+bool ls_file_has_suffix(const char *path, const char *suffix);
 
 /* Makes the folder and those above it; fine when it is there. */
 ls_status ls_dir_make(const char *path);

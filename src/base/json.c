@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/files.h"
 
@@ -24,6 +25,13 @@ ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out) {
     ls_status status = ls_json_load_text(path, text, bytes, out);
     free(text);
     return status;
+}
+
+bool ls_json_is_format(const char *path, const char *text, size_t bytes) {
+    size_t blank = 0;
+    while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank])) blank++;
+    if (ls_file_has_suffix(path, ".yaml") || ls_file_has_suffix(path, ".yml")) return false;
+    return ls_file_has_suffix(path, ".json") || (blank < bytes && text[blank] == '{');
 }
 
 static const char *type_text(const json_t *value) {

@@ -18,6 +18,10 @@ ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
 /* `source` names the text in messages. */
 ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
 
+/* Whether a text that may be JSON or YAML is JSON: by the name of its file (.json, .yaml, .yml) or, for other names, by
+ * the first character. */
+bool ls_json_is_format(const char *path, const char *text, size_t bytes);
+
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
 /* Takes whole numbers too. */
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);

@@ -13,28 +13,11 @@ static atomic_int worker_rank = -1;
 static ls_log_sink line_sink;
 static void *line_sink_ctx;
 
-static const struct {
-    const char *option, *label;
-} level_names[] = {
-    [LS_LOG_ERROR] = {"error", "error"},
-    [LS_LOG_WARN] = {"warn", "warning"},
-    [LS_LOG_INFO] = {"info", "info"},
-    [LS_LOG_DEBUG] = {"debug", "debug"},
-};
-enum { LEVELS = sizeof level_names / sizeof level_names[0] };
+static const char *const labels[] = {
+    [LS_LOG_ERROR] = "error", [LS_LOG_WARN] = "warning", [LS_LOG_INFO] = "info", [LS_LOG_DEBUG] = "debug"};
 
 void ls_log_set_level(ls_log_level level) {
     atomic_store_explicit(&ls_log_threshold, (int)level, memory_order_relaxed);
-}
-
-ls_status ls_log_parse_level(const char *text, ls_log_level *out) {
-    for (int level = 0; level < LEVELS; level++) {
-        if (strcmp(text, level_names[level].option) == 0) {
-            *out = (ls_log_level)level;
-            return LS_OK;
-        }
-    }
-    return ls_fail(LS_ERR_INPUT, "unknown log level '%s'; use error, warn, info or debug", text);
 }
 
 void ls_log_set_worker(int rank) { atomic_store_explicit(&worker_rank, rank, memory_order_relaxed); }
@@ -44,8 +27,7 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
     line_sink_ctx = ctx;
 }
 
-/* ---- the handler of a program that uses the library ----------------------------------------------------------------
- */
+/* ---- the handler of a program that uses the library -------------------------------------------------------------- */
 
 static ls_message_fn handler;
 static void *handler_ctx;
@@ -80,11 +62,11 @@ void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes
     }
 }
 
-static size_t format_prefix(char *line, size_t room, ls_log_level level) {
-    const char *label = level_names[level].label;
+static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
+    const char *label = labels[level];
     int rank = atomic_load_explicit(&worker_rank, memory_order_relaxed);
-    int used = rank >= 0 ? snprintf(line, room, "lockstep: [worker %d] %s: ", rank, label)
-                         : snprintf(line, room, "lockstep: %s: ", label);
+    int used = rank >= 0 ? snprintf(line, capacity, "lockstep: [worker %d] %s: ", rank, label)
+                         : snprintf(line, capacity, "lockstep: %s: ", label);
     return (size_t)used;
 }
 
@@ -100,7 +82,7 @@ static size_t cut(char *text, size_t length) {
 void ls_log_write(ls_log_level level, const char *format, ...) {
     if (!ls_log_is_on(level) || !line_sink) return;
     int saved_errno = errno;
-    char line[LS_LOG_LINE_MAX + 1]; /* room for the newline and for vsnprintf's NUL */
+    char line[LS_LOG_LINE_MAX + 1]; /* space for the newline and for vsnprintf's NUL */
     size_t used = format_prefix(line, sizeof line, level);
 
     va_list args;

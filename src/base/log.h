@@ -20,7 +20,14 @@
 
 #include "base/status.h"
 
-typedef enum ls_log_level { LS_LOG_ERROR, LS_LOG_WARN, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_level;
+/* X(value, "name") */
+#define LS_LOG_LEVELS(X) X(LS_LOG_ERROR, "error") X(LS_LOG_WARN, "warn") X(LS_LOG_INFO, "info") X(LS_LOG_DEBUG, "debug")
+
+typedef enum ls_log_level {
+#define LS_LOG_VALUE(value, name) value,
+    LS_LOG_LEVELS(LS_LOG_VALUE)
+#undef LS_LOG_VALUE
+} ls_log_level;
 
 enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE_BUF */
 
@@ -28,8 +35,6 @@ enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE
 typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 void ls_log_set_level(ls_log_level level);
-/* "error", "warn", "info", "debug" */
-ls_status ls_log_parse_level(const char *text, ls_log_level *out);
 /* Lines name this worker from now on; a negative rank ends that. */
 void ls_log_set_worker(int rank);
 /* NULL, as at the start: nobody. */

@@ -1,4 +1,5 @@
-/* meter.h: what a worker spends its time on, while somebody measures (`lockstep scale`).
+/* meter.h: stopwatch of one worker: how its time divides into computing, idling and synchronising, while it is switched
+ * on (`lockstep scale`).
  *
  * Counts only grow; take the difference of two looks. Off, which it is unless switched on, each place costs one load.
  * For the one thread of a worker that computes and calls collectives. A worker's time is

@@ -11,7 +11,7 @@
  * found, for odd factors have inverses; any other is missed with a probability of about 2^-62 or less. Like XXH3 here,
  * it is no protection against an attacker. The text form is 32 hexadecimal digits, the first sum first.
  *
- * Also counts the bytes, so that it shows when some were written by nobody. */
+ * Also counts the bytes, so that bytes that no worker wrote are noticed. */
 #ifndef LS_CHECKPOINT_BYTE_SUM_H
 #define LS_CHECKPOINT_BYTE_SUM_H
 

@@ -1,4 +1,4 @@
-/* folder.h: names in folders, and folders as a whole; for this folder only. */
+/* folder.h: names in folders, and folders as a whole; for checkpoint/ and interop/. */
 #ifndef LS_CHECKPOINT_FOLDER_H
 #define LS_CHECKPOINT_FOLDER_H
 

@@ -1,4 +1,4 @@
-/* partition_tensors.c: a stage's part of a safetensors file, out and in. */
+/* partition_tensors.c: a partition's part of a safetensors file, out and in. */
 #include "checkpoint/partition_tensors.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* partition_tensors.h: the tensors of a stage as those of one safetensors file: whole, by name, in canonical order, and
- * so the same bytes under any layout.
+/* partition_tensors.h: the tensors of a partition as those of one safetensors file: whole, by name, in canonical order,
+ * and so the same bytes under any layout.
  *
- * All workers declare the same file. Each writes the elements that it stands for, and reads those that it needs, in
+ * All workers declare the same file. Each writes the elements that it reports, and reads those that it needs, in
  * pieces of at most 1 Mi elements: none ever holds a whole tensor, and no byte is written twice. */
 #ifndef LS_CHECKPOINT_PARTITION_TENSORS_H
 #define LS_CHECKPOINT_PARTITION_TENSORS_H
@@ -23,8 +23,8 @@ typedef struct ls_partition_tensors {
     char (*names)[LS_PARTITION_TENSOR_NAME_MAX];
 } ls_partition_tensors;
 
-/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the stage. On failure nothing is
- * left to release. */
+/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the partition. On failure
+ * nothing is left to release. */
 ls_status ls_partition_tensors_open(ls_partition *partition, ls_partition_tensor first, int per_param,
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);

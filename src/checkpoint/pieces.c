@@ -7,12 +7,12 @@
 
 static ls_status add(ls_pieces *pieces, ls_partition_piece piece) {
     if (piece.count == 0) return LS_OK;
-    if (pieces->count == pieces->room) {
-        int room = 2 * pieces->room + 8;
-        ls_partition_piece *more = realloc(pieces->piece, (size_t)room * sizeof *more);
-        if (!more) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d pieces of a parameter", room);
+    if (pieces->count == pieces->capacity) {
+        int capacity = 2 * pieces->capacity + 8;
+        ls_partition_piece *more = realloc(pieces->piece, (size_t)capacity * sizeof *more);
+        if (!more) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d pieces of a parameter", capacity);
         pieces->piece = more;
-        pieces->room = room;
+        pieces->capacity = capacity;
     }
     pieces->piece[pieces->count++] = piece;
     return LS_OK;

@@ -1,7 +1,7 @@
 /* pieces.h: the elements of a parameter that one worker saves, or must be given, as few runs in canonical order.
  *
- * A stage tells them slice by slice; where slices are neighbours in canonical order they become one run, so that one
- * worker alone has a single run, from the first element to the last. */
+ * A partition reports them slice by slice; where slices are neighbours in canonical order they become one run, so that
+ * one worker alone has a single run, from the first element to the last. */
 #ifndef LS_CHECKPOINT_PIECES_H
 #define LS_CHECKPOINT_PIECES_H
 
@@ -10,7 +10,7 @@
 /* Zeroed: none. Ascending; none is empty, and none begins where another ends. */
 typedef struct ls_pieces {
     ls_partition_piece *piece;
-    int count, room;
+    int count, capacity;
 } ls_pieces;
 
 /* Each replaces what the list held and uses its memory again. */

@@ -1,81 +1,340 @@
-/* safetensors.c: opening a safetensors file, finding its tensors and reading them. */
+/* safetensors.c: opening a safetensors file, finding its tensors and reading them. Nothing of the header is believed:
+ *
+ * 1. Every number is checked before it is used: the length of the header against the file, products for overflow,
+ *    offsets against the data.
+ * 2. Sorted by offset, each tensor begins where the one before ended, the first at 0, and the last ends with the file.
+ *    So nothing overlaps and no byte is hidden.
+ * 3. Nothing is mapped: a file that another process cuts is an error of the read, never a signal. */
 #include "checkpoint/safetensors.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
+#include "base/memory.h"
 #include "checkpoint/safetensors_file.h"
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+enum { LENGTH_BYTES = 8, JSON_MEMORY_FACTOR = 24, SHAPE_TEXT_BYTES = 96 };
 
-static ls_status new_file(const char *path, ls_safetensors **out) {
-    ls_safetensors *file = calloc(1, sizeof *file);
-    *out = file;
-    if (file) file->path = strdup(path);
-    if (file && file->path) {
-        file->fd = -1;
-        return LS_OK;
-    }
-    free(file);
-    *out = NULL;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+/* Types of the format. */
+typedef struct type {
+    const char *name;
+    unsigned bits; /* of one element */
+    int dtype;     /* an ls_dtype, or −1 */
+} type;
+
+static const type types[] = {
+    {"F32", 32, LS_F32}, {"BF16", 16, LS_BF16}, {"F16", 16, LS_F16}, {"I64", 64, LS_I64},    {"U8", 8, LS_U8},
+    {"BOOL", 8, -1},     {"I8", 8, -1},         {"I16", 16, -1},     {"U16", 16, -1},        {"I32", 32, -1},
+    {"U32", 32, -1},     {"U64", 64, -1},       {"F64", 64, -1},     {"C64", 64, -1},        {"F8_E4M3", 8, -1},
+    {"F8_E5M2", 8, -1},  {"F8_E8M0", 8, -1},    {"F4", 4, -1},       {"F8_E4M3FNUZ", 8, -1}, {"F8_E5M2FNUZ", 8, -1},
+    {"F6_E2M3", 6, -1},  {"F6_E3M2", 6, -1},
+};
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+/* NULL when the format has no such type. */
+static const type *find_type(const char *name) {
+    for (int i = 0; i < TYPE_COUNT; i++)
+        if (strcmp(types[i].name, name) == 0) return &types[i];
+    return NULL;
 }
 
-static ls_status map_file(ls_safetensors *file) {
-    struct stat about;
-    /* Opening a pipe would wait for its other end. */
-    file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", file->path);
-    if (fstat(file->fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot stat %s", file->path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "cannot read %s: not a regular file", file->path);
-    if (about.st_size == 0) return ls_fail(LS_ERR_INPUT, "%s is empty", file->path);
-    void *map = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file->fd, 0);
-    if (map == MAP_FAILED) return ls_fail_errno(LS_ERR_INPUT, "cannot map %s into memory", file->path);
-    file->file = map;
-    file->file_bytes = (size_t)about.st_size;
+const char *ls_safetensors_type_name(ls_dtype dtype) {
+    int i = 0;
+    while (types[i].dtype != (int)dtype) i++;
+    return types[i].name;
+}
+
+struct ls_safetensors {
+    char *path;
+    int fd;                      /* −1: the file lies in memory of the caller, */
+    const unsigned char *memory; /* here */
+    size_t file_bytes;
+    size_t data_at;         /* first byte behind the header */
+    json_t *header;         /* names, types and texts of the tensors belong to it */
+    ls_safetensor *tensors; /* in the order of the header */
+    int count;
+    int64_t *shapes; /* of all tensors, one after the other */
+    const ls_safetensor **by_name;
+};
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const ls_safetensor *const *)a)->name, (*(const ls_safetensor *const *)b)->name);
+}
+
+void ls_safetensors_sort(const ls_safetensor **list, int count) {
+    qsort(list, (size_t)count, sizeof *list, compare_names);
+}
+
+/* "[2, 3]", cut when it is long. */
+static void shape_text(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYTES]) {
+    size_t used = 1;
+    snprintf(text, SHAPE_TEXT_BYTES, "[");
+    for (int i = 0; i < dims; i++) {
+        char number[32];
+        int length = snprintf(number, sizeof number, "%s%" PRId64, i ? ", " : "", shape[i]);
+        if (used + (size_t)length + sizeof ", …]" > SHAPE_TEXT_BYTES) {
+            used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, ", …");
+            break;
+        }
+        memcpy(text + used, number, (size_t)length + 1);
+        used += (size_t)length;
+    }
+    snprintf(text + used, SHAPE_TEXT_BYTES - used, "]");
+}
+
+/* ---- the header as JSON ------------------------------------------------------------------------------------------ */
+
+/* Bytes of the file that are there: its size was looked at when it was opened. */
+static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, size_t bytes) {
+    if (file->fd < 0) {
+        if (bytes > 0) memcpy(host, file->memory + offset, bytes);
+        return LS_OK;
+    }
+    while (bytes > 0) {
+        ssize_t got = pread(file->fd, host, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes, file->path);
+        if (got == 0) return ls_fail(LS_ERR_FAILED, "%s became shorter while it was read", file->path);
+        host = (char *)host + got;
+        offset += (size_t)got;
+        bytes -= (size_t)got;
+    }
     return LS_OK;
 }
 
-ls_status ls_safetensors_open(const char *path, ls_safetensors **out) {
-    LS_TRY(new_file(path, out));
-    ls_status status = map_file(*out);
-    if (status == LS_OK) status = ls_safetensors_parse_header(*out);
+static ls_status read_header_text(ls_safetensors *file, size_t bytes) {
+    char *text = malloc(bytes);
+    ls_status status = text ? read_at(file, LENGTH_BYTES, text, bytes)
+                            : ls_fail(LS_ERR_RESOURCE, "out of memory for the header of %s", file->path);
+    if (status == LS_OK && text[0] != '{')
+        status = ls_fail(LS_ERR_INPUT, "%s is not a safetensors file: its header does not begin with '{'", file->path);
+    else if (status == LS_OK && (status = ls_json_load_text("", text, bytes, &file->header)) != LS_OK)
+        status = ls_fail_at(status, "header of %s", file->path);
+    free(text);
+    return status;
+}
+
+static ls_status load_header(ls_safetensors *file) {
+    unsigned char length[LENGTH_BYTES];
+    uint64_t bytes = 0;
+    if (file->file_bytes < LENGTH_BYTES)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s is not a safetensors file: it has %zu bytes, and the length of the header alone takes 8",
+                       file->path, file->file_bytes);
+    LS_TRY(read_at(file, 0, length, sizeof length));
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--) bytes = bytes << 8 | length[i];
+    if (bytes > LS_SAFETENSORS_HEADER_MAX)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s is not a safetensors file: its header would take %" PRIu64 " bytes; at most %u are allowed",
+                       file->path, bytes, LS_SAFETENSORS_HEADER_MAX);
+    if (bytes > file->file_bytes - LENGTH_BYTES)
+        return ls_fail(LS_ERR_INPUT, "%s is truncated: its header takes %" PRIu64 " bytes, and only %zu are there",
+                       file->path, bytes, file->file_bytes - LENGTH_BYTES);
+    if (bytes == 0)
+        return ls_fail(LS_ERR_INPUT, "%s is not a safetensors file: its header does not begin with '{'", file->path);
+    LS_TRY(ls_memory_check((size_t)bytes * JSON_MEMORY_FACTOR));
+    file->data_at = LENGTH_BYTES + (size_t)bytes;
+    return read_header_text(file, (size_t)bytes);
+}
+
+static bool is_metadata(const char *key) { return strcmp(key, "__metadata__") == 0; }
+
+/* Counts what must be allocated. */
+static size_t count_dims(json_t *header) {
+    size_t dims = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(header, key, value) dims += json_array_size(json_object_get(value, "shape"));
+    return dims;
+}
+
+static ls_status check_metadata(const ls_safetensors *file) {
+    json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
+    const char *key;
+    if (!metadata) return LS_OK;
+    if (!json_is_object(metadata))
+        return ls_fail(LS_ERR_INPUT, "%s: __metadata__ must be an object of strings", file->path);
+    json_object_foreach(metadata, key, value) {
+        if (!json_is_string(value))
+            return ls_fail(LS_ERR_INPUT, "%s: the metadata '%.100s' is not a string", file->path, key);
+    }
+    return LS_OK;
+}
+
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
+
+static ls_status whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
+    const json_t *value = json_array_get(array, index);
+    if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds a value that is not a whole number", field);
+    *out = json_integer_value(value);
+    if (*out < 0) return ls_fail(LS_ERR_INPUT, "%s holds %" PRId64 "; it must not be negative", field, *out);
+    return LS_OK;
+}
+
+static ls_status read_shape(const json_t *entry, int64_t *shape, ls_safetensor *out) {
+    json_t *array;
+    LS_TRY(ls_json_get_array(entry, "shape", &array));
+    out->dims = (int)json_array_size(array);
+    out->shape = shape;
+    out->elems = 1;
+    for (int i = 0; i < out->dims; i++) {
+        LS_TRY(whole_number(array, (size_t)i, "shape", &shape[i]));
+        if (__builtin_mul_overflow(out->elems, (uint64_t)shape[i], &out->elems) || out->elems > INT64_MAX)
+            return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 elements");
+    }
+    return LS_OK;
+}
+
+/* The bytes that type and shape ask for. */
+static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, uint64_t *bytes) {
+    uint64_t bits;
+    if (__builtin_mul_overflow(tensor->elems, (uint64_t)type_bits, &bits))
+        return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 bits of %s", tensor->type);
+    if (bits % 8 != 0)
+        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " elements of %s are not a whole number of bytes", tensor->elems,
+                       tensor->type);
+    *bytes = bits / 8;
+    return LS_OK;
+}
+
+static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t bytes, ls_safetensor *out) {
+    json_t *array;
+    int64_t begin = 0, end = 0;
+    LS_TRY(ls_json_get_array(entry, "data_offsets", &array));
+    if (json_array_size(array) != 2)
+        return ls_fail(LS_ERR_INPUT, "data_offsets holds %zu numbers; it must hold 2", json_array_size(array));
+    LS_TRY(whole_number(array, 0, "data_offsets", &begin));
+    LS_TRY(whole_number(array, 1, "data_offsets", &end));
+    if (begin > end)
+        return ls_fail(LS_ERR_INPUT, "data_offsets end (%" PRId64 ") before they begin (%" PRId64 ")", end, begin);
+    if ((uint64_t)end > data_bytes)
+        return ls_fail(LS_ERR_INPUT,
+                       "its bytes end at %" PRId64 ", and the file has %zu bytes of data: it is truncated", end,
+                       data_bytes);
+    if ((uint64_t)(end - begin) != bytes) {
+        char shape[SHAPE_TEXT_BYTES];
+        shape_text(out->dims, out->shape, shape);
+        return ls_fail(LS_ERR_INPUT, "%s %s takes %" PRIu64 " bytes, but data_offsets span %" PRId64, out->type, shape,
+                       bytes, end - begin);
+    }
+    out->begin = (size_t)begin;
+    out->bytes = (size_t)(end - begin);
+    return LS_OK;
+}
+
+static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *shape, ls_safetensor *out) {
+    uint64_t bytes = 0;
+    if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is not a JSON object");
+    LS_TRY(ls_json_get_text(entry, "dtype", &out->type));
+    const type *found = find_type(out->type);
+    if (!found) return ls_fail(LS_ERR_INPUT, "the format has no type '%.40s'", out->type);
+    out->is_readable = found->dtype >= 0;
+    if (out->is_readable) out->dtype = (ls_dtype)found->dtype;
+    LS_TRY(read_shape(entry, shape, out));
+    LS_TRY(needed_bytes(out, found->bits, &bytes));
+    LS_TRY(read_offsets(entry, data_bytes, bytes, out));
+    if (json_object_size(entry) == 3) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "its entry has fields besides dtype, shape and data_offsets");
+}
+
+/* ---- all tensors ------------------------------------------------------------------------------------------------- */
+
+static ls_status read_tensors(ls_safetensors *file) {
+    size_t entries = json_object_size(file->header), next_dim = 0;
+    file->tensors = calloc(entries + 1, sizeof *file->tensors);
+    file->shapes = calloc(count_dims(file->header) + 1, sizeof *file->shapes);
+    file->by_name = calloc(entries + 1, sizeof(const ls_safetensor *));
+    if (!file->tensors || !file->shapes || !file->by_name)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", entries, file->path);
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry) {
+        if (is_metadata(name)) continue;
+        ls_safetensor *tensor = &file->tensors[file->count];
+        *tensor = (ls_safetensor){.name = name, .file = file};
+        ls_status status = read_entry(entry, file->file_bytes - file->data_at, file->shapes + next_dim, tensor);
+        if (status != LS_OK) return ls_fail_at(status, "%s: tensor '%.100s': ", file->path, name);
+        next_dim += (size_t)tensor->dims;
+        file->by_name[file->count++] = tensor;
+    }
+    return LS_OK;
+}
+
+static int compare_places(const void *a, const void *b) {
+    const ls_safetensor *x = *(const ls_safetensor *const *)a, *y = *(const ls_safetensor *const *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->bytes == y->bytes ? 0 : x->bytes < y->bytes ? -1 : 1;
+}
+
+/* Invariant 2. */
+static ls_status check_places(const ls_safetensors *file, const ls_safetensor **sorted) {
+    size_t end = 0, data_bytes = file->file_bytes - file->data_at;
+    qsort(sorted, (size_t)file->count, sizeof *sorted, compare_places);
+    for (int i = 0; i < file->count; i++) {
+        if (sorted[i]->begin < end)
+            return ls_fail(LS_ERR_INPUT, "%s: tensors '%.100s' and '%.100s' overlap", file->path, sorted[i - 1]->name,
+                           sorted[i]->name);
+        if (sorted[i]->begin > end)
+            return ls_fail(LS_ERR_INPUT, "%s: bytes %zu to %zu before tensor '%.100s' belong to no tensor", file->path,
+                           end, sorted[i]->begin, sorted[i]->name);
+        end += sorted[i]->bytes;
+    }
+    if (end == data_bytes) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s: the last %zu bytes belong to no tensor", file->path, data_bytes - end);
+}
+
+static ls_status parse_header(ls_safetensors *file) {
+    LS_TRY(load_header(file));
+    LS_TRY(check_metadata(file));
+    LS_TRY(read_tensors(file));
+    LS_TRY(check_places(file, file->by_name));
+    ls_safetensors_sort(file->by_name, file->count);
+    return LS_OK;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static ls_status new_file(const char *path, int fd, const void *memory, size_t bytes, ls_safetensors **out) {
+    ls_safetensors *file = *out = calloc(1, sizeof *file);
+    if (!file) {
+        if (fd >= 0) (void)close(fd);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    }
+    *file = (ls_safetensors){.path = strdup(path), .fd = fd, .memory = memory, .file_bytes = bytes};
+    ls_status status = file->path ? parse_header(file) : ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
     if (status == LS_OK) return LS_OK;
-    ls_safetensors_close(*out);
+    ls_safetensors_close(file);
     *out = NULL;
     return status;
 }
 
-ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out) {
-    LS_TRY(new_file(source, out));
-    (*out)->file = data;
-    (*out)->file_bytes = bytes;
-    ls_status status = ls_safetensors_parse_header(*out);
-    if (status == LS_OK) return LS_OK;
-    ls_safetensors_close(*out);
+ls_status ls_safetensors_open(const char *path, ls_safetensors **out) {
+    uint64_t bytes;
+    int fd;
     *out = NULL;
-    return status;
+    LS_TRY(ls_file_open_regular(path, &fd, &bytes));
+    if (bytes > 0) return new_file(path, fd, NULL, (size_t)bytes, out);
+    (void)close(fd);
+    return ls_fail(LS_ERR_INPUT, "%s is empty", path);
+}
+
+ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out) {
+    return new_file(source, -1, data, bytes, out);
 }
 
 void ls_safetensors_close(ls_safetensors *file) {
     if (!file) return;
     json_decref(file->header);
-    free(file->metadata);
     free(file->by_name);
     free(file->shapes);
     free(file->tensors);
-    if (file->fd >= 0) {
-        if (file->file) (void)munmap((void *)(uintptr_t)file->file, file->file_bytes);
-        (void)close(file->fd);
-    }
+    if (file->fd >= 0) (void)close(file->fd);
     free(file->path);
     free(file);
 }
@@ -89,14 +348,6 @@ int ls_safetensors_count(const ls_safetensors *file) { return file->count; }
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index) {
     assert(index >= 0 && index < file->count);
     return &file->tensors[index];
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp((*(const ls_safetensor *const *)a)->name, (*(const ls_safetensor *const *)b)->name);
-}
-
-void ls_safetensors_sort(const ls_safetensor **list, int count) {
-    qsort(list, (size_t)count, sizeof *list, compare_names);
 }
 
 const ls_safetensor *ls_safetensors_search(const ls_safetensor *const *sorted, int count, const char *name) {
@@ -117,29 +368,13 @@ const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char 
     return ls_safetensors_search(file->by_name, file->count, name);
 }
 
-void ls_safetensors_shape_text(int dims, const int64_t *shape, char text[LS_SHAPE_TEXT_BYTES]) {
-    size_t used = 1;
-    snprintf(text, LS_SHAPE_TEXT_BYTES, "[");
-    for (int i = 0; i < dims; i++) {
-        char number[32];
-        int length = snprintf(number, sizeof number, "%s%" PRId64, i ? ", " : "", shape[i]);
-        if (used + (size_t)length + sizeof ", …]" > LS_SHAPE_TEXT_BYTES) {
-            used += (size_t)snprintf(text + used, LS_SHAPE_TEXT_BYTES - used, ", …");
-            break;
-        }
-        memcpy(text + used, number, (size_t)length + 1);
-        used += (size_t)length;
-    }
-    snprintf(text + used, LS_SHAPE_TEXT_BYTES - used, "]");
-}
-
 ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const int64_t *shape) {
     bool is_same = tensor->dims == dims;
     for (int i = 0; i < dims && is_same; i++) is_same = tensor->shape[i] == shape[i];
     if (is_same) return LS_OK;
-    char have[LS_SHAPE_TEXT_BYTES], want[LS_SHAPE_TEXT_BYTES];
-    ls_safetensors_shape_text(tensor->dims, tensor->shape, have);
-    ls_safetensors_shape_text(dims, shape, want);
+    char have[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES];
+    shape_text(tensor->dims, tensor->shape, have);
+    shape_text(dims, shape, want);
     return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is %s; it must be %s", tensor->file->path, tensor->name, have,
                    want);
 }
@@ -158,18 +393,8 @@ ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int 
     return ls_safetensors_accept(file->path, name, ls_safetensors_find(file, name), dims, shape, out);
 }
 
-int ls_safetensors_metadata_count(const ls_safetensors *file) { return file->metadata_count; }
-
-void ls_safetensors_metadata_get(const ls_safetensors *file, int index, const char **key, const char **value) {
-    assert(index >= 0 && index < file->metadata_count);
-    *key = file->metadata[index].key;
-    *value = file->metadata[index].value;
-}
-
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key) {
-    for (int i = 0; i < file->metadata_count; i++)
-        if (strcmp(file->metadata[i].key, key) == 0) return file->metadata[i].value;
-    return NULL;
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -181,33 +406,11 @@ static ls_status check_readable(const ls_safetensor *tensor) {
                    tensor->file->path, tensor->name, tensor->type);
 }
 
-ls_status ls_safetensor_view(const ls_safetensor *tensor, const void **data) {
-    LS_TRY(check_readable(tensor));
-    *data = tensor->file->file + tensor->file->data_at + tensor->begin;
-    return LS_OK;
-}
-
-static ls_status read_at(const ls_safetensors *file, size_t offset, char *host, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t got = pread(file->fd, host, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes, file->path);
-        if (got == 0) return ls_fail(LS_ERR_FAILED, "%s became shorter while it was read", file->path);
-        host += got;
-        offset += (size_t)got;
-        bytes -= (size_t)got;
-    }
-    return LS_OK;
-}
-
 ls_status ls_safetensor_read(const ls_safetensor *tensor, size_t byte_offset, void *host, size_t bytes) {
     const ls_safetensors *file = tensor->file;
     LS_TRY(check_readable(tensor));
     if (byte_offset > tensor->bytes || bytes > tensor->bytes - byte_offset)
         return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' has %zu bytes; cannot read %zu from byte %zu on", file->path,
                        tensor->name, tensor->bytes, bytes, byte_offset);
-    size_t offset = file->data_at + tensor->begin + byte_offset;
-    if (file->fd >= 0) return read_at(file, offset, host, bytes);
-    if (bytes > 0) memcpy(host, file->file + offset, bytes);
-    return LS_OK;
+    return read_at(file, file->data_at + tensor->begin + byte_offset, host, bytes);
 }

@@ -1,8 +1,9 @@
 /* safetensors.h: reading files in the safetensors format.
  *
  *     8 bytes   length N of the header, little-endian
- *     N bytes   JSON: {"__metadata__": {text: text}, name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
- * …} the rest  the tensors' bytes, row-major and little-endian, without gaps; offsets count from here
+ *     N bytes   JSON: {"__metadata__": {text: text},
+ *                      name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
+ *     the rest  the tensors' bytes, row-major and little-endian, without gaps; offsets count from here
  *
  * A file is checked as a whole when it is opened: sizes, offsets, shapes and names. After that every tensor lies inside
  * the file, none overlaps another and no byte belongs to none. LS_ERR_INPUT names the file, the tensor and the value.
@@ -36,8 +37,7 @@ typedef struct ls_safetensor {
     const ls_safetensors *file;
 } ls_safetensor;
 
-/* Maps the file. A file that another process shortens meanwhile ends this one when a view is followed; reading by
- * ls_safetensor_read() gives an error instead. */
+/* A file that another process cuts meanwhile is an error when it is read. */
 ls_status ls_safetensors_open(const char *path, ls_safetensors **out);
 /* The same for a file that lies in memory, which stays the caller's and must outlive *out. `source` names it. */
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out);
@@ -54,17 +54,13 @@ const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char 
 ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
                               const ls_safetensor **out);
 
-int ls_safetensors_metadata_count(const ls_safetensors *file);
-void ls_safetensors_metadata_get(const ls_safetensors *file, int index, const char **key, const char **value);
-/* NULL when there is none. */
+/* A text of the metadata; NULL when there is none. */
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key);
 
 /* LS_ERR_INPUT, naming file and tensor, when the shape is another. */
 ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const int64_t *shape);
-/* The tensor's bytes in place, in a mapping that is only read. Files of others may put them at any address: copy
- * before using them as numbers. LS_ERR_INPUT for a type that lockstep does not have. */
-ls_status ls_safetensor_view(const ls_safetensor *tensor, const void **data);
-/* Copies bytes byte_offset … byte_offset + bytes − 1 of the tensor, which must lie inside it. */
+/* Copies bytes byte_offset … byte_offset + bytes − 1 of the tensor, which must lie inside it. LS_ERR_INPUT for a type
+ * that lockstep does not have. */
 ls_status ls_safetensor_read(const ls_safetensor *tensor, size_t byte_offset, void *host, size_t bytes);
 
 #endif

@@ -37,13 +37,13 @@ static ls_status make_lists(ls_safetensors_set *set, size_t files, size_t tensor
 static ls_status open_single(ls_safetensors_set *set, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_open(path, &file));
-    ls_status status = make_lists(set, 1, (size_t)file->count);
+    ls_status status = make_lists(set, 1, (size_t)ls_safetensors_count(file));
     if (status != LS_OK) {
         ls_safetensors_close(file);
         return status;
     }
     set->files[set->file_count++] = file;
-    for (int i = 0; i < file->count; i++) set->tensors[set->count++] = &file->tensors[i];
+    for (int i = 0; i < ls_safetensors_count(file); i++) set->tensors[set->count++] = ls_safetensors_get(file, i);
     return LS_OK;
 }
 
@@ -176,11 +176,4 @@ const ls_safetensor *ls_safetensors_set_find(const ls_safetensors_set *set, cons
 ls_status ls_safetensors_set_need(const ls_safetensors_set *set, const char *name, int dims, const int64_t *shape,
                                   const ls_safetensor **out) {
     return ls_safetensors_accept(set->path, name, ls_safetensors_set_find(set, name), dims, shape, out);
-}
-
-int ls_safetensors_set_file_count(const ls_safetensors_set *set) { return set->file_count; }
-
-const ls_safetensors *ls_safetensors_set_file(const ls_safetensors_set *set, int index) {
-    assert(index >= 0 && index < set->file_count);
-    return set->files[index];
 }

@@ -25,7 +25,4 @@ const ls_safetensor *ls_safetensors_set_find(const ls_safetensors_set *set, cons
 ls_status ls_safetensors_set_need(const ls_safetensors_set *set, const char *name, int dims, const int64_t *shape,
                                   const ls_safetensor **out);
 
-int ls_safetensors_set_file_count(const ls_safetensors_set *set);
-const ls_safetensors *ls_safetensors_set_file(const ls_safetensors_set *set, int index);
-
 #endif

@@ -2,8 +2,8 @@
  *
  * 1. `path` changes only by the rename at the end, of a file that is complete and on disk.
  * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
- * 3. Sum and hashes are of the bytes in memory and run along with the writes: damage on the way to the disk is not
- *    signed. The sum (byte_sum.h) takes them in any order, hashes only as long as they come in order.
+ * 3. Sum and hash are of the bytes in memory and run along with the writes: damage on the way to the disk is not
+ *    signed. The sum (byte_sum.h) takes them in any order, the hash only as long as they come in order.
  * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
  *    page back as a whole, over what another machine has written beside it. So files are open for writing alone, and
  *    what was read of them leaves the cache. */
@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,176 @@
 #include "base/hash.h"
 #include "checkpoint/byte_sum.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/safetensors_layout.h"
+#include "checkpoint/safetensors_file.h"
 
-enum { TEMPORARY_TRIES = 100 };
+enum { TEMPORARY_TRIES = 100, LENGTH_BYTES = 8, DATA_ALIGN = 64 };
+
+/* ---- where everything lies --------------------------------------------------------------------------------------- */
+
+/*     |length| JSON header, spaces |tensor 0|tensor 1| … |
+ *     0      8                     begin[0] begin[1]     begin[count] = the whole file; begin[0] is a multiple of 64
+ *
+ * Tensors lie in the order they were declared in, without gaps, as the format demands. begin[] first counts from the
+ * data and is moved behind the header when that is there. */
+typedef struct layout {
+    char *header; /* begin[0] bytes, the length among them */
+    size_t *begin;
+    unsigned char *elem_bytes;
+    char **names;
+    int count;
+} layout;
+
+static size_t bytes_of(const layout *l, int tensor) { return l->begin[tensor + 1] - l->begin[tensor]; }
+
+static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to lay out a safetensors file"); }
+
+static ls_status tensor_bytes(const ls_safetensors_decl *decl, size_t *bytes) {
+    if ((unsigned)decl->dtype >= LS_DTYPE_COUNT)
+        return ls_fail(LS_ERR_INPUT, "tensor '%.100s': %d is not an element type", decl->name, (int)decl->dtype);
+    *bytes = ls_dtype_bytes(decl->dtype);
+    for (int i = 0; i < decl->dims; i++) {
+        if (decl->shape[i] < 0)
+            return ls_fail(LS_ERR_INPUT, "tensor '%.100s': dimension %d is %" PRId64, decl->name, i, decl->shape[i]);
+        if (__builtin_mul_overflow(*bytes, (size_t)decl->shape[i], bytes) || *bytes > INT64_MAX)
+            return ls_fail(LS_ERR_INPUT, "tensor '%.100s' is too large: it has more than 2^63 bytes", decl->name);
+    }
+    return LS_OK;
+}
+
+static ls_status place_tensor(layout *l, const ls_safetensors_decl *decl, int i) {
+    size_t bytes = 0;
+    LS_TRY(tensor_bytes(decl, &bytes));
+    if (__builtin_add_overflow(l->begin[i], bytes, &l->begin[i + 1]) || l->begin[i + 1] > INT64_MAX)
+        return ls_fail(LS_ERR_INPUT, "the tensors up to '%.100s' have more than 2^63 bytes", decl->name);
+    l->elem_bytes[i] = (unsigned char)ls_dtype_bytes(decl->dtype);
+    l->names[i] = strdup(decl->name);
+    return l->names[i] ? LS_OK : out_of_memory();
+}
+
+static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
+    size_t capacity = (size_t)plan->count + 1;
+    l->begin = calloc(capacity, sizeof *l->begin);
+    l->elem_bytes = calloc(capacity, sizeof *l->elem_bytes);
+    l->names = calloc(capacity, sizeof *l->names);
+    if (!l->begin || !l->elem_bytes || !l->names) return out_of_memory();
+    l->count = plan->count;
+    for (int i = 0; i < plan->count; i++) LS_TRY(place_tensor(l, &plan->tensors[i], i));
+    return LS_OK;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* jansson refuses text that is not UTF-8; it is asked first, so that a later failure can only be memory. */
+static ls_status check_text(const char *what, int index, const char *text) {
+    json_t *value = json_string(text);
+    if (!value) return ls_fail(LS_ERR_INPUT, "the %s of number %d is not UTF-8: '%.100s'", what, index, text);
+    json_decref(value);
+    return LS_OK;
+}
+
+static ls_status add_metadata(json_t *root, const ls_safetensors_plan *plan) {
+    if (plan->metadata_count == 0) return LS_OK;
+    json_t *metadata = json_object();
+    if (json_object_set_new(root, "__metadata__", metadata) != 0) return out_of_memory();
+    for (int i = 0; i < plan->metadata_count; i++) {
+        const ls_safetensors_text *text = &plan->metadata[i];
+        LS_TRY(check_text("metadata key", i, text->key));
+        LS_TRY(check_text("metadata value", i, text->value));
+        if (json_object_get(metadata, text->key))
+            return ls_fail(LS_ERR_INPUT, "the metadata '%.100s' is declared twice", text->key);
+        if (json_object_set_new(metadata, text->key, json_string(text->value)) != 0) return out_of_memory();
+    }
+    return LS_OK;
+}
+
+static ls_status add_tensor(json_t *root, const ls_safetensors_decl *decl, int index, size_t begin, size_t end) {
+    LS_TRY(check_text("tensor name", index, decl->name));
+    if (strcmp(decl->name, "__metadata__") == 0)
+        return ls_fail(LS_ERR_INPUT, "a tensor cannot be called __metadata__: the format uses that name");
+    if (json_object_get(root, decl->name))
+        return ls_fail(LS_ERR_INPUT, "tensor '%.100s' is declared twice", decl->name);
+    json_t *entry = json_object(), *shape = json_array();
+    bool is_made = json_object_set_new(root, decl->name, entry) == 0;
+    for (int i = 0; i < decl->dims && is_made; i++)
+        is_made = json_array_append_new(shape, json_integer(decl->shape[i])) == 0;
+    if (!is_made) {
+        json_decref(shape);
+        return out_of_memory();
+    }
+    is_made = json_object_set_new(entry, "dtype", json_string(ls_safetensors_type_name(decl->dtype))) == 0;
+    is_made &= json_object_set_new(entry, "shape", shape) == 0;
+    json_t *offsets = json_pack("[I,I]", (json_int_t)begin, (json_int_t)end);
+    is_made &= json_object_set_new(entry, "data_offsets", offsets) == 0;
+    return is_made ? LS_OK : out_of_memory();
+}
+
+static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, char **text) {
+    json_t *root = json_object();
+    ls_status status = root ? add_metadata(root, plan) : out_of_memory();
+    for (int i = 0; i < plan->count && status == LS_OK; i++)
+        status = add_tensor(root, &plan->tensors[i], i, l->begin[i], l->begin[i + 1]);
+    if (status == LS_OK) {
+        *text = json_dumps(root, JSON_COMPACT);
+        if (!*text) status = out_of_memory();
+    }
+    json_decref(root);
+    return status;
+}
+
+/* Length, text and spaces; then begin[] counts from the start of the file. */
+static ls_status make_header(layout *l, const char *text) {
+    size_t used = strlen(text);
+    size_t bytes = (LENGTH_BYTES + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
+    if (bytes - LENGTH_BYTES > LS_SAFETENSORS_HEADER_MAX)
+        return ls_fail(LS_ERR_INPUT, "the header of %d tensors takes %zu bytes; the format allows %u", l->count, used,
+                       LS_SAFETENSORS_HEADER_MAX);
+    if (l->begin[l->count] > (size_t)INT64_MAX - bytes)
+        return ls_fail(LS_ERR_INPUT, "header and tensors have more than 2^63 bytes");
+    l->header = malloc(bytes);
+    if (!l->header) return out_of_memory();
+    for (int i = 0; i < LENGTH_BYTES; i++) l->header[i] = (char)(((uint64_t)(bytes - LENGTH_BYTES) >> 8 * i) & 255);
+    memcpy(l->header + LENGTH_BYTES, text, used);
+    memset(l->header + LENGTH_BYTES + used, ' ', bytes - LENGTH_BYTES - used);
+    for (int i = 0; i <= l->count; i++) l->begin[i] += bytes;
+    return LS_OK;
+}
+
+/* A zeroed layout is fine. */
+static void free_layout(layout *l) {
+    for (int i = 0; i < l->count; i++) free(l->names[i]);
+    free(l->names);
+    free(l->elem_bytes);
+    free(l->begin);
+    free(l->header);
+    *l = (layout){.count = 0};
+}
+
+/* LS_ERR_INPUT for a plan that cannot be; then nothing is left to release. */
+static ls_status init_layout(layout *l, const ls_safetensors_plan *plan) {
+    char *text = NULL;
+    ls_status status;
+    *l = (layout){.count = 0};
+    LS_TRY_OUT(place_tensors(l, plan));
+    LS_TRY_OUT(make_text(l, plan, &text));
+    LS_TRY_OUT(make_header(l, text));
+out:
+    free(text);
+    if (status != LS_OK) free_layout(l);
+    return status;
+}
+
+ls_status ls_safetensors_plan_bytes(const ls_safetensors_plan *plan, size_t *bytes) {
+    layout l;
+    LS_TRY(init_layout(&l, plan));
+    *bytes = l.begin[l.count];
+    free_layout(&l);
+    return LS_OK;
+}
+
+/* ---- beginning --------------------------------------------------------------------------------------------------- */
 
 struct ls_safetensors_writer {
-    ls_safetensors_layout layout;
+    layout layout;
     char *path; /* NULL for a writer that joined */
     char *temporary;
     int fd;
@@ -35,30 +200,20 @@ struct ls_safetensors_writer {
     bool is_shared;
     size_t *written; /* bytes, for each tensor */
     ls_byte_sum sum; /* of what this writer has written */
-    struct tensor_hash {
-        bool is_known;
-        ls_hash128 hash;
-    } * hashes;
-    ls_hash_stream *tensor_stream, *file_stream;
-    int stream_tensor;                    /* the tensor that tensor_stream is in */
-    size_t stream_next, file_stream_next; /* bytes of it, and of the file, that are hashed */
+    ls_hash_stream *file_stream;
+    size_t file_stream_next; /* bytes of the file that are hashed */
 };
-
-/* ---- beginning --------------------------------------------------------------------------------------------------- */
 
 static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
     ls_safetensors_writer *writer = calloc(1, sizeof *writer);
     *out = writer;
     if (!writer) goto no_memory;
     writer->fd = -1;
-    writer->stream_tensor = -1;
     writer->is_shared = plan->is_shared;
-    LS_TRY(ls_safetensors_layout_init(&writer->layout, plan));
+    LS_TRY(init_layout(&writer->layout, plan));
     writer->written = calloc((size_t)plan->count + 1, sizeof *writer->written);
-    writer->hashes = calloc((size_t)plan->count + 1, sizeof *writer->hashes);
-    writer->tensor_stream = ls_hash_stream_create();
     writer->file_stream = ls_hash_stream_create();
-    if (writer->written && writer->hashes && writer->tensor_stream && writer->file_stream) return LS_OK;
+    if (writer->written && writer->file_stream) return LS_OK;
 no_memory:
     return ls_fail(LS_ERR_RESOURCE, "out of memory to write a safetensors file of %d tensors", plan->count);
 }
@@ -205,52 +360,23 @@ size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void hash_tensor_bytes(ls_safetensors_writer *writer, int tensor, const void *data, size_t bytes,
-                              size_t offset) {
-    if (offset == 0) {
-        ls_hash_stream_restart(writer->tensor_stream);
-        writer->stream_tensor = tensor;
-        writer->stream_next = 0;
-    }
-    writer->hashes[tensor].is_known = false;
-    if (writer->stream_tensor != tensor || writer->stream_next != offset) return;
-    ls_hash_stream_add(writer->tensor_stream, data, bytes);
-    writer->stream_next += bytes;
-    if (writer->stream_next != ls_safetensors_layout_bytes(&writer->layout, tensor)) return;
-    writer->hashes[tensor].is_known = true;
-    writer->hashes[tensor].hash = ls_hash_stream_value(writer->tensor_stream);
-}
-
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
                                   size_t bytes) {
-    const ls_safetensors_layout *layout = &writer->layout;
-    if (tensor < 0 || tensor >= layout->count)
-        return ls_fail(LS_ERR_INPUT, "%s has %d tensors; number %d was to be written", writer->temporary, layout->count,
+    const layout *l = &writer->layout;
+    if (tensor < 0 || tensor >= l->count)
+        return ls_fail(LS_ERR_INPUT, "%s has %d tensors; number %d was to be written", writer->temporary, l->count,
                        tensor);
-    size_t elem_bytes = layout->elem_bytes[tensor], room = ls_safetensors_layout_bytes(layout, tensor), offset;
-    if (bytes % elem_bytes != 0 || __builtin_mul_overflow(elem_offset, elem_bytes, &offset) || offset > room ||
-        bytes > room - offset)
+    size_t elem_bytes = l->elem_bytes[tensor], capacity = bytes_of(l, tensor), offset;
+    if (bytes % elem_bytes != 0 || __builtin_mul_overflow(elem_offset, elem_bytes, &offset) || offset > capacity ||
+        bytes > capacity - offset)
         return ls_fail(LS_ERR_INPUT,
                        "tensor '%.100s' has %zu bytes in elements of %zu; %zu from element %zu on do not fit",
-                       layout->names[tensor], room, elem_bytes, bytes, elem_offset);
+                       l->names[tensor], capacity, elem_bytes, bytes, elem_offset);
     if (bytes == 0) return LS_OK;
-    ls_byte_sum_add(&writer->sum, layout->begin[tensor] + offset, data, bytes);
-    hash_tensor_bytes(writer, tensor, data, bytes, offset);
-    hash_file_bytes(writer, data, bytes, layout->begin[tensor] + offset);
-    LS_TRY(write_fully(writer, data, bytes, layout->begin[tensor] + offset));
+    ls_byte_sum_add(&writer->sum, l->begin[tensor] + offset, data, bytes);
+    hash_file_bytes(writer, data, bytes, l->begin[tensor] + offset);
+    LS_TRY(write_fully(writer, data, bytes, l->begin[tensor] + offset));
     writer->written[tensor] += bytes;
-    return LS_OK;
-}
-
-ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int tensor, ls_hash128 *out) {
-    assert(tensor >= 0 && tensor < writer->layout.count);
-    if (ls_safetensors_layout_bytes(&writer->layout, tensor) == 0)
-        *out = ls_hash_bytes("", 0);
-    else if (writer->hashes[tensor].is_known)
-        *out = writer->hashes[tensor].hash;
-    else
-        return ls_fail(LS_ERR_FAILED, "tensor '%.100s' has no hash: it was not written from first to last byte",
-                       writer->layout.names[tensor]);
     return LS_OK;
 }
 
@@ -258,7 +384,7 @@ ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int te
 
 static ls_status check_written(const ls_safetensors_writer *writer) {
     for (int i = 0; i < writer->layout.count; i++) {
-        size_t bytes = ls_safetensors_layout_bytes(&writer->layout, i);
+        size_t bytes = bytes_of(&writer->layout, i);
         if (writer->written[i] != bytes)
             return ls_fail(LS_ERR_FAILED, "%s: %zu bytes of tensor '%.100s' were written; it has %zu", writer->path,
                            writer->written[i], writer->layout.names[i], bytes);
@@ -307,13 +433,11 @@ void ls_safetensors_abort(ls_safetensors_writer *writer) {
     if (!writer) return;
     if (writer->has_temporary) (void)unlink(writer->temporary);
     if (writer->fd >= 0) (void)close(writer->fd);
-    ls_hash_stream_destroy(writer->tensor_stream);
     ls_hash_stream_destroy(writer->file_stream);
-    free(writer->hashes);
     free(writer->written);
     free(writer->temporary);
     free(writer->path);
-    ls_safetensors_layout_fini(&writer->layout);
+    free_layout(&writer->layout);
     free(writer);
 }
 
@@ -325,7 +449,7 @@ ls_status ls_safetensors_save(const char *path, const ls_safetensors_plan *plan,
     char *piece = malloc(LS_SAFETENSORS_PIECE_BYTES);
     if (!piece) status = ls_fail(LS_ERR_RESOURCE, "out of memory to write %s", path);
     for (int i = 0; i < plan->count && status == LS_OK; i++) {
-        size_t total = ls_safetensors_layout_bytes(&writer->layout, i), elem_bytes = writer->layout.elem_bytes[i];
+        size_t total = bytes_of(&writer->layout, i), elem_bytes = writer->layout.elem_bytes[i];
         for (size_t done = 0; done < total && status == LS_OK;) {
             size_t bytes = total - done < LS_SAFETENSORS_PIECE_BYTES ? total - done : LS_SAFETENSORS_PIECE_BYTES;
             status = read(ctx, i, done, piece, bytes);

@@ -66,10 +66,6 @@ size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer);
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
                                   size_t bytes);
 
-/* XXH3-128 of the bytes of a tensor that was written from its first to its last byte in order; LS_ERR_FAILED for one
- * that was not. */
-ls_status ls_safetensors_tensor_hash(const ls_safetensors_writer *writer, int tensor, ls_hash128 *out);
-
 /* The sum of the bytes that this writer was given, the header with those of the one that created the file. The sums of
  * all writers of a file, taken before they finish, add up to that of the file. */
 const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer);

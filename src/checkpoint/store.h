@@ -83,7 +83,7 @@ ls_status ls_store_commit(ls_store_save *save);
 void ls_store_abort(ls_store_save *save);
 
 /* Puts every checkpoint above `step` aside: for a run that goes on from `step` because the newer ones are damaged. They
- * no longer count. The folders stay for whoever wants to look; where old checkpoints are removed, they go when the run
+ * no longer count. The folders stay for inspection; where old checkpoints are removed, they go when the run
  * has saved their step again or a later one. */
 ls_status ls_store_rewind(ls_store *store, int64_t step);
 

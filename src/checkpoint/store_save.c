@@ -103,7 +103,7 @@ ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safeten
         return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64, save->folder,
                        name, all->bytes, file.bytes);
     }
-    file.has_sum = true; /* the same whoever wrote the file, so that complete.json knows no layout either */
+    file.has_sum = true; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
     file.sum = ls_byte_sum_value(all);
     LS_TRY(ls_safetensors_finish(writer, NULL));
     return ls_marker_add(&save->marker, name, &file);

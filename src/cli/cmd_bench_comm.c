@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
+#include "cli/progress.h"
 #include "lab/bench/comm.h"
 #include "run/inputs/layout.h"
 
@@ -40,8 +41,8 @@ static double ratio(const ls_bench_case *one, ls_native_op op, int s) {
 
 static void print_header(const bench *b) {
     printf("lockstep %s bench comm: %s, %d cores, fp32, %s buffers, workers %s, median of %d round%s\n", LS_VERSION,
-           b->cpu, b->comm.cores, b->opts->buffers, b->opts->pin ? "pinned" : "not pinned", b->comm.rounds,
-           b->comm.rounds == 1 ? "" : "s");
+           b->cpu, b->comm.cores, ls_bench_buffers_name(b->opts->buffers), b->opts->pin ? "pinned" : "not pinned",
+           b->comm.rounds, b->comm.rounds == 1 ? "" : "s");
     printf("size: bytes of the whole vector. time: of the slowest worker, for one operation (send/receive: one "
            "way).\nGB/s: size / time, 10^9 bytes. traffic: bytes that the operation reads and writes in memory, all "
            "workers.\nof copy: traffic per second / that of all workers copying 64 MiB blocks; above 100 %%: served by "
@@ -135,8 +136,8 @@ static ls_status print_json(const bench *b) {
     const char *peer = b->comm.peer.path;
     json_t *machine =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
-                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", b->opts->buffers, "pinned", b->opts->pin, "rounds",
-                  b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
+                  "lockstep", LS_VERSION, "dtype", "f32", "buffers", ls_bench_buffers_name(b->opts->buffers), "pinned",
+                  b->opts->pin, "rounds", b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
                   ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds", worlds_json(b));
     return ls_cli_print_json_lines(
         json_pack("{s:o, s:o}", "machine", machine, "rows", rows_json(b->cases, b->case_count)));
@@ -144,12 +145,11 @@ static ls_status print_json(const bench *b) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A line on the terminal that the next one replaces; no side takes it away. */
 static void progress(const ls_bench_comm *comm, int workers, int round, const char *side) {
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K");
-    if (side != NULL) fprintf(stderr, "%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
-    fflush(stderr);
+    if (side)
+        ls_cli_progress("%d workers, round %d of %d: %s", workers, round + 1, comm->rounds, side);
+    else
+        ls_cli_progress_end();
 }
 
 static ls_status bench_setup(bench *b, const ls_options *opts) {
@@ -171,7 +171,7 @@ static ls_status bench_setup(bench *b, const ls_options *opts) {
             opts, LS_OPT_peer,
             "the peer is started with mpirun, so bench comm --peer cannot itself run under mpirun or srun");
     LS_TRY(ls_workers_options_from(opts, &b->comm.workers));
-    b->plan.private_buffers = opts->buffers[0] == 'p';
+    b->plan.private_buffers = opts->buffers == LS_BUFFERS_PRIVATE;
     b->cpu = ls_cpu_detect()->model;
     b->comm.cores = ls_cpu_count();
     b->comm.rounds = b->place.size > 0 ? 1 : (int)opts->rounds; /* a launcher's workers can be joined once */
@@ -211,7 +211,7 @@ ls_status ls_cmd_bench_comm(const ls_options *opts) {
     else
         print_ratios(b->cases, b->case_count);
 out:
-    progress(&b->comm, 0, 0, NULL);
+    ls_cli_progress_end();
     free(b);
     return status;
 }

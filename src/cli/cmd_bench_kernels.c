@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
+#include "cli/progress.h"
 #include "lab/bench/kernels.h"
 #include "numerics/elementary.h"
 
@@ -168,14 +169,12 @@ static ls_status print_json(const ls_kbench *b) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A line on the terminal that the next one replaces; no text takes it away. */
 static void progress(const ls_kbench *b, const char *what) {
-    if (!isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "\r\033[K");
-    if (what != NULL)
-        fprintf(stderr, "%d thread%s, round %d of %d: %s", b->env.threads, b->env.threads == 1 ? "" : "s",
-                b->env.round + 1, b->rounds, what);
-    fflush(stderr);
+    if (what)
+        ls_cli_progress("%d thread%s, round %d of %d: %s", b->env.threads, b->env.threads == 1 ? "" : "s",
+                        b->env.round + 1, b->rounds, what);
+    else
+        ls_cli_progress_end();
 }
 
 static ls_status read_options(const ls_options *opts, ls_kbench *b) {

@@ -21,7 +21,7 @@ static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
 }
 
 ls_status ls_cmd_doctor(const ls_options *options) {
-    bool numerics = strcmp(options->show, "numerics") == 0;
+    bool numerics = options->show == LS_DOCTOR_NUMERICS;
     ls_run_log run;
     if (options->times && options->run) return ls_fail(LS_ERR_INPUT, "doctor takes a run or --times FILE, not both");
     if (options->times) return ls_doctor_times(options);

@@ -26,7 +26,7 @@ static ls_status print_object(json_t *object, const char *hex) {
 }
 
 static ls_status print_text(const ls_loaded *l, const ls_evaluation *e) {
-    const char *precision = ls_settings_dtype_name(l->policy.act), *unit = ls_unit_name(l->policy.unit);
+    const char *precision = ls_dtype_word(l->policy.act), *unit = ls_unit_name(l->policy.unit);
     double perplexity = ls_exp_f64(e->loss);
     char hex[64];
     if (!l->options->json) {

@@ -12,10 +12,6 @@
 #include "interop/llmc.h"
 #include "interop/weights.h"
 
-static ls_dtype dtype_of(const char *text) {
-    return strcmp(text, "bf16") == 0 ? LS_BF16 : strcmp(text, "fp16") == 0 ? LS_F16 : LS_F32;
-}
-
 /* The ids that transformers wants to know, from the tokenizer, where no config.json told them. A tokenizer that cannot
  * be opened is copied all the same. */
 static json_t *ids_from_tokenizer(const char *path) {
@@ -36,7 +32,7 @@ static ls_status export_hf(const ls_options *options, ls_weights *weights) {
     const char *tokenizer = options->tokenizer;
     const json_t *known = tokenizer ? NULL : ls_weights_token_ids(weights);
     json_t *found = known ? NULL : ids_from_tokenizer(tokenizer ? tokenizer : ls_weights_tokenizer(weights));
-    ls_hf_export_options how = {.dtype = dtype_of(options->dtype),
+    ls_hf_export_options how = {.dtype = options->dtype,
                                 .shard_bytes = options->shard_size,
                                 .tokenizer = tokenizer ? tokenizer : ls_weights_companions(weights),
                                 .origin = ls_weights_path(weights),
@@ -47,18 +43,19 @@ static ls_status export_hf(const ls_options *options, ls_weights *weights) {
 }
 
 static ls_status export_llmc(const ls_options *options, ls_weights *weights) {
-    return ls_llmc_export(options->out, ls_weights_model(weights), dtype_of(options->dtype), ls_weights_read, weights);
+    return ls_llmc_export(options->out, ls_weights_model(weights), options->dtype, ls_weights_read, weights);
 }
 
 static void report(const ls_options *options, const ls_weights *weights) {
     size_t elems = ls_model_elems(ls_weights_model(weights));
     const char *name = ls_weights_shape(weights)->name;
     if (!options->json) {
-        printf("exported %s (%zu parameters, %s) to %s\n", name, elems, options->dtype, options->out);
+        printf("exported %s (%zu parameters, %s) to %s\n", name, elems, ls_dtype_word(options->dtype), options->out);
         return;
     }
-    json_t *json = json_pack("{s:s, s:I, s:s, s:s, s:s}", "name", name, "parameters", (json_int_t)elems, "format",
-                             options->format, "dtype", options->dtype, "out", options->out);
+    json_t *json =
+        json_pack("{s:s, s:I, s:s, s:s, s:s}", "name", name, "parameters", (json_int_t)elems, "format",
+                  ls_export_format_name(options->format), "dtype", ls_dtype_word(options->dtype), "out", options->out);
     if (json) json_dumpf(json, stdout, JSON_COMPACT);
     printf("\n");
     json_decref(json);
@@ -67,7 +64,7 @@ static void report(const ls_options *options, const ls_weights *weights) {
 ls_status ls_cmd_export(const ls_options *options) {
     ls_weights *weights = NULL;
     ls_status status;
-    bool llmc = strcmp(options->format, "llmc") == 0;
+    bool llmc = options->format == LS_EXPORT_LLMC;
     if (!options->model) return ls_fail(LS_ERR_INPUT, "export needs --model: a run or a checkpoint");
     if (!options->out) return ls_fail(LS_ERR_INPUT, "export needs --out: the %s to create", llmc ? "file" : "folder");
     const char *tokenizer = options->tokenizer;

@@ -1,9 +1,92 @@
 /* cmd_plan.c: `lockstep plan`: layouts of a model on a cluster, or how well predictions meet measured runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
 #include "cli/cli.h"
 #include "cli/plan/command.h"
+#include "report/memo/memo.h"
+
+/* ---- lists of chips, links and programs, for people -------------------------------------------------------------- */
+
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
+static void print_chips(void) {
+    printf("%-24s %9s %12s %12s %10s  %s\n", "chip", "GiB", "16 bit, TF/s", "fp8, TF/s", "GB/s", "source");
+    for (int i = 0; ls_chip_row(i); i++) {
+        const ls_chip *c = ls_chip_row(i);
+        double half = c->peak_flops[LS_PLAN_BF16] > 0 ? c->peak_flops[LS_PLAN_BF16] : c->peak_flops[LS_PLAN_FP16];
+        printf("%-24s %9.1f %12.4g %12.4g %10.0f  %s\n", c->name, c->memory_bytes / GIB, half / 1e12,
+               c->peak_flops[LS_PLAN_FP8] / 1e12, c->memory_bandwidth / 1e9, c->source);
+    }
+}
+
+static void print_links(void) {
+    printf("%-24s %9s %7s %9s %9s  %s\n", "link", "GB/s", "share", "start, µs", "hop, µs", "source");
+    for (int i = 0; ls_link_row(i); i++) {
+        const ls_link *l = ls_link_row(i);
+        printf("%-24s %9.4g %7.2f %9.0f %8.0f  %s\n", l->name, l->bandwidth / 1e9, l->share, l->start_seconds * 1e6,
+               l->latency_seconds * 1e6, l->source);
+    }
+}
+
+static void print_stacks(void) {
+    printf("%-24s %s\n", "program", "description");
+    for (int i = 0; ls_stack_row(i); i++) printf("%-24s %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what);
+}
+
+static bool is_list(const char *value) { return value && strcmp(value, "list") == 0; }
+
+/* Whether a list was asked for; then it has been printed. */
+static bool print_list(const ls_options *o) {
+    bool links = is_list(o->node_link) || is_list(o->network) || is_list(o->link);
+    if (is_list(o->cluster)) {
+        print_chips();
+        printf("\nto describe another one in a file, see docs/planner.md\n");
+    } else if (links) {
+        print_links();
+        printf("\nseveral in parallel: 4x100gbe; one shared by the node: 400gbe/node\n");
+    } else if (is_list(o->stack)) {
+        print_stacks();
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static ls_status write_answer(const ls_options *o, const ls_plan_answer *a) {
+    const ls_plan_question *q = a->question;
+    if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, ls_plan_to_json(&q->task, &a->best->layout, 0)));
+    if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &a->found, q->tokens, q->price));
+    if (o->json) return ls_plan_report_json(a);
+    ls_plan_report(a);
+    return LS_OK;
+}
+
+static ls_status answer(const ls_options *o, const ls_plan_question *question) {
+    ls_plan_answer *a = calloc(1, sizeof *a);
+    if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
+    ls_status status = ls_plan_answer_find(question, a);
+    if (status == LS_OK) status = write_answer(o, a);
+    free(a);
+    return status;
+}
 
 ls_status ls_cmd_plan(const ls_options *options) {
+    ls_plan_question question;
+    json_t *measured = NULL;
     if (options->validate) return ls_plan_validate_command(options);
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
-    return ls_plan_search_command(options);
+    if (print_list(options)) return LS_OK;
+    if (options->out) LS_TRY(ls_file_can_write(options->out));
+    LS_TRY(ls_plan_question_read(options, &question, &measured));
+    /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
+    bool native = measured && question.task.cluster.sites == 1 && !options->stack;
+    ls_status status =
+        native ? ls_plan_native_command(options, &question.task.shape, measured) : answer(options, &question);
+    json_decref(measured);
+    return status;
 }

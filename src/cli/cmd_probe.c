@@ -6,13 +6,13 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
-#include "cli/probe_file.h"
+#include "cli/progress.h"
 #include "plan/hardware/machine_file.h"
 
 enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };
 
-/* Rate of a product of 1024 × 768 × 768, in GFLOP/s. */
-static double product_rate(const ls_native_rates *r, int type) {
+/* Rate of a matmul of 1024 × 768 × 768, in GFLOP/s. */
+static double matmul_rate(const ls_native_rates *r, int type) {
     return 2e-9 * 1024 * 768 * 768 / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1);
 }
 
@@ -29,7 +29,7 @@ static void print_rates(const ls_native_machine *m) {
         double heads = 4e-9 * 64 * 1024.0 * 1024 / 2 / r->attention[0][0][1][LS_NATIVE_LENGTHS - 1];
         printf("%7d %7d", r->workers, r->threads);
         for (int type = 0; type < LS_NATIVE_TYPES; type++)
-            if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16.1f", product_rate(r, type));
+            if (m->rates[0].law[LS_GEMM_NT][type].known) printf(" %16.1f", matmul_rate(r, type));
         printf(" %11.1f %11.2f %11.1f %9.2f\n", heads, 1e-9 * r->copy_bytes_per_second,
                1e-6 * LS_NATIVE_PASS_LARGE / r->pass[LS_PASS_ADAMW][0][1], 1e6 * r->launch_seconds);
     }
@@ -66,9 +66,10 @@ static ls_status print_json(const ls_native_machine *m) {
 
 static ls_status measure(const ls_options *o, const char *path, ls_native_machine *machine) {
     double begin = ls_clock_seconds();
+    ls_probe_options options = ls_cli_probe_options(o, (int)o->workers);
     bool first;
     LS_TRY(ls_file_can_write(path));
-    LS_TRY(ls_probe_measure(o, (int)o->workers, machine, &first));
+    LS_TRY(ls_probe_run(&options, machine, &first));
     if (!first) return LS_OK;
     LS_TRY(ls_probe_file_write(path, machine));
     if (o->json) return print_json(machine);

@@ -17,7 +17,7 @@
 enum { DEFAULT_STEPS = 20, PIECE_MAX = 24 };
 
 /* Numbers between min and max, separated by commas, in ascending order and each once. */
-static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int room,
+static ls_status read_list(const ls_options *o, ls_option_id id, const char *text, int64_t min, int64_t max, int most,
                            int64_t *out, int *count) {
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
@@ -32,7 +32,7 @@ static ls_status read_list(const ls_options *o, ls_option_id id, const char *tex
         int i = 0;
         while (i < *count && out[i] < value) i++;
         if (i == *count || out[i] != value) {
-            if (*count == room) return ls_options_fail(o, id, "at most %d numbers can be measured", room);
+            if (*count == most) return ls_options_fail(o, id, "at most %d numbers can be measured", most);
             memmove(out + i + 1, out + i, (size_t)(*count - i) * sizeof *out);
             out[i] = value;
             ++*count;
@@ -321,11 +321,20 @@ static ls_status write_page(const ls_scale_plan *plan, const ls_scale_found *fou
     return LS_OK;
 }
 
+static void say(const char *model, const char *what) { fprintf(stderr, "%s: %s\n", model, what); }
+
+static void say_points(const ls_scale_found *f) {
+    for (int i = 0; i < f->points; i++)
+        fprintf(stderr, "%s: %d worker%s, batch %zu: %s per step (%d of %d)\n", f->name, f->point[i].workers,
+                f->point[i].workers == 1 ? "" : "s", f->point[i].batch, ls_number_seconds(f->point[i].seconds).text,
+                i + 1, f->points);
+}
+
 static ls_status measure(const ls_scale_plan *plan, ls_scale_found *found) {
     const ls_options *o = plan->opts;
     for (int i = 0; i < plan->models; i++) {
-        LS_TRY(ls_scale_run(plan, plan->model[i], &found[i]));
-        ls_scale_find(plan, &found[i]);
+        LS_TRY(ls_scale_measure(plan, plan->model[i], &found[i]));
+        say_points(&found[i]);
         if (o->json) continue;
         if (i > 0) printf("\n");
         print_text(plan, &found[i]);
@@ -335,7 +344,7 @@ static ls_status measure(const ls_scale_plan *plan, ls_scale_found *found) {
 }
 
 ls_status ls_cmd_scale(const ls_options *opts) {
-    ls_scale_plan plan = {.opts = opts};
+    ls_scale_plan plan = {.opts = opts, .say = say};
     ls_scale_found *found = NULL;
     ls_status status = LS_OK;
     LS_TRY_OUT(read_options(&plan));

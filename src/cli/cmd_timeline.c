@@ -10,6 +10,7 @@
 #include "cli/timeline_report.h"
 #include "parallel/layout/layout.h"
 #include "report/charts.h"
+#include "report/svg.h"
 
 enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
 
@@ -118,20 +119,9 @@ static ls_status read_layout(timeline *t) {
     return status;
 }
 
-static ls_status draw(const timeline *t) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw the timeline");
+static void draw(const void *timeline_of, FILE *out) {
+    const timeline *t = timeline_of;
     ls_timeline_svg(&t->line, t->title, out);
-    bool complete = !ferror(out);
-    ls_status status = LS_OK;
-    if (fclose(out) != 0 || !complete)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
-    else
-        status = ls_file_write_atomic(t->svg_path, text, bytes);
-    free(text);
-    return status;
 }
 
 static ls_status run(timeline *t) {
@@ -139,7 +129,7 @@ static ls_status run(timeline *t) {
     LS_TRY(ls_trace_open(t->trace_path, &t->trace));
     LS_TRY(ls_timeline_make(&t->trace, t->trace_path, t->opts->step, &t->line));
     LS_TRY(read_layout(t));
-    LS_TRY(draw(t));
+    LS_TRY(ls_svg_write(t->svg_path, draw, t));
     if (t->opts->json) return ls_timeline_print_json(&t->line, t->title, t->svg_path);
     ls_timeline_print(&t->line, t->title, t->svg_path);
     return LS_OK;

@@ -83,9 +83,7 @@ static ls_status flush_output(void) {
 
 /* Settings of the whole process. */
 static ls_status apply(ls_command command, const ls_options *options) {
-    ls_log_level level;
-    LS_TRY(ls_log_parse_level(options->log_level, &level));
-    ls_log_set_level(level);
+    ls_log_set_level(options->log_level);
     bool in_run = command == LS_COMMAND_TRAIN && options->trace && strcmp(options->trace, "run") == 0;
     if (options->trace && !in_run) LS_TRY(ls_options_blame(options, LS_OPT_trace, ls_file_can_write(options->trace)));
     return ls_options_blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));

@@ -1,6 +1,7 @@
 /* print_json.c: results for a program to read. */
 #include "cli/print_json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,3 +22,19 @@ ls_status ls_cli_print_json_lines(json_t *value) { return print(value, JSON_INDE
 
 json_t *ls_cli_json_real_if(bool there, double value) { return there ? json_real(value) : NULL; }
 json_t *ls_cli_json_text_if(const char *text) { return text ? json_string(text) : NULL; }
+json_t *ls_cli_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+json_t *ls_cli_json_path(const char *path) {
+    json_t *text = json_string(path);
+    return text ? text : json_string("(not UTF-8)");
+}
+
+json_t *ls_cli_json_list(int count, json_t *(*item)(const void *ctx, int i), const void *ctx) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < count; i++)
+        if (json_array_append_new(list, item(ctx, i)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}

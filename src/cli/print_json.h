@@ -17,4 +17,11 @@ ls_status ls_cli_print_json_lines(json_t *value);
 json_t *ls_cli_json_real_if(bool there, double value);
 json_t *ls_cli_json_text_if(const char *text); /* NULL: not there */
 
+/* null where the number is not finite: JSON has none of these. */
+json_t *ls_cli_json_number(double value);
+/* A path, or "(not UTF-8)". */
+json_t *ls_cli_json_path(const char *path);
+/* item(ctx, 0) … item(ctx, count − 1). NULL when one of them is NULL: no memory. */
+json_t *ls_cli_json_list(int count, json_t *(*item)(const void *ctx, int i), const void *ctx);
+
 #endif

@@ -116,35 +116,28 @@ void ls_timeline_print(const ls_timeline *t, const char *title, const char *draw
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static json_t *worker_json(const ls_timeline *t, int rank) {
-    const ls_timeline_worker *w = &t->worker[rank];
+static json_t *worker_json(const void *timeline, int rank) {
+    const ls_timeline_worker *w = &((const ls_timeline *)timeline)->worker[rank];
     const ls_timeline_reductions *r = &w->reductions;
     json_t *reductions =
         json_pack("{s:i, s:I, s:f, s:f, s:f}", "number", r->count, "bytes", (json_int_t)r->bytes, "under_way_ms",
                   r->under_way / 1e3, "in_backward_ms", r->in_backward / 1e3, "exposed_ms", r->exposed / 1e3);
-    json_t *json = json_pack(
-        "{s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "worker", rank, "stage", w->stage,
-        "pipeline", w->pipeline, "forward_ms", forward_us(w) / 1e3, "backward_ms", backward_us(w) / 1e3, "busy",
-        w->busy, "waiting", w->waiting, "bubble", w->bubble, "predicted_bubble", number(w->predicted_bubble),
-        "finish_ms", w->us[LS_MARK_FINISH] / 1e3, "optimizer_ms", w->us[LS_MARK_OPTIMIZER] / 1e3, "publish_ms",
-        w->us[LS_MARK_PUBLISH] / 1e3, "step_ms", (w->end_us - w->begin_us) / 1e3, "reductions", reductions);
-    return json;
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o}", "worker", rank, "stage",
+                     w->stage, "pipeline", w->pipeline, "forward_ms", forward_us(w) / 1e3, "backward_ms",
+                     backward_us(w) / 1e3, "busy", w->busy, "waiting", w->waiting, "bubble", w->bubble,
+                     "predicted_bubble", ls_cli_json_number(w->predicted_bubble), "finish_ms",
+                     w->us[LS_MARK_FINISH] / 1e3, "optimizer_ms", w->us[LS_MARK_OPTIMIZER] / 1e3, "publish_ms",
+                     w->us[LS_MARK_PUBLISH] / 1e3, "step_ms", (w->end_us - w->begin_us) / 1e3, "reductions",
+                     reductions);
 }
 
 ls_status ls_timeline_print_json(const ls_timeline *t, const char *title, const char *drawing) {
     ls_timeline_reductions sum = total(t);
-    json_t *workers = json_array();
-    int bad = workers == NULL;
-    for (int r = 0; !bad && r < t->workers; r++) bad = json_array_append_new(workers, worker_json(t, r));
-    json_t *json = json_pack(
+    return ls_cli_print_json(json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:f, s:o, s:s}", "title", title, "step", (json_int_t)t->step,
         "first_step", (json_int_t)t->first_step, "last_step", (json_int_t)t->last_step, "dropped_events",
         (json_int_t)t->dropped_events, "stages", t->stages, "work_ms", (t->work_end_us - t->work_begin_us) / 1e3,
-        "predicted_ms", number(ls_timeline_predicted_us(t) / 1e3), "hidden",
-        sum.under_way > 0 ? sum.in_backward / sum.under_way : 0, "workers", workers, "drawing", drawing);
-    if (!bad) return ls_cli_print_json(json);
-    json_decref(json);
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of a timeline");
+        "predicted_ms", ls_cli_json_number(ls_timeline_predicted_us(t) / 1e3), "hidden",
+        sum.under_way > 0 ? sum.in_backward / sum.under_way : 0, "workers",
+        ls_cli_json_list(t->workers, worker_json, t), "drawing", drawing));
 }

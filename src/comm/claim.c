@@ -43,7 +43,7 @@ int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid) {
     return -1;
 }
 
-void ls_claim_list(const int *cpus, int count, char *text, size_t room) {
+void ls_claim_list(const int *cpus, int count, char *text, size_t capacity) {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < count;) {
@@ -55,8 +55,8 @@ void ls_claim_list(const int *cpus, int count, char *text, size_t room) {
             snprintf(part, sizeof part, "%s%d", comma, cpus[i]);
         else
             snprintf(part, sizeof part, "%s%d-%d", comma, cpus[i], cpus[end - 1]);
-        if (used + strlen(part) + sizeof " …" > room) part[0] = '\0';
-        used += (size_t)snprintf(text + used, room - used, "%s", part[0] ? part : " …");
+        if (used + strlen(part) + sizeof " …" > capacity) part[0] = '\0';
+        used += (size_t)snprintf(text + used, capacity - used, "%s", part[0] ? part : " …");
         if (!part[0]) return;
         i = end;
     }

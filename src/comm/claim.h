@@ -1,4 +1,4 @@
-/* claim.h: cores that one run has to itself.
+/* claim.h: locks on CPU cores, so that runs side by side are not pinned to the same ones.
  *
  * Runs that are started side by side would all be pinned to the first cores and leave the others idle. So a pinned core
  * is claimed by a listening abstract socket of its name, "lockstep-cpu-N": the kernel drops it with the last process
@@ -22,7 +22,7 @@ typedef enum ls_claim_holder {
  * user. */
 int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid);
 
-/* "0-3, 6": numbers in ascending order, cut with … where the room ends. */
-void ls_claim_list(const int *cpus, int count, char *text, size_t room);
+/* "0-3, 6": numbers in ascending order, cut with … where the space ends. */
+void ls_claim_list(const int *cpus, int count, char *text, size_t capacity);
 
 #endif

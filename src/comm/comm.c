@@ -8,8 +8,7 @@
 int ls_comm_rank(const ls_comm *comm) { return comm->rank; }
 int ls_comm_size(const ls_comm *comm) { return comm->size; }
 
-/* ---- the control block
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the control block ------------------------------------------------------------------------------------------- */
 
 static size_t channels_at(int n) { return sizeof(ls_completed) * (size_t)n; }
 static size_t slots_at(int n) {
@@ -31,8 +30,7 @@ static void attach_control(ls_comm *comm, void *control) {
     comm->small = at + small_at(n);
 }
 
-/* ---- members and machines
- * ------------------------------------------------------------------------------------------------ */
+/* ---- members and machines ---------------------------------------------------------------------------------------- */
 
 /* Numbers the machines in order of their first member and lists their members. */
 static void find_machines(ls_comm *comm, int *head) {
@@ -86,8 +84,7 @@ static ls_status make(ls_world *world, const int *members, int size, ls_comm **o
     return LS_OK;
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_comm_open_world(ls_world *world, ls_comm **out) {
     ls_status status;
@@ -195,8 +192,7 @@ static ls_status wait_for_leavers(ls_request *r) {
         r->blocked_on = ls_comm_local_rank(comm, l);
         if (atomic_load_explicit(&comm->completed[l].count, memory_order_acquire) < comm->issued) return LS_OK;
     }
-    ls_request_complete(r);
-    return LS_OK;
+    return ls_request_complete(r);
 }
 
 void ls_comm_destroy(ls_comm *comm) {

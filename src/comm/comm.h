@@ -97,7 +97,7 @@ struct ls_request {
     const void *parts[LS_TREE_COVER_MAX];
     ls_reduce_plan *plan;
     size_t *bounds; /* size + 1: displacements or shards; kept for the next use of the request */
-    int bounds_room;
+    int bounds_capacity;
     size_t window; /* which piece of a sum between machines is under way */
 
     void *user_out; /* where `out` is to be copied at the end, if it was staged */
@@ -106,12 +106,11 @@ struct ls_request {
     void *staging[LS_TREE_COVER_MAX + 1];
     void *scratch;
     ls_net_request *net; /* messages of the current phase */
-    int net_used, net_room;
+    int net_used, net_capacity;
     void *message; /* send and receive: the record in shared memory */
 };
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 size_t ls_comm_control_bytes(int local_size);
 /* The communicator of the world; `control` is the segment's own block. */
@@ -142,8 +141,7 @@ static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
     return ls_segment_holds(segment, memory) ? ls_segment_offset(segment, memory) : 0;
 }
 
-/* ---- requests (request.c)
- * -------------------------------------------------------------------------------------------- */
+/* ---- requests (request.c) ---------------------------------------------------------------------------------------- */
 
 /* A request for a collective, numbered; or for a message or LS_TRAFFIC_KINDS (the wait at a communicator's end), not
  * numbered. */
@@ -153,13 +151,13 @@ const char *ls_request_trace_name(const ls_request *request);
 /* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
 ls_status ls_request_bounds(ls_request *request);
-/* The last step of every collective. */
-void ls_request_complete(ls_request *request);
+/* The last step of every request; LS_OK. */
+ls_status ls_request_complete(ls_request *request);
 /* Gives a request back that was never launched. */
 void ls_request_drop(ls_request *request);
 
-/* Whether the slot is free for this collective (invariant 1). */
-bool ls_request_slot_free(ls_request *request);
+/* Takes its next steps, as far as they go; those of a collective begin when its slot is free (invariant 1). */
+ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1. */
 void ls_request_publish(ls_request *request, uint64_t stage);
 /* Whether the local member / all local members have reached `stage`; remembers whom it waits for. */
@@ -169,6 +167,9 @@ bool ls_request_all_reached(ls_request *request, uint64_t stage);
  * who did not. */
 ls_status ls_request_check_peer(ls_request *request, int local);
 ls_status ls_request_check_peers(ls_request *request);
+/* How collectives begin: whether all local members have reached stage 1 of the same one, and what they brought could
+ * have come over a slow link, which carries this load. */
+ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *), bool *met);
 
 /* Makes `memory` readable for local members: itself where it is shared already, else a copy in the segment (with its
  * contents if `filled`). `*shared` is what to use from now on. */

@@ -12,12 +12,12 @@ struct ls_mesh {
 static const char *const axis_name[LS_AXIS_COUNT] = {[LS_AXIS_DP] = "dp", [LS_AXIS_TP] = "tp", [LS_AXIS_PP] = "pp"};
 
 /* A shape that would match: dp takes what tp and pp leave; failing that, dp alone. */
-static void suggest(int world, int tp, int pp, char *text, size_t room) {
+static void suggest(int world, int tp, int pp, char *text, size_t capacity) {
     int64_t row = (int64_t)tp * pp;
     if (row <= world && world % row == 0)
-        snprintf(text, room, "use --dp %d, or a multiple of %lld workers", world / (int)row, (long long)row);
+        snprintf(text, capacity, "use --dp %d, or a multiple of %lld workers", world / (int)row, (long long)row);
     else
-        snprintf(text, room, "tp × pp = %lld must divide the number of workers: --dp %d --tp 1 --pp 1 would fit",
+        snprintf(text, capacity, "tp × pp = %lld must divide the number of workers: --dp %d --tp 1 --pp 1 would fit",
                  (long long)row, world);
 }
 

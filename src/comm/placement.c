@@ -15,7 +15,7 @@
 #include "comm/claim.h"
 
 #ifdef LS_HAVE_HWLOC
-static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int room, int *cores) {
+static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, int *cores) {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return 0;
     int used = 0;
@@ -26,7 +26,7 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int room, int *c
         int n = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
         for (unsigned thread = 0, found = 1; found; thread++) {
             found = 0;
-            for (int c = 0; c < n && used < room; c++) {
+            for (int c = 0; c < n && used < capacity; c++) {
                 hwloc_obj_t core = hwloc_get_obj_by_type(topology, HWLOC_OBJ_CORE, (unsigned)c);
                 hwloc_obj_t unit = hwloc_get_obj_inside_cpuset_by_type(topology, core->cpuset, HWLOC_OBJ_PU, thread);
                 if (!unit) continue;
@@ -43,15 +43,15 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int room, int *c
 #endif
 
 /* CPUs this process may use, one of each core first, then the other hyperthreads; returns their number. */
-static int list_cpus(int *cpus, int room, int *cores) {
+static int list_cpus(int *cpus, int capacity, int *cores) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
     int used = 0;
 #ifdef LS_HAVE_HWLOC
-    used = list_with_hwloc(&allowed, cpus, room, cores);
+    used = list_with_hwloc(&allowed, cpus, capacity, cores);
     if (used > 0) return used;
 #endif
-    for (int c = 0; c < CPU_SETSIZE && used < room; c++)
+    for (int c = 0; c < CPU_SETSIZE && used < capacity; c++)
         if (CPU_ISSET(c, &allowed)) cpus[used++] = c;
     *cores = used;
     return used;
@@ -63,7 +63,7 @@ static int list_cpus(int *cpus, int room, int *cores) {
 typedef struct taken {
     int own;      /* by runs of this user */
     int foreign;  /* by somebody else: how many of `cpus` */
-    int *cpus;    /* room for all */
+    int *cpus;    /* space for all */
     unsigned uid; /* of the first whose user is known, where `is_known` */
     bool is_known;
 } taken;

@@ -33,7 +33,7 @@ static ls_status check_runs(const ls_runs *runs, int size) {
     return LS_OK;
 }
 
-/* The arrays have room for `groups` entries: every part holds at least one group. */
+/* The arrays have space for `groups` entries: every part holds at least one group. */
 static bool allocate(ls_reduce_plan *p, int machines) {
     size_t size = (size_t)p->size, groups = (size_t)p->groups;
     p->bounds = malloc(sizeof *p->bounds * (size + 1));

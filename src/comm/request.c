@@ -7,8 +7,7 @@
 #include "base/meter.h"
 #include "comm/comm.h"
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 typedef struct kind_names {
     const char *text, *trace;
@@ -42,26 +41,16 @@ ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)
         r = calloc(1, sizeof *r);
         if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     }
-    r->comm = comm;
-    r->kind = kind;
-    r->name = name;
-    r->step = step;
-    r->next = NULL;
-    r->number = kinds[kind].collective ? ++comm->issued : 0;
-    r->done = false;
-    r->phase = 0;
-    r->blocked_on = -1;
-    r->arrives_ns = 0;
-    r->ready_ns = 0;
-    r->traffic_bytes = 0;
-    r->span = (ls_span){0};
-    r->plan = NULL;
-    r->user_out = NULL;
-    r->staged = 0;
-    r->scratch = NULL;
-    r->net_used = 0;
-    r->message = NULL;
-    r->window = 0;
+    *r = (ls_request){.comm = comm,
+                      .kind = kind,
+                      .name = name,
+                      .step = step,
+                      .number = kinds[kind].collective ? ++comm->issued : 0,
+                      .blocked_on = -1,
+                      .bounds = r->bounds,
+                      .bounds_capacity = r->bounds_capacity,
+                      .net = r->net,
+                      .net_capacity = r->net_capacity};
     *out = r;
     return LS_OK;
 }
@@ -118,7 +107,7 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
         world->flight_first = r;
     world->flight_last = r;
     ls_meter_mark mark = ls_meter_begin();
-    ls_status status = r->step(r);
+    ls_status status = ls_request_step(r);
     ls_meter_communicated(mark, (int)r->kind, 0);
     if (status != LS_OK) {
         world->failed = true;
@@ -163,16 +152,16 @@ ls_status ls_request_test(ls_request *r, int *done) {
 }
 
 ls_status ls_request_bounds(ls_request *r) {
-    int room = r->comm->size + 1;
-    if (r->bounds_room >= room) return LS_OK;
-    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)room);
+    int capacity = r->comm->size + 1;
+    if (r->bounds_capacity >= capacity) return LS_OK;
+    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)capacity);
     if (!bounds) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->bounds = bounds;
-    r->bounds_room = room;
+    r->bounds_capacity = capacity;
     return LS_OK;
 }
 
-void ls_request_complete(ls_request *r) {
+ls_status ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
     if (ls_meter_now.on && r->number && comm->control && r->kind != LS_TRAFFIC_BROADCAST)
         r->ready_ns = ls_wire_published_ns(r, 1, -1);
@@ -180,23 +169,23 @@ void ls_request_complete(ls_request *r) {
     r->done = true;
     ls_span_end_overlapping(r->span, (int64_t)r->traffic_bytes);
     comm->world->moves++;
-    if (!r->number) return;
+    if (!r->number) return LS_OK;
     comm->done[r->number % LS_SLOTS] = true;
     uint64_t before = comm->done_upto;
     while (comm->done_upto < comm->issued && comm->done[(comm->done_upto + 1) % LS_SLOTS]) {
         comm->done_upto++;
         comm->done[comm->done_upto % LS_SLOTS] = false;
     }
-    if (!comm->control || comm->done_upto == before) return;
+    if (!comm->control || comm->done_upto == before) return LS_OK;
     atomic_store_explicit(&comm->completed[comm->local].count, comm->done_upto, memory_order_release);
     /* Members wait for this only when they are LS_SLOTS ahead, so they need not be woken each time. */
     if (comm->done_upto / (LS_SLOTS / 2) != before / (LS_SLOTS / 2)) ls_world_ring(comm);
+    return LS_OK;
 }
 
-/* ---- slots and stages
- * -------------------------------------------------------------------------------------------------- */
+/* ---- slots and stages -------------------------------------------------------------------------------------------- */
 
-bool ls_request_slot_free(ls_request *r) {
+static bool is_slot_free(ls_request *r) {
     ls_comm *comm = r->comm;
     if (r->number <= LS_SLOTS) return true;
     uint64_t need = r->number - LS_SLOTS;
@@ -211,6 +200,11 @@ bool ls_request_slot_free(ls_request *r) {
     }
     comm->peers_done_upto = least;
     return least >= need;
+}
+
+ls_status ls_request_step(ls_request *r) {
+    if (r->number && r->phase == 0 && !is_slot_free(r)) return LS_OK;
+    return r->step(r);
 }
 
 void ls_request_publish(ls_request *r, uint64_t stage) {
@@ -255,8 +249,15 @@ ls_status ls_request_check_peers(ls_request *r) {
     return LS_OK;
 }
 
-/* ---- staging
- * ------------------------------------------------------------------------------------------------------------- */
+ls_status ls_request_meet(ls_request *r, ls_wire_load (*load)(const ls_request *), bool *met) {
+    *met = false;
+    if (!ls_request_all_reached(r, 1)) return LS_OK;
+    LS_TRY(ls_request_check_peers(r));
+    *met = ls_wire_arrived(r, 1, -1, load);
+    return LS_OK;
+}
+
+/* ---- staging ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_request_share(ls_request *r, const void *memory, size_t bytes, bool filled, void **shared) {
     ls_world *world = r->comm->world;
@@ -281,17 +282,16 @@ ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
     return LS_OK;
 }
 
-/* ---- messages between machines
- * --------------------------------------------------------------------------------------------- */
+/* ---- messages between machines ----------------------------------------------------------------------------------- */
 
 static ls_status net_entry(ls_request *r, ls_net_request **out) {
     *out = NULL;
-    if (r->net_used == r->net_room) {
-        int room = r->net_room ? 2 * r->net_room : 8;
-        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)room);
-        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", room);
+    if (r->net_used == r->net_capacity) {
+        int capacity = r->net_capacity ? 2 * r->net_capacity : 8;
+        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)capacity);
+        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", capacity);
         r->net = net;
-        r->net_room = room;
+        r->net_capacity = capacity;
     }
     *out = &r->net[r->net_used];
     return LS_OK;

@@ -10,8 +10,7 @@
 #include "comm/comm.h"
 #include "config/value.h"
 
-/* ---- from text ----------------------------------------------------------------------------------------------------
- */
+/* ---- from text --------------------------------------------------------------------------------------------------- */
 
 enum { PIECE_MAX = 48 };
 
@@ -70,8 +69,7 @@ ls_status ls_wire_parse(const char *text, double *latency_s, double *bytes_per_s
     return LS_OK;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
     ls_wire *wire = &world->wire;
@@ -90,8 +88,7 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
     return LS_OK;
 }
 
-/* ---- links --------------------------------------------------------------------------------------------------------
- */
+/* ---- links ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -177,8 +174,7 @@ bool ls_wire_received(ls_request *r, uint64_t leaves_ns, uint64_t bytes) {
     return has_come(r);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 /* A nap ends this early, and the rest is spun: waking up takes some time. */
 static const uint64_t wake_early_ns = 30000;

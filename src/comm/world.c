@@ -24,8 +24,7 @@ static const uint64_t sleep_slice_ns = 50000000;
 static const uint64_t net_slice_ns = 100000;
 enum { COPY_CHUNK_BYTES = 1 << 20, COPY_TRACED_BYTES = 64 << 10 };
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_world_open(ls_world *world, const ls_workers_options *options, const int *cpus, bool crowded) {
     world->timeout_s = options->timeout_s > 0 ? options->timeout_s : 300;
@@ -95,8 +94,7 @@ void ls_world_free(ls_world *world, void *memory) {
     ls_heap_trim(&world->heap);
 }
 
-/* ---- bells
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- bells ------------------------------------------------------------------------------------------------------- */
 
 static void ring_if_asleep(ls_worker_record *peer) {
     if (atomic_load_explicit(&peer->sleeping, memory_order_relaxed)) ls_segment_ring(peer);
@@ -126,8 +124,7 @@ static void relax(void) {
 #endif
 }
 
-/* ---- failure
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- failure ----------------------------------------------------------------------------------------------------- */
 
 void ls_world_fail(ls_world *world, ls_status status) {
     world->failed = true;
@@ -198,15 +195,14 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
                    (unsigned long long)r->number);
 }
 
-/* ---- waiting
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_world_progress(ls_world *world) {
     LS_TRY(check_failed(world));
     world->wire.wake_ns = LS_WIRE_NEVER;
     for (ls_request *r = world->flight_first; r; r = r->next) {
         if (r->done) continue;
-        ls_status status = r->step(r);
+        ls_status status = ls_request_step(r);
         if (status != LS_OK) {
             ls_world_fail(world, status);
             return status;
@@ -270,8 +266,7 @@ ls_status ls_world_wait(ls_world *world, ls_request *request) {
     }
 }
 
-/* ---- copying
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- copying ----------------------------------------------------------------------------------------------------- */
 
 typedef struct copy_job {
     char *to;

@@ -1,70 +1,230 @@
-/* config_file.c: reads the file that --config names. The format goes by the name (.json, .yaml, .yml) or, for other
- * names, by the first character. */
-#include "config/config_file.h"
-
+/* config_file.c: reads the file that --config names, JSON through jansson or YAML through libyaml: one flat mapping of
+ * option names to scalars. */
+#include <ctype.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#ifdef LS_HAVE_YAML
+#    include <yaml.h>
+#endif
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/status.h"
-#include "config/foreign.h"
+#include "config/options.h"
+#include "config/suggest.h"
+#include "config/value.h"
 
-enum { FILE_MAX = 1 << 20, KEY_MAX = 64, SHOWN = 80 };
+enum { FILE_MAX = 1 << 20, NAME_MAX_CHARS = 64, KEY_MAX = 256, SHOWN = 80 };
 
-ls_status ls_config_fail(const ls_config_reader *reader, int line, const char *format, ...) {
+typedef struct reader {
+    const char *path, *text;
+    size_t bytes;
+    ls_options *options;
+    ls_command command;
+    bool seen[LS_OPTION_COUNT];
+} reader;
+
+/* Fails with "run.yaml:3: " in front; line 0 leaves the number out. */
+__attribute__((format(printf, 3, 4))) static ls_status fail_at(const reader *r, int line, const char *format, ...) {
     char reason[LS_MESSAGE_MAX], number[16] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
     if (line > 0) snprintf(number, sizeof number, ":%d", line);
-    return ls_fail(LS_ERR_INPUT, "%.*s%s: %s", SHOWN, reader->path, number, reason);
+    return ls_fail(LS_ERR_INPUT, "%.*s%s: %s", SHOWN, r->path, number, reason);
 }
 
-ls_status ls_config_entry(ls_config_reader *reader, const char *key, const char *text, int line) {
-    char name[KEY_MAX];
+/* Sets the option `key`, with dashes or underscores. */
+static ls_status add_entry(reader *r, const char *key, const char *text, int line) {
+    char name[NAME_MAX_CHARS];
     snprintf(name, sizeof name, "%s", key);
     for (char *at = name; *at; at++) {
         if (*at == '_') *at = '-';
     }
     if (strcmp(name, LS_CONFIG_STARTED_IN) == 0) return LS_OK; /* of the config.json of a run: no option */
-    ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(reader->command, name) : LS_OPTION_COUNT;
+    ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(r->command, name) : LS_OPTION_COUNT;
     if (id == LS_OPTION_COUNT) {
         char answer[LS_FOREIGN_ANSWER_MAX];
-        bool known = ls_foreign_answer(reader->command, key, LS_ORIGIN_FILE, answer);
-        return ls_config_fail(reader, line, "unknown option '%.*s'%s%s", SHOWN, key, known ? "; " : "",
-                              known ? answer : "");
+        bool known = ls_foreign_answer(r->command, key, LS_ORIGIN_FILE, answer);
+        return fail_at(r, line, "unknown option '%.*s'%s%s", SHOWN, key, known ? "; " : "", known ? answer : "");
     }
-    if (id == LS_OPT_config) return ls_config_fail(reader, line, "config: a config file cannot name another one");
-    if (reader->seen[id]) return ls_config_fail(reader, line, "%s is given twice; keep one", name);
-    reader->seen[id] = true;
-    return ls_options_put(reader->options, id, text, LS_ORIGIN_FILE, line);
+    if (id == LS_OPT_config) return fail_at(r, line, "config: a config file cannot name another one");
+    if (r->seen[id]) return fail_at(r, line, "%s is given twice; keep one", name);
+    r->seen[id] = true;
+    return ls_options_put(r->options, id, text, LS_ORIGIN_FILE, line);
 }
 
-static bool has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* The line of the first `"key" :`, or 0 where the file spells the key with escapes. A key in a flat object cannot be
+ * taken for a text value: no colon follows one. */
+static int line_of_key(const reader *r, const char *key) {
+    size_t length = strlen(key);
+    const char *end = r->text + r->bytes;
+    int line = 1;
+    for (const char *at = r->text; (size_t)(end - at) >= length + 2; at++) {
+        line += *at == '\n';
+        if (*at != '"' || memcmp(at + 1, key, length) != 0 || at[length + 1] != '"') continue;
+        const char *behind = at + length + 2;
+        while (behind < end && isspace((unsigned char)*behind)) behind++;
+        if (behind < end && *behind == ':') return line;
+    }
+    return 0;
+}
+
+static ls_status read_entry(reader *r, const char *key, const json_t *value) {
+    char number[LS_VALUE_REAL_MAX];
+    int line = line_of_key(r, key);
+    switch (json_typeof(value)) {
+    case JSON_STRING: return add_entry(r, key, json_string_value(value), line);
+    case JSON_TRUE: return add_entry(r, key, "true", line);
+    case JSON_FALSE: return add_entry(r, key, "false", line);
+    case JSON_INTEGER:
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        return add_entry(r, key, number, line);
+    case JSON_REAL: ls_value_format_real(json_real_value(value), number); return add_entry(r, key, number, line);
+    case JSON_NULL: return fail_at(r, line, "%.*s: null is not a value; leave the entry out", SHOWN, key);
+    default: return fail_at(r, line, "%.*s: must be one value, not a list or an object", SHOWN, key);
+    }
+}
+
+static ls_status read_json(reader *r) {
+    ls_status status = LS_OK;
+    json_error_t error;
+    const char *key;
+    json_t *value, *root = json_loadb(r->text, r->bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!root && json_error_code(&error) == json_error_duplicate_key) {
+        return fail_at(r, error.line, "an option is given twice; keep one: %s", error.text);
+    }
+    if (!root) return fail_at(r, error.line, "is not JSON: %s", error.text);
+    if (!json_is_object(root)) {
+        status = fail_at(r, 1, "must be an object of option names and values, as in {\"workers\": 4}");
+        goto out;
+    }
+    json_object_foreach(root, key, value) LS_TRY_OUT(read_entry(r, key, value));
+out:
+    json_decref(root);
+    return status;
+}
+
+/* ---- YAML -------------------------------------------------------------------------------------------------------- */
+
+#ifdef LS_HAVE_YAML
+
+static int line_of_event(const yaml_event_t *event) { return (int)event->start_mark.line + 1; }
+
+/* The next event; it must be deleted, also after a failure. */
+static ls_status next_event(const reader *r, yaml_parser_t *parser, yaml_event_t *event) {
+    memset(event, 0, sizeof *event);
+    if (yaml_parser_parse(parser, event)) return LS_OK;
+    if (parser->error == YAML_MEMORY_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", r->path);
+    bool scanned = parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR;
+    return fail_at(r, scanned ? (int)parser->problem_mark.line + 1 : 0, "is not YAML: %s",
+                   parser->problem ? parser->problem : "cannot be read");
+}
+
+/* The text of a scalar event; NULL when it contains a NUL byte, which no option may. */
+static const char *scalar_text(const yaml_event_t *event) {
+    const char *text = (const char *)event->data.scalar.value;
+    return strlen(text) == event->data.scalar.length ? text : NULL;
+}
+
+static ls_status read_value(reader *r, yaml_parser_t *parser, const char *key, int line) {
+    yaml_event_t event;
+    const char *text;
+    ls_status status;
+    LS_TRY_OUT(next_event(r, parser, &event));
+    if (event.type != YAML_SCALAR_EVENT) {
+        status = fail_at(r, line, "%.*s: must be one value, not a list, a mapping or an alias", SHOWN, key);
+    } else if (!(text = scalar_text(&event))) {
+        status = fail_at(r, line, "%.*s: contains a NUL byte", SHOWN, key);
+    } else {
+        status = add_entry(r, key, text, line);
+    }
+out:
+    yaml_event_delete(&event);
+    return status;
+}
+
+/* The entries behind the start of the mapping, to its end. */
+static ls_status read_mapping(reader *r, yaml_parser_t *parser) {
+    for (;;) {
+        yaml_event_t event;
+        char key[KEY_MAX] = "";
+        ls_status status = next_event(r, parser, &event);
+        int line = line_of_event(&event);
+        bool is_key = event.type == YAML_SCALAR_EVENT, is_end = event.type == YAML_MAPPING_END_EVENT;
+        if (is_key) snprintf(key, sizeof key, "%s", (const char *)event.data.scalar.value);
+        yaml_event_delete(&event);
+        if (status != LS_OK || is_end) return status;
+        if (!is_key) return fail_at(r, line, "option names must be plain text");
+        LS_TRY(read_value(r, parser, key, line));
+    }
+}
+
+/* One document, which is a mapping or empty; then nothing more. */
+static ls_status read_stream(reader *r, yaml_parser_t *parser) {
+    bool had_document = false;
+    for (;;) {
+        yaml_event_t event;
+        ls_status status = next_event(r, parser, &event);
+        yaml_event_type_t type = event.type;
+        int line = line_of_event(&event);
+        bool is_empty = type == YAML_SCALAR_EVENT && event.data.scalar.length == 0;
+        yaml_event_delete(&event);
+        if (status != LS_OK || type == YAML_STREAM_END_EVENT) return status;
+        if (type == YAML_DOCUMENT_START_EVENT && had_document) {
+            return fail_at(r, line, "has a second document; keep one");
+        }
+        had_document |= type == YAML_DOCUMENT_START_EVENT;
+        if (type == YAML_MAPPING_START_EVENT) {
+            LS_TRY(read_mapping(r, parser));
+        } else if ((type == YAML_SCALAR_EVENT && !is_empty) || type == YAML_SEQUENCE_START_EVENT) {
+            return fail_at(r, line, "must be lines of option names and values, as in 'workers: 4'");
+        }
+    }
+}
+
+static ls_status read_yaml(reader *r) {
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", r->path);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)r->text, r->bytes);
+    ls_status status = read_stream(r, &parser);
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+#else
+
+static ls_status read_yaml(reader *r) {
+    return fail_at(r, 0,
+                   "this lockstep was built without libyaml; give a JSON file, or install libyaml and build again");
+}
+
+#endif
+
+/* ---- either ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
+                               size_t bytes) {
+    reader r = {.path = path, .text = text, .bytes = bytes, .options = options, .command = command};
+    if (strspn(text, " \t\r\n") == bytes) return LS_OK;
+    return ls_json_is_format(path, text, bytes) ? read_json(&r) : read_yaml(&r);
 }
 
 ls_status ls_options_read_file(ls_options *options, ls_command command) {
     char *text = NULL;
-    size_t bytes = 0, blank = 0;
+    size_t bytes = 0;
     ls_status status = ls_file_read(options->config, FILE_MAX, &text, &bytes);
     if (status != LS_OK) {
         char where[LS_OPTION_WHERE_MAX];
         ls_options_where(options, LS_OPT_config, where);
         return ls_fail_at(status, "%s: ", where);
     }
-    ls_config_reader reader = {
-        .path = options->config, .text = text, .bytes = bytes, .options = options, .command = command};
-    while (blank < bytes && strchr(" \t\r\n", text[blank]) && text[blank]) blank++;
-    bool named_yaml = has_suffix(reader.path, ".yaml") || has_suffix(reader.path, ".yml");
-    if (blank < bytes) {
-        bool is_json = has_suffix(reader.path, ".json") || (!named_yaml && text[blank] == '{');
-        status = is_json ? ls_config_read_json(&reader) : ls_config_read_yaml(&reader);
-    }
+    status = ls_options_read_text(options, command, options->config, text, bytes);
     free(text);
     return status;
 }

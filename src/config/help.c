@@ -49,8 +49,8 @@ static void wrap(FILE *out, const char *text, int indent, int column, int column
 /* "--workers N", "--[no-]pin"; a switch that is off anyway is briefly "--json" */
 static void flag_form(const ls_option_info *info, const char *metavar, bool brief, char *text, size_t room) {
     static const char *const metavars[] = {
-        [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",   [LS_OPTION_SIZE] = "SIZE",
-        [LS_OPTION_TIME] = "TIME", [LS_OPTION_STRING] = "TEXT", [LS_OPTION_ENUM] = "NAME",
+        [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",     [LS_OPTION_SIZE] = "SIZE",
+        [LS_OPTION_TIME] = "TIME", [LS_OPTION_STRING] = "TEXT", [LS_OPTION_CHOICE] = "NAME",
     };
     if (info->kind == LS_OPTION_BOOL) {
         bool is_on = info->value && strcmp(info->value, "true") == 0;
@@ -61,19 +61,14 @@ static void flag_form(const ls_option_info *info, const char *metavar, bool brie
 }
 
 /* "1 to 512 workers", "0 or more steps", "auto, portable or neon"; empty for a text or a switch */
-static void range_form(const ls_option_info *info, const char *choices, char *text, size_t room) {
-    char word[WORD_MAX];
+static void range_form(const ls_option_info *info, const ls_option_choice *choices, char *text, size_t room) {
     text[0] = '\0';
     if (info->min) {
         bool open = info->kind == LS_OPTION_INT && strlen(info->max) >= NO_LIMIT_DIGITS;
         snprintf(text, room, "%s %s%s%s%s", info->min, open ? "or more" : "to ", open ? "" : info->max,
                  info->unit ? " " : "", info->unit ? info->unit : "");
     }
-    for (const char *rest = choices; ls_value_next_word(&rest, word, sizeof word);) {
-        size_t used = strlen(text);
-        const char *comma = rest[strspn(rest, " ")] ? ", " : " or ";
-        snprintf(text + used, room - used, "%s%s", used ? comma : "", word);
-    }
+    if (choices) ls_choice_list(choices, text, room);
 }
 
 /* "required" needs no word in front. */

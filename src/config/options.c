@@ -25,7 +25,11 @@ static const ls_command_info commands[LS_COMMAND_COUNT] = {
 static const ls_option_info table[LS_OPTION_COUNT] = {
 #define LS_OPTION(field, option_kind, ...)                                                                             \
     [LS_OPT_##field] = {.kind = LS_OPTION_##option_kind, .offset = offsetof(ls_options, field), __VA_ARGS__},
+#define LS_CHOICE(field, type, list, ...)                                                                              \
+    [LS_OPT_##field] = {                                                                                               \
+        .kind = LS_OPTION_CHOICE, .offset = offsetof(ls_options, field), .choices = LS_CHOICES(list), __VA_ARGS__},
 #include "config/options.def"
+#undef LS_CHOICE
 #undef LS_OPTION
 };
 
@@ -116,6 +120,7 @@ typedef union value {
     int64_t integer;
     double real;
     size_t bytes;
+    int choice;
 } value;
 
 static ls_status parse_value(const ls_option_info *info, const char *text, value *out) {
@@ -126,7 +131,7 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     case LS_OPTION_SIZE: return ls_value_parse_size(text, &out->bytes);
     case LS_OPTION_TIME: return ls_value_parse_time(text, &out->real);
     case LS_OPTION_STRING: return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
-    case LS_OPTION_ENUM: return ls_value_parse_choice(text, info->choices);
+    case LS_OPTION_CHOICE: return ls_value_parse_choice(text, info->choices, &out->choice);
     }
     return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
 }
@@ -158,9 +163,34 @@ static void store(ls_options *options, const ls_option_info *info, const char *t
     case LS_OPTION_FLOAT:
     case LS_OPTION_TIME: *(double *)field = given->real; break;
     case LS_OPTION_SIZE: *(size_t *)field = given->bytes; break;
-    case LS_OPTION_STRING:
-    case LS_OPTION_ENUM: *(const char **)field = text; break;
+    case LS_OPTION_STRING: *(const char **)field = text; break;
+    case LS_OPTION_CHOICE: *(int *)field = given->choice; break; /* any enum has the size of an int */
     }
+}
+
+const void *ls_options_field(const ls_options *options, ls_option_id id) {
+    return (const char *)options + table[id].offset;
+}
+
+bool ls_options_hold(const ls_options *options, ls_option_with condition) {
+    if (condition.values == 0) return true;
+    return condition.values >> *(const int *)ls_options_field(options, condition.id) & 1u;
+}
+
+bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text) {
+    const void *field = ls_options_field(options, id);
+    value other;
+    if (parse_value(&table[id], text, &other) != LS_OK) return false;
+    switch (table[id].kind) {
+    case LS_OPTION_BOOL: return *(const bool *)field == other.boolean;
+    case LS_OPTION_INT: return *(const int64_t *)field == other.integer;
+    case LS_OPTION_FLOAT:
+    case LS_OPTION_TIME: return *(const double *)field == other.real;
+    case LS_OPTION_SIZE: return *(const size_t *)field == other.bytes;
+    case LS_OPTION_STRING: return strcmp(*(const char *const *)field, text) == 0;
+    case LS_OPTION_CHOICE: return *(const int *)field == other.choice;
+    }
+    return false;
 }
 
 /* ---- all values -------------------------------------------------------------------------------------------------- */
@@ -245,4 +275,61 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     options->source[id] = source;
     store(options, &table[id], source.text, &given);
     return LS_OK;
+}
+
+/* ---- --print-config: a YAML file that gives the same values --------------------------------------------------------
+ */
+
+/* Always in quotes, so that no text can be taken for anything else. */
+static void write_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < 0x20 || byte == 0x7f) {
+            fprintf(out, "\\x%02x", byte);
+        } else {
+            fprintf(out, "%s%c", byte == '"' || byte == '\\' ? "\\" : "", byte);
+        }
+    }
+    fputc('"', out);
+}
+
+static void write_origin(FILE *out, const ls_options *options, ls_option_id id) {
+    const ls_option_source *source = &options->source[id];
+    char env[LS_OPTION_ENV_MAX];
+    ls_option_env_name(ls_option_info_get(id), env);
+    switch (source->origin) {
+    case LS_ORIGIN_DEFAULT: fputs("  # default\n", out); break;
+    case LS_ORIGIN_FILE: fprintf(out, "  # line %d of the config file\n", source->line); break;
+    case LS_ORIGIN_ENV: fprintf(out, "  # %s\n", env); break;
+    case LS_ORIGIN_FLAG: fputs("  # flag\n", out); break;
+    }
+}
+
+/* A default that is a command's own stays a comment as well: the row's value, read back, would be taken for the user's.
+ */
+static void write_option(FILE *out, const ls_options *options, ls_option_id id, ls_command command) {
+    const ls_option_info *info = ls_option_info_get(id);
+    const char *text = options->source[id].text ? options->source[id].text : info->value;
+    ls_option_words words = ls_option_words_of(id, command);
+    if (!text || (!options->source[id].text && words.is_own)) {
+        fprintf(out, "# %s: %s\n", info->name, words.without);
+        return;
+    }
+    /* These two are about this very print, so they stay comments. */
+    bool is_comment = id == LS_OPT_config || id == LS_OPT_print_config;
+    fprintf(out, "%s%s: ", is_comment ? "# " : "", info->name);
+    if (info->kind == LS_OPTION_STRING) {
+        write_text(out, text);
+    } else {
+        fputs(text, out);
+    }
+    write_origin(out, options, id);
+}
+
+void ls_options_print(const ls_options *options, ls_command command, FILE *out) {
+    fprintf(out, "# lockstep %s\n", ls_command_info_get(command)->name);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (ls_option_info_get(id)->commands & (1u << command)) write_option(out, options, id, command);
+    }
 }

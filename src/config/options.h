@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/choices.h"
 #include "lockstep.h"
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -55,7 +56,7 @@ typedef enum ls_option_kind {
     LS_OPTION_SIZE,
     LS_OPTION_TIME, /* in seconds */
     LS_OPTION_STRING,
-    LS_OPTION_ENUM /* one of the choices, as text */
+    LS_OPTION_CHOICE /* one value of an enum */
 } ls_option_kind;
 
 typedef bool ls_option_c_BOOL;
@@ -64,11 +65,12 @@ typedef double ls_option_c_FLOAT;
 typedef size_t ls_option_c_SIZE;
 typedef double ls_option_c_TIME;
 typedef const char *ls_option_c_STRING;
-typedef const char *ls_option_c_ENUM;
 
 typedef enum ls_option_id {
 #define LS_OPTION(field, kind, ...) LS_OPT_##field,
+#define LS_CHOICE(field, type, list, ...) LS_OPT_##field,
 #include "config/options.def"
+#undef LS_CHOICE
 #undef LS_OPTION
     LS_OPTION_COUNT
 } ls_option_id;
@@ -104,11 +106,11 @@ typedef enum ls_option_group {
  * as LS_IN(LS_CMD_PLAN, .unset = "searched"). */
 typedef struct ls_option_variant {
     unsigned commands;
-    const char *unset;   /* the default of these commands, even where the row has a .value */
-    const char *help;    /* instead of the row's */
-    const char *more;    /* instead of the row's; "": nothing */
-    const char *choices; /* those of the row's that these commands take */
+    const char *unset; /* the default of these commands, even where the row has a .value */
+    const char *help;  /* instead of the row's */
+    const char *more;  /* instead of the row's; "": nothing */
     const char *metavar;
+    const ls_option_choice *choices; /* those of the row's that these commands take */
     ls_option_group group;
 } ls_option_variant;
 
@@ -116,25 +118,53 @@ enum { LS_OPTION_VARIANTS_MAX = 8 };
 #define LS_IN(set, ...)                                                                                                \
     { .commands = (set), __VA_ARGS__ }
 
+/* Where another option, a CHOICE, has one of these values, a bit each; 0: always. */
+typedef struct ls_option_with {
+    ls_option_id id;
+    unsigned values;
+} ls_option_with;
+#define LS_WITH(field, value)                                                                                          \
+    { LS_OPT_##field, 1u << (value) }
+#define LS_WITHOUT(field, value)                                                                                       \
+    { LS_OPT_##field, ~(1u << (value)) }
+
+/* An option that changes the result of training is a field of a run's identity (run/folder/identity.h), under its own
+ * name: --resume requires the same value. */
+typedef struct ls_option_identity {
+    int place; /* among the fields, from 1 on; a new option takes the next one. 0: the result does not change */
+    enum {
+        LS_AS_VALUE,    /* numbers as numbers, switches as 0 or 1, texts and choices as text */
+        LS_AS_YES_NO,   /* a switch as text */
+        LS_AS_EXPONENT, /* a power of two as its exponent */
+        LS_AS_DATA      /* as the code that opens the data finds it */
+    } as;
+    const char *absent;  /* the value of which there is no field, so that runs from before the option go on */
+    int64_t rule;        /* raised when the arithmetic behind the option changes: a field NAME-rule; 0: none. It is only
+                            there where the value is not the default, so that other runs go on */
+    ls_option_with free; /* where the field is recorded, but neither hashed nor compared */
+} ls_option_identity;
+
 typedef struct ls_option_info {
     const char *name; /* without the dashes in front */
     ls_option_kind kind;
-    size_t offset;       /* of the field in ls_options */
-    const char *value;   /* the default */
-    const char *unset;   /* what happens without a value, where there is no default */
-    const char *min;     /* as the user would write them */
-    const char *max;     /* (both belong to the range) */
-    const char *unit;    /* of an INT or FLOAT */
-    const char *choices; /* of an ENUM, separated by spaces */
-    const char *metavar; /* what --help calls the value of a STRING */
-    const char *aliases; /* further names, separated by spaces */
-    const char *help;    /* one or two lines: what the option sets */
-    const char *more;    /* details for --help-all and docs/options.md */
+    size_t offset;                   /* of the field in ls_options */
+    const char *value;               /* the default */
+    const char *unset;               /* what happens without a value, where there is no default */
+    const char *min;                 /* as the user would write them */
+    const char *max;                 /* (both belong to the range) */
+    const char *unit;                /* of an INT or FLOAT */
+    const char *metavar;             /* what --help calls the value of a STRING */
+    const char *aliases;             /* further names, separated by spaces */
+    const char *help;                /* one or two lines: what the option sets */
+    const char *more;                /* details for --help-all and docs/options.md */
+    const ls_option_choice *choices; /* of a CHOICE */
     ls_option_group group;
     unsigned common;   /* those of its commands whose --help shows it; --help-all always does */
     unsigned commands; /* LS_CMD_* */
     bool joins;        /* given more than once as a flag, its values are joined with commas */
-    unsigned operand;  /* those of them to which the value may be given without the flag in front */
+    ls_option_identity identity;
+    ls_option_with with; /* where the option has an effect */
+    unsigned operand;    /* those of them to which the value may be given without the flag in front */
     ls_option_variant in[LS_OPTION_VARIANTS_MAX];
 } ls_option_info;
 
@@ -143,7 +173,8 @@ const char *ls_option_group_name(ls_option_group group);
 
 /* What one command says about an option. */
 typedef struct ls_option_words {
-    const char *help, *more, *choices, *metavar; /* but for help: NULL for none */
+    const char *help, *more, *metavar; /* but for help: NULL for none */
+    const ls_option_choice *choices;
     ls_option_group group;
     const char *without; /* the default, or what happens without a value */
     bool is_own;         /* the default is the command's, not the row's: `value` is not what the command uses */
@@ -177,7 +208,9 @@ typedef struct ls_option_source {
 /* One field for each row of the table, named as the option with underscores. Text belongs to the struct. */
 typedef struct ls_options {
 #define LS_OPTION(field, kind, ...) ls_option_c_##kind field;
+#define LS_CHOICE(field, type, list, ...) type field;
 #include "config/options.def"
+#undef LS_CHOICE
 #undef LS_OPTION
     ls_option_source source[LS_OPTION_COUNT];
     ls_command command; /* whose defaults messages name */
@@ -192,6 +225,19 @@ void ls_options_fini(ls_options *options);
 /* Warns of variables in the environment whose names are nearly those of options. */
 void ls_options_warn_env(ls_command command);
 
+static inline bool ls_options_is_given(const ls_options *o, ls_option_id id) {
+    return o->source[id].origin != LS_ORIGIN_DEFAULT;
+}
+/* Given for this run: a config file may be for several kinds of runs. */
+static inline bool ls_options_is_asked_for(const ls_options *o, ls_option_id id) {
+    return o->source[id].origin >= LS_ORIGIN_ENV;
+}
+/* Where the field of an option is. */
+const void *ls_options_field(const ls_options *options, ls_option_id id);
+bool ls_options_hold(const ls_options *options, ls_option_with condition);
+/* Whether the value is the one that `text` means. */
+bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text);
+
 /* Back to the value of the table. */
 void ls_options_reset(ls_options *options, ls_option_id id);
 /* Reads `text` into one option and remembers where it came from. */
@@ -200,6 +246,9 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
 #define LS_CONFIG_STARTED_IN "started-in"
 /* Reads a config file into `options`; its path is options->config. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
+/* The same for a text, with a NUL behind its bytes, that would be in the file `path`. */
+ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
+                               size_t bytes);
 
 enum { LS_OPTION_WHERE_MAX = 256 };
 

@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "config/foreign.h"
 #include "config/suggest.h"
 
 enum { FLAG_MAX = 64, SHOWN = 80 };

@@ -138,6 +138,13 @@ ls_status ls_value_parse_time(const char *text, double *seconds) {
     return LS_OK;
 }
 
+void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, LS_VALUE_REAL_MAX, "%.*g", digits, number);
+        if (strtod(text, NULL) == number) return;
+    }
+}
+
 bool ls_value_next_word(const char **words, char *word, size_t room) {
     const char *start = *words ? *words + strspn(*words, " ") : "";
     size_t length = strcspn(start, " ");
@@ -149,14 +156,32 @@ bool ls_value_next_word(const char **words, char *word, size_t room) {
     return true;
 }
 
-ls_status ls_value_parse_choice(const char *text, const char *choices) {
-    char word[NUMBER_MAX], list[256] = "";
+const char *ls_choice_word(const ls_option_choice *choices, int value) {
+    while (choices->word && choices->value != value) choices++;
+    return choices->word ? choices->word : "unknown";
+}
+
+bool ls_choice_find(const ls_option_choice *choices, const char *word, int *value) {
+    while (choices->word && strcmp(choices->word, word) != 0) choices++;
+    if (choices->word) *value = choices->value;
+    return choices->word != NULL;
+}
+
+void ls_choice_list(const ls_option_choice *choices, char *text, size_t room) {
     size_t used = 0;
-    for (const char *rest = choices; ls_value_next_word(&rest, word, sizeof word);) {
-        if (strcmp(word, text) == 0) return LS_OK;
-        bool last = rest[strspn(rest, " ")] == '\0';
-        int count = snprintf(list + used, sizeof list - used, "%s%s", used ? (last ? " or " : ", ") : "", word);
-        if (count > 0 && (size_t)count < sizeof list - used) used += (size_t)count;
-    }
-    return *text ? ls_fail(LS_ERR_INPUT, "must be %s", list) : fail_empty();
+    text[0] = '\0';
+    for (const ls_option_choice *c = choices; c->word && used < room; c++)
+        used += (size_t)snprintf(text + used, room - used, "%s%s",
+                                 c == choices ? ""
+                                 : c[1].word  ? ", "
+                                              : " or ",
+                                 c->word);
+}
+
+ls_status ls_value_parse_choice(const char *text, const ls_option_choice *choices, int *out) {
+    char list[256];
+    if (!*text) return fail_empty();
+    if (ls_choice_find(choices, text, out)) return LS_OK;
+    ls_choice_list(choices, list, sizeof list);
+    return ls_fail(LS_ERR_INPUT, "must be %s", list);
 }

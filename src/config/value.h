@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/choices.h"
 #include "lockstep.h"
 
 /* true, yes, on, 1 or false, no, off, 0 */
@@ -21,8 +22,13 @@ ls_status ls_value_parse_float(const char *text, double *out);
 ls_status ls_value_parse_size(const char *text, size_t *out);
 /* seconds: 5, 0.5, 500ms, 5s, 2min, 1h, 1day */
 ls_status ls_value_parse_time(const char *text, double *seconds);
-/* one of the words of `choices`, which are separated by spaces */
-ls_status ls_value_parse_choice(const char *text, const char *choices);
+/* the word of one of the choices */
+ls_status ls_value_parse_choice(const char *text, const ls_option_choice *choices, int *out);
+
+enum { LS_VALUE_REAL_MAX = 40 };
+
+/* The shortest decimal number that reads back as `number`. */
+void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]);
 
 /* Copies the next word of *words, which are separated by spaces, and moves on; false at the end. */
 bool ls_value_next_word(const char **words, char *word, size_t room);

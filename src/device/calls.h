@@ -186,9 +186,10 @@ typedef struct ls_batch_norm_call {
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
- * writes dx; params reads dy, x, mean and rstd, writes dw and db. RMS norm has no b, db and mean. */
+ * writes dx; params reads dy, x, mean and rstd, writes dw and db. */
 typedef struct ls_norm_call {
     size_t rows, C;
+    bool rms;     /* RMS norm: without b, db and mean; else layer norm */
     ls_dtype act; /* of y and dy */
     float eps;
     const float *x;
@@ -204,6 +205,9 @@ typedef struct ls_norm_call {
     bool add;       /* backward: dx = dx + the gradient, with one addition */
     float *dw, *db; /* [slices][C] */
 } ls_norm_call;
+
+/* Backward of ReLU and the sigmoid reads the result of forward, that of the others what forward read. */
+typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_FNS } ls_act_fn;
 
 /* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
 typedef struct ls_gated_call {

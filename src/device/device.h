@@ -1,6 +1,6 @@
 /* device.h: where tensors live and where operations on them run.
  *
- * A device is a memory space, an ordered queue with events, and a table of operations (kernels/ops.h). Operations,
+ * A device is a memory space, an ordered queue with events, and a table of operations (ops.h). Operations,
  * copies and fills are enqueued and take effect in the order of the calls; they may still be running when the call
  * returns. The CPU runs each at once.
  *

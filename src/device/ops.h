@@ -51,22 +51,14 @@ typedef struct ls_ops {
     ls_status (*batch_norm_grad_sums)(ls_device *device, const ls_batch_norm_call *call);
     ls_status (*batch_norm_input_grad)(ls_device *device, const ls_batch_norm_call *call);
 
-    ls_status (*layer_norm_forward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*layer_norm_backward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*layer_norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
-    ls_status (*rms_norm_forward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*rms_norm_backward)(ls_device *device, const ls_norm_call *call);
-    ls_status (*rms_norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
+    ls_status (*norm_forward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*norm_backward)(ls_device *device, const ls_norm_call *call);
+    ls_status (*norm_params)(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups);
 
-    ls_status (*gelu_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
-    ls_status (*gelu_backward)(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n);
-    ls_status (*silu_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
-    ls_status (*silu_backward)(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n);
-    /* Backward of these two reads the result of forward. */
-    ls_status (*relu_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
-    ls_status (*relu_backward)(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n);
-    ls_status (*sigmoid_forward)(ls_device *device, void *y, const void *x, ls_dtype act, size_t n);
-    ls_status (*sigmoid_backward)(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n);
+    ls_status (*act_forward)(ls_device *device, ls_act_fn fn, void *y, const void *x, ls_dtype act, size_t n);
+    /* x: of ReLU and the sigmoid, the result of forward. */
+    ls_status (*act_backward)(ls_device *device, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act,
+                              size_t n);
     ls_status (*gated_forward)(ls_device *device, const ls_gated_call *call);
     ls_status (*gated_backward)(ls_device *device, const ls_gated_call *call);
     ls_status (*bias_gelu_forward)(ls_device *device, const ls_bias_gelu_call *call);

@@ -2,24 +2,15 @@
 #include "device/unit.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/cpu.h"
 #include "base/fault.h"
 
-static const struct {
-    const char *name;
-    size_t granule;
-} units[LS_UNITS] = {
-    [LS_UNIT_CHAIN] = {"chain", 1},
-    [LS_UNIT_BFMMLA] = {"bfmmla", 4},
-    [LS_UNIT_AVX512_BF16] = {"avx512-bf16", 2},
-    [LS_UNIT_AMX] = {"amx", 32},
-};
-
-const char *ls_unit_name(ls_unit unit) { return (unsigned)unit < LS_UNITS ? units[unit].name : "unknown"; }
-
-size_t ls_unit_granule(ls_unit unit) { return (unsigned)unit < LS_UNITS ? units[unit].granule : 1; }
+size_t ls_unit_granule(ls_unit unit) {
+    static const size_t granules[LS_UNITS] = {
+        [LS_UNIT_CHAIN] = 1, [LS_UNIT_BFMMLA] = 4, [LS_UNIT_AVX512_BF16] = 2, [LS_UNIT_AMX] = 32};
+    return (unsigned)unit < LS_UNITS ? granules[unit] : 1;
+}
 
 bool ls_unit_is_here(ls_unit unit) {
     const ls_cpu *cpu = ls_cpu_detect();
@@ -35,19 +26,19 @@ bool ls_unit_is_here(ls_unit unit) {
 }
 
 /* "chain, bfmmla" */
-static void list_units(char *text, size_t room, bool here_only) {
+static void list_units(char *text, size_t capacity, bool here_only) {
     size_t used = 0;
-    for (int u = 0; u < LS_UNITS && used < room; u++)
+    for (int u = 0; u < LS_UNITS && used < capacity; u++)
         if (!here_only || ls_unit_is_here((ls_unit)u))
-            used += (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", units[u].name);
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", ls_unit_name((ls_unit)u));
 }
 
 ls_status ls_unit_parse(const char *name, ls_unit *out) {
-    for (int u = 0; u < LS_UNITS; u++)
-        if (strcmp(name, units[u].name) == 0) {
-            *out = (ls_unit)u;
-            return LS_OK;
-        }
+    int unit;
+    if (ls_choice_find(LS_CHOICES(LS_UNIT_LIST), name, &unit)) {
+        *out = (ls_unit)unit;
+        return LS_OK;
+    }
     char all[64];
     list_units(all, sizeof all, false);
     return ls_fail(LS_ERR_INPUT, "unknown matrix unit '%s'; choose one of: %s", name, all);

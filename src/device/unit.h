@@ -9,11 +9,8 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "config/choices.h"
 
-typedef enum ls_unit { LS_UNIT_CHAIN, LS_UNIT_BFMMLA, LS_UNIT_AVX512_BF16, LS_UNIT_AMX, LS_UNITS } ls_unit;
-
-/* "chain", "bfmmla", "avx512-bf16", "amx" */
-const char *ls_unit_name(ls_unit unit);
 ls_status ls_unit_parse(const char *name, ls_unit *out);
 /* Products that the unit adds at once; 1 for chain. */
 size_t ls_unit_granule(ls_unit unit);

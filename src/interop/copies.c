@@ -52,7 +52,7 @@ ls_status ls_copies_put(const char *tokenizer, const char *folder) {
         if (slash)
             slash[slash == from] = '\0';
         else
-            from[0] = '.', from[1] = '\0'; /* a name has at least this room */
+            from[0] = '.', from[1] = '\0'; /* a name has at least these bytes */
     }
     for (int i = 0; i < FILE_COUNT; i++)
         if (ls_path_has(from, file_names[i])) LS_TRY_OUT(copy_file(from, folder, file_names[i]));

@@ -16,8 +16,8 @@ bool ls_copies_has_tokenizer(const char *folder);
 /* How the makers of a model want it to be used for generation. Belongs to the model, whatever its tokenizer is. */
 #define LS_GENERATION_CONFIG "generation_config.json"
 
-/* Copies the files of `tokenizer`, a folder or a file in it, into `folder`. A tokenizer that is not there is told in
- * the log and no error: the model is of use without it. */
+/* Copies the files of `tokenizer`, a folder or a file in it, into `folder`. A tokenizer that is not there is reported
+ * in the log and no error: the model is of use without it. */
 ls_status ls_copies_put(const char *tokenizer, const char *folder);
 /* Copies the model's own LS_GENERATION_CONFIG, where `model` is a folder that has one, over that which may have come
  * with another model's tokenizer. */

@@ -9,8 +9,7 @@
 
 bool ls_elems_can(ls_dtype dtype) { return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16; }
 
-/* ---- fp16: 1 bit of sign, 5 of exponent (bias 15), 10 of fraction ---------------------------------------------------
- */
+/* ---- fp16: 1 bit of sign, 5 of exponent (bias 15), 10 of fraction ------------------------------------------------ */
 
 static float f16_to_f32(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 0x3FFu;

@@ -34,11 +34,11 @@ static size_t tensor_bytes(const export_job *job, int i) {
 }
 
 static void divide(export_job *job) {
-    size_t room = job->options->shard_bytes, used = 0;
+    size_t capacity = job->options->shard_bytes, used = 0;
     job->shards = 1;
     for (int i = 0; i < job->count; i++) {
         size_t bytes = tensor_bytes(job, i);
-        if (room > 0 && used > 0 && bytes > room - (used < room ? used : room)) {
+        if (capacity > 0 && used > 0 && bytes > capacity - (used < capacity ? used : capacity)) {
             job->shards++;
             used = 0;
         }

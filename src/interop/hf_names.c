@@ -157,10 +157,10 @@ static void add_rows(const place *at, const name_row *rows, ls_hf_tensor *list, 
 
 ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count) {
     ls_arch arch = model->shape.arch;
-    size_t room = (model->shape.L + 2) * (sizeof llama_block / sizeof *llama_block);
+    size_t capacity = (model->shape.L + 2) * (sizeof llama_block / sizeof *llama_block);
     char ours[BLOCK_PREFIX_MAX], theirs[BLOCK_PREFIX_MAX];
-    ls_hf_tensor *list = calloc(room, sizeof *list);
-    if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of %zu tensors", room);
+    ls_hf_tensor *list = calloc(capacity, sizeof *list);
+    if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of %zu tensors", capacity);
     *count = 0;
     place at = {model, &model->blocks[0], "", names[arch].prefix};
     add_rows(&at, names[arch].first, list, count);

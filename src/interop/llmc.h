@@ -1,8 +1,9 @@
 /* llmc.h: model files of llm.c (GPT-2). Reading is in weights.h.
  *
- *     1024 bytes   256 int32: 20240326, version (3: fp32, 5: bf16), positions, vocab, layers, heads, width, padded
- * vocab the rest     token table with padding rows, positions, then one tensor after the other, each with all its
- * layers, the final norm; weights are [outputs][inputs] */
+ *     1024 bytes   256 int32: 20240326, version (3: fp32, 5: bf16), positions, vocab, layers, heads, width,
+ *                  padded vocab
+ *     the rest     token table with padding rows, positions, then one tensor after the other, each with all its
+ *                  layers, the final norm; weights are [outputs][inputs] */
 #ifndef LS_INTEROP_LLMC_H
 #define LS_INTEROP_LLMC_H
 

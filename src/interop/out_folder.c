@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,50 +11,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-
-enum { OPEN_FOLDERS_MAX = 8 };
-
-/* ---- disk -------------------------------------------------------------------------------------------------------- */
-
-ls_status ls_out_sync(const char *folder) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
-    do rc = fsync(fd);
-    while (rc != 0 && errno == EINTR);
-    /* Some file systems cannot do this and say EINVAL. */
-    ls_status status =
-        rc == 0 || errno == EINVAL ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
-    (void)close(fd);
-    return status;
-}
-
-/* The folder that holds `path`; the caller frees it. */
-static ls_status parent_of(const char *path, char **out) {
-    const char *slash = strrchr(path, '/');
-    size_t length = slash && slash > path ? (size_t)(slash - path) : 1;
-    *out = slash ? strndup(path, length) : strdup(".");
-    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the folder of %s", path);
-}
-
-ls_status ls_out_sync_parent(const char *path) {
-    char *folder;
-    LS_TRY(parent_of(path, &folder));
-    ls_status status = ls_out_sync(folder);
-    free(folder);
-    return status;
-}
-
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
-    (void)about;
-    (void)kind;
-    (void)place;
-    (void)remove(path); /* what stays behind is found by its name */
-    return 0;
-}
-
-static void remove_tree(const char *folder) { (void)nftw(folder, remove_one, OPEN_FOLDERS_MAX, FTW_DEPTH | FTW_PHYS); }
-
-/* ---- the folder -------------------------------------------------------------------------------------------------- */
+#include "checkpoint/folder.h"
 
 static ls_status check_free(const char *path) {
     DIR *dir = opendir(path);
@@ -71,8 +26,8 @@ static ls_status check_free(const char *path) {
 }
 
 static ls_status make_parent(const char *path) {
-    char *folder;
-    LS_TRY(parent_of(path, &folder));
+    char *folder = ls_folder_beside(path, ".");
+    if (!folder) return ls_fail(LS_ERR_RESOURCE, "out of memory for the folder of %s", path);
     ls_status status = ls_dir_make(folder);
     free(folder);
     return status;
@@ -90,7 +45,7 @@ ls_status ls_out_folder_begin(const char *path, ls_out_folder *out) {
     }
     LS_TRY_OUT(check_free(out->path));
     LS_TRY_OUT(make_parent(out->path));
-    remove_tree(out->partial); /* of an earlier process of this number that was killed */
+    (void)ls_folder_remove(out->partial); /* of an earlier process of this number that was killed */
     if (mkdir(out->partial, 0777) == 0) return LS_OK;
     status = ls_fail_errno(LS_ERR_INPUT, "cannot create folder %s", out->partial);
 out:
@@ -101,17 +56,17 @@ out:
 }
 
 static void end(ls_out_folder *out) {
-    remove_tree(out->partial);
+    (void)ls_folder_remove(out->partial); /* what stays behind is found by its name */
     free(out->path);
     free(out->partial);
     *out = (ls_out_folder){NULL, NULL};
 }
 
 ls_status ls_out_folder_commit(ls_out_folder *out, const char *made) {
-    ls_status status = ls_out_sync(made);
+    ls_status status = ls_folder_sync(made);
     if (status == LS_OK && rename(made, out->path) != 0)
         status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished folder to %s", out->path);
-    if (status == LS_OK) status = ls_out_sync_parent(out->path);
+    if (status == LS_OK) status = ls_folder_sync_parent(out->path);
     end(out);
     return status;
 }

@@ -18,8 +18,4 @@ ls_status ls_out_folder_commit(ls_out_folder *out, const char *made);
 /* Removes what was written. */
 void ls_out_folder_abort(ls_out_folder *out);
 
-/* Forces a folder to disk, or the one that holds `path`. */
-ls_status ls_out_sync(const char *folder);
-ls_status ls_out_sync_parent(const char *path);
-
 #endif

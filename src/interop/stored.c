@@ -30,10 +30,10 @@ static ls_status hold(const ls_stored *stored, ls_stored_cache *cache) {
     size_t bytes = stored->rows * stored->columns * ls_dtype_bytes(stored->dtype);
     if (cache->held == stored) return LS_OK;
     cache->held = NULL;
-    if (cache->room_bytes < bytes) {
+    if (cache->capacity_bytes < bytes) {
         ls_stored_cache_fini(cache);
         LS_TRY(take_memory(bytes, &cache->raw));
-        cache->room_bytes = bytes;
+        cache->capacity_bytes = bytes;
     }
     LS_TRY(stored->read(stored, 0, cache->raw, bytes));
     cache->held = stored;

@@ -39,7 +39,7 @@ struct ls_stored {
 typedef struct ls_stored_cache {
     const ls_stored *held;
     void *raw;
-    size_t room_bytes;
+    size_t capacity_bytes;
 } ls_stored_cache;
 
 void ls_stored_cache_fini(ls_stored_cache *cache);

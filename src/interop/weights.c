@@ -11,8 +11,10 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/store.h"
+#include "interop/copies.h"
 #include "interop/elems.h"
 #include "interop/hf.h"
 #include "interop/weights_file.h"
@@ -22,9 +24,8 @@
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_path_join(const char *folder, const char *name, char **out) {
-    if (asprintf(out, "%s/%s", folder, name) >= 0) return LS_OK;
-    *out = NULL;
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
+    *out = ls_folder_join(folder, name);
+    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
 }
 
 bool ls_path_has(const char *folder, const char *name) {
@@ -279,17 +280,17 @@ typedef struct load {
     ls_weights *weights;
     ls_tensor_sink sink;
     void *ctx;
-    float *rows; /* `room` elements */
-    size_t room;
+    float *rows; /* `capacity` elements */
+    size_t capacity;
 } load;
 
 static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
     size_t step = ls_stored_piece_rows(param->columns);
     if (step > param->rows) step = param->rows;
-    if (l->room < step * param->columns) {
+    if (l->capacity < step * param->columns) {
         free(l->rows);
-        l->room = step * param->columns;
-        l->rows = malloc(l->room * sizeof *l->rows);
+        l->capacity = step * param->columns;
+        l->rows = malloc(l->capacity * sizeof *l->rows);
         if (!l->rows) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", l->weights->path);
     }
     for (size_t row = begin; row < end; row += step) {
@@ -317,7 +318,7 @@ ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_
     return status;
 }
 
-static ls_status put_in_stage(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
+static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
@@ -332,7 +333,7 @@ static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) 
 }
 
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition) {
-    load l = {.weights = weights, .sink = put_in_stage, .ctx = partition};
+    load l = {.weights = weights, .sink = put_in_partition, .ctx = partition};
     const ls_model *model = ls_partition_model(partition);
     ls_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));
@@ -340,5 +341,98 @@ ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition
     for (int i = 0; i < model->nparams && status == LS_OK; i++) status = load_needed(&l, model->params[i], &pieces);
     ls_pieces_fini(&pieces);
     free(l.rows);
+    return status;
+}
+
+/* ---- our checkpoints --------------------------------------------------------------------------------------------- */
+
+static ls_status read_shape(const ls_safetensors *file, ls_shape *shape) {
+    const char *format = ls_safetensors_metadata_find(file, "format");
+    const char *text = ls_safetensors_metadata_find(file, "shape");
+    if (!format || strcmp(format, "lockstep") != 0 || !text)
+        return ls_fail(LS_ERR_INPUT, "%s was not written by lockstep: its metadata has no shape",
+                       ls_safetensors_path(file));
+    ls_status status = ls_shape_parse("shape.json", text, strlen(text), shape);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", ls_safetensors_path(file));
+}
+
+static ls_status add_tensors(ls_weights *weights) {
+    int params = weights->model->nparams;
+    for (int p = 0; p < params; p++) {
+        const ls_param *param = weights->model->params[p];
+        const ls_safetensor *tensor;
+        int64_t shape[2] = {(int64_t)param->rows, (int64_t)param->columns};
+        int dims = param->kind == LS_PARAM_VECTOR ? 1 : 2;
+        LS_TRY(ls_safetensors_need(weights->file, param->name, dims, shape, &tensor));
+        ls_stored stored = {.param = p, .rows = param->rows, .columns = param->columns};
+        LS_TRY(ls_weights_add_safetensor(weights, tensor, stored));
+    }
+    if (ls_safetensors_count(weights->file) != params)
+        return ls_fail(LS_ERR_INPUT, "%s has %d tensors, but a model of its shape has %d",
+                       ls_safetensors_path(weights->file), ls_safetensors_count(weights->file), params);
+    return LS_OK;
+}
+
+/* The files in the folder itself come before what the state names: the folder may have been moved. */
+static ls_status read_state(ls_weights *weights, const ls_checkpoint *checkpoint, const char *folder) {
+    json_t *state = NULL;
+    const char *tokenizer = NULL;
+    if (ls_checkpoint_has(checkpoint, LS_CHECKPOINT_STATE)) {
+        LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
+        tokenizer = json_string_value(json_object_get(state, "tokenizer"));
+        json_t *ids = json_object_get(state, "token_ids");
+        if (json_is_object(ids)) weights->token_ids = json_incref(ids);
+    }
+    if (ls_copies_has_tokenizer(folder)) tokenizer = folder;
+    if (tokenizer) weights->tokenizer = strdup(tokenizer);
+    bool no_memory = tokenizer && !weights->tokenizer;
+    json_decref(state);
+    return no_memory ? ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", folder) : LS_OK;
+}
+
+ls_status ls_weights_from_checkpoint(ls_weights *weights, const char *folder) {
+    ls_checkpoint *checkpoint = NULL;
+    ls_shape shape;
+    ls_status status;
+    weights->kind = LS_WEIGHTS_CHECKPOINT;
+    LS_TRY_OUT(ls_checkpoint_open(folder, &checkpoint));
+    LS_TRY_OUT(ls_checkpoint_open_tensors(checkpoint, LS_CHECKPOINT_WEIGHTS, &weights->file));
+    LS_TRY_OUT(read_shape(weights->file, &shape));
+    LS_TRY_OUT(ls_weights_begin(weights, &shape, 0));
+    LS_TRY_OUT(add_tensors(weights));
+    LS_TRY_OUT(read_state(weights, checkpoint, folder));
+    weights->step = ls_checkpoint_step(checkpoint);
+out:
+    ls_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* ---- tokens that end a text -------------------------------------------------------------------------------------- */
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+static void add(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
+    json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    if (id >= 0 && (uint64_t)id < V && *count < capacity) ids[(*count)++] = (int32_t)id;
+}
+
+static void take(const json_t *config, size_t V, int32_t *ids, size_t capacity, size_t *count) {
+    const json_t *value = json_object_get(config, "eos_token_id");
+    *count = 0;
+    add(value, V, ids, capacity, count);
+    for (size_t i = 0; i < json_array_size(value); i++) add(json_array_get(value, i), V, ids, capacity, count);
+}
+
+ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count) {
+    size_t V = weights->model->shape.V;
+    char *path = NULL;
+    json_t *config = NULL;
+    take(weights->token_ids, V, ids, capacity, count);
+    if (!ls_path_is_folder(weights->path) || !ls_path_has(weights->path, LS_GENERATION_CONFIG)) return LS_OK;
+    LS_TRY(ls_path_join(weights->path, LS_GENERATION_CONFIG, &path));
+    ls_status status = ls_json_load_file(path, CONFIG_BYTES_MAX, &config);
+    if (status == LS_OK && json_object_get(config, "eos_token_id")) take(config, V, ids, capacity, count);
+    json_decref(config);
+    free(path);
     return status;
 }

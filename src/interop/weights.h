@@ -1,7 +1,7 @@
 /* weights.h: the weights of a model from wherever they are, in canonical order and fp32.
  *
  *     checkpoint      a folder with complete.json (checkpoint/checkpoint.h); its checksums are verified
- *     run directory   its newest sound checkpoint; damaged ones that were passed over are told in the log
+ *     run directory   its newest sound checkpoint; damaged ones that were passed over are reported in the log
  *     Hugging Face    a folder with config.json and model.safetensors, or shards with model.safetensors.index.json
  *     llm.c           a model file of GPT-2
  *
@@ -49,16 +49,16 @@ const char *ls_weights_companions(const ls_weights *weights);
 /* "bos_token_id", "eos_token_id" and "pad_token_id", as Hugging Face's config.json has them; NULL: nothing known. */
 const json_t *ls_weights_token_ids(const ls_weights *weights);
 /* The ids that end a text: "eos_token_id" of the model's generation_config.json, else of its config.json, each a number
- * or a list. At most `room` of them; *count 0: nothing known. */
-ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t room, size_t *count);
+ * or a list. At most `capacity` of them; *count 0: nothing known. */
+ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count);
 /* Steps of training behind these weights; 0 for those of others. */
 int64_t ls_weights_step(const ls_weights *weights);
 
 /* Gives all parameters of `model`, in its order, to the sink, in pieces of whole rows. LS_ERR_INPUT when the model is
  * of another shape. */
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
-/* Into a stage of the same shape what its worker needs of them; other rows are not read, but of a tensor that is stored
- * turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
+/* Into a partition of the same shape what its worker needs of them; other rows are not read, but of a tensor that is
+ * stored turned (stored.h) any row takes the whole. No collective: workers of a layout call it each for itself. */
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition);
 /* Some rows of one parameter, [rows][columns]. The first argument is the ls_weights: an ls_tensor_source. */
 ls_status ls_weights_read(void *weights, const ls_param *param, size_t first_row, size_t rows, float *data);

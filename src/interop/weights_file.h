@@ -28,7 +28,7 @@ ls_status ls_weights_from_checkpoint(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_hf(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_llmc(ls_weights *weights, const char *path);
 
-/* Makes the model of a shape, and room for `count` stored tensors (0: one for each parameter). */
+/* Makes the model of a shape, and space for `count` stored tensors (0: one for each parameter). */
 ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count);
 /* Puts a tensor of a safetensors file, whose shape was checked, behind the list. LS_ERR_INPUT for a type that is none
  * of the three. */

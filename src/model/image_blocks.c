@@ -1,4 +1,4 @@
-/* image_blocks.c: from the shape of a model of images to its blocks. */
+/* image_blocks.c: from the shape of an image model to its blocks. */
 #include "model/image_blocks.h"
 
 #include <assert.h>
@@ -68,7 +68,7 @@ static void lenet(ls_block *block, const ls_shape *shape) {
 
 static ls_extent unit(ls_block *block, ls_extent in, size_t channels, ls_window window, bool relu) {
     ls_extent out = through(window, in, channels);
-    block->unit[block->units++] = (ls_conv_bn){.in = in, .out = out, .window = window, .relu = relu};
+    block->conv_bn[block->conv_bns++] = (ls_conv_bn){.in = in, .out = out, .window = window, .relu = relu};
     return out;
 }
 

@@ -1,4 +1,4 @@
-/* image_blocks.h: models of images as lists of blocks.
+/* image_blocks.h: image models as lists of blocks.
  *
  *     lenet   conv1 5×5 to 6 channels, 2 to each side │ conv2 5×5 to 16 │ fc1 120 │ fc2 84 │ fc3: the classes
  *             each convolution followed by its activation and by pooling 2×2

@@ -11,11 +11,21 @@
         .attention_bias = true, .mlp_bias = true, .eps = 1e-5, .init_std = 0.02                                        \
     }
 
+/* The last arguments are the rotation, and fields that others do not have. */
+#define LLAMA(NAME, VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, POSITIONS, HIDDEN, EPS, ...)                                \
+    {                                                                                                                  \
+        .name = NAME, .arch = LS_ARCH_LLAMA, .V = VOCAB, .C = WIDTH, .L = LAYERS, .H = HEADS, .T = POSITIONS,          \
+        .kv_heads = KV_HEADS, .head_size = (WIDTH) / (HEADS), .hidden = HIDDEN, .eps = EPS, .init_std = 0.02,          \
+        .rope = __VA_ARGS__                                                                                            \
+    }
+
+#define LLAMA_ROPE                                                                                                     \
+    { .base = 10000 }
 /* Llama 3.1 and 3.2; they differ in the factor. */
 #define LLAMA3_ROPE(FACTOR)                                                                                            \
     { .base = 500000, .scaled = true, .factor = FACTOR, .low_factor = 1, .high_factor = 4, .original_T = 8192 }
 
-/* Of models of images: what ls_image_shape_fill() makes of the others. */
+/* Of image models: what ls_image_shape_fill() makes of the others. */
 #define IMAGES(NAME, ARCH, LAYERS, WIDTH)                                                                              \
     .name = NAME, .arch = ARCH, .V = 10, .C = WIDTH, .L = LAYERS, .H = 1, .T = 1, .kv_heads = 1, .head_size = 1,       \
     .hidden = 1, .eps = 1e-5
@@ -27,97 +37,13 @@ static const ls_shape presets[] = {
     GPT2("gpt2-774m", 50257, 1280, 36, 20, 1024),
     GPT2("gpt2-1558m", 50257, 1600, 48, 25, 1024),
     GPT2("gpt3-175b", 50257, 12288, 96, 96, 2048),
-    {
-        .name = "llama-160m",
-        .arch = LS_ARCH_LLAMA,
-        .V = 32000,
-        .C = 768,
-        .L = 12,
-        .H = 12,
-        .T = 2048,
-        .kv_heads = 12,
-        .head_size = 64,
-        .hidden = 3072,
-        .eps = 1e-6,
-        .init_std = 0.02,
-        .rope = {.base = 10000},
-    },
-    {
-        .name = "llama-1b",
-        .arch = LS_ARCH_LLAMA,
-        .V = 128256,
-        .C = 2048,
-        .L = 16,
-        .H = 32,
-        .T = 131072,
-        .kv_heads = 8,
-        .head_size = 64,
-        .hidden = 8192,
-        .tied = true,
-        .eps = 1e-5,
-        .init_std = 0.02,
-        .rope = LLAMA3_ROPE(32),
-    },
-    {
-        .name = "llama-8b",
-        .arch = LS_ARCH_LLAMA,
-        .V = 128256,
-        .C = 4096,
-        .L = 32,
-        .H = 32,
-        .T = 131072,
-        .kv_heads = 8,
-        .head_size = 128,
-        .hidden = 14336,
-        .eps = 1e-5,
-        .init_std = 0.02,
-        .rope = LLAMA3_ROPE(8),
-    },
-    {
-        .name = "llama-30b",
-        .arch = LS_ARCH_LLAMA,
-        .V = 32000,
-        .C = 6656,
-        .L = 60,
-        .H = 52,
-        .T = 2048,
-        .kv_heads = 52,
-        .head_size = 128,
-        .hidden = 17920,
-        .eps = 1e-6,
-        .init_std = 0.02,
-        .rope = {.base = 10000},
-    },
-    {
-        .name = "llama-70b",
-        .arch = LS_ARCH_LLAMA,
-        .V = 128256,
-        .C = 8192,
-        .L = 80,
-        .H = 64,
-        .T = 131072,
-        .kv_heads = 8,
-        .head_size = 128,
-        .hidden = 28672,
-        .eps = 1e-5,
-        .init_std = 0.02,
-        .rope = LLAMA3_ROPE(8),
-    },
-    {
-        .name = "llama-405b",
-        .arch = LS_ARCH_LLAMA,
-        .V = 128256,
-        .C = 16384,
-        .L = 126,
-        .H = 128,
-        .T = 131072,
-        .kv_heads = 8,
-        .head_size = 128,
-        .hidden = 53248,
-        .eps = 1e-5,
-        .init_std = 0.02,
-        .rope = LLAMA3_ROPE(8),
-    },
+    LLAMA("llama-160m", 32000, 768, 12, 12, 12, 2048, 3072, 1e-6, LLAMA_ROPE),
+    /* Its head has the table of the embedding. */
+    LLAMA("llama-1b", 128256, 2048, 16, 32, 8, 131072, 8192, 1e-5, LLAMA3_ROPE(32), .tied = true),
+    LLAMA("llama-8b", 128256, 4096, 32, 32, 8, 131072, 14336, 1e-5, LLAMA3_ROPE(8)),
+    LLAMA("llama-30b", 32000, 6656, 60, 52, 52, 2048, 17920, 1e-6, LLAMA_ROPE),
+    LLAMA("llama-70b", 128256, 8192, 80, 64, 8, 131072, 28672, 1e-5, LLAMA3_ROPE(8)),
+    LLAMA("llama-405b", 128256, 16384, 126, 128, 8, 131072, 53248, 1e-5, LLAMA3_ROPE(8)),
     {IMAGES("lenet", LS_ARCH_LENET, 3, 84), .image = {.channels = 1, .height = 28, .width = 28}},
     {IMAGES("lenet-sigmoid", LS_ARCH_LENET, 3, 84),
      .image = {.channels = 1, .height = 28, .width = 28, .sigmoid = true}},

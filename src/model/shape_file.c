@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
 #include "config/suggest.h"
@@ -36,7 +35,7 @@ typedef enum field_id {
     INIT_STD,
     ROPE_BASE,
     ROPE_SCALING,
-    CLASSES, /* from here on of models of images, which have no others but preset, name, arch, eps and init-std */
+    CLASSES, /* from here on of image models, which have no others but preset, name, arch, eps and init-std */
     CHANNELS,
     IMAGE_HEIGHT,
     IMAGE_WIDTH,
@@ -189,7 +188,7 @@ static ls_status read_rope(const json_t *json, const given *has, ls_shape *out) 
     return has->key[ROPE_SCALING] ? read_scaling(json, has->key[ROPE_SCALING], &out->rope) : LS_OK;
 }
 
-/* ---- models of images -------------------------------------------------------------------------------------------- */
+/* ---- image models ------------------------------------------------------------------------------------------------ */
 
 /* "300,100" */
 static ls_status read_widths(const json_t *json, const char *key, ls_image_shape *image) {
@@ -335,17 +334,9 @@ ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *o
     return LS_OK;
 }
 
-static bool has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
-}
-
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out) {
-    size_t blank = 0;
     json_t *json = NULL;
-    while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank])) blank++;
-    bool is_yaml = has_suffix(source, ".yaml") || has_suffix(source, ".yml");
-    bool is_json = has_suffix(source, ".json") || (!is_yaml && blank < bytes && text[blank] == '{');
+    bool is_json = ls_json_is_format(source, text, bytes);
     LS_TRY(is_json ? ls_json_load_text(source, text, bytes, &json) : ls_shape_yaml_load(source, text, bytes, &json));
     ls_status status = ls_shape_from_json(json, source, out);
     json_decref(json);

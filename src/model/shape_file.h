@@ -23,7 +23,7 @@ ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *o
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
 ls_status ls_shape_read(const char *path, ls_shape *out);
 
-/* As Hugging Face writes it (exchange/hf.h tells which shapes can be), and as our own shape file. New references. NULL:
+/* As Hugging Face writes it (interop/hf.h tells which shapes can be), and as our own shape file. New references. NULL:
  * no memory. */
 json_t *ls_shape_to_hf(const ls_shape *shape);
 json_t *ls_shape_to_json(const ls_shape *shape);

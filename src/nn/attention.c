@@ -1,4 +1,4 @@
-/* attention.c: the attention half of a block, forward and backward.
+/* attention.c: the body of the attention half of a block.
  *
  *     x ─ norm ─ qkv ─ (rotate q, k) ─ attention ─ heads ─ out ─ + x
  *
@@ -9,8 +9,6 @@
 #include "numerics/elementary.h"
 
 enum { PURPOSE_DROPOUT = 0x4154544e }; /* and the layer behind it */
-
-static uint32_t place_of(const ls_block *block) { return 2 * (uint32_t)block->layer + 1; }
 
 /* Heads and places of one slice. */
 typedef struct slice {
@@ -110,36 +108,22 @@ static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
                                .stat_elems = nn->own.heads * nn->T};
 }
 
-ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    ls_half p = ls_attention_params(block, nn->shape);
-    ls_saved *saved = &block->saved;
+static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
+    void *rows = ls_nn_at(nn, block->saved.qkv, nn->first * nn->own.qkv);
     ls_attention parts[LS_SLICES_MAX];
-    const void *norm;
-    void *branch = ls_policy_is_16(&nn->policy) ? saved->branch : nn->scratch.branch;
     assert(nn->first == 0 || nn->B == 1);
-    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, saved->norm1, x, p.norm_w, p.norm_b));
-    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, &norm));
-    void *rows = ls_nn_at(nn, saved->qkv, nn->first * nn->own.qkv);
-    LS_TRY(ls_nn_project(nn, rows, norm, p.in_w, p.in_b));
+    LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
     if (ls_shape_is_llama(nn->shape)) LS_TRY(rotate(nn, rows, false));
     describe(block, nn, parts);
     ls_attention_call call = call_of(nn, parts);
-    LS_TRY(nn->ops->attention_forward(nn->device, &call));
-    LS_TRY(ls_nn_project_sliced(nn, branch, saved->heads, p.out_w, p.out_b));
-    return ls_nn_residual(nn, y, x, branch, nn->policy.act, place_of(block));
+    return nn->ops->attention_forward(nn->device, &call);
 }
 
-ls_status ls_attention_half_middle(const ls_block *block, const ls_nn *nn, const float *x, float *y) {
-    return ls_nn_residual(nn, y, x, block->saved.branch, nn->policy.act, place_of(block));
-}
-
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
-
-/* dqkv from the gradient of the heads in scratch. */
-static ls_status heads_backward(ls_block *block, ls_nn *nn, void *dqkv) {
+static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dqkv) {
     const ls_shape *shape = nn->shape;
     size_t width = nn->own.qkv, d = shape->head_size;
     ls_attention parts[LS_SLICES_MAX];
+    LS_TRY(ls_nn_project(nn, nn->scratch.dheads, rows, half->out_w, NULL));
     describe(block, nn, parts);
     for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
@@ -155,37 +139,20 @@ static ls_status heads_backward(ls_block *block, ls_nn *nn, void *dqkv) {
     return ls_shape_is_llama(shape) ? rotate(nn, dqkv, true) : LS_OK;
 }
 
-/* `rows` is the branch's gradient for all rows. */
-static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *p, const ls_half_grads *g, const float *x,
-                         const void *rows) {
-    ls_saved *saved = &block->saved;
-    const void *norm;
-    if (p->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, p->out_b, g->branch));
-    LS_TRY(ls_nn_grad_matrix(nn, p->out_w, saved->heads, nn->own.query, nn->own.query, rows, nn->shape->C));
-    if (p->in_b) LS_TRY(ls_nn_grad_bias(nn, p->in_b, g->wide));
-    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, saved->norm1, x, p->norm_w, p->norm_b));
-    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, &norm));
-    LS_TRY(ls_nn_grad_matrix(nn, p->in_w, g->wide, nn->own.qkv, nn->own.qkv, norm, nn->shape->C));
-    return ls_nn_norm_params(nn, g->dnorm, saved->norm1, x, p->norm_w, p->norm_b);
-}
-
-ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    ls_half p = ls_attention_params(block, nn->shape);
-    ls_scratch *scratch = &nn->scratch;
-    bool both = phase == LS_BACKWARD_BOTH;
-    ls_half_grads g = {block->kept.branch1, both ? scratch->dqkv : block->kept.dqkv,
-                       both ? scratch->dnorm : block->kept.dnorm1};
-    const void *rows;
-    if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_nn_residual_backward(nn, d, nn->policy.act, place_of(block), both ? NULL : block->kept.branch1,
-                                       &g.branch));
-    LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, scratch->rows2, &rows));
-    if (phase != LS_BACKWARD_WEIGHTS) {
-        LS_TRY(ls_nn_project(nn, scratch->dheads, rows, p.out_w, NULL));
-        LS_TRY(heads_backward(block, nn, g.wide));
-        LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.wide, p.in_w, NULL));
-    }
-    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, &p, &g, x, rows));
-    if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
-    return ls_nn_norm_backward(nn, d, true, g.dnorm, block->saved.norm1, x, p.norm_w);
+ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
+    int at = 0;
+    ls_half half = ls_half_params(block, nn->shape, &at, nn->shape->attention_bias);
+    half.place = 2 * (uint32_t)block->layer + 1;
+    half.stats = block->saved.norm1;
+    half.in_width = nn->own.qkv;
+    half.inner = block->saved.heads;
+    half.inner_width = nn->own.query;
+    half.branch = ls_policy_is_16(&nn->policy) ? block->saved.branch : nn->scratch.branch;
+    half.dwide = nn->scratch.dqkv;
+    half.kept_branch = block->kept.branch1;
+    half.kept_dwide = block->kept.dqkv;
+    half.kept_dnorm = block->kept.dnorm1;
+    half.forward = forward;
+    half.backward = backward;
+    return half;
 }

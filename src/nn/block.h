@@ -26,9 +26,9 @@ typedef struct ls_saved {
     float *middle;        /* [stream][C] the residual stream between attention and MLP; in fp32 */
     void *branch;         /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
     void *wide;           /* [rows][width of the MLP] before the activation */
-    float *act;           /* models of images: [images][…] what the activation gives, before pooling */
+    float *act;           /* image models: [images][…] what the activation gives, before pooling */
     uint32_t *taps;       /* where each window had its maximum */
-    ls_unit_saved unit[LS_CONV_BN_MAX];
+    ls_conv_bn_saved conv_bn[LS_CONV_BN_MAX];
 } ls_saved;
 
 /* Parts of `saved` that are kept or shared together. */
@@ -45,8 +45,8 @@ typedef struct ls_kept {
     void *dqkv;              /* [rows][qkv width] */
     void *dwide;             /* [rows][width of the MLP] */
     void *dnorm1, *dnorm2;   /* [stream][C] */
-    float *dpre;             /* models of images: [images][…] gradient of what goes into the activation */
-    ls_unit_grads unit[LS_CONV_BN_MAX];
+    float *dpre;             /* image models: [images][…] gradient of what goes into the activation */
+    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
 } ls_kept;
 
 typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
@@ -55,7 +55,7 @@ typedef struct ls_block ls_block;
 
 /* Of one forward pass over B sequences of T tokens. */
 typedef struct ls_block_cost {
-    double product_flops;   /* of products with weights */
+    double product_flops;   /* of matmuls with weights */
     double attention_flops; /* causal: only keys that are seen count */
     double weight_bytes;    /* of all parameters; a table that the head shares with the embedding counts in both */
     double saved_bytes;     /* that backward needs, the block's input in the residual stream among them */
@@ -71,7 +71,7 @@ static inline size_t ls_extent_elems(ls_extent e) { return e.height * e.width * 
 typedef enum ls_image_act { LS_IMAGE_NONE, LS_IMAGE_RELU, LS_IMAGE_SIGMOID } ls_image_act;
 typedef enum ls_image_pool { LS_POOL_NONE, LS_POOL_MAX, LS_POOL_MEAN } ls_image_pool;
 
-/* What a block of a model of images does: a convolution or a linear layer, its activation, pooling. */
+/* What a block of an image model does: a convolution or a linear layer, its activation, pooling. */
 typedef struct ls_image_layer {
     ls_extent in, mid, out; /* before it, in front of the pooling, behind it */
     ls_window conv, window; /* of the convolution, of the pooling */
@@ -89,6 +89,7 @@ typedef struct ls_conv_bn {
     int first_param;
 } ls_conv_bn;
 
+/* carve_saved, carve_kept, recompute, backward and cost are NULL where there is nothing to do. */
 typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
@@ -112,13 +113,13 @@ typedef struct ls_block_kind {
 struct ls_block {
     const ls_block_kind *kind;
     int layer;                      /* number among the transformer blocks */
-    char label[LS_BLOCK_LABEL_MAX]; /* of a model of images: in front of the names of its parameters, "conv1" */
+    char label[LS_BLOCK_LABEL_MAX]; /* of an image model: in front of the names of its parameters, "conv1" */
     /* Columns of a row of the stream before and after it. Of the first block both are those after it, and of the last
      * those before it: these are what their gradients have. */
     size_t in, out;
-    ls_image_layer image; /* of a model of images */
-    int units;
-    ls_conv_bn unit[LS_CONV_BN_MAX];
+    ls_image_layer image; /* of an image model */
+    int conv_bns;
+    ls_conv_bn conv_bn[LS_CONV_BN_MAX];
     int nparams;
     ls_param param[LS_BLOCK_PARAMS_MAX];
     ls_param *table;   /* of the head: the weight it uses, its own, that of the embedding, or a copy of the latter; of
@@ -130,14 +131,8 @@ struct ls_block {
 };
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
-/* Of models of images. The first block reads nn's images and has no gradient of its input. */
+/* Of image models. The first block reads nn's images and has no gradient of its input. */
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
-
-/* For blocks that keep nothing, or whose forward has done it all. */
-void ls_block_saves_nothing(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-void ls_block_keeps_nothing(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
-ls_status ls_block_recomputes_nothing(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
-ls_status ls_block_backward_is_done(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
 
 /* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
 static inline bool ls_block_looks_up(const ls_block *block) {

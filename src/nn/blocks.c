@@ -34,7 +34,8 @@ size_t ls_model_learned_elems(const ls_model *model) {
 
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
     const ls_block *block = &model->blocks[b];
-    ls_block_cost cost = block->kind->cost(block, &model->shape, B, T);
+    ls_block_cost cost = {0};
+    if (block->kind->cost) cost = block->kind->cost(block, &model->shape, B, T);
     for (int i = 0; i < block->nparams; i++)
         cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
     if (block->table && block->table != &block->param[block->nparams - 1])
@@ -45,7 +46,7 @@ ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy
     ls_nn_take_slices(&nn, model->S, 0, model->S);
     ls_nn_set_rows(&nn, B, T);
     ls_arena_measure(&arena);
-    block->kind->carve_saved(block, &saved, &nn, LS_SAVE_ALL, &arena);
+    if (block->kind->carve_saved) block->kind->carve_saved(block, &saved, &nn, LS_SAVE_ALL, &arena);
     cost.saved_bytes = (double)arena.peak;
     if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)block->in * sizeof(float);
     return cost;

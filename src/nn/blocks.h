@@ -1,8 +1,8 @@
 /* blocks.h: a model: its shape and its list of blocks with their parameters.
  *
  * It knows shapes, names and order, nothing of memory: pointers in its parameters are set by whoever lays them out
- * (parallel/stage.h). The order of parameters is that of the blocks, and is part of the arithmetic: initial values,
- * hashes and the sum of squares go by it. model/ builds it. */
+ * (parallel/partition/partition.h). The order of parameters is that of the blocks, and is part of the arithmetic:
+ * initial values, hashes and the sum of squares go by it. model/ builds it. */
 #ifndef LS_NN_BLOCKS_H
 #define LS_NN_BLOCKS_H
 
@@ -31,7 +31,7 @@ size_t ls_model_elems(const ls_model *model);
 size_t ls_model_learned_elems(const ls_model *model);
 /* Work and bytes of block b. */
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T);
-/* Of one forward and backward pass over B sequences of T tokens: three times the forward products, causal attention
+/* Of one forward and backward pass over B sequences of T tokens: three times the forward matmuls, causal attention
  * counted once (keys that are not seen are not counted). */
 double ls_model_step_flops(const ls_model *model, size_t B, size_t T);
 

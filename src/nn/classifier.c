@@ -1,4 +1,4 @@
-/* classifier.c: the last block of a model of images: a linear layer to the classes, loss, and the gradient of its
+/* classifier.c: the last block of an image model: a linear layer to the classes, loss, and the gradient of its
  * input.
  *
  *     x ─ mean over the image, where it has more than one position ─ logits ─ loss
@@ -62,11 +62,7 @@ static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B
 const ls_block_kind ls_block_classifier = {
     .name = "classifier",
     .declare = declare,
-    .carve_saved = ls_block_saves_nothing,
-    .carve_kept = ls_block_keeps_nothing,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = ls_block_recomputes_nothing,
-    .backward = ls_block_backward_is_done,
     .cost = cost,
 };

@@ -1,4 +1,4 @@
-/* conv_bn.c: convolution and batch norm over ghost groups. */
+/* conv_bn.c: convolution and batch norm, over ghost groups or over the whole batch. */
 #include "nn/conv_bn.h"
 
 #include <assert.h>
@@ -7,7 +7,6 @@
 
 #include "base/fault.h"
 #include "nn/image_layer.h"
-#include "nn/norm_sync.h"
 
 enum { WEIGHT, NORM_WEIGHT, NORM_BIAS, MEAN, VAR, PARAMS };
 
@@ -15,18 +14,86 @@ static const char *const stems[PARAMS] = {"conv", "norm", "norm", "norm", "norm"
 static const char *const names[PARAMS] = {"weight", "weight", "bias", "mean", "var"};
 
 static ls_param *param_of(ls_block *block, int u, int which) {
-    return &block->param[block->unit[u].first_param + which];
+    return &block->param[block->conv_bn[u].first_param + which];
 }
-static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->unit[u].out); }
-static size_t channels(const ls_block *block, int u) { return block->unit[u].out.channels; }
-static size_t pixels(const ls_block *block, int u) { return block->unit[u].out.height * block->unit[u].out.width; }
+static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
+static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
+static size_t pixels(const ls_block *block, int u) {
+    return block->conv_bn[u].out.height * block->conv_bn[u].out.width;
+}
+
+/* ---- statistics of the whole batch ------------------------------------------------------------------------------- */
+
+/* Each gradient group has a row of sums; all rows are brought together and added up by the tree over the groups, as
+ * gradients are. So the result is that of one worker, to the bit. All images of a step must be at the norm at once: a
+ * worker has its share of them in one micro-batch. */
+
+static void sync_carve(const ls_nn *nn, size_t channels, ls_scratch *scratch, ls_arena *arena) {
+    if (nn->sync.groups == 0) return;
+    size_t row = channels * sizeof(float);
+    scratch->gathered = ls_arena_take_array(arena, "scratch", (size_t)nn->sync.groups, row);
+    scratch->joined_stats = ls_arena_take_array(arena, "scratch", 2, row);
+}
+
+/* out[C] = the sum of the rows of all groups of the step; `rows` are those of this worker's. */
+static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) {
+    const ls_norm_sync *sync = &nn->sync;
+    const void *leaf[LS_GROUPS_MAX];
+    if (sync->dp) {
+        size_t bytes[LS_WORKERS_MAX];
+        for (int d = 0; d < ls_comm_size(sync->dp); d++)
+            bytes[d] = (size_t)(sync->bounds[d + 1] - sync->bounds[d]) * C * sizeof(float);
+        LS_TRY(ls_comm_all_gather(sync->dp, rows, nn->scratch.gathered, bytes));
+        rows = nn->scratch.gathered;
+    }
+    for (int g = 0; g < sync->groups; g++) leaf[g] = rows + (size_t)g * C;
+    return nn->ops->tree_sum(nn->device, out, leaf, LS_F32, sync->groups, C);
+}
+
+/* Running statistics follow group by group: each group has those of the batch. */
+static ls_status repeat(const ls_nn *nn, float *rows, size_t C) {
+    for (size_t g = 1; g < nn->B / nn->ghost; g++)
+        LS_TRY(ls_device_copy(nn->device, rows + g * C, rows, C * sizeof *rows));
+    return LS_OK;
+}
+
+static void share(const ls_nn *nn, ls_batch_norm_call *call) {
+    call->shared = true;
+    call->count = (double)(call->pixels * nn->sync.batch);
+}
+
+/* rstd holds the sums of the groups on their way to the statistics. */
+static ls_status sync_forward(const ls_nn *nn, ls_batch_norm_call call) {
+    float *joined = nn->scratch.joined_stats;
+    share(nn, &call);
+    LS_TRY(nn->ops->batch_norm_sums(nn->device, &call, call.rstd));
+    LS_TRY(join(nn, call.rstd, call.channels, joined));
+    LS_TRY(nn->ops->batch_norm_mean(nn->device, &call, joined));
+    LS_TRY(nn->ops->batch_norm_squares(nn->device, &call, call.rstd));
+    LS_TRY(join(nn, call.rstd, call.channels, joined));
+    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call, joined));
+    LS_TRY(nn->ops->batch_norm_apply(nn->device, &call));
+    LS_TRY(repeat(nn, call.mean, call.channels));
+    return repeat(nn, call.var, call.channels);
+}
+
+static ls_status sync_backward(const ls_nn *nn, ls_batch_norm_call call) {
+    float *sum = nn->scratch.joined_stats, *dot = sum + call.channels;
+    share(nn, &call);
+    LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &call));
+    LS_TRY(join(nn, call.sum, call.channels, sum));
+    LS_TRY(join(nn, call.dot, call.channels, dot));
+    call.sum = sum;
+    call.dot = dot;
+    return nn->ops->batch_norm_input_grad(nn->device, &call);
+}
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-void ls_unit_declare(ls_block *block, int u, const char *number) {
-    ls_conv_bn *unit = &block->unit[u];
-    size_t inputs = unit->window.kernel_y * unit->window.kernel_x * unit->in.channels, C = unit->out.channels;
-    unit->first_param = block->nparams;
+void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
+    ls_conv_bn *layer = &block->conv_bn[u];
+    size_t inputs = layer->window.kernel_y * layer->window.kernel_x * layer->in.channels, C = layer->out.channels;
+    layer->first_param = block->nparams;
     for (int i = 0; i < PARAMS; i++) {
         char name[LS_PARAM_NAME_MAX];
         snprintf(name, sizeof name, "%s%s.%s", stems[i], number, names[i]);
@@ -43,7 +110,7 @@ static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const ch
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
 }
 
-void ls_unit_carve_saved(const ls_block *block, int u, ls_unit_saved *saved, const ls_nn *nn, ls_arena *arena) {
+void ls_conv_bn_carve_saved(const ls_block *block, int u, ls_conv_bn_saved *saved, const ls_nn *nn, ls_arena *arena) {
     saved->c = ls_image_take(nn, arena, "activations", elems(block, u));
     saved->y = ls_image_take(nn, arena, "activations", elems(block, u));
     saved->mean = take_stats(block, u, nn, "activations", arena);
@@ -51,29 +118,29 @@ void ls_unit_carve_saved(const ls_block *block, int u, ls_unit_saved *saved, con
     saved->var = take_stats(block, u, nn, "activations", arena);
 }
 
-void ls_unit_carve_grads(const ls_block *block, int u, ls_unit_grads *grads, const ls_nn *nn, const char *kind,
-                         ls_arena *arena) {
+void ls_conv_bn_carve_grads(const ls_block *block, int u, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
+                            ls_arena *arena) {
     grads->dc = ls_image_take(nn, arena, kind, elems(block, u));
     grads->sum = take_stats(block, u, nn, kind, arena);
     grads->dot = take_stats(block, u, nn, kind, arena);
 }
 
-void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena) {
+void ls_conv_bn_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena) {
     size_t most = 0;
-    for (int u = 0; u < block->units; u++) most = channels(block, u) > most ? channels(block, u) : most;
-    ls_norm_sync_carve(nn, most, scratch, arena);
+    for (int u = 0; u < block->conv_bns; u++) most = channels(block, u) > most ? channels(block, u) : most;
+    sync_carve(nn, most, scratch, arena);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
-    const ls_conv_bn *unit = &block->unit[u];
-    return ls_image_conv(unit->in, unit->out.channels, &unit->window, images);
+    const ls_conv_bn *layer = &block->conv_bn[u];
+    return ls_image_conv(layer->in, layer->out.channels, &layer->window, images);
 }
 
 static ls_batch_norm_call norm_of(const ls_block *block, const ls_nn *nn, int u) {
-    const ls_unit_saved *saved = &block->saved.unit[u];
-    const ls_param *param = &block->param[block->unit[u].first_param];
+    const ls_conv_bn_saved *saved = &block->saved.conv_bn[u];
+    const ls_param *param = &block->param[block->conv_bn[u].first_param];
     return (ls_batch_norm_call){.images = nn->B,
                                 .pixels = pixels(block, u),
                                 .channels = channels(block, u),
@@ -81,7 +148,7 @@ static ls_batch_norm_call norm_of(const ls_block *block, const ls_nn *nn, int u)
                                 .x = saved->c,
                                 .w = param[NORM_WEIGHT].w,
                                 .b = param[NORM_BIAS].w,
-                                .relu = block->unit[u].relu,
+                                .relu = block->conv_bn[u].relu,
                                 .y = saved->y,
                                 .mean = saved->mean,
                                 .rstd = saved->rstd,
@@ -100,12 +167,12 @@ static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_cal
     return nn->ops->batch_norm_apply(nn->device, &call);
 }
 
-ls_status ls_unit_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual) {
+ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual) {
     size_t n = nn->B * elems(block, u);
     ls_conv_call conv = conv_of(block, u, nn->B);
     conv.x = x;
     conv.w = param_of(block, u, WEIGHT)->w;
-    conv.y = block->saved.unit[u].c;
+    conv.y = block->saved.conv_bn[u].c;
     LS_TRY(nn->ops->conv_forward(nn->device, &conv));
     ls_fault_at(LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
@@ -113,32 +180,32 @@ ls_status ls_unit_forward(ls_block *block, ls_nn *nn, int u, const float *x, con
     norm.residual = residual;
     if (nn->infers) return norm_infer(block, nn, u, norm);
     assert(nn->ghost > 0 && nn->B % nn->ghost == 0);
-    if (nn->sync.groups > 0) return ls_norm_sync_forward(nn, norm);
+    if (nn->sync.groups > 0) return sync_forward(nn, norm);
     return nn->ops->batch_norm_forward(nn->device, &norm);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-ls_status ls_unit_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_unit_grads *grads,
-                           float *dresidual) {
+ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy,
+                              const ls_conv_bn_grads *grads, float *dresidual) {
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.dy = dy;
     norm.dx = grads->dc;
     norm.dresidual = dresidual;
     norm.sum = grads->sum;
     norm.dot = grads->dot;
-    if (nn->sync.groups > 0) return ls_norm_sync_backward(nn, norm);
+    if (nn->sync.groups > 0) return sync_backward(nn, norm);
     LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &norm));
     return nn->ops->batch_norm_input_grad(nn->device, &norm);
 }
 
-ls_status ls_unit_input(ls_block *block, const ls_nn *nn, int u, const ls_unit_grads *grads, float *dx) {
+ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx) {
     ls_conv_call conv = conv_of(block, u, nn->B);
     conv.w = param_of(block, u, WEIGHT)->w;
     conv.dy = grads->dc;
     conv.dx = dx;
     LS_TRY(nn->ops->conv_input_grad(nn->device, &conv));
-    return ls_nn_made(nn, dx, LS_F32, nn->B * ls_extent_elems(block->unit[u].in));
+    return ls_nn_made(nn, dx, LS_F32, nn->B * ls_extent_elems(block->conv_bn[u].in));
 }
 
 /* The sum over the ghost groups of a step of rows of C numbers. */
@@ -153,12 +220,12 @@ static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows,
     return ls_nn_grad_end(nn, param, &param->grad, step, (size_t)nn->S * C);
 }
 
-ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_unit_grads *grads) {
-    const ls_unit_saved *saved = &block->saved.unit[u];
+ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads) {
+    const ls_conv_bn_saved *saved = &block->saved.conv_bn[u];
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         ls_conv_call conv = conv_of(block, u, step->end - step->first);
-        conv.x = x + step->first * ls_extent_elems(block->unit[u].in);
+        conv.x = x + step->first * ls_extent_elems(block->conv_bn[u].in);
         conv.dy = grads->dc + step->first * elems(block, u);
         LS_TRY(ls_image_conv_grad(nn, param_of(block, u, WEIGHT), step, pixels(block, u), conv));
         LS_TRY(ghost_sums(nn, param_of(block, u, NORM_WEIGHT), grads->dot, step));
@@ -170,14 +237,14 @@ ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *
 }
 
 /* A variance of n numbers is that of their source times (n − 1) / n. */
-void ls_unit_settle(ls_block *block, size_t images) {
-    for (int u = 0; u < block->units; u++) {
+void ls_conv_bn_settle(ls_block *block, size_t images) {
+    for (int u = 0; u < block->conv_bns; u++) {
         double n = (double)(pixels(block, u) * images);
         param_of(block, u, MEAN)->follow = 1;
         param_of(block, u, VAR)->follow = n > 1 ? n / (n - 1) : 1;
     }
 }
 
-double ls_unit_flops(const ls_block *block, int u) {
-    return 2 * (double)pixels(block, u) * (double)ls_param_elems(&block->param[block->unit[u].first_param]);
+double ls_conv_bn_flops(const ls_block *block, int u) {
+    return 2 * (double)pixels(block, u) * (double)ls_param_elems(&block->param[block->conv_bn[u].first_param]);
 }

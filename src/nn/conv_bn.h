@@ -1,7 +1,7 @@
 /* conv_bn.h: a convolution and the batch norm behind it, with its ReLU and what is added before it.
  *
- *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images, or
- *                                                         over the whole batch (norm_sync.h)
+ *     x ─ conv ─ c ─ norm ─ + residual ─ ReLU ─ y          statistics over ghost groups of images, or over
+ *                                                         the whole batch, whichever workers have them
  *
  * Running statistics are parameters whose gradient is the sum of the statistics of all ghost groups, so they are
  * joined, saved and hashed as gradients and weights are; the optimizer lets them follow (optim/optimizer.h). */
@@ -10,25 +10,28 @@
 
 #include "nn/block.h"
 
-/* Adds the five parameters of unit u, with this number behind "conv" and "norm". */
-void ls_unit_declare(ls_block *block, int u, const char *number);
-void ls_unit_carve_saved(const ls_block *block, int u, ls_unit_saved *saved, const ls_nn *nn, ls_arena *arena);
-void ls_unit_carve_grads(const ls_block *block, int u, ls_unit_grads *grads, const ls_nn *nn, const char *kind,
-                         ls_arena *arena);
+/* Images of a step over which statistics are taken: those of the batch, or of a ghost group. */
+static inline size_t ls_norm_images(const ls_nn *nn) { return nn->sync.groups > 0 ? nn->sync.batch : nn->ghost; }
+
+/* Adds the five parameters of the block's conv_bn u, with this number behind "conv" and "norm". */
+void ls_conv_bn_declare(ls_block *block, int u, const char *number);
+void ls_conv_bn_carve_saved(const ls_block *block, int u, ls_conv_bn_saved *saved, const ls_nn *nn, ls_arena *arena);
+void ls_conv_bn_carve_grads(const ls_block *block, int u, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
+                            ls_arena *arena);
 
 /* saved.y, and all that backward needs, from x and, unless it is NULL, the residual. */
-ls_status ls_unit_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
+ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
 /* dc, sum and dot from the gradient of y; that of the residual to dresidual, unless it is NULL. */
-ls_status ls_unit_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_unit_grads *grads,
-                           float *dresidual);
+ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy,
+                              const ls_conv_bn_grads *grads, float *dresidual);
 /* The gradient of x, from dc. */
-ls_status ls_unit_input(ls_block *block, const ls_nn *nn, int u, const ls_unit_grads *grads, float *dx);
+ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
 /* Those of the five parameters. */
-ls_status ls_unit_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_unit_grads *grads);
-/* Places that units share while they run in training. */
-void ls_unit_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena);
-/* How the running statistics of a block's units follow, taken over so many images together. */
-void ls_unit_settle(ls_block *block, size_t images);
-double ls_unit_flops(const ls_block *block, int u);
+ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads);
+/* Places that they share while they run in training. */
+void ls_conv_bn_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena);
+/* How the running statistics of a block follow, taken over so many images together. */
+void ls_conv_bn_settle(ls_block *block, size_t images);
+double ls_conv_bn_flops(const ls_block *block, int u);
 
 #endif

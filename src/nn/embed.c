@@ -13,22 +13,18 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, positions);
 }
 
-static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
-    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
-}
-
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
     (void)block;
-    kept->branch1 = take(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
+    kept->branch1 = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
-    scratch->branch = take(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
+    scratch->branch = ls_nn_take_f32(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
     if (!nn->sequence_parallel) return;
-    scratch->rows = take(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
-    if (for_backward) scratch->rows2 = take(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
+    scratch->rows = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
+    if (for_backward) scratch->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
 }
 
 static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
@@ -36,7 +32,7 @@ static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
     return (ls_embed_tokens){.ids = nn->ids + row, .id_begin = first, .id_end = end, .rows = rows, .C = nn->shape->C};
 }
 
-/* Workers that share the table: each has the rows of its ids; other rows are absent, which −0 stands for. */
+/* Workers that share the table: each has the rows of its ids; other rows are absent, which is what −0 means. */
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
@@ -71,7 +67,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* The sums of a step are added to the rows that its tokens name; other rows are absent, which −0 stands for (rule 9).
+/* The sums of a step are added to the rows that its tokens name; other rows are absent, which is what −0 means (rule
+ * 9).
  */
 static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_step *step, const float *d,
                             const ls_param *table) {
@@ -134,22 +131,11 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    (void)block;
-    (void)shape;
-    (void)B;
-    (void)T;
-    return (ls_block_cost){0};
-}
-
 const ls_block_kind ls_block_embed = {
     .name = "embedding",
     .declare = declare,
-    .carve_saved = ls_block_saves_nothing,
     .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = ls_block_recomputes_nothing,
     .backward = backward,
-    .cost = cost,
 };

@@ -27,7 +27,7 @@ static int group_of(const ls_grad_plan *plan, size_t sequence) {
     return low;
 }
 
-/* The largest subtree that begins with group g, ends before sequence `end` and fits one product. */
+/* The largest subtree that begins with group g, ends before sequence `end` and fits one matmul. */
 static ls_tree_node subtree_at(const ls_grad_plan *plan, int g, size_t end) {
     ls_tree_node node = {0, plan->G};
     while (node.count > 1) {

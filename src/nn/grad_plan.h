@@ -7,8 +7,8 @@
  *     G = 8, a micro-batch for each group, after group 6:      slot 0: 0–3     slot 1: 4–5     slot 2: 6
  *     group 7 then joins all of them, and slot 0 has the sum of all groups.
  *
- * A step is one product over the tokens of a part of a group, or over those of a whole subtree of groups, which the
- * product adds up by itself: a micro-batch that holds the batch is one step and needs one slot.
+ * A step is one matmul over the tokens of a part of a group, or over those of a whole subtree of groups, which the
+ * matmul adds up by itself: a micro-batch that holds the batch is one step and needs one slot.
  *
  * A plan of leaves cuts at the end of every group, for those who want to see or round the gradient of each; and one
  * that rounds while it accumulates at the end of every sequence.
@@ -24,7 +24,7 @@
 
 #include "numerics/tree.h"
 
-/* Groups of one step at most: as many slices as a product takes. */
+/* Groups of one step at most: as many slices as a matmul takes. */
 enum { LS_GRAD_GROUPS_MAX = 64 };
 
 typedef struct ls_grad_step {
@@ -54,7 +54,7 @@ void ls_grad_plan_begin(ls_grad_plan *plan, size_t B, int G, ls_grad_cut cut);
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step);
 
 /* Slots needed for sequences begin … end−1 of the batch, which are whole groups, when every micro-batch has `micro` of
- * them, the last possibly fewer: `product` for gradients that a product writes with its joins, `sum` for those that are
+ * them, the last possibly fewer: `product` for gradients that a matmul writes with its joins, `sum` for those that are
  * joined afterwards, as leaves are too. `parts` is how many subtrees are left at the end: 1 for the whole batch. */
 typedef struct ls_grad_slots {
     int product, sum, parts;

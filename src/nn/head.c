@@ -13,26 +13,22 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, head);
 }
 
-static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
-    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
-}
-
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
-    scratch->stats = take(arena, "scratch", stream, 2);
+    scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
-    scratch->logits = take(arena, "logits", rows, nn->own.vocabulary);
-    scratch->loss = take(arena, "scratch", rows, 1);
+    scratch->logits = ls_nn_take_f32(arena, "logits", rows, nn->own.vocabulary);
+    scratch->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
     ls_nn_take_joins(nn, arena, scratch);
     if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     if (for_backward) scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     if (nn->tp_size == 1) return;
     int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
-    scratch->row_max = take(arena, "scratch", rows, 1);
-    scratch->row_sum = take(arena, "scratch", rows, 1);
-    scratch->parts = take(arena, "scratch", rows, (size_t)parts);
+    scratch->row_max = ls_nn_take_f32(arena, "scratch", rows, 1);
+    scratch->row_sum = ls_nn_take_f32(arena, "scratch", rows, 1);
+    scratch->parts = ls_nn_take_f32(arena, "scratch", rows, (size_t)parts);
 }
 
 static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
@@ -63,7 +59,7 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
     return call;
 }
 
-/* What every worker of the tp row has, `elems` numbers each, one behind the other in `parts`. */
+/* What every worker of the TP group has, `elems` numbers each, one behind the other in `parts`. */
 static ls_status share_parts(const ls_nn *nn, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
     if (!nn->tp) return LS_OK;
@@ -135,11 +131,7 @@ static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B
 const ls_block_kind ls_block_head = {
     .name = "head",
     .declare = declare,
-    .carve_saved = ls_block_saves_nothing,
-    .carve_kept = ls_block_keeps_nothing,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .recompute = ls_block_recomputes_nothing,
-    .backward = ls_block_backward_is_done,
     .cost = cost,
 };

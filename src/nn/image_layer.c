@@ -9,21 +9,16 @@ void ls_image_declare(ls_block *block, size_t outputs, size_t inputs) {
     ls_block_add(block, ls_param_vector("bias", outputs, LS_INIT_ZEROS));
 }
 
+static ls_act_fn fn_of(ls_image_act act) { return act == LS_IMAGE_RELU ? LS_ACT_RELU : LS_ACT_SIGMOID; }
+
 ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n) {
-    switch (act) {
-    case LS_IMAGE_RELU: return nn->ops->relu_forward(nn->device, y, y, LS_F32, n);
-    case LS_IMAGE_SIGMOID: return nn->ops->sigmoid_forward(nn->device, y, y, LS_F32, n);
-    default: return LS_OK;
-    }
+    return act == LS_IMAGE_NONE ? LS_OK : nn->ops->act_forward(nn->device, fn_of(act), y, y, LS_F32, n);
 }
 
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n) {
-    switch (act) {
-    case LS_IMAGE_RELU: return nn->ops->relu_backward(nn->device, dx, dy, y, LS_F32, n);
-    case LS_IMAGE_SIGMOID: return nn->ops->sigmoid_backward(nn->device, dx, dy, y, LS_F32, n);
-    default: return dx == dy ? LS_OK : ls_device_copy(nn->device, dx, dy, n * sizeof *dx);
-    }
+    if (act != LS_IMAGE_NONE) return nn->ops->act_backward(nn->device, fn_of(act), dx, dy, y, LS_F32, n);
+    return dx == dy ? LS_OK : ls_device_copy(nn->device, dx, dy, n * sizeof *dx);
 }
 
 ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images) {

@@ -1,4 +1,4 @@
-/* image_layer.h: what blocks of models of images have in common: activation, and memory for it. */
+/* image_layer.h: what blocks of image models have in common: activation, and memory for it. */
 #ifndef LS_NN_IMAGE_LAYER_H
 #define LS_NN_IMAGE_LAYER_H
 

@@ -1,5 +1,5 @@
 /* init.c: the formulas are in docs/arithmetic.md, "Initial values" and "Rotary embedding". */
-#include "nn/init.h"
+#include "nn/param.h"
 
 #include "base/rng.h"
 #include "device/cpu/kernels.h"

@@ -205,6 +205,7 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w) {
     size_t rows = ls_nn_stream_rows(nn), C = nn->shape->C;
     ls_norm_call call = {.rows = rows, .C = C, .act = nn->policy.act, .eps = (float)nn->shape->eps, .x = x};
+    call.rms = ls_shape_is_llama(nn->shape);
     call.x_stride = C;
     call.w = w->w;
     call.mean = stats;
@@ -217,8 +218,7 @@ ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, con
     call.b = b ? b->w : NULL;
     call.y = y;
     call.y_stride = call.C;
-    if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_forward(nn->device, &call);
-    return nn->ops->layer_norm_forward(nn->device, &call);
+    return nn->ops->norm_forward(nn->device, &call);
 }
 
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
@@ -236,8 +236,7 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
         call.rstd += first;
         call.dw = w->grad.slot[step->at] + sums.first_row * C;
         call.db = b ? b->grad.slot[step->at] + sums.first_row * C : NULL;
-        LS_TRY(ls_shape_is_llama(nn->shape) ? nn->ops->rms_norm_params(nn->device, &call, &sums.groups)
-                                            : nn->ops->layer_norm_params(nn->device, &call, &sums.groups));
+        LS_TRY(nn->ops->norm_params(nn->device, &call, &sums.groups));
         LS_TRY(ls_nn_grad_end(nn, w, &w->grad, step, partial));
         if (b) LS_TRY(ls_nn_grad_end(nn, b, &b->grad, step, partial));
     }
@@ -252,6 +251,5 @@ ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, const void *
     call.dx = dx;
     call.dx_stride = call.C;
     call.add = add;
-    if (ls_shape_is_llama(nn->shape)) return nn->ops->rms_norm_backward(nn->device, &call);
-    return nn->ops->layer_norm_backward(nn->device, &call);
+    return nn->ops->norm_backward(nn->device, &call);
 }

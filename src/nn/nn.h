@@ -5,16 +5,17 @@
  * positions `first` … first + T − 1 of it; the keys and values of earlier positions are still in their place. Values
  * are the same bits in both cases (rule 6).
  *
- * Tensor parallelism. The workers of a tp row share every layer: each has some of the slices, so of heads, columns of
+ * Tensor parallelism. The workers of a TP group share every layer: each has some of the slices, so of heads, columns of
  * the MLP and rows of the vocabulary. What lies between the layers, the residual stream and the norms, each of them has
  * whole; with sequence parallelism each has some tokens of every sequence, those of its token slices:
  *
- *     stream rows ─ norm ─┤gather├─ all rows, own slices ─┤sum over the tp row, scatter├─ stream rows
+ *     stream rows ─ norm ─┤gather├─ all rows, own slices ─┤sum over the TP group, scatter├─ stream rows
  *
- * split.c has the two crossings; alone, they cost nothing.
+ * param_slices.c has the two crossings; alone, they cost nothing.
  *
- * Types. Tensors of type void * are of the policy's type for operands and results of products, `act`: a product's
- * result is rounded once, after the sum over the tp row and the bias, and everybody reads the rounded value (rule 10).
+ * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
+ * result is rounded once, after the sum over the TP group and the bias, and everybody reads the rounded value (rule
+ * 10).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
@@ -41,14 +42,14 @@ typedef struct ls_dropout {
 
 /* Of a convolution with its batch norm: what backward needs, and gradients from which those of its weights are made. */
 enum { LS_CONV_BN_MAX = 3 };
-typedef struct ls_unit_saved {
+typedef struct ls_conv_bn_saved {
     float *c, *y;             /* [images][…] the convolution's result, and that of all */
     float *mean, *rstd, *var; /* [ghost group][channel] */
-} ls_unit_saved;
-typedef struct ls_unit_grads {
+} ls_conv_bn_saved;
+typedef struct ls_conv_bn_grads {
     float *dc;        /* [images][…] of the convolution's result */
     float *sum, *dot; /* [ghost group][channel] */
-} ls_unit_grads;
+} ls_conv_bn_grads;
 
 /* Memory that a block needs only while it runs; pieces of different phases share their place. `rows` are all rows,
  * `stream` those of the residual stream; widths are this worker's. */
@@ -57,23 +58,24 @@ typedef struct ls_scratch {
     void *dnorm;   /* [stream][C] its gradient */
     void *branch;  /* [stream][C] what goes to the residual stream, and its gradient */
     float *middle; /* [stream][C] with 16-bit types: the residual stream between attention and MLP */
-    void *rows;    /* [rows][C], as large as fp32: gathered, or a product before it is joined; of workers that share */
+    void *rows;    /* [rows][C], as large as fp32: gathered, or a matmul before it is joined; of workers that share */
     void *rows2;   /* [rows][C] gathered: the gradient of the branch; with sequence parallelism */
-    float *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the tp row, not yet rounded */
-    void *wide;    /* [rows][hidden] output of the activation */
-    void *dact;    /* [rows][hidden] its gradient, where dwide cannot hold it */
-    void *dwide;   /* [rows][width of the MLP] */
-    void *dheads;  /* [rows][query width] */
-    void *dqkv;    /* [rows][qkv width] */
-    float *dots;   /* [B][H][T] */
-    float *logits; /* [rows][V] */
-    float *loss;   /* [rows] */
-    float *stats;  /* [2][stream] of the head's norm */
+    float
+        *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the TP group, not yet rounded */
+    void *wide;  /* [rows][hidden] output of the activation */
+    void *dact;  /* [rows][hidden] its gradient, where dwide cannot hold it */
+    void *dwide; /* [rows][width of the MLP] */
+    void *dheads;   /* [rows][query width] */
+    void *dqkv;     /* [rows][qkv width] */
+    float *dots;    /* [B][H][T] */
+    float *logits;  /* [rows][V] */
+    float *loss;    /* [rows] */
+    float *stats;   /* [2][stream] of the head's norm */
     float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
     float *row_sum; /* [rows] */
     float *parts;   /* [max(2·tp, S)][rows] */
-    float *dpre;    /* models of images: gradient in front of an activation; of pooled features */
-    ls_unit_grads unit[LS_CONV_BN_MAX];
+    float *dpre;    /* image models: gradient in front of an activation; of pooled features */
+    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
     float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
     float *side;
     float *pooled;       /* features of images */
@@ -96,18 +98,18 @@ typedef struct ls_leaf_watch {
     void *ctx;
 } ls_leaf_watch;
 
-/* Who wants to see results on the way: of each product, before it is joined over the tp row. */
+/* Who wants to see results on the way: of each matmul, before it is joined over the TP group. */
 typedef struct ls_made_watch {
     ls_status (*take)(void *ctx, const void *y, ls_dtype dtype, size_t elems);
     void *ctx;
 } ls_made_watch;
 
-/* Batch norm over the whole batch (norm_sync.h). */
+/* Batch norm over the whole batch (conv_bn.h). */
 typedef struct ls_norm_sync {
     int groups;        /* gradient groups of the step; 0: statistics are those of ghost groups */
     size_t batch;      /* images of the step */
     ls_comm *dp;       /* NULL: this worker has all groups, or nothing is moved because the work is only priced */
-    const int *bounds; /* by dp row: its first group; host */
+    const int *bounds; /* by DP rank: its first group; host */
 } ls_norm_sync;
 
 typedef struct ls_nn {
@@ -118,7 +120,7 @@ typedef struct ls_nn {
     int S;              /* slices of all workers */
     int slice0, slices; /* this worker's */
     ls_widths own;
-    ls_comm *tp; /* the tp row; NULL: this worker alone, or nothing is moved because the work is only priced */
+    ls_comm *tp; /* the TP group; NULL: this worker alone, or nothing is moved because the work is only priced */
     int tp_size, tp_index;
     bool sequence_parallel;
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
@@ -130,7 +132,7 @@ typedef struct ls_nn {
     size_t B, T, first;
     size_t token0, stream_T;      /* of a sequence: tokens token0 … token0 + stream_T − 1 are in the stream here */
     const int32_t *ids, *targets; /* one for each row, memory of the device */
-    const float *images;          /* of models of images, in the place of ids: [B][height][width][channels] */
+    const float *images;          /* of image models, in the place of ids: [B][height][width][channels] */
     float loss_scale;             /* the power of two with which backward starts */
     const ls_grad_step *steps;    /* of this micro-batch */
     int nsteps;
@@ -154,6 +156,10 @@ static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->str
 
 /* Memory of rows × columns elements of type act. */
 void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns);
+/* The same of fp32. */
+static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
+    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
+}
 /* scratch->rows and ->joined, where workers share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Element `elems` of such memory, to write and to read. */
@@ -163,17 +169,18 @@ static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
 static inline const void *ls_nn_from(const ls_nn *nn, const void *act, size_t elems) {
     return (const char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
-/* The weight as products read it. */
+/* The weight as matmuls read it. */
 static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
     return ls_policy_is_16(&nn->policy) ? (const void *)w->w16 : w->w;
 }
 
-/* ---- the tp row (split.c) ---------------------------------------------------------------------------------------- */
+/* ---- the TP group (param_slices.c)
+ * ---------------------------------------------------------------------------------------- */
 
-/* All rows from the stream's: *all is `stream` itself, or `room` with everything gathered. */
-ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *room, const void **all);
-/* Where the fp32 parts of a sum over the tp row go, of all rows, when its result is a `stream` of this type: there, or
- * to rows of their own. */
+/* All rows from the stream's: *all is `stream` itself, or `space` with everything gathered. */
+ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all);
+/* Where the fp32 parts of a sum over the TP group go, of all rows, when its result is a `stream` of this type: there,
+ * or to rows of their own. */
 static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype) {
     return nn->sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
 }
@@ -185,13 +192,13 @@ static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtyp
     return nn->made.take ? nn->made.take(nn->made.ctx, y, dtype, elems) : LS_OK;
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 /* y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias */
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
 /* The same into fp32, without bias. */
 ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table);
-/* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the tp row
+/* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the TP group
  */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
 /* The same for a table of the vocabulary, whose slices are cut further, in halves, while a piece has more rows than
@@ -221,8 +228,7 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
-/* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ------------------------------------------
- */
+/* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
 /* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. */

@@ -17,9 +17,10 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "nn/shape.h"
 
 typedef enum ls_param_kind {
-    LS_PARAM_MATRIX,   /* gradient: a product over tokens */
+    LS_PARAM_MATRIX,   /* gradient: a matmul over tokens */
     LS_PARAM_VECTOR,   /* one dimension; gradient: sums over tokens (rule 4) */
     LS_PARAM_TOKENS,   /* rows looked up by id */
     LS_PARAM_POSITIONS /* rows looked up by position */
@@ -68,9 +69,9 @@ typedef struct ls_param {
     ls_param_range own;           /* of the elements of these rows, those that it updates; empty: none */
     ls_param_range once;          /* of those, the ones that no other worker counts, hashes and saves */
 
-    float *w; /* memory of the device from here on: the local rows (while they are gathered); NULL where w16 stands for
-                 it */
-    uint16_t *w16; /* of matrices and tables under a 16-bit policy: the local rows, rounded, as products read them */
+    float *w;      /* memory of the device from here on: the local rows (while they are gathered); NULL where there is
+                      only w16 */
+    uint16_t *w16; /* of matrices and tables under a 16-bit policy: the local rows, rounded, as matmuls read them */
     ls_grad grad;
     ls_grad lookup;          /* of a tied table: the use as embedding; `grad` is then that of the head */
     float *own_w, *own_grad; /* elements `own`; the gradient once the step is complete */
@@ -99,5 +100,13 @@ bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *ru
 /* Whole parameters of one part. */
 ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std);
 ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
+
+/* ---- initial values (init.c) ------------------------------------------------------------------------------------- */
+
+/* Canonical elements first … first + count − 1 of the parameter. */
+void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
+
+/* Tables [T][head size / 2] of the rotary embedding. */
+void ls_init_rope(const ls_shape *shape, size_t T, float *cos, float *sin);
 
 #endif

@@ -1,4 +1,4 @@
-/* param_slices.c: a worker's slices of a shape, and the two crossings of the tp row.
+/* param_slices.c: a worker's slices of a shape, and the two crossings of the TP group.
  *
  * With sequence parallelism worker t has tokens ⌊tT/tp⌋ … ⌊(t+1)T/tp⌋ − 1 of each sequence in the residual stream.
  * Sequences cross one by one, since only the tokens of one sequence are neighbours on both sides. */
@@ -61,19 +61,19 @@ static ls_status finish(ls_request **requests, int count) {
     return status;
 }
 
-ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *room, const void **all) {
+ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all) {
     size_t bytes[LS_SLICES_MAX], row = nn->shape->C * ls_dtype_bytes(dtype);
     ls_request *requests[SEQUENCES_AT_ONCE];
     *all = stream;
     if (!nn->sequence_parallel) return LS_OK;
-    *all = room;
+    *all = space;
     if (!nn->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (token_of(nn, t + 1) - token_of(nn, t)) * row;
     for (size_t b = 0; b < nn->B;) {
         int count = 0;
         for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++)
             LS_TRY(ls_comm_all_gather_start(nn->tp, (const char *)stream + b * nn->stream_T * row,
-                                            (char *)room + b * nn->T * row, bytes, &requests[count]));
+                                            (char *)space + b * nn->T * row, bytes, &requests[count]));
         LS_TRY(finish(requests, count));
     }
     return LS_OK;

@@ -1,6 +1,6 @@
 /* policy.h: which numbers are kept in which type (docs/precision.md). Part of the identity.
  *
- *     act          operands and results of matrix products: weights as products read them, activations, their gradients
+ *     act          operands and results of matmuls: weights as matmuls read them, activations, their gradients
  *     always fp32  residual stream and its gradient, norms, softmax, logits, loss, weight gradients, optimizer */
 #ifndef LS_NN_POLICY_H
 #define LS_NN_POLICY_H

@@ -1,4 +1,5 @@
-/* residual.c: additions to the residual stream, with dropout of what is added. */
+/* residual.c: additions to the residual stream, with dropout of what is added, and what is around the body of a half:
+ * norm, gathered rows, branch and residual. */
 #include "nn/transformer.h"
 
 enum { PURPOSE_DROPOUT = 0x44524f50 }; /* and the place in the model behind it */
@@ -42,7 +43,7 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
                                   const void **out) {
     size_t elems = ls_nn_stream_rows(nn) * nn->shape->C;
     void *to = keep ? keep : nn->scratch.branch;
-    /* Rows that the tp row has in common count once. */
+    /* Rows that the TP group has in common count once. */
     if (nn->act_counts && dtype != LS_F32 && (nn->sequence_parallel || nn->tp_index == 0)) {
         *nn->act_elems += (int64_t)elems;
         LS_TRY(nn->ops->count(nn->device, nn->act_counts, d, 1, dtype, elems));
@@ -53,4 +54,56 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
     if (keep) return ls_device_copy(nn->device, keep, d, elems * sizeof(float));
     *out = d;
     return LS_OK;
+}
+
+/* ---- halves ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm) {
+    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, half->stats, x, half->norm_w, half->norm_b));
+    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+}
+
+ls_status ls_half_forward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *y) {
+    const void *norm;
+    LS_TRY(ls_half_norm(nn, half, x, &norm));
+    LS_TRY(half->forward(block, nn, half, norm));
+    LS_TRY(ls_nn_project_sliced(nn, half->branch, half->inner, half->out_w, half->out_b));
+    return ls_nn_residual(nn, y, x, half->branch, nn->policy.act, half->place);
+}
+
+/* Gradients inside a half, from which those of its weights are made. */
+typedef struct half_grads {
+    const void *branch; /* [stream][C] of what goes to the residual stream */
+    const void *rows;   /* the same for all rows */
+    void *dwide, *dnorm;
+} half_grads;
+
+static ls_status weights(ls_block *block, const ls_nn *nn, const ls_half *half, const half_grads *g, const float *x) {
+    const void *norm;
+    if (half->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
+    if (half->remake) LS_TRY(half->remake(nn, block->saved.wide, half->inner));
+    LS_TRY(
+        ls_nn_grad_matrix(nn, half->out_w, half->inner, half->inner_width, half->inner_width, g->rows, nn->shape->C));
+    if (half->in_b) LS_TRY(ls_nn_grad_bias(nn, half->in_b, g->dwide));
+    LS_TRY(ls_half_norm(nn, half, x, &norm));
+    LS_TRY(ls_nn_grad_matrix(nn, half->in_w, g->dwide, half->in_width, half->in_width, norm, nn->shape->C));
+    return ls_nn_norm_params(nn, g->dnorm, half->stats, x, half->norm_w, half->norm_b);
+}
+
+ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *d,
+                           ls_backward_phase phase) {
+    bool both = phase == LS_BACKWARD_BOTH;
+    half_grads g = {.branch = half->kept_branch,
+                    .dwide = both ? half->dwide : half->kept_dwide,
+                    .dnorm = both ? nn->scratch.dnorm : half->kept_dnorm};
+    if (phase != LS_BACKWARD_WEIGHTS)
+        LS_TRY(ls_nn_residual_backward(nn, d, nn->policy.act, half->place, both ? NULL : half->kept_branch, &g.branch));
+    LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, nn->scratch.rows2, &g.rows));
+    if (phase != LS_BACKWARD_WEIGHTS) {
+        LS_TRY(half->backward(block, nn, half, g.rows, g.dwide));
+        LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.dwide, half->in_w, NULL));
+    }
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, half, &g, x));
+    if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
+    return ls_nn_norm_backward(nn, d, true, g.dnorm, half->stats, x, half->norm_w);
 }

@@ -1,87 +1,89 @@
 /* residual_block.c: two convolutions with batch norm, and a way past them.
  *
- *     x ─┬─ unit 0, ReLU ─ unit 1 ─ + ─ ReLU ─ y
- *        └─ unit 2, where sizes change ─┘
+ *     x ─┬─ conv_bn 0, ReLU ─ conv_bn 1 ─ + ─ ReLU ─ y
+ *        └─ conv_bn 2, where sizes change ──┘
  *
  * The gradient of x is that through the convolutions plus that of the way past them. */
 #include "nn/conv_bn.h"
 #include "nn/image_layer.h"
 
-static bool has_side(const ls_block *block) { return block->units == 3; }
+static bool has_side(const ls_block *block) { return block->conv_bns == 3; }
 
 static void declare(ls_block *block, const ls_shape *shape) {
     static const char *const numbers[LS_CONV_BN_MAX] = {"1", "2", "-side"};
     (void)shape;
-    for (int u = 0; u < block->units; u++) ls_unit_declare(block, u, numbers[u]);
+    for (int u = 0; u < block->conv_bns; u++) ls_conv_bn_declare(block, u, numbers[u]);
 }
 
 static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    for (int u = 0; u < block->units && (parts & LS_SAVE_WIDE); u++)
-        ls_unit_carve_saved(block, u, &saved->unit[u], nn, arena);
+    for (int u = 0; u < block->conv_bns && (parts & LS_SAVE_WIDE); u++)
+        ls_conv_bn_carve_saved(block, u, &saved->conv_bn[u], nn, arena);
 }
 
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    for (int u = 0; u < block->units; u++) ls_unit_carve_grads(block, u, &kept->unit[u], nn, "activations", arena);
+    for (int u = 0; u < block->conv_bns; u++)
+        ls_conv_bn_carve_grads(block, u, &kept->conv_bn[u], nn, "activations", arena);
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     if (!for_backward) return;
-    ls_unit_carve_scratch(block, nn, scratch, arena);
-    for (int u = 0; u < block->units; u++) ls_unit_carve_grads(block, u, &scratch->unit[u], nn, "scratch", arena);
-    scratch->shortcut = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[1].out));
-    scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].out));
-    if (has_side(block)) scratch->side = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].in));
+    ls_conv_bn_carve_scratch(block, nn, scratch, arena);
+    for (int u = 0; u < block->conv_bns; u++)
+        ls_conv_bn_carve_grads(block, u, &scratch->conv_bn[u], nn, "scratch", arena);
+    scratch->shortcut = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[1].out));
+    scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].out));
+    if (has_side(block)) scratch->side = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].in));
 }
 
-static ls_status all_units(ls_block *block, ls_nn *nn, const float *x) {
+static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
     const float *past = x;
-    LS_TRY(ls_unit_forward(block, nn, 0, x, NULL));
+    LS_TRY(ls_conv_bn_forward(block, nn, 0, x, NULL));
     if (has_side(block)) {
-        LS_TRY(ls_unit_forward(block, nn, 2, x, NULL));
-        past = block->saved.unit[2].y;
+        LS_TRY(ls_conv_bn_forward(block, nn, 2, x, NULL));
+        past = block->saved.conv_bn[2].y;
     }
-    return ls_unit_forward(block, nn, 1, block->saved.unit[0].y, past);
+    return ls_conv_bn_forward(block, nn, 1, block->saved.conv_bn[0].y, past);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    LS_TRY(all_units(block, nn, x));
-    return ls_device_copy(nn->device, y, block->saved.unit[1].y, nn->B * block->out * sizeof *y);
+    LS_TRY(run(block, nn, x));
+    return ls_device_copy(nn->device, y, block->saved.conv_bn[1].y, nn->B * block->out * sizeof *y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    return parts & LS_SAVE_WIDE ? all_units(block, nn, x) : LS_OK;
+    return parts & LS_SAVE_WIDE ? run(block, nn, x) : LS_OK;
 }
 
 /* d becomes the gradient of x. */
-static ls_status inputs(ls_block *block, ls_nn *nn, const ls_unit_grads *grads, float *d) {
+static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grads, float *d) {
     const ls_scratch *scratch = &nn->scratch;
     const float *past = scratch->shortcut;
-    LS_TRY(ls_unit_backward(block, nn, 1, d, &grads[1], scratch->shortcut));
-    LS_TRY(ls_unit_input(block, nn, 1, &grads[1], scratch->dpre));
-    LS_TRY(ls_unit_backward(block, nn, 0, scratch->dpre, &grads[0], NULL));
-    LS_TRY(ls_unit_input(block, nn, 0, &grads[0], d));
+    LS_TRY(ls_conv_bn_backward(block, nn, 1, d, &grads[1], scratch->shortcut));
+    LS_TRY(ls_conv_bn_input(block, nn, 1, &grads[1], scratch->dpre));
+    LS_TRY(ls_conv_bn_backward(block, nn, 0, scratch->dpre, &grads[0], NULL));
+    LS_TRY(ls_conv_bn_input(block, nn, 0, &grads[0], d));
     if (has_side(block)) {
-        LS_TRY(ls_unit_backward(block, nn, 2, scratch->shortcut, &grads[2], NULL));
-        LS_TRY(ls_unit_input(block, nn, 2, &grads[2], scratch->side));
+        LS_TRY(ls_conv_bn_backward(block, nn, 2, scratch->shortcut, &grads[2], NULL));
+        LS_TRY(ls_conv_bn_input(block, nn, 2, &grads[2], scratch->side));
         past = scratch->side;
     }
     return nn->ops->add(nn->device, d, d, past, LS_F32, nn->B * block->in);
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    const ls_unit_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.unit : block->kept.unit;
+    const ls_conv_bn_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.conv_bn : block->kept.conv_bn;
     if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(inputs(block, nn, grads, d));
     if (phase == LS_BACKWARD_INPUT) return LS_OK;
-    LS_TRY(ls_unit_weights(block, nn, 0, x, &grads[0]));
-    LS_TRY(ls_unit_weights(block, nn, 1, block->saved.unit[0].y, &grads[1]));
-    return has_side(block) ? ls_unit_weights(block, nn, 2, x, &grads[2]) : LS_OK;
+    LS_TRY(ls_conv_bn_weights(block, nn, 0, x, &grads[0]));
+    LS_TRY(ls_conv_bn_weights(block, nn, 1, block->saved.conv_bn[0].y, &grads[1]));
+    return has_side(block) ? ls_conv_bn_weights(block, nn, 2, x, &grads[2]) : LS_OK;
 }
 
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
     double flops = 0;
     (void)shape;
-    for (int u = 0; u < block->units; u++) flops += ls_unit_flops(block, u);
+    for (int u = 0; u < block->conv_bns; u++) flops += ls_conv_bn_flops(block, u);
     return (ls_block_cost){.product_flops = (double)(B * T) * flops};
 }
 

@@ -3,7 +3,7 @@
  * Transformers: GPT-2 has learned positions, layer norms, biases and GELU; Llama has rotary positions, RMS norms and a
  * gated MLP. Everything else, like tied tables or grouped heads, is free in both.
  *
- * Models of images: LeNet-5, ResNet-18 and plain layers. Such a model sees an image as a sequence of one token: T is 1,
+ * Image models: LeNet-5, ResNet-18 and plain layers. Such a model sees an image as a sequence of one token: T is 1,
  * V the number of classes, C the width in front of the last layer, and the members of heads are 1. ls_shape_check()
  * (model/shape_check.c) says what is wrong with a shape; all other code may rely on a checked one. */
 #ifndef LS_NN_SHAPE_H
@@ -32,7 +32,7 @@ typedef struct ls_rope_shape {
 
 enum { LS_SHAPE_NAME_MAX = 64, LS_SHAPE_LAYERS_MAX = 32 };
 
-/* Of models of images. */
+/* Of image models. */
 typedef struct ls_image_shape {
     size_t channels, height, width;
     bool sigmoid;                       /* LeNet: sigmoids and means, as in 1998, instead of ReLU and maxima */
@@ -53,7 +53,7 @@ typedef struct ls_shape {
     double eps;           /* of the norms */
     double init_std;      /* of the initial weights */
     ls_rope_shape rope;   /* Llama alone */
-    ls_image_shape image; /* models of images alone */
+    ls_image_shape image; /* image models alone */
 } ls_shape;
 
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return shape->arch >= LS_ARCH_LENET; }

@@ -7,39 +7,40 @@ static bool pools(const ls_block *block) { return block->image.pool != LS_POOL_N
 
 static void declare(ls_block *block, const ls_shape *shape) {
     (void)shape;
-    ls_unit_declare(block, 0, "");
+    ls_conv_bn_declare(block, 0, "");
 }
 
 static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     if (!(parts & LS_SAVE_WIDE)) return;
-    ls_unit_carve_saved(block, 0, &saved->unit[0], nn, arena);
+    ls_conv_bn_carve_saved(block, 0, &saved->conv_bn[0], nn, arena);
     if (pools(block)) saved->taps = ls_arena_take_array(arena, "activations", nn->B, block->out * sizeof(uint32_t));
 }
 
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    ls_unit_carve_grads(block, 0, &kept->unit[0], nn, "activations", arena);
+    ls_conv_bn_carve_grads(block, 0, &kept->conv_bn[0], nn, "activations", arena);
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     if (!for_backward) return;
-    ls_unit_carve_scratch(block, nn, scratch, arena);
-    ls_unit_carve_grads(block, 0, &scratch->unit[0], nn, "scratch", arena);
-    if (pools(block)) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->unit[0].out));
+    ls_conv_bn_carve_scratch(block, nn, scratch, arena);
+    ls_conv_bn_carve_grads(block, 0, &scratch->conv_bn[0], nn, "scratch", arena);
+    if (pools(block)) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].out));
 }
 
 static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    LS_TRY(ls_unit_forward(block, nn, 0, ls_image_input(nn, x), NULL));
+    LS_TRY(ls_conv_bn_forward(block, nn, 0, ls_image_input(nn, x), NULL));
     if (!pools(block)) return LS_OK;
-    ls_pooling_call call = ls_image_pooling(block, nn, block->unit[0].out);
-    call.x = block->saved.unit[0].y;
+    ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out);
+    call.x = block->saved.conv_bn[0].y;
     call.y = y;
     return nn->ops->max_pool_forward(nn->device, &call);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(run(block, nn, x, y));
-    return pools(block) ? LS_OK : ls_device_copy(nn->device, y, block->saved.unit[0].y, nn->B * block->out * sizeof *y);
+    return pools(block) ? LS_OK
+                        : ls_device_copy(nn->device, y, block->saved.conv_bn[0].y, nn->B * block->out * sizeof *y);
 }
 
 /* Pooling is run again for its taps, into a place that backward needs later. */
@@ -48,22 +49,22 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    const ls_unit_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.unit : block->kept.unit;
+    const ls_conv_bn_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.conv_bn : block->kept.conv_bn;
     const float *dy = d;
     if (phase != LS_BACKWARD_WEIGHTS && pools(block)) {
-        ls_pooling_call call = ls_image_pooling(block, nn, block->unit[0].out);
+        ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out);
         call.dy = d;
         call.dx = nn->scratch.dpre;
         LS_TRY(nn->ops->max_pool_backward(nn->device, &call));
         dy = call.dx;
     }
-    if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(ls_unit_backward(block, nn, 0, dy, &grads[0], NULL));
-    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_unit_weights(block, nn, 0, ls_image_input(nn, x), &grads[0]);
+    if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(ls_conv_bn_backward(block, nn, 0, dy, &grads[0], NULL));
+    return phase == LS_BACKWARD_INPUT ? LS_OK : ls_conv_bn_weights(block, nn, 0, ls_image_input(nn, x), &grads[0]);
 }
 
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
     (void)shape;
-    return (ls_block_cost){.product_flops = (double)(B * T) * ls_unit_flops(block, 0)};
+    return (ls_block_cost){.product_flops = (double)(B * T) * ls_conv_bn_flops(block, 0)};
 }
 
 const ls_block_kind ls_block_stem = {

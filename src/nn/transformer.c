@@ -81,8 +81,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     declare_mlp(block, shape, out_std(shape));
 }
 
-/* The half that begins with parameter *at. */
-static ls_half half_from(ls_block *block, const ls_shape *shape, int *at, bool bias) {
+ls_half ls_half_params(ls_block *block, const ls_shape *shape, int *at, bool bias) {
     ls_half half = {0};
     half.norm_w = &block->param[(*at)++];
     if (!ls_shape_is_llama(shape)) half.norm_b = &block->param[(*at)++];
@@ -93,22 +92,7 @@ static ls_half half_from(ls_block *block, const ls_shape *shape, int *at, bool b
     return half;
 }
 
-ls_half ls_attention_params(ls_block *block, const ls_shape *shape) {
-    int at = 0;
-    return half_from(block, shape, &at, shape->attention_bias);
-}
-
-ls_half ls_mlp_params(ls_block *block, const ls_shape *shape) {
-    int at = 0;
-    half_from(block, shape, &at, shape->attention_bias);
-    return half_from(block, shape, &at, shape->mlp_bias);
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
-    return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
-}
 
 static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)block;
@@ -116,13 +100,13 @@ static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn,
     bool is_16 = ls_policy_is_16(&nn->policy);
     if (parts & LS_SAVE_KEYS) saved->qkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
     if (parts & LS_SAVE_ATTENTION) {
-        saved->norm1 = take(arena, "activations", stream, 2);
+        saved->norm1 = ls_nn_take_f32(arena, "activations", stream, 2);
         saved->heads = ls_nn_take(nn, arena, "activations", rows, nn->own.query);
-        saved->m = take(arena, "activations", rows, nn->own.heads);
-        saved->l = take(arena, "activations", rows, nn->own.heads);
+        saved->m = ls_nn_take_f32(arena, "activations", rows, nn->own.heads);
+        saved->l = ls_nn_take_f32(arena, "activations", rows, nn->own.heads);
         if (is_16) saved->branch = ls_nn_take(nn, arena, "activations", stream, nn->shape->C);
-        if (!is_16) saved->middle = take(arena, "activations", stream, nn->shape->C);
-        saved->norm2 = take(arena, "activations", stream, 2);
+        if (!is_16) saved->middle = ls_nn_take_f32(arena, "activations", stream, nn->shape->C);
+        saved->norm2 = ls_nn_take_f32(arena, "activations", stream, 2);
     }
     if (parts & LS_SAVE_WIDE) saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
@@ -144,7 +128,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     scratch->branch = ls_nn_take(nn, arena, "scratch", stream, C);
-    if (ls_policy_is_16(&nn->policy)) scratch->middle = take(arena, "scratch", stream, C);
+    if (ls_policy_is_16(&nn->policy)) scratch->middle = ls_nn_take_f32(arena, "scratch", stream, C);
     ls_nn_take_joins(nn, arena, scratch);
     if (!for_backward) {
         scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
@@ -161,7 +145,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     ls_arena_phase_begin(arena);
     scratch->dheads = ls_nn_take(nn, arena, "scratch", rows, nn->own.query);
     scratch->dqkv = ls_nn_take(nn, arena, "scratch", rows, nn->own.qkv);
-    scratch->dots = take(arena, "scratch", rows, nn->own.heads);
+    scratch->dots = ls_nn_take_f32(arena, "scratch", rows, nn->own.heads);
     ls_arena_phase_end(arena);
 }
 
@@ -173,28 +157,34 @@ static float *middle_of(const ls_block *block, const ls_nn *nn) {
     return ls_policy_is_16(&nn->policy) ? nn->scratch.middle : block->saved.middle;
 }
 
-static ls_status remake_middle(const ls_block *block, const ls_nn *nn, const float *x) {
-    return ls_policy_is_16(&nn->policy) ? ls_attention_half_middle(block, nn, x, nn->scratch.middle) : LS_OK;
+static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const float *x) {
+    if (!ls_policy_is_16(&nn->policy)) return LS_OK;
+    return ls_nn_residual(nn, nn->scratch.middle, x, attention->branch, nn->policy.act, attention->place);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
-    LS_TRY(ls_attention_half_forward(block, nn, x, middle));
-    return ls_mlp_half_forward(block, nn, middle, y);
+    LS_TRY(ls_half_forward(block, nn, &attention, x, middle));
+    return ls_half_forward(block, nn, &mlp, middle, y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    if (parts & LS_SAVE_ATTENTION)
-        LS_TRY(ls_attention_half_forward(block, nn, x, middle_of(block, nn)));
-    else
-        LS_TRY(remake_middle(block, nn, x));
-    return parts & LS_SAVE_WIDE ? ls_mlp_half_recompute(block, nn, middle_of(block, nn)) : LS_OK;
+    ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
+    float *middle = middle_of(block, nn);
+    const void *norm;
+    LS_TRY(parts & LS_SAVE_ATTENTION ? ls_half_forward(block, nn, &attention, x, middle)
+                                     : remake_middle(nn, &attention, x));
+    if (!(parts & LS_SAVE_WIDE)) return LS_OK;
+    LS_TRY(ls_half_norm(nn, &mlp, middle, &norm));
+    return ls_nn_project(nn, block->saved.wide, norm, mlp.in_w, mlp.in_b);
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    LS_TRY(remake_middle(block, nn, x));
-    LS_TRY(ls_mlp_half_backward(block, nn, middle_of(block, nn), d, phase));
-    return ls_attention_half_backward(block, nn, x, d, phase);
+    ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
+    LS_TRY(remake_middle(nn, &attention, x));
+    LS_TRY(ls_half_backward(block, nn, &mlp, middle_of(block, nn), d, phase));
+    return ls_half_backward(block, nn, &attention, x, d, phase);
 }
 
 static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {

@@ -1,35 +1,49 @@
-/* transformer.h: the two halves of a transformer block, each with its norm and its way back to the residual stream. */
+/* transformer.h: the two halves of a transformer block, and their way to and from the residual stream.
+ *
+ *     x ─ norm ─ in ─ body ─ out ─ + x          attention.c and mlp.c have the bodies, residual.c what is around them
+ */
 #ifndef LS_NN_TRANSFORMER_H
 #define LS_NN_TRANSFORMER_H
 
 #include "nn/block.h"
 
-/* The parameters of a half; biases are NULL where the shape has none. */
-typedef struct ls_half {
+typedef struct ls_half ls_half;
+
+/* A half for nn's rows: its parameters, where its tensors are, and its body. Biases are NULL where the shape has none.
+ */
+struct ls_half {
     ls_param *norm_w, *norm_b;
     ls_param *in_w, *in_b;
     ls_param *out_w, *out_b;
-} ls_half;
+    uint32_t place;  /* names its dropout in the model */
+    float *stats;    /* saved of the norm, [2][stream] */
+    size_t in_width; /* columns of what the first projection gives */
+    void *inner;     /* [rows][inner_width] what the second projection reads */
+    size_t inner_width;
+    void *branch;             /* [stream][C] what it gives, to be added to the stream */
+    void *kept_branch;        /* between the phases of backward: the gradients of branch, … */
+    void *dwide, *kept_dwide; /* … of what the first projection gives, … */
+    void *kept_dnorm;         /* … and of what the norm gives */
 
-/* Gradients inside a half, from which those of its weights are made. */
-typedef struct ls_half_grads {
-    const void *branch; /* [stream][C] of what goes to the residual stream */
-    void *wide;         /* [rows] of what the first projection gives */
-    void *dnorm;        /* [stream][C] of what the norm gives */
-} ls_half_grads;
+    /* inner from `norm`, what the norm gives for all rows. */
+    ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
+    /* inner once more in backward; NULL: it is saved. */
+    ls_status (*remake)(const ls_nn *nn, const void *wide, void *inner);
+    /* dwide from the gradient of the branch for all rows. */
+    ls_status (*backward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide);
+};
 
-ls_half ls_attention_params(ls_block *block, const ls_shape *shape);
-ls_half ls_mlp_params(ls_block *block, const ls_shape *shape);
+ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
+ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
+/* The half whose parameters begin with number *at, which is set behind them. */
+ls_half ls_half_params(ls_block *block, const ls_shape *shape, int *at, bool bias);
 
+/* norm(x) for all rows, in scratch. */
+ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
 /* y = x + half(norm(x)); backward turns d, the gradient of y, into that of x. */
-ls_status ls_attention_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
-/* y made again from what attention added to x, with 16-bit types. */
-ls_status ls_attention_half_middle(const ls_block *block, const ls_nn *nn, const float *x, float *y);
-ls_status ls_attention_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
-ls_status ls_mlp_half_forward(ls_block *block, ls_nn *nn, const float *x, float *y);
-/* saved.wide alone. */
-ls_status ls_mlp_half_recompute(ls_block *block, ls_nn *nn, const float *x);
-ls_status ls_mlp_half_backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
+ls_status ls_half_forward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *y);
+ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *d,
+                           ls_backward_phase phase);
 
 /* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype, uint32_t place);

@@ -6,7 +6,7 @@
  *     limb   66          65 …                       … 1          0
  *            sign, carry | 32 bits of the integer in each limb of 64 |
  *
- * A limb takes 32 bits of each number and has room for the carries of many; they are passed on now and then. To add
+ * A limb takes 32 bits of each number and has space for the carries of many; they are passed on now and then. To add
  * the sums of several workers, settle each, add the words as int64 (an all-reduce of LS_EXACT_WORDS elements), and read
  * the value of the result. A settled sum has one representation only, so its words can be compared and hashed.
  *

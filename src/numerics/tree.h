@@ -45,7 +45,7 @@ int ls_tree_stack_push(ls_tree_stack *stack, ls_tree_node node);
 /* The child of `node`, which has two, that holds `group`. */
 ls_tree_node ls_tree_child(ls_tree_node node, int group);
 
-/* The maximal subtrees whose leaves are all marked in held[0 … groups−1]; returns their number; nodes has room for
+/* The maximal subtrees whose leaves are all marked in held[0 … groups−1]; returns their number; nodes has space for
  * `groups`. */
 int ls_tree_cover_held(int groups, const unsigned char *held, ls_tree_node *nodes);
 

@@ -48,7 +48,7 @@ ls_status ls_metrics_end(ls_metrics *metrics);
  * checkpoint without its lines. */
 ls_status ls_metrics_sync(ls_metrics *metrics);
 
-/* ---- files of runs that go on (metrics_cut.c) ------------------------------------------------------------------- */
+/* ---- files of runs that go on (metrics_cut.c) -------------------------------------------------------------------- */
 
 typedef struct ls_metrics_about {
     int64_t last_step;  /* the highest; 0: none */

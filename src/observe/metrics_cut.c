@@ -172,7 +172,7 @@ static ls_status force(const cutter *c, FILE *file) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot set damaged lines of %.*s aside", SHOWN, c->path);
 }
 
-/* Once more through the file: each line to where it belongs. */
+/* A second pass: each line goes to the file it belongs in. */
 static ls_status part_lines(cutter *c) {
     line_kind last = LINE_KEPT;
     rewind(c->file);

@@ -41,14 +41,14 @@ static int scale(const json_t *object, const char *key) {
 
 static int64_t place(const json_t *object, const char *key) { return whole(object, key, 0, INT64_MAX, LS_RUN_NONE); }
 
-static void text(const json_t *object, const char *key, char *out, size_t room) {
+static void text(const json_t *object, const char *key, char *out, size_t capacity) {
     const char *from = json_string_value(json_object_get(object, key));
-    ls_run_log_copy_text(out, room, from ? from : "");
+    ls_run_log_copy_text(out, capacity, from ? from : "");
 }
 
-void ls_run_log_copy_text(char *out, size_t room, const char *from) {
+void ls_run_log_copy_text(char *out, size_t capacity, const char *from) {
     size_t used = 0;
-    for (; *from && used + 1 < room; from++) {
+    for (; *from && used + 1 < capacity; from++) {
         unsigned char c = (unsigned char)*from;
         /* U+0080 to U+009F are controls too; in UTF-8 they begin with C2. */
         bool is_control = c < 0x20 || c == 0x7F || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
@@ -82,7 +82,7 @@ static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     }
     *out = LS_RUN_NONE;
     if (n == LS_RUN_BLOCKS_MAX) return LS_OK;
-    LS_TRY(ls_run_log_make_room((void **)&run->blocks, &run->room[LS_ROOM_BLOCKS], (size_t)n, sizeof *run->blocks));
+    LS_TRY(ls_run_grow((void **)&run->blocks, &run->capacity[LS_RUN_ARRAY_BLOCKS], (size_t)n, sizeof *run->blocks));
     memcpy(run->blocks[n], name, strlen(name) + 1);
     *out = run->block_count++;
     return LS_OK;
@@ -97,8 +97,8 @@ static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line)
         run->unknown_lines++;
         return LS_OK;
     }
-    LS_TRY(ls_run_log_make_room((void **)&run->numerics, &run->room[LS_ROOM_NUMERICS], run->numerics_count,
-                                sizeof *run->numerics));
+    LS_TRY(ls_run_grow((void **)&run->numerics, &run->capacity[LS_RUN_ARRAY_NUMERICS], run->numerics_count,
+                       sizeof *run->numerics));
     run->numerics[run->numerics_count++] = (ls_run_log_numerics){
         .step = step,
         .block = block,
@@ -176,7 +176,7 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     }
     if (run->of_kind[kind]++ >= LS_RUN_EVENTS_MAX) return LS_OK;
     LS_TRY(
-        ls_run_log_make_room((void **)&run->events, &run->room[LS_ROOM_EVENTS], run->event_count, sizeof *run->events));
+        ls_run_grow((void **)&run->events, &run->capacity[LS_RUN_ARRAY_EVENTS], run->event_count, sizeof *run->events));
     ls_run_log_event *event = &run->events[run->event_count++];
     *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
@@ -206,7 +206,7 @@ static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line) {
 
 static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_cut(run, step);
-    LS_TRY(ls_run_log_make_room((void **)&run->steps, &run->room[LS_ROOM_STEPS], run->step_count, sizeof *run->steps));
+    LS_TRY(ls_run_grow((void **)&run->steps, &run->capacity[LS_RUN_ARRAY_STEPS], run->step_count, sizeof *run->steps));
     run->steps[run->step_count++] = (ls_run_log_step){
         .step = step,
         .loss = number(line, "loss"),
@@ -222,8 +222,8 @@ static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
 }
 
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
-    LS_TRY(ls_run_log_make_room((void **)&run->validations, &run->room[LS_ROOM_VALIDATIONS], run->validation_count,
-                                sizeof *run->validations));
+    LS_TRY(ls_run_grow((void **)&run->validations, &run->capacity[LS_RUN_ARRAY_VALIDATIONS], run->validation_count,
+                       sizeof *run->validations));
     run->validations[run->validation_count++] = (ls_run_log_validation){step, number(line, "val_loss")};
     return LS_OK;
 }
@@ -231,7 +231,7 @@ static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *lin
 static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
     run->noise = (ls_run_log_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
     LS_TRY(
-        ls_run_log_make_room((void **)&run->noises, &run->room[LS_ROOM_NOISES], run->noise_count, sizeof *run->noises));
+        ls_run_grow((void **)&run->noises, &run->capacity[LS_RUN_ARRAY_NOISES], run->noise_count, sizeof *run->noises));
     run->noises[run->noise_count++] = run->noise;
     return LS_OK;
 }

@@ -10,23 +10,25 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "observe/metrics.h"
 #include "observe/run_parts.h"
+#include "observe/timeline.h"
 
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
 
-_Static_assert(LS_BUFFERS == sizeof((ls_run_log *)NULL)->room / sizeof(size_t), "one room for each array");
+_Static_assert(LS_RUN_ARRAYS == sizeof((ls_run_log *)NULL)->capacity / sizeof(size_t), "one capacity for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_run_log_make_room(void **array, size_t *room, size_t count, size_t size) {
-    if (count < *room) return LS_OK;
-    size_t more = *room ? 2 * *room : 64, bytes;
+ls_status ls_run_grow(void **array, size_t *capacity, size_t count, size_t size) {
+    if (count < *capacity) return LS_OK;
+    size_t more = *capacity ? 2 * *capacity : 64, bytes;
     void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*array, bytes);
     if (!grown) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu records of a run", more);
     *array = grown;
-    *room = more;
+    *capacity = more;
     return LS_OK;
 }
 
@@ -61,12 +63,12 @@ void ls_run_log_cut(ls_run_log *run, int64_t step) {
 }
 
 ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait) {
-    LS_TRY(ls_run_log_make_room((void **)&run->usage, &run->room[LS_ROOM_USAGE], run->usage_count, sizeof *run->usage));
+    LS_TRY(ls_run_grow((void **)&run->usage, &run->capacity[LS_RUN_ARRAY_USAGE], run->usage_count, sizeof *run->usage));
     run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)
         for (int w = 0; w < workers; w++) {
-            LS_TRY(ls_run_log_make_room((void **)&run->usage_ms, &run->room[LS_ROOM_USAGE_MS], run->usage_ms_count,
-                                        sizeof *run->usage_ms));
+            LS_TRY(ls_run_grow((void **)&run->usage_ms, &run->capacity[LS_RUN_ARRAY_USAGE_MS], run->usage_ms_count,
+                               sizeof *run->usage_ms));
             run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
         }
     run->usage_count++;
@@ -242,4 +244,166 @@ ls_status ls_run_log_open(const char *path, ls_run_log *out) {
 out:
     ls_run_log_free(out);
     return status;
+}
+
+enum { OPTIONS_MAX = 512 };
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+const char *ls_run_log_option_get(const ls_run_log *run, const char *name) {
+    for (size_t i = 0; i < run->option_count; i++)
+        if (strcmp(run->options[i].name, name) == 0) return run->options[i].value;
+    return NULL;
+}
+
+bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value) {
+    const ls_option_info *info = ls_option_info_get(id);
+    const char *word = ls_run_log_option_get(run, info->name);
+    return word && ls_choice_find(info->choices, word, value);
+}
+
+double ls_run_log_option_number(const ls_run_log *run, const char *name) {
+    const char *text = ls_run_log_option_get(run, name);
+    if (!text || !*text) return (double)NAN;
+    char *end;
+    double x = strtod(text, &end);
+    return *end || !isfinite(x) ? (double)NAN : x;
+}
+
+/* A value of config.json is text; one of the identity may be a number or {"f64": "0x1p+0"}. */
+static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
+    if (json_is_object(value)) value = json_object_get(value, "f64");
+    if (json_is_string(value))
+        ls_run_log_copy_text(out, LS_RUN_TEXT_MAX, json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(out, LS_RUN_TEXT_MAX, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(out, LS_RUN_TEXT_MAX, "%.17g", json_real_value(value));
+    else if (json_is_boolean(value))
+        snprintf(out, LS_RUN_TEXT_MAX, "%s", json_is_true(value) ? "true" : "false");
+    else
+        return false;
+    return true;
+}
+
+static ls_status add_members(ls_run_log *run, json_t *object) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        char name[LS_RUN_NAME_MAX], text[LS_RUN_TEXT_MAX];
+        ls_run_log_copy_text(name, sizeof name, key);
+        if (run->option_count == OPTIONS_MAX || ls_run_log_option_get(run, name) || !value_text(value, text)) continue;
+        LS_TRY(ls_run_grow((void **)&run->options, &run->capacity[LS_RUN_ARRAY_OPTIONS], run->option_count,
+                           sizeof *run->options));
+        ls_run_log_option *option = &run->options[run->option_count++];
+        memcpy(option->name, name, sizeof name);
+        memcpy(option->value, text, sizeof text);
+    }
+    return LS_OK;
+}
+
+static ls_status load(const char *text, size_t bytes, json_t **out) {
+    json_error_t error;
+    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!*out && json_error_code(&error) == json_error_out_of_memory)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the options of a run");
+    return LS_OK;
+}
+
+ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes) {
+    json_t *json;
+    ls_status status;
+    LS_TRY(load(text, bytes, &json));
+    json_t *fields = json_object_get(json, "fields"), *loose = json_object_get(json, "free");
+    LS_TRY_OUT(add_members(run, json_is_object(fields) ? fields : json));
+    if (json_is_object(loose)) LS_TRY_OUT(add_members(run, loose));
+out:
+    json_decref(json);
+    return status;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+static int64_t count_of(const json_t *json, const char *key) {
+    const json_t *value = json_object_get(json, key);
+    int64_t n = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
+    return n >= 1 && n <= LS_WORKERS_MAX ? n : 0;
+}
+
+/* "3,2,2": as many as there are rows, or none at all. */
+static void read_shares(ls_run_log *run, const char *text) {
+    char *end = NULL;
+    for (int d = 0; d < run->dp; d++) {
+        long n = text && *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        if (n < 1 || n > 1 << 16 || *end != (d + 1 < run->dp ? ',' : '\0')) {
+            memset(run->share, 0, sizeof run->share);
+            return;
+        }
+        run->share[d] = (int)n;
+        text = end + 1;
+    }
+}
+
+ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes) {
+    json_t *json;
+    LS_TRY(load(text, bytes, &json));
+    int64_t dp = count_of(json, "dp"), tp = count_of(json, "tp"), pp = count_of(json, "pp");
+    if (dp && tp && pp && dp * tp * pp <= LS_WORKERS_MAX) {
+        run->dp = (int)dp;
+        run->tp = (int)tp;
+        run->pp = (int)pp;
+        read_shares(run, json_string_value(json_object_get(json, "shares")));
+    }
+    json_decref(json);
+    return LS_OK;
+}
+
+enum { SAMPLES_MAX = 16 };
+
+/* Waiting for reductions that goes on when the last worker has done its work. */
+static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
+    double sum = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        const ls_trace_span *span = &w->spans[i];
+        double begin = span->begin_us > line->work_end_us ? span->begin_us : line->work_end_us;
+        if (span->mark == LS_MARK_FINISH && span->end_us > begin) sum += span->end_us - begin;
+    }
+    return sum;
+}
+
+/* Busy is time inside actions, less waiting in there; waiting is all other time of the work, and that for reductions.
+ */
+static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
+    float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
+    double work_us = line->work_end_us - line->work_begin_us;
+    for (int r = 0; r < line->workers; r++) {
+        const ls_timeline_worker *w = &line->worker[r];
+        busy[r] = (float)(w->busy * work_us / 1e3);
+        wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
+    }
+    return ls_run_log_add_usage(run, line->step, line->workers, busy, wait);
+}
+
+ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace) {
+    ls_timeline line;
+    LS_TRY(ls_timeline_make(trace, source, 0, &line));
+    int64_t first = line.first_step, last = line.last_step, count;
+    ls_timeline_free(&line);
+    if (__builtin_sub_overflow(last, first, &count) || count < 0 || count > INT32_MAX)
+        return ls_fail(LS_ERR_INPUT, "%s: steps %lld to %lld cannot belong to one run", source, (long long)first,
+                       (long long)last);
+    count++;
+    int64_t samples = count < SAMPLES_MAX ? count : SAMPLES_MAX;
+    run->usage_of_trace = true;
+    for (int64_t i = 0; i < samples; i++) {
+        /* The middle of part i of the steps; a step in between that is not whole is no loss. */
+        int64_t step = first + (2 * i + 1) * count / (2 * samples);
+        ls_status status = ls_timeline_make(trace, source, step, &line);
+        if (status == LS_ERR_RESOURCE) return status;
+        if (status != LS_OK) continue;
+        status = add_step(run, &line);
+        ls_timeline_free(&line);
+        LS_TRY(status);
+    }
+    return LS_OK;
 }

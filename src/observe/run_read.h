@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/options.h"
 #include "base/status.h"
 #include "lockstep.h"
 #include "observe/trace_read.h"
@@ -115,12 +116,12 @@ typedef struct ls_run_log {
     ls_run_log_option *options;
     size_t option_count;
     int dp, tp, pp;            /* 0: not known */
-    int share[LS_WORKERS_MAX]; /* groups of each dp row; 0: not known */
+    int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
     /* lines of the metrics */
     int64_t lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    size_t room[9];                     /* of the arrays above, in elements; the reader's own */
+    size_t capacity[9];                 /* of the arrays above, in elements; the reader's own */
 } ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
@@ -143,6 +144,8 @@ ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const
 
 /* The value of an option, or NULL; as a number, or NaN. */
 const char *ls_run_log_option_get(const ls_run_log *run, const char *name);
+/* The value of an option with choices; false, and *value unchanged: it was not recorded. */
+bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value);
 double ls_run_log_option_number(const ls_run_log *run, const char *name);
 
 static inline const float *ls_run_log_busy(const ls_run_log *run, const ls_run_log_usage *u) {

@@ -66,9 +66,8 @@ void ls_timeline_set_mesh(ls_timeline *timeline, int dp, int tp, int pp);
 
 double ls_timeline_predicted_us(const ls_timeline *timeline); /* of work, of the slowest pipeline; NaN: none */
 
-/* Parts of ls_timeline_make(), which fail for want of memory alone. Schedule, prediction and predicted_bubble, or
- * no_prediction (timeline_predict.c); the reductions of a worker (timeline_overlap.c). */
+/* A part of ls_timeline_make(), which fails for want of memory alone: schedule, prediction and predicted_bubble, or
+ * no_prediction (timeline_predict.c). */
 ls_status ls_timeline_predict(ls_timeline *timeline);
-ls_status ls_timeline_measure_reductions(ls_timeline_worker *worker);
 
 #endif

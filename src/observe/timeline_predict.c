@@ -136,10 +136,10 @@ static size_t list_ratios(const ls_timeline *t, int pipeline, const durations *d
 
 /* Shares whose mean is 1, so that the time in all stays what it was. */
 static ls_status take_shares(const ls_timeline *t, int pipeline, const ls_schedule *schedule, durations *d) {
-    size_t room = 1, count;
+    size_t capacity = 1, count;
     double sum = 0;
-    for (int s = 0; s < schedule->stages; s++) room += (size_t)schedule->count[s];
-    ratio *ratios = malloc(room * sizeof *ratios);
+    for (int s = 0; s < schedule->stages; s++) capacity += (size_t)schedule->count[s];
+    ratio *ratios = malloc(capacity * sizeof *ratios);
     if (!ratios) return ls_fail(LS_ERR_RESOURCE, "out of memory for the sizes of %d micro-batches", schedule->micros);
     count = list_ratios(t, pipeline, d, ratios);
     if (count > 0) qsort(ratios, count, sizeof *ratios, compare_ratios);

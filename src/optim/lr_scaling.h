@@ -7,18 +7,7 @@
 #ifndef LS_OPTIM_LR_SCALING_H
 #define LS_OPTIM_LR_SCALING_H
 
-#include "base/status.h"
-
-typedef enum ls_lr_scaling {
-    LS_LR_SCALING_NONE,
-    LS_LR_SCALING_LINEAR,
-    LS_LR_SCALING_SQRT,
-    LS_LR_SCALING_COUNT
-} ls_lr_scaling;
-
-/* "none", "linear", "sqrt" */
-const char *ls_lr_scaling_name(ls_lr_scaling scaling);
-ls_status ls_lr_scaling_parse(const char *text, ls_lr_scaling *out);
+#include "config/choices.h"
 
 /* What the rate of a batch of `base` is multiplied by for one of `batch`; both are whole numbers, at least 1. */
 double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base);

@@ -8,8 +8,6 @@
 #include "nn/blocks.h"
 #include "optim/schedule.h"
 
-typedef enum ls_optimizer_kind { LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_SGD } ls_optimizer_kind;
-
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
     ls_adamw_options adamw;
@@ -34,7 +32,7 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
  * has it with the rate for lr, 1 for wd and −follow/ghosts for f (docs/arithmetic.md). */
 #define LS_RUNNING_RATE 0.1
 
-/* Own elements first … first + count − 1 of a parameter, and the copies of them that products read. */
+/* Own elements first … first + count − 1 of a parameter, and the copies of them that matmuls read. */
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count);
 /* All own elements of a model. */

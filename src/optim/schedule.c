@@ -13,26 +13,6 @@ static const int64_t steps_max = INT64_C(1) << 53;
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[LS_LR_KIND_COUNT] = {
-    [LS_LR_CONSTANT] = "constant", [LS_LR_LINEAR] = "linear", [LS_LR_COSINE] = "cosine",
-    [LS_LR_WSD] = "wsd",           [LS_LR_STEP] = "step",
-};
-
-const char *ls_lr_kind_name(ls_lr_kind kind) {
-    assert(kind < LS_LR_KIND_COUNT);
-    return kind_names[kind];
-}
-
-ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out) {
-    for (int kind = 0; kind < LS_LR_KIND_COUNT; kind++) {
-        if (strcmp(text, kind_names[kind]) != 0) continue;
-        *out = (ls_lr_kind)kind;
-        return LS_OK;
-    }
-    return ls_fail(LS_ERR_INPUT,
-                   "'%.40s' is not a learning-rate schedule; choose constant, linear, cosine, wsd or step", text);
-}
-
 static ls_status check_share(const char *what, double share) {
     if (share >= 0 && share <= 1) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s is %g; it must be between 0 and 1", what, share);

@@ -18,18 +18,10 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "config/choices.h"
 #include "device/calls.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
-
-typedef enum ls_lr_kind {
-    LS_LR_CONSTANT,
-    LS_LR_LINEAR,
-    LS_LR_COSINE,
-    LS_LR_WSD,
-    LS_LR_STEP,
-    LS_LR_KIND_COUNT
-} ls_lr_kind;
 
 enum { LS_LR_STEPS_MAX = 16, LS_LR_STEPS_TEXT_MAX = LS_LR_STEPS_MAX * 20 };
 
@@ -49,10 +41,6 @@ typedef struct ls_lr_schedule {
     int64_t warmup_steps;  /* 0: none. May exceed the total: then the warm-up is all there is. */
     int64_t total_steps;
 } ls_lr_schedule;
-
-/* "constant", "linear", "cosine", "wsd", "step" */
-const char *ls_lr_kind_name(ls_lr_kind kind);
-ls_status ls_lr_kind_parse(const char *text, ls_lr_kind *out);
 
 /* LS_ERR_INPUT, naming the member that is out of its range. The functions below expect what passes this. */
 ls_status ls_lr_schedule_check(const ls_lr_schedule *schedule);

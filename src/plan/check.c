@@ -74,3 +74,11 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
                        l->dp, l->micro, (size_t)l->dp * l->micro, task->global_batch);
     return check_units(task, l);
 }
+
+json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also) {
+    int chunk_first[LS_CHUNKS_MAX + 1];
+    char stages[LS_LAYOUT_LIST_MAX];
+    ls_plan_blocks(task, layout, chunk_first);
+    ls_layout_blocks_text(chunk_first, layout->pp * layout->virtual_stages, stages, sizeof stages);
+    return ls_knobs_to_json(layout, NULL, layout->pp > 1 ? stages : NULL, also);
+}

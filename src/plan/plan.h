@@ -12,11 +12,6 @@
 #include "plan/hardware/machine.h"
 #include "plan/cost/stack.h"
 
-typedef ls_knobs ls_plan_layout;
-typedef ls_layout_request ls_plan_request;
-#define ls_plan_layout_chips ls_plan_chips
-#define ls_plan_layout_equal ls_knobs_equal
-
 typedef struct ls_plan_task {
     ls_shape shape;
     size_t seq, global_batch; /* tokens, sequences */
@@ -77,6 +72,12 @@ static inline int ls_plan_chips(const ls_knobs *layout) {
 ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *layout);
 /* The layout has been checked. LS_ERR_RESOURCE alone. */
 ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
+
+/* The blocks that the prediction has in each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
+void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first);
+/* A file for train --layout: it runs the stages that were predicted. `also` as in ls_knobs_to_json(). NULL: no
+ * memory. */
+json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);
 
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 

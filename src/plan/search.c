@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
-#include "plan/space.h"
+#include "plan/search.h"
 
 typedef struct candidate {
     ls_knobs layout;

@@ -1,5 +1,5 @@
 /* space.c: nested loops over the knobs, outermost those that the others depend on. */
-#include "plan/space.h"
+#include "plan/search.h"
 
 /* Larger micro-batches are not worth their memory, and there may be very many. */
 enum { MICROS_TRIED = 24, MICRO_MAX = 4096 };

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/files.h"
 #include "report/charts.h"
 #include "report/order_chart.h"
+#include "report/svg.h"
 
 enum { NAME_MAX_BYTES = 64, TITLE_MAX = 128 };
 
@@ -84,33 +84,27 @@ static ls_status fill(const ls_order_case *c, sheet *s) {
     return LS_OK;
 }
 
-static ls_status write_sheets(const sheet *sheets, int count, const char *path) {
+typedef struct sheets {
+    sheet *sheet;
+    int count;
+} sheets;
+
+static void draw(const void *ctx, FILE *out) {
+    const sheets *s = ctx;
     ls_chart charts[LS_ORDER_CASES_MAX];
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw the chart");
-    for (int i = 0; i < count; i++) charts[i] = sheets[i].chart;
-    ls_chart_svg(charts, count, out);
-    bool complete = !ferror(out);
-    ls_status status = LS_OK;
-    if (fclose(out) != 0 || !complete)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
-    else
-        status = ls_file_write_atomic(path, text, bytes);
-    free(text);
-    return status;
+    for (int i = 0; i < s->count; i++) charts[i] = s->sheet[i].chart;
+    ls_chart_svg(charts, s->count, out);
 }
 
 ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path) {
-    ls_status status = LS_OK;
+    ls_status status;
     assert(count >= 1 && count <= LS_ORDER_CASES_MAX);
-    sheet *sheets = calloc((size_t)count, sizeof *sheets);
-    if (!sheets) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
-    for (int i = 0; i < count; i++) LS_TRY_OUT(fill(&cases[i], &sheets[i]));
-    status = write_sheets(sheets, count, path);
+    sheets s = {calloc((size_t)count, sizeof *s.sheet), count};
+    if (!s.sheet) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    for (int i = 0; i < count; i++) LS_TRY_OUT(fill(&cases[i], &s.sheet[i]));
+    status = ls_svg_write(path, draw, &s);
 out:
-    for (int i = 0; i < count; i++) free(sheets[i].values);
-    free(sheets);
+    for (int i = 0; i < count; i++) free(s.sheet[i].values);
+    free(s.sheet);
     return status;
 }

@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "report/numbers.h"
 
 enum {
@@ -40,6 +42,19 @@ void ls_svg_begin(FILE *out, int width, int height) {
 }
 
 void ls_svg_end(FILE *out) { fputs("</svg>\n", out); }
+
+ls_status ls_svg_write(const char *path, void (*draw)(const void *ctx, FILE *out), const void *ctx) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return ls_fail_errno(LS_ERR_RESOURCE, "cannot draw %s", path);
+    draw(ctx, out);
+    bool complete = !ferror(out);
+    ls_status status = fclose(out) == 0 && complete ? ls_file_write_atomic(path, text, bytes)
+                                                    : ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
+    free(text);
+    return status;
+}
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "lockstep.h"
+
 extern const char ls_svg_style[];
 
 /* What a legend names. */
@@ -27,6 +29,9 @@ typedef struct ls_svg_named {
 /* A file of its own. A chart inside a page needs neither. */
 void ls_svg_begin(FILE *out, int width, int height);
 void ls_svg_end(FILE *out);
+
+/* What draw(ctx, out) draws as a file, whole or not at all. */
+ls_status ls_svg_write(const char *path, void (*draw)(const void *ctx, FILE *out), const void *ctx);
 
 /* Text for XML and HTML. */
 void ls_svg_escape(FILE *out, const char *text);

@@ -100,15 +100,15 @@ static void strip(const drawing *d, const ls_timeline_worker *w, ls_mark mark, i
     if (to - from >= 0.1) ls_svg_rect(d->plot.out, from, y, to - from, height, looks[mark].look);
 }
 
-static void name_worker(const ls_timeline *t, int rank, char *name, size_t room) {
+static void name_worker(const ls_timeline *t, int rank, char *name, size_t capacity) {
     const ls_timeline_worker *w = &t->worker[rank];
-    int used = snprintf(name, room, "stage %d", w->stage);
+    int used = snprintf(name, capacity, "stage %d", w->stage);
     if (t->pipelines == 1) return;
     if (t->dp == 0)
-        used += snprintf(name + used, room - (size_t)used, ", worker %d", rank);
+        used += snprintf(name + used, capacity - (size_t)used, ", worker %d", rank);
     else {
-        if (t->dp > 1) used += snprintf(name + used, room - (size_t)used, " dp %d", w->pipeline / t->tp);
-        if (t->tp > 1) snprintf(name + used, room - (size_t)used, " tp %d", w->pipeline % t->tp);
+        if (t->dp > 1) used += snprintf(name + used, capacity - (size_t)used, " dp %d", w->pipeline / t->tp);
+        if (t->tp > 1) snprintf(name + used, capacity - (size_t)used, " tp %d", w->pipeline % t->tp);
     }
 }
 

@@ -1,12 +1,14 @@
 /* settings.c: from options to a run. */
 #include "run/settings.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "config/value.h"
 #include "model/model.h"
-#include "run/settings_lr.h"
 
 enum {
     DEFAULT_BATCH_TOKENS = 8192,
@@ -17,10 +19,15 @@ enum {
     ARITHMETIC_VERSION = 1
 };
 
-/* Raised whenever a rule of dropout changes: runs without it are not touched. 1 did not drop attention's weights. */
-enum { DROPOUT_RULE = 2 };
-
-static bool is_given(const ls_options *o, ls_option_id id) { return o->source[id].origin != LS_ORIGIN_DEFAULT; }
+/* The first option that was asked for though it acts only where `choice` has `value`; LS_OPTION_COUNT: none. */
+static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int value) {
+    ls_option_id id = 0;
+    for (; id < LS_OPTION_COUNT; id++) {
+        ls_option_with with = ls_option_info_get(id)->with;
+        if (with.id == choice && with.values == 1u << value && ls_options_is_asked_for(o, id)) break;
+    }
+    return id;
+}
 
 static int default_groups(size_t B) {
     int groups = 1;
@@ -67,10 +74,6 @@ static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
-static ls_dtype dtype_of(const char *name) {
-    return strcmp(name, "bf16") == 0 ? LS_BF16 : strcmp(name, "fp16") == 0 ? LS_F16 : LS_F32;
-}
-
 /* The fastest last. */
 static ls_unit best_unit(void) {
     ls_unit best = LS_UNIT_CHAIN;
@@ -80,34 +83,24 @@ static ls_unit best_unit(void) {
 }
 
 ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
-    if (strcmp(o->precision, "fp8") == 0)
+    static const ls_dtype dtypes[] = {[LS_PLAN_FP32] = LS_F32, [LS_PLAN_BF16] = LS_BF16, [LS_PLAN_FP16] = LS_F16};
+    if (o->precision == LS_PLAN_FP8)
         return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
-    *out = (ls_policy){.act = dtype_of(o->precision)};
-    if (strcmp(o->matrix_unit, "auto") == 0)
-        out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
-    else
-        LS_TRY(ls_unit_parse(o->matrix_unit, &out->unit));
+    *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
+    if (o->matrix_unit == LS_UNIT_AUTO) out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
     if (out->unit != LS_UNIT_CHAIN && out->act != LS_BF16)
         return ls_options_fail(o, LS_OPT_matrix_unit, "hardware units multiply bf16: use --precision bf16, or chain");
     return ls_unit_check(out->unit);
 }
 
-/* Files have every option, those of other runs too. */
-static ls_status check_no_scale(const ls_options *o) {
-    static const ls_option_id options[] = {LS_OPT_loss_scale, LS_OPT_loss_scale_initial, LS_OPT_loss_scale_window,
-                                           LS_OPT_loss_scale_hysteresis, LS_OPT_loss_scale_min};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        ls_option_origin origin = o->source[options[i]].origin;
-        if (origin == LS_ORIGIN_FLAG || origin == LS_ORIGIN_ENV)
-            return ls_options_fail(o, options[i], "only fp16 gradients vanish: use --precision fp16, or leave it out");
-    }
-    return LS_OK;
-}
-
 static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
     ls_loss_scale_settings *scale = &s->loss_scale;
     *scale = (ls_loss_scale_settings){.constant = true, .hysteresis = 1};
-    if (s->policy.act != LS_F16) return check_no_scale(o);
+    if (s->policy.act != LS_F16) {
+        ls_option_id id = find_asked_for(o, LS_OPT_precision, LS_PLAN_FP16);
+        if (id == LS_OPTION_COUNT) return LS_OK;
+        return ls_options_fail(o, id, "only fp16 gradients vanish: use --precision fp16, or leave it out");
+    }
     scale->hysteresis = (int)o->loss_scale_hysteresis;
     if (strcmp(o->loss_scale, "dynamic") != 0) {
         if (ls_loss_scale_parse(o->loss_scale, &scale->initial) == LS_OK) return LS_OK;
@@ -126,22 +119,18 @@ static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
 }
 
 static void resolve_guards(const ls_options *o, ls_settings *s) {
-    const char *action = o->on_outlier;
-    s->on_outlier = strcmp(action, "warn") == 0         ? LS_OUTLIER_WARN
-                    : strcmp(action, "skip-group") == 0 ? LS_OUTLIER_SKIP
-                    : strcmp(action, "stop") == 0       ? LS_OUTLIER_STOP
-                                                        : LS_OUTLIER_OFF;
+    s->on_outlier = o->on_outlier;
     s->outlier_threshold = o->outlier_threshold;
     s->numerics = o->numerics;
     s->audit = o->audit;
-    s->checks_state = strcmp(o->check, "state") == 0;
-    s->checks_replicas = s->checks_state || strcmp(o->check, "replicas") == 0;
+    s->checks_state = o->check >= LS_CHECK_STATE;
+    s->checks_replicas = o->check >= LS_CHECK_REPLICAS;
 }
 
 static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
     LS_TRY(ls_settings_precision(o, &s->policy));
-    s->policy.reduce = dtype_of(o->reduce_dtype);
-    s->policy.accumulate = dtype_of(o->accumulate_dtype);
+    s->policy.reduce = o->reduce_dtype;
+    s->policy.accumulate = o->accumulate_dtype;
     s->policy.no_master = !o->master_weights;
     if (s->policy.no_master && !ls_policy_is_16(&s->policy))
         return ls_options_fail(o, LS_OPT_master_weights, "with --precision fp32 there are no other weights");
@@ -150,9 +139,8 @@ static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
 }
 
 static ls_status resolve_optimizer(const ls_options *o, ls_settings *s) {
-    bool adamw = strcmp(o->optimizer, "adamw") == 0;
     s->optimizer = (ls_optimizer){
-        .kind = adamw ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+        .kind = o->optimizer,
         .adamw = {.beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->eps},
         .sgd = {.momentum = o->momentum, .nesterov = o->nesterov},
         .weight_decay = o->weight_decay,
@@ -179,7 +167,7 @@ static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
 /* A ghost group lies inside a gradient group. Without --ghost as many images as a gradient group has, up to 32. */
 static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
     size_t group = s->B / (size_t)s->groups;
-    bool sync = strcmp(o->bn, "sync") == 0;
+    bool sync = o->bn == LS_BN_SYNC;
     if (!ls_shape_has_batch_norm(&s->shape)) {
         if (o->ghost == 0 && !sync) return LS_OK;
         return ls_options_fail(o, sync ? LS_OPT_bn : LS_OPT_ghost, "%s has no batch norm: leave it out", s->shape.name);
@@ -219,6 +207,76 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
     return LS_OK;
 }
 
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+static ls_status resolve_scaling(const ls_options *o, ls_settings *s) {
+    static const double highest = 1000; /* as --lr alone */
+    s->lr_scaling = o->lr_scaling;
+    s->lr_given = s->lr.peak = o->lr;
+    s->lr_base_batch = o->lr_base_batch;
+    if (s->lr_scaling == LS_LR_SCALING_NONE) {
+        if (!ls_options_is_asked_for(o, LS_OPT_lr_base_batch)) return LS_OK;
+        return ls_options_fail(o, LS_OPT_lr_base_batch,
+                               "nothing is scaled with the batch: add --lr-scaling linear or sqrt, or leave it out");
+    }
+    if (!ls_options_is_given(o, LS_OPT_lr_base_batch))
+        return ls_options_fail(o, LS_OPT_lr_scaling, "say which batch --lr %g is for: --lr-base-batch N", o->lr);
+    s->lr.peak = o->lr * ls_lr_scaling_factor(s->lr_scaling, (double)s->B, (double)s->lr_base_batch);
+    if (s->lr.peak <= highest) return LS_OK;
+    return ls_options_fail(o, LS_OPT_lr_scaling,
+                           "--lr %g becomes %g for a batch of %zu, and %g is the most: use a lower --lr, or the "
+                           "--lr-base-batch that it was found with",
+                           o->lr, s->lr.peak, s->B, highest);
+}
+
+void ls_settings_lr_text(const ls_settings *s, char text[LS_SETTINGS_LR_TEXT_MAX]) {
+    text[0] = '\0';
+    if (s->lr_scaling == LS_LR_SCALING_NONE) return;
+    snprintf(text, LS_SETTINGS_LR_TEXT_MAX, "%g × %g (%s, batch %zu / %" PRId64 ") = %g", s->lr_given,
+             ls_lr_scaling_factor(s->lr_scaling, (double)s->B, (double)s->lr_base_batch),
+             ls_lr_scaling_name(s->lr_scaling), s->B, s->lr_base_batch, s->lr.peak);
+}
+
+bool ls_settings_lr_is_sudden(const ls_settings *s) {
+    return s->lr_scaling == LS_LR_SCALING_LINEAR && s->lr.peak > s->lr_given && s->lr.warmup_steps == 0;
+}
+
+static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
+    ls_lr_schedule *lr = &s->lr;
+    if (lr->kind != LS_LR_STEP) {
+        ls_option_id id = find_asked_for(o, LS_OPT_lr_schedule, LS_LR_STEP);
+        if (id == LS_OPTION_COUNT) return LS_OK;
+        return ls_options_fail(o, id, "only --lr-schedule step has it; the schedule is %s", ls_lr_kind_name(lr->kind));
+    }
+    lr->gamma = o->lr_gamma;
+    if (ls_lr_steps_parse(o->lr_steps, lr->total_steps, &lr->steps) != LS_OK) {
+        char where[LS_OPTION_WHERE_MAX];
+        ls_options_where(o, LS_OPT_lr_steps, where);
+        return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
+    }
+    if (lr->warmup_steps >= lr->total_steps || lr->steps.at[0] >= lr->warmup_steps) return LS_OK;
+    return ls_options_fail(o, LS_OPT_lr_steps,
+                           "the rate would fall at step %" PRId64 ", within the %" PRId64
+                           " steps of warm-up: use a later step, or a shorter --warmup",
+                           lr->steps.at[0], lr->warmup_steps);
+}
+
+static int64_t default_warmup(int64_t steps) { return steps / 10 < 100 ? steps / 10 : 100; }
+
+static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
+    s->lr =
+        (ls_lr_schedule){.kind = o->lr_schedule,
+                         .min_fraction = o->lr_min,
+                         .decay_fraction = o->lr_decay,
+                         .warmup_steps = ls_options_is_given(o, LS_OPT_warmup) ? o->warmup : default_warmup(s->steps),
+                         .total_steps = s->steps};
+    LS_TRY(resolve_scaling(o, s));
+    LS_TRY(resolve_steps(o, s));
+    return ls_lr_schedule_check(&s->lr);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
 /* Digits alone are steps; with a unit behind them it is a time. */
 static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     const double longest_s = 366 * 86400.0;
@@ -241,13 +299,14 @@ static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
 }
 
 ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
-    *out = (ls_settings){.shape = *shape,
+    *out = (ls_settings){.options = *o,
+                         .shape = *shape,
                          .steps = o->steps,
                          .seed = (uint64_t)o->seed,
                          .clip = o->clip,
                          .dropout = o->dropout,
                          .val_fraction = o->val_data ? 0 : o->val_fraction,
-                         .eval_every = is_given(o, LS_OPT_eval_every) ? o->eval_every : o->steps / 10,
+                         .eval_every = ls_options_is_given(o, LS_OPT_eval_every) ? o->eval_every : o->steps / 10,
                          .eval_batches = o->eval_batches,
                          .sample_every = o->sample_every,
                          .sample_tokens = (int)o->max_tokens,
@@ -260,7 +319,7 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
     LS_TRY(check_images(o, out));
     LS_TRY(resolve_ghost(o, out));
     LS_TRY(resolve_optimizer(o, out));
-    return ls_settings_resolve_lr(o, out);
+    return resolve_lr(o, out);
 }
 
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
@@ -310,72 +369,33 @@ static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     return ls_identity_add_i64(id, "model.rope-original", (int64_t)shape->rope.original_T, F);
 }
 
-static ls_status add_optimizer(const ls_settings *s, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    const ls_optimizer *opt = &s->optimizer;
-    bool adamw = opt->kind == LS_OPTIMIZER_ADAMW;
-    LS_TRY(ls_identity_add_text(id, "optimizer", adamw ? "adamw" : "sgd", F));
-    if (adamw) {
-        LS_TRY(ls_identity_add_f64(id, "beta1", opt->adamw.beta1, F));
-        LS_TRY(ls_identity_add_f64(id, "beta2", opt->adamw.beta2, F));
-        LS_TRY(ls_identity_add_f64(id, "eps", opt->adamw.epsilon, F));
-    } else {
-        LS_TRY(ls_identity_add_f64(id, "momentum", opt->sgd.momentum, F));
-        LS_TRY(ls_identity_add_i64(id, "nesterov", opt->sgd.nesterov, F));
-    }
-    LS_TRY(ls_identity_add_f64(id, "weight-decay", opt->weight_decay, F));
-    return ls_identity_add_f64(id, "clip", s->clip, F);
-}
-
-const char *ls_settings_dtype_name(ls_dtype dtype) {
-    return dtype == LS_F32 ? "fp32" : dtype == LS_BF16 ? "bf16" : "fp16";
-}
-
-static ls_status add_scale(const ls_loss_scale_settings *scale, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    LS_TRY(ls_identity_add_text(id, "loss-scale", scale->constant ? "constant" : "dynamic", F));
-    LS_TRY(ls_identity_add_i64(id, "loss-scale-initial", scale->initial, F));
-    LS_TRY(ls_identity_add_i64(id, "loss-scale-hysteresis", scale->hysteresis, F));
-    if (scale->constant) return LS_OK;
-    LS_TRY(ls_identity_add_i64(id, "loss-scale-window", scale->window, F));
-    return ls_identity_add_i64(id, "loss-scale-min", scale->floor, F);
-}
-
-/* What is as in fp32 adds no field, so that runs from before there was a choice go on. */
-static ls_status add_policy(const ls_settings *s, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    const ls_policy *p = &s->policy;
-    if (p->act != LS_F32) LS_TRY(ls_identity_add_text(id, "precision", ls_settings_dtype_name(p->act), F));
-    if (p->act == LS_BF16) LS_TRY(ls_identity_add_text(id, "matrix-unit", ls_unit_name(p->unit), F));
-    if (p->reduce != LS_F32) LS_TRY(ls_identity_add_text(id, "reduce-dtype", ls_settings_dtype_name(p->reduce), F));
-    if (p->accumulate != LS_F32)
-        LS_TRY(ls_identity_add_text(id, "accumulate-dtype", ls_settings_dtype_name(p->accumulate), F));
-    if (p->no_master) LS_TRY(ls_identity_add_text(id, "master-weights", "no", F));
-    return p->act == LS_F16 ? add_scale(&s->loss_scale, id) : LS_OK;
-}
-
-/* Of guards, what changes a run: the others only tell. */
-static ls_status add_guards(const ls_settings *s, ls_identity *id) {
-    if (s->on_outlier != LS_OUTLIER_SKIP) return LS_OK;
-    LS_TRY(ls_identity_add_text(id, "on-outlier", "skip-group", LS_IDENTITY_FIXED));
-    return ls_identity_add_f64(id, "outlier-threshold", s->outlier_threshold, LS_IDENTITY_FIXED);
+/* The options with the values that came out, where those change the result. */
+static ls_options resolved(const ls_settings *s, char lr_steps[LS_LR_STEPS_TEXT_MAX]) {
+    const ls_loss_scale_settings *scale = &s->loss_scale;
+    ls_options o = s->options;
+    o.global_batch = (int64_t)s->B;
+    o.seq = (int64_t)s->T;
+    o.groups = s->groups;
+    o.slices = s->slices;
+    o.ghost = (int64_t)s->ghost;
+    o.matrix_unit = s->policy.unit;
+    if (s->on_outlier != LS_OUTLIER_SKIP) o.on_outlier = LS_OUTLIER_OFF; /* the others only tell */
+    o.loss_scale = scale->constant ? "constant" : "dynamic";
+    o.loss_scale_initial = ldexp(1, scale->initial);
+    if (scale->constant) o.loss_scale_window = 0;
+    if (scale->constant) o.loss_scale_min = 0;
+    o.lr = s->lr.peak;
+    o.warmup = s->lr.warmup_steps;
+    /* Fractions of another number of steps are another experiment, numbers of steps are not. */
+    ls_lr_steps_text(&s->lr.steps, lr_steps);
+    o.lr_steps = lr_steps;
+    return o;
 }
 
 ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, F));
+    char lr_steps[LS_LR_STEPS_TEXT_MAX];
+    ls_options o = resolved(s, lr_steps);
+    LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, LS_IDENTITY_FIXED));
     LS_TRY(add_shape(&s->shape, id));
-    LS_TRY(ls_identity_add_i64(id, "seed", (int64_t)s->seed, F));
-    LS_TRY(ls_identity_add_i64(id, "global-batch", (int64_t)s->B, F));
-    LS_TRY(ls_identity_add_i64(id, "seq", (int64_t)s->T, F));
-    LS_TRY(ls_identity_add_i64(id, "groups", s->groups, F));
-    LS_TRY(ls_identity_add_i64(id, "slices", s->slices, F));
-    LS_TRY(ls_identity_add_f64(id, "dropout", s->dropout, F));
-    if (s->dropout > 0) LS_TRY(ls_identity_add_i64(id, "dropout-rule", DROPOUT_RULE, F));
-    if (s->ghost > 0 && !s->bn_sync) LS_TRY(ls_identity_add_i64(id, "ghost", (int64_t)s->ghost, F));
-    if (s->bn_sync) LS_TRY(ls_identity_add_text(id, "bn", "sync", F));
-    LS_TRY(add_optimizer(s, id));
-    LS_TRY(add_policy(s, id));
-    LS_TRY(add_guards(s, id));
-    return ls_settings_lr_identity(s, id);
+    return ls_identity_add_options(id, &o);
 }

@@ -12,9 +12,8 @@
 #include "optim/optimizer.h"
 #include "run/folder/identity.h"
 
-typedef enum ls_outlier_action { LS_OUTLIER_OFF, LS_OUTLIER_WARN, LS_OUTLIER_SKIP, LS_OUTLIER_STOP } ls_outlier_action;
-
 typedef struct ls_settings {
+    ls_options options; /* as they were given; texts are borrowed */
     /* identity */
     ls_shape shape;
     int slices, groups;
@@ -57,10 +56,16 @@ static inline bool ls_settings_watch_groups(const ls_settings *s) {
 
 /* --precision and --matrix-unit; the unit is one that this CPU has. */
 ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
-/* As options call it: "fp32", "bf16", "fp16". */
-const char *ls_settings_dtype_name(ls_dtype dtype);
 
-/* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer. */
+enum { LS_SETTINGS_LR_TEXT_MAX = 160 };
+
+/* "0.1 × 4 (linear, batch 1024 / 256) = 0.4"; "" where nothing is scaled. */
+void ls_settings_lr_text(const ls_settings *settings, char text[LS_SETTINGS_LR_TEXT_MAX]);
+/* Whether the rate was raised with the batch, and the first step already has it. */
+bool ls_settings_lr_is_sudden(const ls_settings *settings);
+
+/* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer.
+ * Values are those that came out: a rate that was scaled to 0.4 is the same experiment as --lr 0.4. */
 ls_status ls_settings_identity(const ls_settings *settings, ls_identity *identity);
 
 #endif

@@ -350,12 +350,11 @@ static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_res
 }
 
 static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
-    static const char *const actions[] = {"off", "warn", "skip-group", "stop"};
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
         size_t first = ls_slice_begin(s->B, s->groups, (int)f->group);
-        ls_train_event event = {.kind = LS_EVENT_OUTLIER, .group = (int)f->group, .action = actions[s->on_outlier]};
+        ls_train_event event = {.kind = LS_EVENT_OUTLIER, .group = (int)f->group, .action = s->on_outlier};
         event.worker = owner_of(t, event.group);
         event.first_sample = (int64_t)(ls_trainer_samples(t) + first);
         event.samples = (int64_t)(ls_slice_begin(s->B, s->groups, (int)f->group + 1) - first);

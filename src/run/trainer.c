@@ -95,6 +95,17 @@ static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pix
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
+ls_layout_task ls_trainer_task(const ls_settings *s, const ls_model *model) {
+    return (ls_layout_task){.model = model,
+                            .B = s->B,
+                            .T = s->T,
+                            .G = s->groups,
+                            .policy = s->policy,
+                            .checks_replicas = s->checks_replicas,
+                            .ghost = s->ghost,
+                            .bn_sync = s->bn_sync};
+}
+
 ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_partition_setup){.train = true,
                                 .leaves = ls_settings_watch_groups(s),

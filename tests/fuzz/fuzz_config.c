@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/config_file.h"
+#include "config/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -16,8 +16,10 @@ static void check(const ls_options *options) {
         const ls_option_info *info = ls_option_info_get((ls_option_id)i);
         if (source->origin == LS_ORIGIN_DEFAULT) continue;
         if (ls_options_put(&again, (ls_option_id)i, source->text, LS_ORIGIN_FLAG, 0) != LS_OK) abort();
-        if (info->kind == LS_OPTION_STRING || info->kind == LS_OPTION_ENUM) continue;
-        size_t width = info->kind == LS_OPTION_BOOL ? sizeof(bool) : sizeof(int64_t);
+        if (info->kind == LS_OPTION_STRING) continue;
+        size_t width = info->kind == LS_OPTION_BOOL     ? sizeof(bool)
+                       : info->kind == LS_OPTION_CHOICE ? sizeof(int)
+                                                        : sizeof(int64_t);
         if (memcmp((const char *)&again + info->offset, (const char *)options + info->offset, width) != 0) abort();
     }
     ls_options_fini(&again);
@@ -32,9 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     memcpy(text, data + 1, bytes - 1);
     text[bytes - 1] = 0;
     ls_options_defaults(&options);
-    ls_config_reader reader = {.path = "fuzz", .text = text, .bytes = bytes - 1, .options = &options};
-    reader.command = (ls_command)(data[0] / 2 % LS_COMMAND_COUNT);
-    if ((data[0] % 2 ? ls_config_read_yaml(&reader) : ls_config_read_json(&reader)) == LS_OK) check(&options);
+    ls_command command = (ls_command)(data[0] / 2 % LS_COMMAND_COUNT);
+    const char *path = data[0] % 2 ? "fuzz.yaml" : "fuzz.json";
+    if (ls_options_read_text(&options, command, path, text, bytes - 1) == LS_OK) check(&options);
     ls_options_fini(&options);
     free(text);
     return 0;

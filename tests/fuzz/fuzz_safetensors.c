@@ -17,18 +17,20 @@ static void check(int holds) {
     if (!holds) abort();
 }
 
-static unsigned read_tensor(const ls_safetensors *file, const ls_safetensor *tensor, const uint8_t *data) {
-    const void *view = NULL;
+static unsigned read_tensor(const ls_safetensors *file, const ls_safetensor *tensor) {
+    uint8_t *bytes = malloc(tensor->bytes + 1);
     unsigned sum = 0;
     uint64_t elems = 1;
     for (int i = 0; i < tensor->dims; i++) elems *= (uint64_t)tensor->shape[i];
     check(elems == tensor->elems);
     check(ls_safetensors_find(file, tensor->name) == tensor);
-    check((ls_safetensor_view(tensor, &view) == LS_OK) == tensor->is_readable);
-    if (!tensor->is_readable) return 0;
-    check(tensor->bytes == tensor->elems * ls_dtype_bytes(tensor->dtype));
-    check((const uint8_t *)view >= data);
-    for (size_t i = 0; i < tensor->bytes; i++) sum += ((const uint8_t *)view)[i];
+    check(bytes != NULL);
+    check((ls_safetensor_read(tensor, 0, bytes, tensor->bytes) == LS_OK) == tensor->is_readable);
+    if (tensor->is_readable) {
+        check(tensor->bytes == tensor->elems * ls_dtype_bytes(tensor->dtype));
+        for (size_t i = 0; i < tensor->bytes; i++) sum += bytes[i];
+    }
+    free(bytes);
     return sum;
 }
 
@@ -43,15 +45,10 @@ static void parse(const uint8_t *data, size_t bytes) {
     for (int i = 7; i >= 0; i--) header = header << 8 | data[i];
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         data_bytes += ls_safetensors_get(file, i)->bytes;
-        sink = read_tensor(file, ls_safetensors_get(file, i), data);
+        sink = read_tensor(file, ls_safetensors_get(file, i));
     }
     (void)sink;
     check(8 + header + data_bytes == bytes);
-    for (int i = 0; i < ls_safetensors_metadata_count(file); i++) {
-        const char *key, *value;
-        ls_safetensors_metadata_get(file, i, &key, &value);
-        check(ls_safetensors_metadata_find(file, key) == value);
-    }
     ls_safetensors_close(file);
 }
 

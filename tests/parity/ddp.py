@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ddp.py: two workers of lockstep beside two processes of PyTorch's DistributedDataParallel (gloo, fp32), step by step.
 
-Each process takes the sequences that one --dp row has, PyTorch averages the gradients and its own AdamW takes the steps. Where the
+Each process takes the sequences that one replica (--dp) has, PyTorch averages the gradients and its own AdamW takes the steps. Where the
 shares are unequal the loss of a process is weighted by its part, as DDP divides by the processes. At every step the losses may
 differ by 1e-5, relative; the distance of the final weights may be 1e-3 of what they moved.
 

@@ -1,4 +1,4 @@
-"""image_models.py: our models of images written for PyTorch, with our names of parameters.
+"""image_models.py: our image models written for PyTorch, with our names of parameters.
 
 Each takes images [B][channels][height][width] and gives logits. Batch norm goes over ghost groups of images; where these are the
 whole batch, it is PyTorch's own. put() and get() turn weights between our order, channels last, and PyTorch's.

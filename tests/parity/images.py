@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""images.py: training runs of models of images beside PyTorch: the same initial weights, images, order and settings, step by step.
+"""images.py: training runs of image models beside PyTorch: the same initial weights, images, order and settings, step by step.
 
 LeNet in both forms, plain layers, and ResNet-18 with both stems. Where a step is one ghost group, batch norm is PyTorch's own; where
 it is several, each goes through PyTorch's batch norm by itself and the running statistics follow the mean of theirs. At every

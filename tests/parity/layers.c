@@ -1,4 +1,4 @@
-/* layers.c: one layer of models of images, forward and backward, for comparison with other programs.
+/* layers.c: one layer of image models, forward and backward, for comparison with other programs.
  *
  *     layers FOLDER LAYER NUMBER…
  *
@@ -182,8 +182,8 @@ static ls_status act(job *j) {
     LS_TRY(take(j, "dy", n, &dy));
     LS_TRY(room(j, n, &y));
     LS_TRY(room(j, n, &dx));
-    LS_TRY((j->n[1] ? j->ops->sigmoid_forward : j->ops->relu_forward)(j->device, y, x, LS_F32, n));
-    LS_TRY((j->n[1] ? j->ops->sigmoid_backward : j->ops->relu_backward)(j->device, dx, dy, y, LS_F32, n));
+    LS_TRY(j->ops->act_forward(j->device, j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, y, x, LS_F32, n));
+    LS_TRY(j->ops->act_backward(j->device, j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, dx, dy, y, LS_F32, n));
     LS_TRY(give(j, "y", y, n));
     return give(j, "dx", dx, n);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""layers.py: every layer of models of images by itself against PyTorch in float64: results and all gradients.
+"""layers.py: every layer of image models by itself against PyTorch in float64: results and all gradients.
 
 Convolutions of many windows, largest numbers and means, batch norm over ghost groups with its statistics and with running ones, ReLU,
 sigmoid, dropout (its mask drawn once more, by ours.py), linear layers and the loss. Checked for each tensor:

@@ -16,11 +16,14 @@ static inline ls_status load_weights(ls_partition *partition, const ls_safetenso
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
         const ls_safetensor *tensor;
-        const void *data;
         int64_t shape[2] = {(int64_t)p->rows, (int64_t)p->columns};
         LS_TRY(ls_safetensors_need(file, p->name, p->kind == LS_PARAM_VECTOR ? 1 : 2, shape, &tensor));
-        LS_TRY(ls_safetensor_view(tensor, &data));
-        LS_TRY(ls_partition_write(partition, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), data));
+        float *data = malloc(tensor->bytes);
+        ls_status status = data ? ls_safetensor_read(tensor, 0, data, tensor->bytes)
+                                : ls_fail(LS_ERR_RESOURCE, "out of memory for %s", p->name);
+        if (status == LS_OK) status = ls_partition_write(partition, p, LS_TENSOR_WEIGHT, 0, ls_param_elems(p), data);
+        free(data);
+        LS_TRY(status);
     }
     return LS_OK;
 }

@@ -18,7 +18,9 @@ tools/check-docs || fail "tools/check-docs found the errors above"
 mkdir -p "$scratch/docs/img" "$scratch/src/base"
 echo >"$scratch/src/base/hash.c"
 echo '<svg><text class="f">src/base/hash.c</text></svg>' >"$scratch/docs/img/a.svg"
+# shellcheck disable=SC2016 # backquotes of Markdown
 printf '%s\n' '# A' '' '## Two words' '' 'See `src/base/hash.c` and [B](b.md#what-is-here), [web](https://example.org/x).' >"$scratch/docs/a.md"
+# shellcheck disable=SC2016
 printf '%s\n' '# B' '' '## What is here' '' '```' '[no link](nowhere.md) `src/nowhere.c`' '```' '[top](#what-is-here)' >"$scratch/docs/b.md"
 printf '%s\n' '# Docs' '[a](a.md) [b](b.md)' >"$scratch/docs/README.md"
 out=$(tools/check-docs "$scratch") || fail "a sound project is refused: $out"

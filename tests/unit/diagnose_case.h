@@ -1,4 +1,4 @@
-/* diagnose_case.h: a run that a test makes up line by line, and what doctor says of it. */
+/* case.h: a run that a test makes up line by line, and what doctor says of it. */
 #ifndef LS_TESTS_DIAGNOSE_CASE_H
 #define LS_TESTS_DIAGNOSE_CASE_H
 

@@ -12,8 +12,7 @@
 
 static inline float model_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x; }
 
-/* ---- BFMMLA: round to odd, subnormals are zero ---------------------------------------------------------------------
- */
+/* ---- BFMMLA: round to odd, subnormals are zero ------------------------------------------------------------------- */
 
 /* The fp32 next to x in the direction of zero, with an odd last bit unless x is one; `x` is odd in the same sense. */
 static inline float model_odd(double x) {
@@ -56,8 +55,7 @@ static inline float model_bfmmla(float c, const float *a, const float *b) {
     return c;
 }
 
-/* ---- x86-64: round to nearest even, subnormals are zero ------------------------------------------------------------
- */
+/* ---- x86-64: round to nearest even, subnormals are zero ---------------------------------------------------------- */
 
 static inline float model_fma(float a, float b, float c) {
     return model_flush(fmaf(model_flush(a), model_flush(b), model_flush(c)));

@@ -51,7 +51,7 @@ typedef struct layered_request {
 static inline ls_layout layered_layout(const layered_request *w, const ls_layout_task *task) {
     ls_layout_request request = ls_layout_request_none();
     ls_layout layout;
-    ls_schedule_kind kind;
+    int kind;
     ask(&request, LS_KNOB_dp, w->dp);
     ask(&request, LS_KNOB_tp, w->tp);
     ask(&request, LS_KNOB_pp, w->pp);
@@ -63,8 +63,8 @@ static inline ls_layout layered_layout(const layered_request *w, const ls_layout
     request.shares = w->shares;
     request.stages = w->stages;
     if (w->schedule) {
-        assert_int_equal(ls_schedule_kind_parse(w->schedule, &kind), LS_OK);
-        ls_knob_give(&request, LS_KNOB_schedule, (int)kind);
+        assert_true(ls_choice_find(LS_CHOICES(LS_SCHEDULE_LIST), w->schedule, &kind));
+        ls_knob_give(&request, LS_KNOB_schedule, kind);
     }
     if (ls_layout_make(&request, task, &layout) != LS_OK) fail_msg("%s", ls_status_message());
     return layout;

@@ -18,7 +18,7 @@ typedef struct layout_case {
     const char *schedule;
 } layout_case;
 
-/* One worker; every kind of sharding; a tp row, also with divided tokens; stages; all together. */
+/* One worker; every kind of sharding; a TP group, also with divided tokens; stages; all together. */
 static const layout_case layout_cases[] = {
     {.dp = 1, .tp = 1, .pp = 1, .micro = 5},
     {.dp = 1, .tp = 1, .pp = 1, .micro = 1},
@@ -164,15 +164,15 @@ static inline ls_status play_steps(const play *p, const fixture *f, ls_trainer *
 
 static inline ls_layout_request request_of(const layout_case *c) {
     ls_layout_request request = ls_layout_request_none();
-    ls_schedule_kind kind;
+    int kind;
     ask(&request, LS_KNOB_dp, c->dp);
     ask(&request, LS_KNOB_tp, c->tp);
     ask(&request, LS_KNOB_pp, c->pp);
     ask(&request, LS_KNOB_zero, c->zero);
     ask(&request, LS_KNOB_micro, c->micro);
     ask(&request, LS_KNOB_sequence_parallel, c->sequence_parallel);
-    if (c->schedule && ls_schedule_kind_parse(c->schedule, &kind) == LS_OK)
-        ls_knob_give(&request, LS_KNOB_schedule, (int)kind);
+    if (c->schedule && ls_choice_find(LS_CHOICES(LS_SCHEDULE_LIST), c->schedule, &kind))
+        ls_knob_give(&request, LS_KNOB_schedule, kind);
     return request;
 }
 

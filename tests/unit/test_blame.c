@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "parallel/partition/blame.h"
+#include "parallel/partition/audit.h"
 
 enum { HOLDERS_MAX = 6 };
 

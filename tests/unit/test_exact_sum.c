@@ -11,8 +11,7 @@
 #include "base/rng.h"
 #include "numerics/exact_sum.h"
 
-/* ---- the reference: two's complement, one bit in each byte, bit 0 is 2^−1074 --------------------------------------
- */
+/* ---- the reference: two's complement, one bit in each byte, bit 0 is 2^−1074 ------------------------------------- */
 
 enum { BITS = 2200 };
 typedef struct slow_sum {
@@ -68,8 +67,7 @@ static double slow_value(slow_sum s) {
 
 static void same_double(double a, double b) { assert_memory_equal(&a, &b, sizeof a); }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 enum { N = 400 };
 

@@ -50,8 +50,7 @@ static unsigned some_options(void) {
     return options | OPERANDS_BF16;
 }
 
-/* ---- units in plain C, behind the same panels ----------------------------------------------------------------------
- */
+/* ---- units in plain C, behind the same panels -------------------------------------------------------------------- */
 
 enum { EMULATED_MOST = 32 };
 
@@ -145,8 +144,7 @@ static void test_loops(void **state) {
     }
 }
 
-/* ---- the units of this CPU ------------------------------------------------------------------------------------------
- */
+/* ---- the units of this CPU --------------------------------------------------------------------------------------- */
 
 static void test_shapes(void **state) {
     (void)state;

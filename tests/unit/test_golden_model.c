@@ -88,8 +88,7 @@ static double number(const fixture *f, const char *key) {
     return value;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void read_tokens(fixture *f) {
     const ls_safetensor *tensor = ls_safetensors_find(f->file, "tokens");
@@ -137,8 +136,7 @@ static const float *read_tensor(const fixture *f, const char *kind, const ls_par
     return to;
 }
 
-/* ---- a model -------------------------------------------------------------------------------------------------------
- */
+/* ---- a model ----------------------------------------------------------------------------------------------------- */
 
 static void open_model(fixture *f, const ls_kernels *kernels, int threads, size_t micro) {
     const golden *g = f->golden;
@@ -194,8 +192,7 @@ static void update(fixture *f, ls_adamw_powers *powers, int64_t updates) {
     must(ls_optimizer_step(&update, f->device, &(ls_policy){0}, f->model));
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static void report(fixture *f, const char *what, const char *name, double error) {
     print_error("%s, G %d, S %d, %s: %s of %s is off by %.2e\n", f->golden->file, f->golden->G, f->golden->S, f->layout,
@@ -253,8 +250,7 @@ static void check_weights(fixture *f) {
     }
 }
 
-/* ---- bits ----------------------------------------------------------------------------------------------------------
- */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 static void compare_hash(fixture *f, const char *what, const char *found, const char *expected) {
     if (strcmp(found, expected) == 0) return;

@@ -41,11 +41,10 @@ static void test_every_option_has_a_group(void **state) {
     for (ls_option_group group = 0; group < LS_GROUP_COUNT; group++) assert_non_null(ls_option_group_name(group));
 }
 
-static bool is_choice(const char *choices, const char *word) {
-    char choice[64];
-    while (ls_value_next_word(&choices, choice, sizeof choice))
-        if (strcmp(choice, word) == 0) return true;
-    return false;
+static void assert_choices(ls_option_id id, ls_command command, const char *expected) {
+    char list[64];
+    ls_choice_list(ls_option_words_of(id, command).choices, list, sizeof list);
+    assert_string_equal(list, expected);
 }
 
 /* What a command says differently is about commands that have the option, once, and says something. */
@@ -57,14 +56,14 @@ static void test_words_of_commands(void **state) {
         for (int i = 0; i < LS_OPTION_VARIANTS_MAX; i++) {
             const ls_option_variant *own = &info->in[i];
             if (own->commands == 0) continue;
-            char word[64];
             if (own->commands & ~info->commands) fail_msg("--%s: .in names a command that has it not", info->name);
             if (own->commands & seen) fail_msg("--%s: .in names a command twice", info->name);
             seen |= own->commands;
             assert_true(own->unset || own->help || own->more || own->choices || own->metavar || own->group);
             if (own->help) assert_true(own->help[strlen(own->help) - 1] != '.');
-            for (const char *rest = own->choices; ls_value_next_word(&rest, word, sizeof word);)
-                assert_true(is_choice(info->choices, word));
+            int value;
+            for (const ls_option_choice *c = own->choices; c && c->word; c++)
+                assert_true(ls_choice_find(info->choices, c->word, &value) && value == c->value);
         }
     }
 }
@@ -74,8 +73,8 @@ static void test_defaults_are_of_the_command(void **state) {
     assert_string_equal(ls_option_words_of(LS_OPT_tp, LS_COMMAND_TRAIN).without, "1");
     assert_string_equal(ls_option_words_of(LS_OPT_tp, LS_COMMAND_PLAN).without, "searched");
     assert_string_equal(ls_option_words_of(LS_OPT_precision, LS_COMMAND_TRAIN).without, "fp32");
-    assert_string_equal(ls_option_words_of(LS_OPT_precision, LS_COMMAND_TRAIN).choices, "fp32 bf16 fp16");
-    assert_string_equal(ls_option_words_of(LS_OPT_precision, LS_COMMAND_PLAN).choices, "fp32 bf16 fp16 fp8");
+    assert_choices(LS_OPT_precision, LS_COMMAND_TRAIN, "fp32, bf16 or fp16");
+    assert_choices(LS_OPT_precision, LS_COMMAND_PLAN, "fp32, bf16, fp16 or fp8");
     assert_string_equal(ls_option_words_of(LS_OPT_steps, LS_COMMAND_VERIFY).without,
                         "10; 3 with --quick, 40 with --order");
     assert_string_equal(ls_option_words_of(LS_OPT_log_level, LS_COMMAND_DEMO).without, "error");

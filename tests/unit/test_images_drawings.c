@@ -14,7 +14,6 @@
 #include "data/images/images.h"
 #include "data/images/drawings.h"
 #include "data/images/raster.h"
-#include "data/images/shapes.h"
 
 enum { SOME = 200 };
 
@@ -49,12 +48,12 @@ static void sines_are_rounded(void **state) {
     (void)state;
     for (int32_t angle = -LS_TURN; angle <= 2 * LS_TURN; angle += 7) {
         double exact = LS_SINE_ONE * sin(6.283185307179586 * angle / LS_TURN);
-        assert_true(fabs(ls_shape_sine(angle) - exact) < 0.5001);
+        assert_true(fabs(ls_outline_sine(angle) - exact) < 0.5001);
     }
 }
 
 /* How far a point is from a line between two points, in plain double. */
-static double distance(double x, double y, ls_point a, ls_point b) {
+static double distance(double x, double y, ls_raster_point a, ls_raster_point b) {
     double dx = b.x - a.x, dy = b.y - a.y, length2 = dx * dx + dy * dy;
     double t = length2 > 0 ? ((x - a.x) * dx + (y - a.y) * dy) / length2 : 0;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
@@ -65,7 +64,7 @@ static void strokes_are_where_they_belong(void **state) {
     (void)state;
     static ls_raster raster;
     static const struct {
-        ls_point a, b;
+        ls_raster_point a, b;
         int32_t radius;
     } strokes[] = {{{300, 200}, {900, 1500}, 70},  {{1000, 1000}, {1000, 1000}, 130}, {{-400, 900}, {300, 950}, 60},
                    {{1700, 30}, {2500, -200}, 90}, {{100, 1780}, {1700, 1780}, 8},    {{896, 0}, {896, 1791}, 1}};

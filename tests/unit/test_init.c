@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "nn/init.h"
+#include "nn/param.h"
 
 #include "contract_f32.h"
 

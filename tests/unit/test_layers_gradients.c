@@ -35,8 +35,7 @@ static void fill(float *to, size_t n, uint32_t purpose) {
     for (size_t i = 0; i < n; i++) to[i] = random_float(key, i, PLAIN) * 0.5f;
 }
 
-/* ---- norms: parameters x, w, b ------------------------------------------------------------------------------------
- */
+/* ---- norms: parameters x, w, b ----------------------------------------------------------------------------------- */
 
 static double norm_objective(const double *p, int rms) {
     const double *w = p + N, *b = p + N + C;
@@ -74,8 +73,7 @@ static void test_norm(void **state) {
     CHECK_EVERY_ISA(norm, check_norm);
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 static double gelu(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
@@ -129,8 +127,7 @@ static void test_act(void **state) {
     CHECK_EVERY_ISA(act, check_act);
 }
 
-/* ---- rotary embedding: heads of 6, three in a row of 18 ------------------------------------------------------------
- */
+/* ---- rotary embedding: heads of 6, three in a row of 18 ---------------------------------------------------------- */
 
 enum { D = 6, HEADS = 3 };
 static float cos_table[ROWS * D / 2], sin_table[ROWS * D / 2];
@@ -177,8 +174,7 @@ static void test_rope(void **state) {
     CHECK_EVERY_ISA(rope, check_rope);
 }
 
-/* ---- embeddings: two token rows, then two position rows ------------------------------------------------------------
- */
+/* ---- embeddings: two token rows, then two position rows ---------------------------------------------------------- */
 
 static const int32_t ids[ROWS] = {1, 0, 1};
 
@@ -204,8 +200,7 @@ static void test_embed(void **state) {
     CHECK_EVERY_ISA(embed, check_embed);
 }
 
-/* ---- loss ---------------------------------------------------------------------------------------------------------
- */
+/* ---- loss -------------------------------------------------------------------------------------------------------- */
 
 enum { TARGET = 40 };
 

@@ -94,7 +94,9 @@ static void assert_blocks(const ls_layout *layout, const char *expected) {
 static void test_defaults(void **state) {
     (void)state;
     ls_layout layout = make("{}"), one = ls_layout_one(&task, 0);
-    assert_memory_equal(&layout, &one, sizeof one);
+    assert_true(ls_knobs_equal(&layout.knobs, &one.knobs)); /* padding may differ */
+    assert_memory_equal(layout.share, one.share, sizeof one.share);
+    assert_memory_equal(layout.chunk_first, one.chunk_first, sizeof one.chunk_first);
     assert_true(one.dp == 1 && one.tp == 1 && one.pp == 1 && one.share[0] == 8 && one.virtual_stages == 1);
     assert_true(one.zero == 0 && one.recompute == LS_RECOMPUTE_NONE && !one.sequence_parallel && one.micro == 0);
     assert_true(one.schedule == LS_SCHEDULE_1F1B);

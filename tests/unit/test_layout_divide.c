@@ -46,7 +46,7 @@ static void assert_best(const double *cost, int n, int chunks) {
     division now = {0}, best = {.most = DBL_MAX, .squares = DBL_MAX};
     double most = 0, squares = 0;
     try_all(cost, n, chunks, 0, &now, &best);
-    assert_int_equal(ls_layout_divide_by_cost(cost, n, chunks, first), LS_OK);
+    assert_int_equal(ls_layout_divide(LS_DIVIDE_COST, cost, n, chunks, first), LS_OK);
     assert_true(first[0] == 0 && first[chunks] == n);
     for (int c = 0; c < chunks; c++) {
         double sum = 0;
@@ -85,13 +85,13 @@ static void test_equal_costs(void **state) {
     for (int n = 1; n <= 100; n++)
         for (int chunks = 1; chunks <= n; chunks += chunks < 10 ? 1 : 9) {
             int first[101];
-            assert_int_equal(ls_layout_divide_by_cost(cost, n, chunks, first), LS_OK);
+            assert_int_equal(ls_layout_divide(LS_DIVIDE_COST, cost, n, chunks, first), LS_OK);
             for (int c = 0; c < chunks; c++)
                 assert_int_equal(first[c + 1] - first[c], n / chunks + (c < n % chunks ? 1 : 0));
         }
     double nothing[5] = {0};
     int first[6];
-    assert_int_equal(ls_layout_divide_by_cost(nothing, 5, 3, first), LS_OK);
+    assert_int_equal(ls_layout_divide(LS_DIVIDE_COST, nothing, 5, 3, first), LS_OK);
     assert_true(first[0] == 0 && first[1] > 0 && first[2] > first[1] && first[3] == 5);
 }
 
@@ -101,10 +101,10 @@ static void test_deep_models(void **state) {
     static double cost[N];
     static int first[N + 1];
     for (int i = 0; i < N; i++) cost[i] = 1;
-    assert_int_equal(ls_layout_divide_by_cost(cost, N, 500, first), LS_OK);
+    assert_int_equal(ls_layout_divide(LS_DIVIDE_COST, cost, N, 500, first), LS_OK);
     assert_int_equal(first[500], N);
     assert_int_equal(first[24], 72);
-    assert_int_equal(ls_layout_divide_by_cost(cost, N, N, first), LS_OK);
+    assert_int_equal(ls_layout_divide(LS_DIVIDE_COST, cost, N, N, first), LS_OK);
     assert_int_equal(first[N], N);
 }
 
@@ -123,6 +123,28 @@ static void test_a_costly_head(void **state) {
     static const int first[] = {0, 5, 9, 13, 14};
     assert_memory_equal(layout.chunk_first, first, sizeof first);
     ls_model_destroy(model);
+}
+
+/* As other programs divide: equal numbers of layers, the rest where there is least to do, the ends at their ends. */
+static void test_layers_in_equal_numbers(void **state) {
+    (void)state;
+    static const struct {
+        int n, chunks;
+        double cost[3];
+        int first[6];
+    } rows[] = {
+        {14, 4, {1, 10, 5}, {0, 4, 7, 10, 14}},     /* 12 layers */
+        {14, 5, {1, 10, 15}, {0, 3, 5, 8, 11, 14}}, /* the head is worth more than a layer; later chunks come first */
+        {14, 5, {35, 10, 5}, {0, 3, 5, 8, 11, 14}},
+        {13, 4, {1, 10, 100}, {0, 4, 7, 10, 13}},
+        {5, 3, {0, 1, 0}, {0, 2, 3, 5}},
+        {9, 1, {3, 1, 4}, {0, 9}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int first[LS_CHUNKS_MAX + 1];
+        assert_int_equal(ls_layout_divide(LS_DIVIDE_LAYERS, rows[i].cost, rows[i].n, rows[i].chunks, first), LS_OK);
+        assert_memory_equal(first, rows[i].first, (size_t)(rows[i].chunks + 1) * sizeof *first);
+    }
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -156,8 +178,11 @@ static void test_no_shares_are_faster(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_division_is_better), cmocka_unit_test(test_equal_costs),
-        cmocka_unit_test(test_deep_models),           cmocka_unit_test(test_a_costly_head),
+        cmocka_unit_test(test_no_division_is_better),
+        cmocka_unit_test(test_equal_costs),
+        cmocka_unit_test(test_deep_models),
+        cmocka_unit_test(test_a_costly_head),
+        cmocka_unit_test(test_layers_in_equal_numbers),
         cmocka_unit_test(test_no_shares_are_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,19 +109,6 @@ static void errno_is_kept(void **state) {
     assert_int_equal(errno, ENOENT);
 }
 
-static void levels_are_parsed(void **state) {
-    (void)state;
-    ls_log_level level = LS_LOG_ERROR;
-    assert_int_equal(ls_log_parse_level("debug", &level), LS_OK);
-    assert_int_equal(level, LS_LOG_DEBUG);
-    assert_int_equal(ls_log_parse_level("warn", &level), LS_OK);
-    assert_int_equal(level, LS_LOG_WARN);
-    assert_int_equal(ls_log_parse_level("loud", &level), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "'loud'"));
-    assert_int_equal(ls_log_parse_level("", &level), LS_ERR_INPUT);
-    assert_int_equal(level, LS_LOG_WARN);
-}
-
 /* What a warning writes to standard error. */
 static void catch_stderr(char text[128]) {
     int ends[2], saved = dup(STDERR_FILENO);
@@ -178,7 +165,6 @@ int main(void) {
         cmocka_unit_test_setup(message_becomes_one_line, set_up),
         cmocka_unit_test_setup(long_message_is_cut, set_up),
         cmocka_unit_test_setup(errno_is_kept, set_up),
-        cmocka_unit_test_setup(levels_are_parsed, set_up),
         cmocka_unit_test_setup(lines_go_to_stderr, set_up),
         cmocka_unit_test_setup(nobody_asked_and_nothing_is_written, set_up),
         cmocka_unit_test_setup(a_program_has_its_own_handler, set_up),

@@ -67,13 +67,18 @@ static int set_up(void **state) {
     return ls_shape_preset("tiny", &tiny) == LS_OK ? 0 : -1;
 }
 
-static ls_native_task plain(void) { return ls_native_task_plain(&tiny, S, B, T, G, (ls_policy){0}); }
+static ls_settings settings;
+
+static ls_native_task plain(void) {
+    settings = (ls_settings){.shape = tiny, .slices = S, .groups = G, .B = B, .T = T, .checks_replicas = true};
+    return (ls_native_task){.settings = &settings};
+}
 
 static ls_layout make(const ls_native_task *task, ls_layout_request request) {
     ls_model *model;
     ls_layout layout;
-    assert_int_equal(ls_model_create(&task->shape, task->slices, &model), LS_OK);
-    ls_layout_task of = {.model = model, .B = B, .T = T, .G = G, .policy = task->setup.policy};
+    assert_int_equal(ls_model_create(&task->settings->shape, task->settings->slices, &model), LS_OK);
+    ls_layout_task of = ls_trainer_task(task->settings, model);
     if (ls_layout_make(&request, &of, &layout) != LS_OK) fail_msg("%s", ls_status_message());
     ls_model_destroy(model);
     return layout;
@@ -207,56 +212,55 @@ static void test_file_gives_it_back(void **state) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void assert_same_memory(const ls_settings *s, const ls_native_task *task, ls_layout_request request) {
+static void assert_same_memory(const ls_native_task *task, ls_layout_request request) {
+    const ls_settings *s = task->settings;
     ls_layout layout = make(task, request);
     ls_model *model;
     double heaviest = 0;
     ls_prediction p;
     assert_int_equal(ls_model_create(&s->shape, s->slices, &model), LS_OK);
-    ls_layout_task of = {.model = model, .B = s->B, .T = s->T, .G = s->groups, .policy = s->policy};
-    of.checks_replicas = s->checks_replicas;
+    ls_layout_task of = ls_trainer_task(s, model);
     for (int rank = 0; rank < ls_layout_workers(&layout); rank++) {
         ls_arena arena;
-        ls_native_memory own;
-        double kinds = 0;
+        ls_dry_worker own;
         assert_int_equal(ls_trainer_measure(s, &layout, rank, &arena), LS_OK);
-        assert_int_equal(ls_native_measure(task, &layout, rank, &own), LS_OK);
+        assert_int_equal(ls_dry_measure(s, &layout, rank, &own), LS_OK);
         size_t outside =
             ls_predict_outside_bytes(&of, &layout, ls_layout_place(&layout, rank), &ls_kernels_get()->gemm);
-        assert_int_equal(own.arena_bytes, arena.peak);
-        assert_int_equal(own.outside_bytes, outside);
-        for (int k = 0; k < LS_MEMORY_KINDS; k++) kinds += own.kind[k];
-        if (task->setup.policy.act == LS_F32) assert_true(kinds >= (double)(own.arena_bytes + own.outside_bytes));
+        assert_int_equal(own.arena, arena.peak);
+        assert_int_equal(own.outside, outside);
         if ((double)(arena.peak + outside) > heaviest) heaviest = (double)(arena.peak + outside);
     }
     assert_int_equal(ls_native_predict(&machine, task, &layout, &p), LS_OK);
     assert_true(p.memory_bytes == heaviest);
+    double kinds = 0;
+    for (int k = 0; k < LS_MEMORY_KINDS; k++) kinds += p.memory[k];
+    if (s->policy.act == LS_F32) assert_true(kinds >= p.memory_bytes);
     ls_model_destroy(model);
 }
 
 static void test_memory_is_that_of_a_run(void **state) {
     (void)state;
-    ls_settings s = {.shape = tiny, .slices = S, .groups = G, .B = B, .T = T, .checks_replicas = true};
+    ls_native_task task = plain();
     for (int precision = 0; precision < 2; precision++) {
-        s.policy = (ls_policy){.act = precision ? LS_BF16 : LS_F32};
-        ls_native_task task = ls_native_task_plain(&tiny, S, B, T, G, s.policy);
+        settings.policy = (ls_policy){.act = precision ? LS_BF16 : LS_F32};
         for (int zero = 0; zero < 4; zero++) {
             ls_layout_request request = request_of(2, 2, 1, zero, 2);
-            assert_same_memory(&s, &task, request);
+            assert_same_memory(&task, request);
             ls_knob_give(&request, LS_KNOB_sequence_parallel, 1);
-            assert_same_memory(&s, &task, request);
+            assert_same_memory(&task, request);
             request = request_of(2, 1, 2, zero, 1);
             ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_FULL);
-            assert_same_memory(&s, &task, request);
+            assert_same_memory(&task, request);
         }
         ls_layout_request request = request_of(1, 1, 3, 0, 2);
         ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_ZERO_BUBBLE);
-        assert_same_memory(&s, &task, request);
+        assert_same_memory(&task, request);
         request = request_of(1, 2, 2, 0, 2);
         ls_knob_give(&request, LS_KNOB_schedule, LS_SCHEDULE_INTERLEAVED);
         ls_knob_give(&request, LS_KNOB_recompute, LS_RECOMPUTE_SELECTIVE);
-        assert_same_memory(&s, &task, request);
-        assert_same_memory(&s, &task, request_of(1, 1, 1, 0, 16));
+        assert_same_memory(&task, request);
+        assert_same_memory(&task, request_of(1, 1, 1, 0, 16));
     }
 }
 

@@ -154,9 +154,9 @@ static void call_all(const tensors *t, const ls_token_groups *g, size_t first) {
                          .dw = t->dw.dev,
                          .db = t->db.dev};
     ls_embed_tokens tokens = {ids_of(t->ids.dev) + row, ID_BEGIN, ID_END, rows, t->C};
-    ok(ops->layer_norm_params(device, &norm, g));
-    norm.mean = norm.db = NULL, norm.dw = t->dw_rms.dev;
-    ok(ops->rms_norm_params(device, &norm, g));
+    ok(ops->norm_params(device, &norm, g));
+    norm.mean = norm.db = NULL, norm.dw = t->dw_rms.dev, norm.rms = true;
+    ok(ops->norm_params(device, &norm, g));
     ok(ops->bias_grad(device, t->dbias.dev, dy, LS_F32, t->dy_stride, t->C, g));
     ok(ops->embed_token_grad(device, t->dtoken.dev, dy, t->dy_stride, &tokens, g));
     ok(ops->embed_position_grad(device, t->dposition.dev, dy, t->dy_stride, t->C, g));
@@ -311,8 +311,9 @@ static void test_refusals(void **state) {
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 1, .bounds = late}, "start at 0");
     ls_token_groups g = {.T = 3, .slices = 1, .groups = 2, .bounds = two};
     ls_norm_call norm = {.rows = 5, .C = 1};
-    assert_int_equal(ops->layer_norm_params(device, &norm, &g), LS_ERR_INPUT);
-    assert_int_equal(ops->rms_norm_params(device, &norm, &g), LS_ERR_INPUT);
+    assert_int_equal(ops->norm_params(device, &norm, &g), LS_ERR_INPUT);
+    norm.rms = true;
+    assert_int_equal(ops->norm_params(device, &norm, &g), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "5 rows"));
     assert_int_equal(ops->embed_token_grad(device, NULL, NULL, 1, &(ls_embed_tokens){.rows = 5, .C = 1}, &g),
                      LS_ERR_INPUT);

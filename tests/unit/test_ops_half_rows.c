@@ -47,20 +47,19 @@ static void check_norm(size_t rows, size_t C, bool rms, bool add, bool wide) {
     if (rms) {
         k->rms_forward(y, s, n.rstd.ref, n.x.ref, s, n.w.ref, 1e-5f, rows, C);
         k->rms_backward(dx, s, n.dy.wide, C, n.x.ref, s, n.w.ref, n.rstd.ref, rows, C);
-        c.mean = NULL, c.b = NULL;
-        if (!wide) ok(ops->rms_norm_forward(device, &c));
+        c.mean = NULL, c.b = NULL, c.rms = true;
     } else {
         k->layer_forward(y, s, n.mean.ref, n.rstd.ref, n.x.ref, s, n.w.ref, n.b.ref, 1e-5f, rows, C);
         k->layer_backward(dx, s, n.dy.wide, C, n.x.ref, s, n.w.ref, n.mean.ref, n.rstd.ref, rows, C);
-        if (!wide) ok(ops->layer_norm_forward(device, &c));
     }
+    if (!wide) ok(ops->norm_forward(device, &c));
     if (wide) {
         ok(ls_device_copy_in(device, n.mean.dev, n.mean.ref, rows * sizeof(float)));
         ok(ls_device_copy_in(device, n.rstd.dev, n.rstd.ref, rows * sizeof(float)));
     } else {
         expect_rows(n.y, s, y, s, rows, C);
     }
-    ok(rms ? ops->rms_norm_backward(device, &c) : ops->layer_norm_backward(device, &c));
+    ok(ops->norm_backward(device, &c));
     for (size_t r = 0; r < rows; r++)
         for (size_t i = r * s; i < r * s + C; i++) n.dx.ref[i] = add ? n.dx.ref[i] + dx[i] : dx[i];
     one_nan(n.dx);

@@ -25,8 +25,8 @@ static void check_norms(size_t rows, size_t C) {
                       .dy_stride = C,
                       .dx = dx.dev,
                       .dx_stride = s};
-    ok(ops->layer_norm_forward(device, &c));
-    ok(ops->layer_norm_backward(device, &c));
+    ok(ops->norm_forward(device, &c));
+    ok(ops->norm_backward(device, &c));
     k->layer_forward(y.ref, s, mean.ref, rstd.ref, x.ref, s, w.ref, b.ref, 1e-5f, rows, C);
     k->layer_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, mean.ref, rstd.ref, rows, C);
     check("layer norm", rows, C);
@@ -35,6 +35,7 @@ static void check_norms(size_t rows, size_t C) {
     dy = make(rows * C), dx = make(rows * s);
     c = (ls_norm_call){.rows = rows,
                        .C = C,
+                       .rms = true,
                        .eps = 1e-5f,
                        .x = x.dev,
                        .x_stride = s,
@@ -46,8 +47,8 @@ static void check_norms(size_t rows, size_t C) {
                        .dy_stride = C,
                        .dx = dx.dev,
                        .dx_stride = s};
-    ok(ops->rms_norm_forward(device, &c));
-    ok(ops->rms_norm_backward(device, &c));
+    ok(ops->norm_forward(device, &c));
+    ok(ops->norm_backward(device, &c));
     k->rms_forward(y.ref, s, rstd.ref, x.ref, s, w.ref, 1e-5f, rows, C);
     k->rms_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, rstd.ref, rows, C);
     check("RMS norm", rows, C);

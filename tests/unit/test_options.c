@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "config/options.h"
-#include "config/foreign.h"
 #include "config/suggest.h"
 #include "config/value.h"
 
@@ -57,7 +56,7 @@ static void test_rows_are_complete(void **state) {
         assert_true((info->value != NULL) != (info->unset != NULL));
         assert_int_equal(has_range(info->kind), info->min != NULL);
         assert_int_equal(has_range(info->kind), info->max != NULL);
-        assert_int_equal(info->kind == LS_OPTION_ENUM, info->choices != NULL);
+        assert_int_equal(info->kind == LS_OPTION_CHOICE, info->choices != NULL);
         ls_command first = 0;
         while (!(info->commands & (1u << first))) first++;
         assert_int_equal(ls_option_find_of(first, info->name), id);
@@ -68,7 +67,9 @@ static void test_fields_are_named_as_options(void **state) {
     (void)state;
     static const char *const fields[] = {
 #define LS_OPTION(field, kind, ...) #field,
+#define LS_CHOICE(field, type, list, ...) #field,
 #include "config/options.def"
+#undef LS_CHOICE
 #undef LS_OPTION
     };
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
@@ -78,6 +79,61 @@ static void test_fields_are_named_as_options(void **state) {
         assert_true(!fields[id][length] || strcmp(fields[id] + length, "_list") == 0);
         for (size_t i = 0; name[i]; i++) assert_int_equal(name[i] == '-' ? '_' : name[i], fields[id][i]);
     }
+}
+
+/* A word gives its value, a value its word, and no two choices share either. */
+static void test_choices_are_values(void **state) {
+    (void)state;
+    int lists = 0, value = 77;
+    ls_options options;
+    ls_options_defaults(&options);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id);
+        if (info->kind != LS_OPTION_CHOICE) continue;
+        lists++;
+        for (const ls_option_choice *c = info->choices; c->word; c++) {
+            assert_int_equal(ls_options_put(&options, id, c->word, LS_ORIGIN_FLAG, 0), LS_OK);
+            assert_int_equal(*(const int *)ls_options_field(&options, id), c->value);
+            assert_string_equal(ls_choice_word(info->choices, c->value), c->word);
+            assert_true(ls_choice_find(info->choices, c->word, &value) && value == c->value);
+            assert_true(ls_options_is_value(&options, id, c->word));
+            assert_int_equal(ls_options_is_value(&options, id, info->choices->word), c == info->choices);
+        }
+        assert_false(ls_choice_find(info->choices, "frobnicate", &value));
+        assert_string_equal(ls_choice_word(info->choices, 77), "unknown");
+    }
+    assert_in_range(lists, 20, LS_OPTION_COUNT);
+    ls_options_fini(&options);
+    assert_string_equal(ls_lr_kind_name(LS_LR_WSD), "wsd");
+    assert_string_equal(ls_dtype_word(LS_F16), "fp16");
+    assert_string_equal(ls_plan_type_name(LS_PLAN_FP8), "fp8");
+    assert_string_equal(ls_outlier_action_name(LS_OUTLIER_SKIP), "skip-group");
+}
+
+/* Options that change the result have places 1, 2, 3 … in the identity of a run; conditions are on choices. */
+static void test_places_in_the_identity(void **state) {
+    (void)state;
+    bool taken[LS_OPTION_COUNT + 1] = {true};
+    int last = 0;
+    ls_options options;
+    ls_options_defaults(&options);
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id);
+        const ls_option_identity *as = &info->identity;
+        assert_in_range(as->place, 0, LS_OPTION_COUNT);
+        if (as->place && taken[as->place]) fail_msg("--%s has the place of another option", info->name);
+        taken[as->place] = true;
+        if (as->place > last) last = as->place;
+        if (as->place == 0) assert_true(!as->absent && !as->rule && !as->free.values);
+        if (info->with.values) assert_int_equal(ls_option_info_get(info->with.id)->kind, LS_OPTION_CHOICE);
+        if (as->free.values) assert_int_equal(ls_option_info_get(as->free.id)->kind, LS_OPTION_CHOICE);
+        if (as->as == LS_AS_YES_NO) assert_int_equal(info->kind, LS_OPTION_BOOL);
+        if (as->as == LS_AS_EXPONENT) assert_int_equal(info->kind, LS_OPTION_FLOAT);
+        if (as->rule) assert_non_null(info->value);
+    }
+    for (int place = 1; place <= last; place++) assert_true(taken[place]);
+    assert_true(last >= 40);
+    ls_options_fini(&options);
 }
 
 /* Setting a default or a limit through the front door checks that it can be read and lies inside the range. */
@@ -116,8 +172,8 @@ static void test_defaults(void **state) {
     assert_int_equal(options.min_size, 4096);
     assert_int_equal(options.max_size, 268435456);
     assert_int_equal(options.rounds, 3);
-    assert_string_equal(options.buffers, "shared");
-    assert_string_equal(options.isa, "auto");
+    assert_int_equal(options.buffers, LS_BUFFERS_SHARED);
+    assert_int_equal(options.isa, LS_ISA_AUTO);
     assert_null(options.trace);
     assert_false(options.json);
     ls_options_fini(&options);
@@ -411,6 +467,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_complete),
         cmocka_unit_test(test_fields_are_named_as_options),
+        cmocka_unit_test(test_choices_are_values),
+        cmocka_unit_test(test_places_in_the_identity),
         cmocka_unit_test(test_defaults_and_limits_are_legal),
         cmocka_unit_test(test_workers_limit_is_that_of_the_library),
         cmocka_unit_test(test_defaults),

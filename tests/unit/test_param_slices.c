@@ -1,4 +1,4 @@
-/* test_param_slices.c: a worker's part of the widths and rows of a model, and the two crossings of the tp row: forked
+/* test_param_slices.c: a worker's part of the widths and rows of a model, and the two crossings of the TP group: forked
  * workers against plain sums written here, and products over a row of them against those of one worker. */
 #include <setjmp.h>
 #include <stdarg.h>

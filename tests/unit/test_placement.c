@@ -73,8 +73,7 @@ static void test_a_dead_run_leaves_its_cores(void **state) {
     ls_placement_free(&all);
 }
 
-/* ---- who has the cores --------------------------------------------------------------------------------------------
- */
+/* ---- who has the cores ------------------------------------------------------------------------------------------- */
 
 static int warnings, infos;
 static char last[512];

@@ -30,11 +30,10 @@ static void write_index(const char *text) {
     assert_int_equal(ls_file_write_atomic(in_folder("model.safetensors.index.json"), text, strlen(text)), LS_OK);
 }
 
-static void check_letters(const char *path, const char *letters, int files) {
+static void check_letters(const char *path, const char *letters) {
     ls_safetensors_set *set;
     if (ls_safetensors_set_open(path, &set) != LS_OK) fail_msg("%s", ls_status_message());
     assert_int_equal(ls_safetensors_set_count(set), strlen(letters));
-    assert_int_equal(ls_safetensors_set_file_count(set), files);
     for (int i = 0; letters[i]; i++) {
         const ls_safetensor *tensor = ls_safetensors_set_get(set, i), *needed;
         const char name[2] = {letters[i], 0};
@@ -56,11 +55,11 @@ static void a_set_is_a_file_an_index_or_a_folder(void **state) {
     write_file("two.safetensors", "bxe");
     write_index("{\"metadata\":{\"total_size\":5},\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"two.safetensors\","
                 "\"c\":\"one.safetensors\",\"d\":\"one.safetensors\",\"e\":\"two.safetensors\"}}");
-    check_letters(in_folder("one.safetensors"), "dac", 1);
-    check_letters(in_folder("model.safetensors.index.json"), "abcde", 2);
-    check_letters(folder, "abcde", 2);
+    check_letters(in_folder("one.safetensors"), "dac");
+    check_letters(in_folder("model.safetensors.index.json"), "abcde");
+    check_letters(folder, "abcde");
     write_file("model.safetensors", "zy");
-    check_letters(folder, "zy", 1);
+    check_letters(folder, "zy");
 }
 
 /* Shared caches hold the files elsewhere and link to them. */
@@ -70,7 +69,7 @@ static void links_are_followed(void **state) {
     write_file("blobs/1234", "ab");
     assert_int_equal(symlink("blobs/1234", in_folder("one.safetensors")), 0);
     write_index("{\"weight_map\":{\"a\":\"one.safetensors\"}}");
-    check_letters(folder, "a", 1);
+    check_letters(folder, "a");
 }
 
 static void indexes_that_lie_are_refused(void **state) {
@@ -131,13 +130,13 @@ static void unfit_files_are_named(void **state) {
     assert_null(file);
     assert_non_null(strstr(ls_status_message(), "/none: No such file or directory"));
     assert_int_equal(ls_safetensors_open(folder, &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "not a regular file"));
+    assert_non_null(strstr(ls_status_message(), "name a regular file"));
     assert_int_equal(ls_file_write_atomic(in_folder("a"), "", 0), LS_OK);
     assert_int_equal(ls_safetensors_open(in_folder("a"), &file), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "is empty"));
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     assert_int_equal(ls_safetensors_open(in_folder("pipe"), &file), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "not a regular file"));
+    assert_non_null(strstr(ls_status_message(), "name a regular file"));
 }
 
 int main(void) {

@@ -87,8 +87,7 @@ static void any_optimizer_goes_on(void **state) {
     goes_on(&gpt2, plain, "d");
 }
 
-/* ---- what is in a checkpoint --------------------------------------------------------------------------------------
- */
+/* ---- what is in a checkpoint ------------------------------------------------------------------------------------- */
 
 /* A checkpoint of CUT steps of the llama shape in `dir`. */
 static void make(fixture *f, ls_optimizer optimizer, const char *dir) {
@@ -178,8 +177,7 @@ static void slices_are_not_in_the_file(void **state) {
     fixture_close(&f);
 }
 
-/* ---- what does not fit --------------------------------------------------------------------------------------------
- */
+/* ---- what does not fit ------------------------------------------------------------------------------------------- */
 
 /* Loads a checkpoint whose state is `state`, with the files of `dir` beside it. */
 static void refuse_state(fixture *f, const char *dir, const char *text, const char *part) {

@@ -1,5 +1,6 @@
 /* Settings: defaults that follow from identity fields alone, errors that name the option, and which options make
  * another experiment. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include <cmocka.h>
 
 #include "model/shape_file.h"
-#include "run/settings_lr.h"
+#include "run/settings.h"
 
 static ls_shape shape_of(const char *preset) {
     ls_shape shape;
@@ -19,18 +20,17 @@ static ls_shape shape_of(const char *preset) {
     return shape;
 }
 
-/* Names and values in turn, NULL at the end. */
+/* Names and values in turn, NULL at the end. The texts of the settings are those of the last call. */
 static ls_status resolve(const ls_shape *shape, const char *const *given, ls_settings *out) {
-    ls_options options;
+    static ls_options options;
+    ls_options_fini(&options);
     ls_options_defaults(&options);
     for (; *given; given += 2) {
         ls_option_id id = ls_option_find(given[0]);
         assert_in_range(id, 0, LS_OPTION_COUNT - 1);
         assert_int_equal(ls_options_put(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
     }
-    ls_status status = ls_settings_resolve(&options, shape, out);
-    ls_options_fini(&options);
-    return status;
+    return ls_settings_resolve(&options, shape, out);
 }
 
 #define RESOLVE(shape, out, ...) resolve(shape, (const char *const[]){__VA_ARGS__, NULL}, out)
@@ -250,6 +250,66 @@ static void which_options_make_another_experiment(void **state) {
     assert_false(makes_another(&tiny, falling, "lr-min", "0"));
     assert_false(makes_another(&tiny, at, "steps", "2000"));
     assert_true(makes_another(&tiny, at, "warmup", "9"));
+}
+
+/* The value of an option in the identity as it would be described, and whether another value makes a difference there.
+ * `given` has two names and values at most, `another` is the value of the option. */
+static bool reads_back(const ls_shape *shape, const char *const given[4], const ls_option_info *info,
+                       const char *another) {
+    const char *const changed[] = {info->name, another, given[0], given[1], given[2], given[3], NULL};
+    ls_settings s;
+    if (resolve(shape, given, &s) != LS_OK || resolve(shape, changed, &s) != LS_OK) return false;
+    ls_identity *a = identity_of(shape, changed), *b = identity_of(shape, given), *back;
+    ls_identity_change change[16];
+    char *text = NULL, expected[32];
+    size_t bytes, count = ls_identity_diff(a, b, change, 16), at = 0;
+    assert_int_equal(ls_identity_to_text(a, &text, &bytes), LS_OK);
+    assert_int_equal(ls_identity_from_text("back", text, bytes, &back), LS_OK);
+    assert_int_equal(ls_identity_diff(a, back, NULL, 0), 0);
+    while (at < count && strcmp(change[at].name, info->name) != 0) at++;
+    snprintf(expected, sizeof expected, "%s", another);
+    if (info->kind == LS_OPTION_BOOL)
+        snprintf(expected, sizeof expected, "%s",
+                 info->identity.as == LS_AS_YES_NO ? "no"
+                 : another[0] == 't'               ? "1"
+                                                   : "0");
+    if (info->identity.as == LS_AS_EXPONENT) snprintf(expected, sizeof expected, "%d", ilogb(strtod(another, NULL)));
+    /* Texts are there as they came out: tested above. */
+    if (at < count && info->kind != LS_OPTION_STRING) assert_string_equal(change[at].here, expected);
+    ls_identity_destroy(back);
+    ls_identity_destroy(a);
+    ls_identity_destroy(b);
+    free(text);
+    return at < count;
+}
+
+/* Every option that the table says changes the result does, where it acts, and its value is what is recorded. */
+static void options_are_read_back(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"4", "0.5", "2", "false", "true", "0.25", NULL};
+    ls_shape tiny = shape_of("tiny"), resnet = shape_of("resnet18");
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        const ls_option_info *info = ls_option_info_get(id), *other = ls_option_info_get(info->with.id);
+        const char *given[5] = {NULL};
+        bool works = false, images = id == LS_OPT_ghost || id == LS_OPT_bn;
+        if (!info->identity.place || info->identity.as == LS_AS_DATA) continue;
+        if (id == LS_OPT_matrix_unit) continue; /* a CPU may have only one: see below */
+        int at = 0;
+        const ls_option_choice *c = other->choices;
+        while (info->with.values && !(info->with.values >> c->value & 1u)) c++;
+        if (info->with.values) given[at++] = other->name, given[at++] = c->word;
+        if (id == LS_OPT_master_weights) given[at++] = "precision", given[at++] = "bf16";
+        for (int i = 0; !works && numbers[i] && !info->choices; i++) {
+            ls_options probe;
+            ls_options_defaults(&probe);
+            if (ls_options_put(&probe, id, numbers[i], LS_ORIGIN_FLAG, 0) == LS_OK)
+                works = reads_back(images ? &resnet : &tiny, given, info, numbers[i]);
+            ls_options_fini(&probe);
+        }
+        for (c = info->choices; !works && c && c->word; c++)
+            works = reads_back(images ? &resnet : &tiny, given, info, c->word);
+        if (!works) fail_msg("--%s is not in the identity", info->name);
+    }
 }
 
 /* A schedule whose steps are shares moves with the number of steps, and the field that says so is the one that moves.
@@ -495,6 +555,7 @@ int main(void) {
         cmocka_unit_test(rates_follow_the_batch),
         cmocka_unit_test(rates_fall_in_steps),
         cmocka_unit_test(scalings_that_are_refused),
+        cmocka_unit_test(options_are_read_back),
         cmocka_unit_test(which_options_make_another_experiment),
         cmocka_unit_test(shares_depend_on_the_steps),
         cmocka_unit_test(a_scaled_rate_is_the_rate),

@@ -11,7 +11,7 @@
 
 #include "numerics/float16.h"
 #include "tiny_trainer.h"
-#include "lab/verify/sum_orders_run.h"
+#include "lab/verify/order.h"
 
 /* ---- by hand -----------------------------------------------------------------------------------------------------
  *
@@ -199,13 +199,14 @@ static void train(fixture *f, ls_order_way way, ls_order_record *record) {
     ls_model *model = NULL;
     assert_int_equal(ls_model_create(&f->settings.shape, f->settings.slices, &model), LS_OK);
     ls_layout_task task = {.model = model, .B = f->settings.B, .T = f->settings.T, .G = f->settings.groups};
-    ls_verify_job job = {.settings = &f->settings,
-                         .data = {.corpus = f->corpus},
-                         .layout = ls_layout_one(&task, f->settings.B),
-                         .steps = STEPS};
     ls_order_task order = {.way = way, .record = record};
+    ls_trial trial = {.settings = &f->settings,
+                      .data = {.corpus = f->corpus},
+                      .layout = ls_layout_one(&task, f->settings.B),
+                      .steps = ls_order_steps,
+                      .ctx = &order};
     assert_int_equal(ls_order_record_open(STEPS, ls_model_elems(model), record), LS_OK);
-    assert_int_equal(ls_order_work(&job, &order, NULL, f->device), LS_OK);
+    assert_int_equal(ls_trial_work(&trial, NULL, f->device), LS_OK);
     ls_model_destroy(model);
 }
 

@@ -235,7 +235,7 @@ static void test_reductions(void **state) {
     span(0, "stage", "finish reductions", 300, 350, "\"n\":0");
     wait_for(0, "all_reduce", 500, 300, 341);
     pair(0, "reduce_scatter", "dp", 30, 400, 410);
-    wait_for(0, "all_reduce", 64, 405, 415); /* of a tp row, while a reduction ends */
+    wait_for(0, "all_reduce", 64, 405, 415); /* of a TP group, while a reduction ends */
     pair(0, "reduce_scatter", "dp", 3, 50, 70);
     pair(0, "all_reduce", "", 8, 500, 600);
     wait_for(0, "all_reduce", 8, 500, 600);

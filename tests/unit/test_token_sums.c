@@ -223,8 +223,7 @@ static void headers_are_verified_at_once(void **state) {
     }
 }
 
-/* ---- sums that are gone, damaged or of another file -----------------------------------------------------------------
- */
+/* ---- sums that are gone, damaged or of another file -------------------------------------------------------------- */
 
 /* The file is sound and verified whole; when it is damaged as well, it is made again. */
 static void assert_whole(const char *cache, const char *shard, const char *warning) {

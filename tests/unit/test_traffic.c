@@ -172,7 +172,7 @@ static void workers_count_what_the_formulas_say(void **state) {
     check_cases((ls_policy){.act = LS_F32}, 0, 1);
 }
 
-/* Weights, rounded sums of a tp row and, with reduce-dtype, leaves travel in two bytes. */
+/* Weights, rounded sums of a TP group and, with reduce-dtype, leaves travel in two bytes. */
 static void the_same_in_16_bits(void **state) {
     (void)state;
     check_cases((ls_policy){.act = LS_BF16, .reduce = LS_BF16}, 0, 2);
@@ -241,7 +241,7 @@ static void plain_data_parallelism_by_hand(void **state) {
 }
 
 /* What the issue of 16-bit training promises of the wire: half of it for gradients where every row has one group, three
- * quarters on the tp row, half of the weights that are gathered. */
+ * quarters in the TP group, half of the weights that are gathered. */
 static void sixteen_bits_save_what_they_promise(void **state) {
     (void)state;
     const ls_policy fp32 = {.act = LS_F32}, bf16 = {.act = LS_BF16, .reduce = LS_BF16};

@@ -1,4 +1,4 @@
-/* Traffic of a training step of models of images: what parallel/traffic.h says is what every worker counts, also where
+/* Traffic of a training step of image models: what parallel/traffic.h says is what every worker counts, also where
  * batch norm brings its statistics together. As test_traffic.c has it for language models. */
 #include <setjmp.h>
 #include <stdarg.h>

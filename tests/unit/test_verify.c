@@ -11,7 +11,7 @@
 
 #include "model/model.h"
 #include "numerics/float16.h"
-#include "lab/verify/trial.h"
+#include "lab/verify/steps.h"
 #include "lab/verify/matrix.h"
 
 /* ---- matrix ------------------------------------------------------------------------------------------------------ */
@@ -63,8 +63,8 @@ static void assert_rows_are_layouts(const made *m, int workers_min, int workers_
 static bool has(const made *m, int dp, int tp, int pp, int schedule, int zero) {
     for (int i = 0; i < m->count; i++) {
         const ls_verify_row *r = &m->rows[i];
-        if (r->dp == dp && r->tp == tp && r->pp == pp && (schedule < 0 || r->schedule == schedule) &&
-            (zero < 0 || r->zero == zero))
+        if (r->knobs.dp == dp && r->knobs.tp == tp && r->knobs.pp == pp &&
+            (schedule < 0 || (int)r->knobs.schedule == schedule) && (zero < 0 || r->knobs.zero == zero))
             return true;
     }
     return false;
@@ -110,11 +110,11 @@ static void test_quick_has_pairs(void **state) {
     assert_rows_are_layouts(&m, 1, 16);
     for (int i = 0; i < m.count; i++) {
         const ls_verify_row *r = &m.rows[i];
-        dp8_unequal += r->dp == 8 && r->unequal;
-        sequence_full += r->sequence_parallel && r->recompute == LS_RECOMPUTE_FULL;
-        mixed_zero3 += r->isa == LS_VERIFY_MIXED && r->zero == 3;
-        whole_zero_bubble += r->micro == 13 && r->schedule == LS_SCHEDULE_ZERO_BUBBLE;
-        threads2_pp4 += r->threads == 2 && r->pp == 4;
+        dp8_unequal += r->knobs.dp == 8 && r->unequal;
+        sequence_full += r->knobs.sequence_parallel && r->knobs.recompute == LS_RECOMPUTE_FULL;
+        mixed_zero3 += r->isa == LS_TRIAL_MIXED && r->knobs.zero == 3;
+        whole_zero_bubble += r->knobs.micro == 13 && r->knobs.schedule == LS_SCHEDULE_ZERO_BUBBLE;
+        threads2_pp4 += r->threads == 2 && r->knobs.pp == 4;
     }
     assert_int_equal(dp8_unequal, 0); /* eight rows have one group each */
     assert_true(sequence_full && mixed_zero3 && whole_zero_bubble && threads2_pp4);

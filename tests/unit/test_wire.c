@@ -55,8 +55,7 @@ static ls_status same(const char *what, const float *got, int first, int count) 
     return LS_OK;
 }
 
-/* ---- each operation -----------------------------------------------------------------------------------------------
- */
+/* ---- each operation ---------------------------------------------------------------------------------------------- */
 
 static ls_status check_sums(ls_comm *comm, float *in, float *out) {
     const void *parts[1] = {in};
@@ -201,8 +200,7 @@ static void test_no_deadline(void **state) {
     run((setting){.bytes_per_s = 4000}, 0.2, take_long);
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------------------
- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void test_parse(void **state) {
     (void)state;

@@ -21,7 +21,18 @@ typedef struct fixture {
 } fixture;
 
 static inline ls_settings tiny_settings(const ls_shape *shape, ls_optimizer optimizer) {
-    return (ls_settings){.shape = *shape,
+    return (ls_settings){.options = {.seed = 11,
+                                     .steps = STEPS,
+                                     .optimizer = optimizer.kind,
+                                     .beta1 = optimizer.adamw.beta1,
+                                     .beta2 = optimizer.adamw.beta2,
+                                     .eps = optimizer.adamw.epsilon,
+                                     .momentum = optimizer.sgd.momentum,
+                                     .weight_decay = optimizer.weight_decay,
+                                     .master_weights = true,
+                                     .clip = 1,
+                                     .dropout = 0.1},
+                         .shape = *shape,
                          .slices = 2,
                          .groups = 4,
                          .B = 5,

@@ -25,7 +25,7 @@ static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wa
                    (long long)wanted, name, (long long)first, (long long)last, (long long)nearest);
 }
 
-/* Of the block, told last: a run that went on tells a step again. NULL: nothing. */
+/* The last record of the block: a resumed run records a step again. NULL: nothing. */
 static const ls_run_log_numerics *find(const ls_run_log *run, int64_t step, int block) {
     const ls_run_log_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)
@@ -111,14 +111,14 @@ static void print_table(const char *name, const ls_run_log *run, int64_t step) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "block", block, "grad_norm",
-                     number((double)n->grad_norm), "weight_norm", number((double)n->weight_norm), "update_norm",
-                     number((double)n->update_norm), "grad_flushed", number((double)n->grad_flushed), "grad_high",
-                     number((double)n->grad_high), "act_flushed", number((double)n->act_flushed), "act_high",
-                     number((double)n->act_high), "lost", number((double)n->lost));
+                     ls_cli_json_number((double)n->grad_norm), "weight_norm",
+                     ls_cli_json_number((double)n->weight_norm), "update_norm",
+                     ls_cli_json_number((double)n->update_norm), "grad_flushed",
+                     ls_cli_json_number((double)n->grad_flushed), "grad_high", ls_cli_json_number((double)n->grad_high),
+                     "act_flushed", ls_cli_json_number((double)n->act_flushed), "act_high",
+                     ls_cli_json_number((double)n->act_high), "lost", ls_cli_json_number((double)n->lost));
 }
 
 static json_t *blocks_json(const ls_run_log *run, int64_t step) {
@@ -136,17 +136,16 @@ static json_t *blocks_json(const ls_run_log *run, int64_t step) {
 static json_t *noise_json(const ls_run_log *run, int64_t step) {
     const ls_run_log_noise *noise = find_noise(run, step);
     if (!noise) return json_null();
-    return json_pack("{s:o, s:o}", "scale_tokens", number(noise->scale_tokens), "scale_sequences",
-                     number(noise->scale_sequences));
+    return json_pack("{s:o, s:o}", "scale_tokens", ls_cli_json_number(noise->scale_tokens), "scale_sequences",
+                     ls_cli_json_number(noise->scale_sequences));
 }
 
 static ls_status print_json(const char *name, const ls_run_log *run, int64_t step) {
     const ls_run_log_step *at = find_step(run, step);
-    json_t *run_name = json_string(name);
-    if (!run_name) run_name = json_string("(not UTF-8)");
     json_t *scale = at && at->scale != INT_MIN ? json_integer(at->scale) : json_null();
-    return ls_cli_print_json(json_pack("{s:o, s:I, s:o, s:o, s:o}", "run", run_name, "step", (json_int_t)step, "scale",
-                                       scale, "blocks", blocks_json(run, step), "noise", noise_json(run, step)));
+    return ls_cli_print_json(json_pack("{s:o, s:I, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "step",
+                                       (json_int_t)step, "scale", scale, "blocks", blocks_json(run, step), "noise",
+                                       noise_json(run, step)));
 }
 
 ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t wanted, bool json) {

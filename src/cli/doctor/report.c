@@ -1,11 +1,11 @@
 /* report.c: verdict, evidence, what followed, the workers, what to change first, what was not recorded. */
 #include "cli/doctor/report.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "cli/print_json.h"
 
 enum { COLUMNS = 118 };
 
@@ -153,79 +153,56 @@ void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 static json_t *step_json(int64_t step) { return step == LS_RUN_NONE ? json_null() : json_integer((json_int_t)step); }
 static json_t *rank_json(int rank) { return rank == LS_RUN_NONE ? json_null() : json_integer(rank); }
 static json_t *text_json(const char *text) { return text[0] ? json_string(text) : json_null(); }
 
-static json_t *finding_json(const ls_finding *f) {
-    json_t *evidence = json_array();
-    for (int i = 0; evidence && i < f->evidence_count; i++)
-        if (json_array_append_new(evidence, json_string(f->evidence[i])) != 0) {
-            json_decref(evidence);
-            return NULL;
-        }
+static json_t *evidence_json(const void *finding, int i) {
+    return json_string(((const ls_finding *)finding)->evidence[i]);
+}
+
+static json_t *finding_json(const void *diagnosis, int i) {
+    const ls_finding *f = &((const ls_diagnosis *)diagnosis)->finding[i];
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "cause",
                      ls_cause_name(f->cause), "note", f->is_note, "onset", step_json(f->onset), "step",
                      step_json(f->step), "last_step", step_json(f->last_step), "worker", rank_json(f->worker), "group",
                      rank_json(f->group), "block", text_json(f->block), "tensor", text_json(f->tensor), "size",
-                     number(f->size), "title", f->title, "evidence", evidence, "action", text_json(f->action));
+                     ls_cli_json_number(f->size), "title", f->title, "evidence",
+                     ls_cli_json_list(f->evidence_count, evidence_json, f), "action", text_json(f->action));
 }
 
-static json_t *worker_json(const ls_usage *u, int rank) {
-    const ls_usage_worker *w = &u->worker[rank];
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I}", "worker", rank, "busy_ms", number(w->busy_ms), "wait_ms",
-                     number(w->wait_ms), "busy", number(w->busy), "beside_peers", number(w->relative), "slowest_steps",
-                     (json_int_t)w->slowest);
+static json_t *worker_json(const void *usage, int rank) {
+    const ls_usage_worker *w = &((const ls_usage *)usage)->worker[rank];
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:I}", "worker", rank, "busy_ms", ls_cli_json_number(w->busy_ms),
+                     "wait_ms", ls_cli_json_number(w->wait_ms), "busy", ls_cli_json_number(w->busy), "beside_peers",
+                     ls_cli_json_number(w->relative), "slowest_steps", (json_int_t)w->slowest);
 }
 
 static json_t *usage_json(const ls_usage *u) {
     if (u->workers == 0) return json_null();
-    json_t *workers = json_array();
-    for (int r = 0; workers && r < u->workers; r++)
-        if (json_array_append_new(workers, worker_json(u, r)) != 0) {
-            json_decref(workers);
-            return NULL;
-        }
     return json_pack("{s:I, s:b, s:i, s:o, s:o, s:o}", "steps", (json_int_t)u->steps, "of_trace", u->of_trace,
-                     "slowest", u->slowest, "waited_ms", number(u->waited_ms), "busy", number(u->busy), "workers",
-                     workers);
+                     "slowest", u->slowest, "waited_ms", ls_cli_json_number(u->waited_ms), "busy",
+                     ls_cli_json_number(u->busy), "workers", ls_cli_json_list(u->workers, worker_json, u));
 }
 
-typedef json_t *item_fn(const ls_diagnosis *d, int i);
-static json_t *finding_item(const ls_diagnosis *d, int i) { return finding_json(&d->finding[i]); }
-static json_t *missing_item(const ls_diagnosis *d, int i) { return json_string(d->missing[i]); }
-static json_t *followed_item(const ls_diagnosis *d, int i) {
-    return json_pack("{s:I, s:s}", "step", (json_int_t)d->followed[i].step, "text", d->followed[i].text);
+static json_t *missing_json(const void *diagnosis, int i) {
+    return json_string(((const ls_diagnosis *)diagnosis)->missing[i]);
 }
 
-static json_t *list_json(const ls_diagnosis *d, int count, item_fn *item) {
-    json_t *list = json_array();
-    for (int i = 0; list && i < count; i++)
-        if (json_array_append_new(list, item(d, i)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
+static json_t *followed_json(const void *diagnosis, int i) {
+    const ls_followed *f = &((const ls_diagnosis *)diagnosis)->followed[i];
+    return json_pack("{s:I, s:s}", "step", (json_int_t)f->step, "text", f->text);
 }
 
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     static const char *const verdicts[] = {
         [LS_VERDICT_CLEAN] = "clean", [LS_VERDICT_CAUSE] = "cause", [LS_VERDICT_NOT_ENOUGH] = "not enough"};
-    json_t *run_name = json_string(name);
-    if (!run_name) run_name = json_string("(not UTF-8)");
     json_t *cause = d->verdict == LS_VERDICT_CAUSE ? json_string(ls_cause_name(d->finding[0].cause)) : json_null();
-    /* Takes all of them over, also when it fails. */
-    json_t *json = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "run", run_name, "verdict",
-                             verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
-                             step_json(d->first_step), "last_step", step_json(d->last_step), "damaged_lines",
-                             (json_int_t)run->damaged_lines, "findings", list_json(d, d->finding_count, finding_item),
-                             "followed", list_json(d, d->followed_count, followed_item), "workers",
-                             usage_json(&d->usage), "missing", list_json(d, d->missing_count, missing_item));
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "cannot format the diagnosis as JSON");
-    printf("%s\n", text);
-    free(text);
-    return LS_OK;
+    return ls_cli_print_json(
+        json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "verdict",
+                  verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
+                  step_json(d->first_step), "last_step", step_json(d->last_step), "damaged_lines",
+                  (json_int_t)run->damaged_lines, "findings", ls_cli_json_list(d->finding_count, finding_json, d),
+                  "followed", ls_cli_json_list(d->followed_count, followed_json, d), "workers", usage_json(&d->usage),
+                  "missing", ls_cli_json_list(d->missing_count, missing_json, d)));
 }

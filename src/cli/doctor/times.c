@@ -1,11 +1,13 @@
 /* times.c: `lockstep doctor --times FILE`: reads measured times, explains them, and prints what came out. */
 #include "cli/doctor/times.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/cluster.h"
+#include "cli/print_json.h"
 #include "run/inputs/model.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
@@ -22,7 +24,7 @@ static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
 }
 
 /* What the rows are predicted for. */
-static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t room) {
+static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t capacity) {
     ls_start start;
     LS_TRY(ls_start_look(options->model, &start));
     model->task.shape = start.shape;
@@ -34,7 +36,7 @@ static ls_status read_model(const ls_options *options, ls_times_model *model, ch
     bool cpu = model->task.cluster.site[0].chip.is_cpu;
     LS_TRY(ls_stack_find(options->stack ? options->stack : cpu ? "native" : "megatron", &model->task.stack));
     model->layout = (ls_knobs){.zero = 1, .sequence_parallel = true, .type = cpu ? LS_PLAN_FP32 : LS_PLAN_BF16};
-    snprintf(name, room, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
+    snprintf(name, capacity, "%s, sequences of %zu, on %s", options->model, model->task.seq, model->task.cluster.name);
     return LS_OK;
 }
 
@@ -54,6 +56,73 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     return status;
 }
 
+/* ---- for programs ------------------------------------------------------------------------------------------------ */
+
+static json_t *losses_json(const double *value) {
+    json_t *out = json_object();
+    for (int k = 0; out && k < LS_LOSSES; k++)
+        if (json_object_set_new(out, ls_loss_name((ls_loss)k), json_real(value[k])) != 0) {
+            json_decref(out);
+            return NULL;
+        }
+    return out;
+}
+
+static json_t *row_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
+    const ls_times_row *row = &c->times.row[i];
+    double part[LS_LOSSES];
+    ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
+    for (int k = 0; k < LS_LOSSES; k++) part[k] /= row->time;
+    return json_pack("{s:i, s:f, s:f, s:b, s:o, s:o}", "gpus", row->chips, "measured", row->measured, "time", row->time,
+                     "implied", row->implied, "label",
+                     c->times.labels ? json_string(c->times.label[row->label]) : json_null(), "shares",
+                     losses_json(part));
+}
+
+static json_t *explanation_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
+    const ls_times_explanation *e = &c->answer.explanation[i];
+    json_t *terms = json_object();
+    for (int t = 0; terms && t < LS_TERMS; t++)
+        if ((e->terms >> t & 1) &&
+            json_object_set_new(terms, ls_times_term_name((ls_times_term)t), json_real(e->coefficient[t])) != 0) {
+            json_decref(terms);
+            return NULL;
+        }
+    return json_pack("{s:o, s:f, s:f, s:o, s:o}", "terms", terms, "error", e->error, "score", e->score, "shares",
+                     losses_json(e->share), "time_at_twice", e->twice > 0 ? json_real(e->twice) : json_null());
+}
+
+static json_t *move_json(const void *ctx, int i) {
+    const ls_times_case *c = ctx;
+    const ls_times_move *m = &c->comparison.move[i];
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f}", "term",
+                     m->term < 0 ? json_null() : json_string(ls_times_term_name((ls_times_term)m->term)), "error",
+                     m->error, "score", m->score, "change", m->change, "before", m->before, "after", m->after);
+}
+
+static json_t *comparison_json(const ls_times_case *c) {
+    const ls_times_comparison *m = &c->comparison;
+    if (c->times.labels != 2) return json_null();
+    return json_pack("{s:b, s:b, s:o, s:o}", "changed", m->changed, "decided", m->decided, "slowdown",
+                     m->slowdown > 0 ? json_real(m->slowdown) : json_null(), "moves",
+                     ls_cli_json_list(m->count, move_json, c));
+}
+
+static ls_status print_json(const char *path, const ls_times_case *c) {
+    const ls_times_answer *a = &c->answer;
+    char advice[512];
+    ls_doctor_times_advice(c, advice, sizeof advice);
+    return ls_cli_print_json(json_pack(
+        "{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "times", ls_cli_json_path(path),
+        "metric", c->times.column, "predicted", c->basis.predicted, "gpus", c->times.row[a->largest].chips, "worst",
+        ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter, "scatter_assumed", a->scatter_assumed,
+        "shares", losses_json(a->explanation[0].share), "low", losses_json(a->low), "high", losses_json(a->high),
+        "rows", ls_cli_json_list(c->times.count, row_json, c), "explanations",
+        ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c), "change_first", advice));
+}
+
 static ls_status run(const ls_options *options, ls_times_case *c) {
     LS_TRY(ls_times_read(options->times, &c->times));
     LS_TRY(make_basis(options, c));
@@ -66,7 +135,7 @@ static ls_status run(const ls_options *options, ls_times_case *c) {
             if (c->times.row[i].label == 0) c->basis.fit.weight[i] = 0;
     }
     LS_TRY(ls_times_explain(&c->times, &c->basis, &c->answer));
-    if (options->json) return ls_doctor_times_print_json(options->times, c);
+    if (options->json) return print_json(options->times, c);
     ls_doctor_times_print(options->times, c);
     return LS_OK;
 }

@@ -17,11 +17,9 @@ typedef struct ls_times_case {
 
 ls_status ls_doctor_times(const ls_options *options);
 
-/* doctor_times_text.c */
+/* times_text.c */
 void ls_doctor_times_print(const char *path, const ls_times_case *c);
 /* The first thing to change, one or two sentences. */
-void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room);
-/* doctor_times_json.c */
-ls_status ls_doctor_times_print_json(const char *path, const ls_times_case *c);
+void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity);
 
 #endif

@@ -32,32 +32,32 @@ static ls_times_term worst_sync(const ls_times_case *c) {
     return worst;
 }
 
-static void sync_advice(const ls_times_case *c, double share, char *text, size_t room) {
+static void sync_advice(const ls_times_case *c, double share, char *text, size_t capacity) {
     double gain = 50 * share;
     ls_times_term term = worst_sync(c);
     if (term == LS_TERM_PREDICTED && c->answer.explanation[0].coefficient[term] < 1.1) term = LS_TERM_RING;
     switch (term) {
     case LS_TERM_NODES:
         snprintf(
-            text, room,
+            text, capacity,
             "the link between nodes: doubling its bandwidth, halving the bytes of gradients, or doubling the global "
             "batch saves about %.0f %% of the time for the same work; keep tensor parallelism inside a node",
             gain);
         break;
     case LS_TERM_LATENCY:
-        snprintf(text, room,
+        snprintf(text, capacity,
                  "the number of replicas: half as many (with tensor or pipeline parallelism inside a node instead), "
                  "fewer and larger buckets, or a tree instead of a ring all-reduce saves about %.0f %% of the time",
                  gain);
         break;
     case LS_TERM_TP:
-        snprintf(text, room,
+        snprintf(text, capacity,
                  "tensor parallelism: half the degree, or links twice as fast, saves up to %.0f %% of the time; keep "
                  "each tensor-parallel group inside a node",
                  gain);
         break;
     case LS_TERM_PREDICTED:
-        snprintf(text, room,
+        snprintf(text, capacity,
                  "synchronisation takes %.2f times as long as the planner predicts for these links: look for "
                  "reductions that do not overlap with compute, a slow network adapter or a busy network; the predicted "
                  "time would save %.0f %%",
@@ -65,7 +65,7 @@ static void sync_advice(const ls_times_case *c, double share, char *text, size_t
                  100 * share * (1 - 1 / c->answer.explanation[0].coefficient[LS_TERM_PREDICTED]));
         break;
     default:
-        snprintf(text, room,
+        snprintf(text, capacity,
                  "the frequency of gradient reductions: doubling the global batch (accumulated in micro-batches) saves "
                  "about %.0f %% of the time for the same work; so does halving the bytes of gradients, or overlapping "
                  "the reduction with the backward pass",
@@ -73,46 +73,46 @@ static void sync_advice(const ls_times_case *c, double share, char *text, size_t
     }
 }
 
-static void bubble_advice(const ls_times_row *row, double share, char *text, size_t room) {
+static void bubble_advice(const ls_times_row *row, double share, char *text, size_t capacity) {
     if (row->micro > 1)
         snprintf(
-            text, room,
+            text, capacity,
             "the number of micro-batches: micro_batch %zu instead of %zu, or two virtual stages, halves the bubble "
             "and saves about %.0f %% of the time",
             row->micro / 2, row->micro, 50 * share);
     else
         snprintf(
-            text, room,
+            text, capacity,
             "the pipeline: two virtual stages (--schedule interleaved) or twice the global batch halves the bubble "
             "and saves about %.0f %% of the time for the same work",
             50 * share);
 }
 
-void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t room) {
+void ls_doctor_times_advice(const ls_times_case *c, char *text, size_t capacity) {
     const ls_times_explanation *best = &c->answer.explanation[0];
     double share = best->share[c->answer.worst];
     if (loss_of(best->share) < NOTHING) {
-        snprintf(text, room, "nothing about scaling: %.0f %% of the time is compute; speed up the compute",
+        snprintf(text, capacity, "nothing about scaling: %.0f %% of the time is compute; speed up the compute",
                  100 * best->share[LS_LOSS_NONE]);
         return;
     }
     switch (c->answer.worst) {
-    case LS_LOSS_SYNC: sync_advice(c, share, text, room); break;
-    case LS_LOSS_BUBBLE: bubble_advice(largest(c), share, text, room); break;
+    case LS_LOSS_SYNC: sync_advice(c, share, text, capacity); break;
+    case LS_LOSS_BUBBLE: bubble_advice(largest(c), share, text, capacity); break;
     case LS_LOSS_IMBALANCE:
         if (has_term(c, LS_TERM_STRAGGLER))
-            snprintf(text, room,
+            snprintf(text, capacity,
                      "the slowest worker, which the others wait for: record a trace (lockstep train --trace run) and "
                      "run lockstep doctor RUN to find it; saves up to %.0f %% of the time",
                      100 * share);
         else
-            snprintf(text, room,
+            snprintf(text, capacity,
                      "the global batch: with a multiple of dp × micro_batch all workers have the same load; saves %.0f "
                      "%% of the time",
                      100 * share);
         break;
     default:
-        snprintf(text, room,
+        snprintf(text, capacity,
                  "work that does not scale (input, logging, checkpoints, host code, an optimizer that is not sharded): "
                  "record a trace and look between the steps; saves up to %.0f %% of the time",
                  100 * share);

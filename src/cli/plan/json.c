@@ -1,39 +1,46 @@
 /* json.c: the answer for programs. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
 
 /* An object that cannot be made is NULL and makes what it goes into NULL: jansson passes it on. */
-static json_t *times_to_json(const double *time) {
+json_t *ls_plan_times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)
         json_object_set_new(object, ls_time_kind_name((ls_time_kind)k), json_real(time[k]));
     return object;
 }
 
-static json_t *memory_to_json(const double *memory) {
+json_t *ls_plan_memory_to_json(const double *memory) {
     json_t *object = json_object();
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
         json_object_set_new(object, ls_memory_kind_name((ls_memory_kind)k), json_real(memory[k]));
     return object;
 }
 
+static unsigned members_of_task(const ls_plan_task *task) {
+    return 1u << LS_KNOB_type | (task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0);
+}
+
+/* A layout of a changed task: its stages are not those that the task itself would have. */
 static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
-    unsigned of_sites = task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0;
-    return ls_knobs_to_json(l, NULL, NULL, 1u << LS_KNOB_type | of_sites);
+    return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
     double rate = ls_plan_tokens_per_second(&q->task, p), lacks = p->memory_bytes - p->capacity_bytes;
-    json_t *object = json_pack(
-        "{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
-        layout_to_json(&q->task, &c->layout), "fits", lacks <= 0, "seconds", p->seconds, "tokens_per_second", rate,
-        "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops", p->model_flops, "time_seconds",
-        times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
-        lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory", memory_to_json(p->memory),
-        "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
+    json_t *object =
+        json_pack("{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
+                  ls_plan_to_json(&q->task, &c->layout, members_of_task(&q->task)), "fits", lacks <= 0, "seconds",
+                  p->seconds, "tokens_per_second", rate, "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros,
+                  "model_flops", p->model_flops, "time_seconds", ls_plan_times_to_json(p->time), "memory_bytes",
+                  p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0,
+                  "heaviest_stage", p->heaviest_stage, "memory", ls_plan_memory_to_json(p->memory), "dp_link_seconds",
+                  p->link_dp, "dp_hidden_seconds", p->hidden_dp);
     if (object && q->tokens > 0) {
         double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&q->task.cluster);
         json_object_set_new(object, "days", json_real(days));
@@ -91,14 +98,14 @@ static json_t *ladder_to_json(const ls_plan_answer *a) {
     json_t *array = json_array();
     for (int i = 0; i < a->rungs; i++)
         json_array_append_new(array, json_pack("{s:s, s:f, s:o}", "what", a->rung[i].what, "bytes", a->rung[i].bytes,
-                                               "memory", memory_to_json(a->rung[i].memory)));
+                                               "memory", ls_plan_memory_to_json(a->rung[i].memory)));
     return array;
 }
 
 static void add_reasons(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "losses",
                         json_pack("{s:f, s:o, s:s}", "useful_seconds", a->losses.useful, "lost_seconds",
-                                  times_to_json(a->losses.lost), "worst", ls_time_kind_name(a->losses.worst)));
+                                  ls_plan_times_to_json(a->losses.lost), "worst", ls_time_kind_name(a->losses.worst)));
     json_object_set_new(out, "changes", changes_to_json(a));
     json_object_set_new(out, "scaling",
                         json_pack("{s:o, s:o}", "batch_grows", points_to_json(a, a->weak, a->weak_points),
@@ -145,4 +152,13 @@ ls_status ls_plan_report_json(const ls_plan_answer *a) {
     if (out && a->best) add_reasons(a, out);
     if (out && !a->best) add_remedy(a, out);
     return ls_cli_print_json_lines(out);
+}
+
+ls_status ls_plan_layout_write(const char *path, json_t *json) {
+    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
+    ls_status status = ls_file_write_atomic(path, text, strlen(text));
+    free(text);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
 }

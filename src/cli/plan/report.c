@@ -7,7 +7,7 @@
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, DIGITS_MAX = 32 };
+enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, DIGITS_MAX = 32, TEXT_MAX = 160 };
 
 /* "1,234,567" */
 static const char *grouped(double number, char text[DIGITS_MAX]) {
@@ -21,8 +21,10 @@ static const char *grouped(double number, char text[DIGITS_MAX]) {
     return text;
 }
 
-static void print_bar(double share) {
+void ls_plan_print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
+    if (value <= 0) return;
+    printf("  %-20s %10.4g %6.1f %%  ", label, value, 100 * share);
     for (int i = 0; i < full && i < BAR_MAX; i++) fputs("█", stdout);
     putchar('\n');
 }
@@ -75,12 +77,8 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
 
 static void print_times(const ls_prediction *p) {
     printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
-    for (int k = 0; k < LS_TIME_KINDS; k++) {
-        double share = p->time[k] / p->seconds;
-        if (p->time[k] <= 0) continue;
-        printf("  %-20s %10.4g %6.1f %%  ", ls_time_kind_label((ls_time_kind)k), p->time[k], 100 * share);
-        print_bar(share);
-    }
+    for (int k = 0; k < LS_TIME_KINDS; k++)
+        ls_plan_print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
     printf("  %-20s %10.4g\n", "sum", p->seconds);
     if (p->link_dp > 0)
         printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
@@ -89,12 +87,9 @@ static void print_times(const ls_prediction *p) {
 
 static void print_memory(const ls_prediction *p, int stages) {
     printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
-    for (int k = 0; k < LS_MEMORY_KINDS; k++) {
-        double share = p->memory[k] / p->capacity_bytes;
-        if (p->memory[k] <= 0) continue;
-        printf("  %-20s %10.4g %6.1f %%  ", ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB, 100 * share);
-        print_bar(share);
-    }
+    for (int k = 0; k < LS_MEMORY_KINDS; k++)
+        ls_plan_print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB,
+                           p->memory[k] / p->capacity_bytes);
     printf("  %-20s %10.4g of %.4g GiB", "sum", p->memory_bytes / GIB, p->capacity_bytes / GIB);
     if (stages > 1) printf(", on stage %d, the most loaded", p->heaviest_stage);
     printf("\n");
@@ -103,7 +98,7 @@ static void print_memory(const ls_prediction *p, int stages) {
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_prediction *p = &a->best->prediction;
-    char text[LS_PLAN_TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
+    char text[TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
     int chips = ls_cluster_chips(&task->cluster);
     double rate = ls_plan_tokens_per_second(task, p);
     ls_knobs_text(&a->best->layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
@@ -128,7 +123,7 @@ static void print_best(const ls_plan_answer *a) {
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
 static void print_row(const ls_plan_choice *c) {
-    char text[LS_PLAN_TEXT_MAX];
+    char text[TEXT_MAX];
     ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
     int wide = 0;
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
@@ -167,7 +162,7 @@ static void print_misfits(const ls_plan_answer *a) {
 
 static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
-    char text[LS_PLAN_TEXT_MAX];
+    char text[TEXT_MAX];
     printf("\nnothing fits. These would:\n");
     if (r->is_freed) {
         ls_knobs_text(&r->freed.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
@@ -189,6 +184,77 @@ static void print_remedy(const ls_plan_answer *a) {
         printf("  nothing that was tried: omit some of the given options\n");
 }
 
+/* ---- why: how it comes to fit, what stops it, what to change, how it scales ---------------------------------------
+ */
+
+static void print_ladder(const ls_plan_answer *a) {
+    printf("\nmemory needed, technique by technique (%.1f GiB available)\n", a->best->prediction.capacity_bytes / GIB);
+    for (int i = 0; i < a->rungs; i++)
+        printf("  %10.1f GiB  %s%s\n", a->rung[i].bytes / GIB, i > 0 ? "+ " : "", a->rung[i].what);
+}
+
+/* The largest losses first; there are few enough to look through them each time. */
+static void print_losses(const ls_plan_answer *a) {
+    double step = a->best->prediction.seconds;
+    bool shown[LS_TIME_KINDS] = {false};
+    printf("\nwhy it is not faster\n");
+    printf("  %5.1f %% of the step would remain at the rate of large matmuls\n", 100 * a->losses.useful / step);
+    for (int n = 0; n < LOSSES; n++) {
+        int at = -1;
+        for (int k = 0; k < LS_TIME_KINDS; k++)
+            if (!shown[k] && (at < 0 || a->losses.lost[k] > a->losses.lost[at])) at = k;
+        if (a->losses.lost[at] < .001 * step) break;
+        shown[at] = true;
+        const char *what = at == LS_TIME_MATMUL      ? ": shapes that do not fill the chip, uneven stages"
+                           : at == LS_TIME_ATTENTION ? ": slower than matmuls"
+                                                     : "";
+        printf("  %5.1f %% lost to %s%s\n", 100 * a->losses.lost[at] / step, ls_time_kind_label((ls_time_kind)at),
+               what);
+    }
+    printf("  largest loss apart from matmuls and attention: %s\n", ls_time_kind_label(a->losses.worst));
+}
+
+static void print_changes(const ls_plan_answer *a) {
+    int shown = 0;
+    for (int i = 0; i < a->changes && shown < CHANGES; i++) {
+        if (a->change[i].gain < .0005) break;
+        if (shown++ == 0) printf("\nchanges that would help most\n");
+        printf("  %5.1f %% less time  %s\n", 100 * a->change[i].gain, a->change[i].what);
+    }
+    if (shown == 0) printf("\nno single change would help\n");
+}
+
+static const ls_plan_point *point_of(const ls_plan_point *list, int count, int chips) {
+    for (int i = 0; i < count; i++)
+        if (list[i].chips == chips) return &list[i];
+    return NULL;
+}
+
+static void print_share(double rate, double ideal) {
+    if (rate > 0)
+        printf(" %7.1f %%", 100 * rate / ideal);
+    else
+        printf(" %9s", "-");
+}
+
+static void print_scaling(const ls_plan_answer *a) {
+    char text[TEXT_MAX];
+    if (a->weak_points < 2) return;
+    printf("\n%-8s %14s %9s %9s %9s  %s\n", "scaling", "batch grows", "of ideal", "same", "batch", "layout chosen");
+    printf("%8s %14s %9s %9s %9s\n", "chips", "tokens/s", "", "layout", "stays");
+    for (int i = 0; i < a->weak_points; i++) {
+        const ls_plan_point *w = &a->weak[i], *s = point_of(a->strong, a->strong_points, w->chips);
+        printf("%8d %14.0f", w->chips, w->tokens_per_second);
+        print_share(w->tokens_per_second, w->ideal_tokens_per_second);
+        print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
+        print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
+        text[0] = '\0';
+        if (w->best.prediction.seconds > 0)
+            ls_knobs_text(&w->best.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
+        printf("  %s\n", w->best.prediction.seconds > 0 ? text : "nothing fits");
+    }
+}
+
 void ls_plan_report(const ls_plan_answer *a) {
     print_question(a);
     if (!a->best) {
@@ -200,5 +266,8 @@ void ls_plan_report(const ls_plan_answer *a) {
     print_best(a);
     print_runners(a);
     print_misfits(a);
-    ls_plan_report_why(a);
+    print_ladder(a);
+    print_losses(a);
+    print_changes(a);
+    print_scaling(a);
 }

@@ -6,15 +6,15 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/probe_file.h"
+#include "cli/progress.h"
 
 enum { TEXT_MAX = 256, NEXT = 3 };
-static const double memory_share = .9; /* of the machine's, that a run may take */
 
 /* A launcher's workers can be joined once, which is for training. */
 static ls_status get_machine(const ls_run *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
-    if (!s->launched) return ls_probe_file_get(&s->options, s->options.probe_again, machine, measured);
+    ls_probe_options options = ls_cli_probe_options(&s->options, 0);
+    if (!s->launched) return ls_probe_file_get(&options, s->options.probe_again, machine, measured);
     *measured = false;
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))
@@ -48,21 +48,9 @@ static void print_choice(FILE *out, const ls_native_found *found, bool measured)
     fflush(out); /* before workers are forked, who have its buffer too */
 }
 
-static ls_status none_fits(const ls_native_found *found) {
-    char text[TEXT_MAX];
-    const ls_prediction *p = &found->lacks.prediction;
-    ls_layout_text(&found->lacks.layout, text, sizeof text);
-    return ls_fail(
-        LS_ERR_RESOURCE,
-        "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks %.0f MiB "
-        "on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
-        found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
-}
-
 ls_status ls_train_auto(ls_run *s) {
     ls_native_machine *machine = malloc(sizeof *machine);
     ls_native_found *found = malloc(sizeof *found);
-    ls_native_task task = ls_train_native_task(&s->settings);
     ls_status status = LS_OK;
     bool measured = false;
     if (!machine || !found) {
@@ -70,12 +58,7 @@ ls_status ls_train_auto(ls_run *s) {
         goto out;
     }
     LS_TRY_OUT(get_machine(s, machine, &measured));
-    task.memory_bytes = memory_share * machine->memory_bytes;
-    LS_TRY_OUT(ls_native_search(machine, &task, &s->request, 0, found));
-    LS_TRY_OUT(found->fitting > 0 ? LS_OK : none_fits(found));
-    s->request.workers = ls_layout_workers(&found->fits[0].layout);
-    s->request.knobs = found->fits[0].layout.knobs;
-    s->request.given = ~0u;
+    LS_TRY_OUT(ls_native_complete(machine, &s->settings, &s->request, found));
     if (ls_launcher_place().rank == 0) print_choice(s->options.json ? stderr : stdout, found, measured);
 out:
     free(machine);

@@ -2,7 +2,6 @@
 #ifndef LS_CLI_TRAIN_AUTO_H
 #define LS_CLI_TRAIN_AUTO_H
 
-#include "api/plan.h"
 #include "api/run.h"
 #include "plan/native/native.h"
 

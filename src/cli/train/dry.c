@@ -1,89 +1,13 @@
-/* dry.c: `lockstep train --dry-run`: what each worker of the layout would hold, from the function that carves its
- * memory; what it would send in a step, from the formulas of docs/parallelism.md; and how its schedule would go. */
-#include "cli/train/dry.h"
-
+/* dry.c: `lockstep train --dry-run`: what a dry run found out, for people and as one JSON object. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "device/cpu/kernels.h"
-#include "model/model.h"
-#include "parallel/layout/micro_batches.h"
-#include "run/settings_lr.h"
+#include "cli/print_json.h"
+#include "cli/train/report.h"
+#include "run/dry_run.h"
+#include "run/settings.h"
 
 enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
-
-const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
-                                                     "16-bit parameters",
-                                                     "gathered parameters",
-                                                     "gradients",
-                                                     "optimizer state",
-                                                     "activations",
-                                                     "communication",
-                                                     "scratch",
-                                                     "logits",
-                                                     "tokens",
-                                                     "images",
-                                                     "tables"};
-
-/* ---- finding out ------------------------------------------------------------------------------------------------- */
-
-static ls_status measure(ls_dry_run *dry, const ls_layout_task *task, int rank) {
-    ls_dry_worker *worker = &dry->worker[rank];
-    ls_arena arena;
-    LS_TRY(ls_trainer_measure(dry->settings, &dry->layout, rank, &arena));
-    worker->place = ls_layout_place(&dry->layout, rank);
-    worker->arena = arena.peak;
-    for (int k = 0; k < LS_DRY_KINDS; k++) worker->kind[k] = ls_arena_kind_bytes(&arena, ls_dry_kind_names[k]);
-    worker->outside = ls_predict_outside_bytes(task, &dry->layout, worker->place, &ls_kernels_get()->gemm);
-    LS_TRY(ls_traffic_of_step(task, &dry->layout, worker->place, &worker->traffic));
-    dry->arena += worker->arena;
-    dry->outside += worker->outside;
-    ls_traffic_add(&dry->traffic, &worker->traffic);
-    return LS_OK;
-}
-
-static ls_status count_micros(ls_dry_run *dry) {
-    ls_layout layout = dry->layout;
-    size_t most = 0;
-    if (layout.dp == 1) layout.zero = 0;
-    for (int d = 0; d < layout.dp; d++) {
-        ls_micro_list list;
-        size_t sequences = 0;
-        LS_TRY(ls_micro_list_make(&layout, dry->settings->B, dry->settings->groups, d, &list));
-        for (int m = 0; m < list.count; m++) sequences += list.micro[m].end - list.micro[m].begin;
-        dry->micros[d] = list.count;
-        if (sequences > most) dry->row = d;
-        if (sequences > most) most = sequences;
-        ls_micro_list_free(&list);
-    }
-    return LS_OK;
-}
-
-static ls_status find_out(ls_dry_run *dry) {
-    const ls_settings *s = dry->settings;
-    ls_status status = LS_OK;
-    ls_model *model = NULL;
-    dry->workers = ls_layout_workers(&dry->layout);
-    dry->worker = calloc((size_t)dry->workers, sizeof *dry->worker);
-    dry->micros = calloc((size_t)dry->layout.dp, sizeof *dry->micros);
-    if (!dry->worker || !dry->micros) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", dry->workers);
-    LS_TRY(ls_model_create(&s->shape, s->slices, &model));
-    ls_layout_task task = {.model = model, .B = s->B, .T = s->T, .G = s->groups, .policy = s->policy};
-    task.checks_replicas = s->checks_replicas;
-    for (int r = 0; r < dry->workers; r++) LS_TRY_OUT(measure(dry, &task, r));
-    LS_TRY_OUT(count_micros(dry));
-    LS_TRY_OUT(ls_predict_schedule(&task, &dry->layout, dry->row, &dry->schedule, &dry->simulation));
-out:
-    ls_model_destroy(model);
-    return status;
-}
-
-double ls_dry_bubble(const ls_dry_run *dry) {
-    double busy = 0, all = dry->simulation.seconds * dry->simulation.stages;
-    for (int s = 0; s < dry->simulation.stages; s++) busy += dry->simulation.busy[s];
-    return all > 0 ? 1 - busy / all : 0;
-}
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
@@ -245,15 +169,82 @@ static void print_text(const ls_dry_run *dry) {
     print_schedule(dry);
 }
 
-ls_status ls_train_print_dry(const ls_settings *settings, const ls_layout *wanted, bool json) {
-    ls_dry_run dry = {.settings = settings, .layout = *wanted};
-    if (dry.layout.micro == 0) LS_TRY(ls_trainer_choose_micro(settings, &dry.layout));
-    ls_status status = find_out(&dry);
-    if (status == LS_OK && json) status = ls_dry_print_json(&dry);
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *json_bytes(uint64_t bytes) { return json_integer((json_int_t)bytes); }
+
+/* {"dp": {"all-reduce": {"calls": …, "bytes": …}}}, without what there is none of. */
+static json_t *json_traffic(const ls_step_traffic *traffic) {
+    json_t *axes = json_object();
+    for (int a = 0; a < LS_TRAFFIC_AXES; a++) {
+        json_t *kinds = json_object();
+        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
+            const ls_traffic *of = &traffic->of[a][k];
+            if (of->calls > 0)
+                json_object_set_new(
+                    kinds, ls_traffic_kind_name((ls_traffic_kind)k),
+                    json_pack("{s:o, s:o}", "calls", json_bytes(of->calls), "bytes", json_bytes(of->bytes)));
+        }
+        json_object_set_new(axes, ls_traffic_axis_name(a), kinds);
+    }
+    return axes;
+}
+
+static json_t *json_worker(const ls_dry_worker *worker, int rank) {
+    json_t *kinds = json_object();
+    for (int k = 0; k < LS_DRY_KINDS; k++)
+        json_object_set_new(kinds, ls_dry_kind_names[k], json_bytes(worker->kind[k]));
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "worker", rank, "dp", worker->place.dp, "tp",
+                     worker->place.tp, "pp", worker->place.pp, "bytes", json_bytes(worker->arena), "kinds", kinds,
+                     "outside_bytes", json_bytes(worker->outside), "traffic", json_traffic(&worker->traffic));
+}
+
+static json_t *json_stage(const ls_dry_run *dry, int s) {
+    const ls_layout *layout = &dry->layout;
+    json_t *chunks = json_array();
+    for (int c = 0; c < layout->virtual_stages; c++) {
+        int number = c * layout->pp + s, first = layout->chunk_first[number];
+        json_array_append_new(chunks, json_pack("{s:i, s:i, s:i, s:i}", "first_block", first, "blocks",
+                                                layout->chunk_first[number + 1] - first, "slots",
+                                                ls_schedule_slots(&dry->schedule, s, c), "kept_slots",
+                                                ls_schedule_kept(&dry->schedule, s, c)));
+    }
+    return json_pack("{s:i, s:o, s:f}", "stage", s, "chunks", chunks, "bubble",
+                     ls_simulation_bubble(&dry->simulation, s));
+}
+
+static json_t *json_schedule(const ls_dry_run *dry) {
+    json_t *micros = json_array(), *stages = json_array();
+    for (int d = 0; d < dry->layout.dp; d++) json_array_append_new(micros, json_integer(dry->micros[d]));
+    for (int s = 0; s < dry->layout.pp; s++) json_array_append_new(stages, json_stage(dry, s));
+    return json_pack("{s:s, s:o, s:i, s:o, s:f}", "kind", ls_schedule_kind_name(dry->layout.schedule), "micro_batches",
+                     micros, "row", dry->row, "stages", stages, "bubble", ls_dry_bubble(dry));
+}
+
+static json_t *json_types(const ls_settings *s) {
+    ls_dry_types types = ls_dry_types_of(&s->policy);
+    json_t *rows = json_array();
+    for (int i = 0; i < types.count; i++)
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "what", types.row[i].what, "type", types.row[i].type,
+                                              "why", types.row[i].why));
+    return json_pack("{s:s, s:s, s:o}", "precision", types.precision, "matrix_unit", types.unit, "kept", rows);
+}
+
+static ls_status print_json(const ls_dry_run *dry) {
+    json_t *workers = json_array();
+    for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout), "types",
+                  json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena), "outside_bytes",
+                  json_bytes(dry->outside), "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
+    return ls_cli_print_json(object);
+}
+
+ls_status ls_train_print_dry(const ls_settings *settings, const ls_layout *layout, bool json) {
+    ls_dry_run dry;
+    ls_status status = ls_dry_run_make(settings, layout, &dry);
+    if (status == LS_OK && json) status = print_json(&dry);
     if (status == LS_OK && !json) print_text(&dry);
-    ls_simulation_free(&dry.simulation);
-    ls_schedule_free(&dry.schedule);
-    free(dry.worker);
-    free(dry.micros);
+    ls_dry_free(&dry);
     return status;
 }

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cli/print_json.h"
 #include "cli/shell_word.h"
-#include "run/settings_lr.h"
+#include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
 
@@ -70,7 +70,7 @@ void ls_train_print_header(const ls_run *run) {
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
-    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", run->out, ls_settings_dtype_name(set->policy.act),
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", run->out, ls_dtype_word(set->policy.act),
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);

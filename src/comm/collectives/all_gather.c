@@ -99,25 +99,20 @@ static void copy_remote(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool done;
+    bool met, done;
     for (;;) {
         switch (r->phase) {
         case EXPOSE:
-            if (!ls_request_slot_free(r)) return LS_OK;
             LS_TRY(expose(r));
             ls_request_publish(r, 1);
             if (r->comm->machines > 1) LS_TRY(exchange(r));
             r->phase = LOCAL;
             break;
         case LOCAL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
+            LS_TRY(ls_request_meet(r, load, &met));
+            if (!met) return LS_OK;
             copy_local(r);
-            if (is_small(r)) {
-                ls_request_complete(r);
-                return LS_OK;
-            }
+            if (is_small(r)) return ls_request_complete(r);
             r->phase = RECEIVE;
             break;
         case RECEIVE:
@@ -128,18 +123,14 @@ static ls_status step(ls_request *r) {
             break;
         case REMOTE:
             if (!ls_request_all_reached(r, 2)) return LS_OK;
-            if (r->comm->machines == 1) {
-                ls_request_complete(r);
-                return LS_OK;
-            }
+            if (r->comm->machines == 1) return ls_request_complete(r);
             copy_remote(r);
             ls_request_publish(r, 3);
             r->phase = LEAVE;
             break;
         case LEAVE:
             if (!ls_request_all_reached(r, 3)) return LS_OK;
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
     }
 }

@@ -21,8 +21,7 @@ static const size_t stream_bytes = (size_t)4 << 20;
 /* What one member may read in all in the small form, and in how many parts. */
 enum { SMALL_READ_BYTES = 4 << 10, SMALL_PARTS = 64 };
 
-/* ---- small
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- small ------------------------------------------------------------------------------------------------------- */
 
 static bool is_small(const ls_request *r) {
     const ls_comm *comm = r->comm;
@@ -59,8 +58,7 @@ static void sum_small(ls_request *r) {
     ls_tree_sum_run(&plan->whole, sources, r->dtype == LS_I64, outs, 1, false, r->bytes);
 }
 
-/* ---- large
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- large ------------------------------------------------------------------------------------------------------- */
 
 static char *output_of(const ls_request *r, int local) {
     const ls_comm *comm = r->comm;
@@ -122,8 +120,7 @@ static void spread_arrivals(ls_request *r) {
     }
 }
 
-/* ---- over a slow link ---------------------------------------------------------------------------------------------
- */
+/* ---- over a slow link -------------------------------------------------------------------------------------------- */
 
 static ls_wire_load load_small(const ls_request *r) { return ls_reduce_load(r, true); }
 static ls_wire_load load_parts(const ls_request *r) { return ls_reduce_load(r, false); }
@@ -142,8 +139,7 @@ static ls_wire_load load_sums(const ls_request *r) {
     return load;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static ls_status begin(ls_request *r) {
     ls_comm *comm = r->comm;
@@ -161,25 +157,19 @@ static ls_status begin(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool one_machine = r->comm->machines == 1, done;
+    bool one_machine = r->comm->machines == 1, met, done;
     for (;;) {
         uint64_t stage = 2 + 2 * (uint64_t)r->window;
         switch (r->phase) {
-        case BEGIN:
-            if (!ls_request_slot_free(r)) return LS_OK;
-            LS_TRY(begin(r));
-            break;
+        case BEGIN: LS_TRY(begin(r)); break;
         case SMALL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, load_small)) return LS_OK;
+            LS_TRY(ls_request_meet(r, load_small, &met));
+            if (!met) return LS_OK;
             sum_small(r);
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         case LOCAL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, load_parts)) return LS_OK;
+            LS_TRY(ls_request_meet(r, load_parts, &met));
+            if (!met) return LS_OK;
             r->phase = one_machine ? SUM : EXCHANGE;
             break;
         case EXCHANGE:
@@ -212,8 +202,7 @@ static ls_status step(ls_request *r) {
                 r->phase = EXCHANGE;
                 break;
             }
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
     }
 }

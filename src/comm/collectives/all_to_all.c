@@ -63,20 +63,18 @@ static void copy_local(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool done;
+    bool met, done;
     for (;;) {
         switch (r->phase) {
         case EXPOSE:
-            if (!ls_request_slot_free(r)) return LS_OK;
             LS_TRY(expose(r));
             ls_request_publish(r, 1);
             if (r->comm->machines > 1) LS_TRY(exchange(r));
             r->phase = LOCAL;
             break;
         case LOCAL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
+            LS_TRY(ls_request_meet(r, load, &met));
+            if (!met) return LS_OK;
             copy_local(r);
             ls_request_publish(r, 2);
             r->phase = REMOTE;
@@ -88,8 +86,7 @@ static ls_status step(ls_request *r) {
             break;
         case LEAVE:
             if (!ls_request_all_reached(r, 2)) return LS_OK;
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
     }
 }

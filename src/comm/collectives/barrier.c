@@ -12,29 +12,24 @@ enum { COME, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 static ls_status step(ls_request *r) {
     ls_comm *comm = r->comm;
     int machines = comm->machines;
+    bool met;
     for (;;) {
         switch (r->phase) {
         case COME:
-            if (!ls_request_slot_free(r)) return LS_OK;
             ls_request_publish(r, 1);
             r->phase = LOCAL;
             break;
         case LOCAL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, NULL)) return LS_OK;
-            if (machines == 1) {
-                ls_request_complete(r);
-                return LS_OK;
-            }
+            LS_TRY(ls_request_meet(r, NULL, &met));
+            if (!met) return LS_OK;
+            if (machines == 1) return ls_request_complete(r);
             r->phase = comm->local == 0 ? ROUND : RELEASE;
             break;
         case ROUND: {
             size_t hop = (size_t)1 << r->window;
             if (hop >= (size_t)machines) {
                 ls_request_publish(r, 2);
-                ls_request_complete(r);
-                return LS_OK;
+                return ls_request_complete(r);
             }
             int to = (int)(((size_t)comm->machine + hop) % (size_t)machines);
             int from = (int)(((size_t)comm->machine + (size_t)machines - hop) % (size_t)machines);
@@ -56,8 +51,7 @@ static ls_status step(ls_request *r) {
         }
         case RELEASE:
             if (!ls_request_reached(r, 0, 2)) return LS_OK;
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
     }
 }

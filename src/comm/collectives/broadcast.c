@@ -48,7 +48,6 @@ static ls_status step(ls_request *r) {
     for (;;) {
         switch (r->phase) {
         case EXPOSE:
-            if (!ls_request_slot_free(r)) return LS_OK;
             if (comm->rank != keeper) {
                 r->phase = READ;
                 break;
@@ -83,8 +82,7 @@ static ls_status step(ls_request *r) {
             if (!ls_request_all_reached(r, 1)) return LS_OK;
             LS_TRY(ls_request_check_peers(r));
             if (comm->rank == r->peer) r->user_out = NULL;
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         case READ: {
             int local = 0;
             while (ls_comm_local_rank(comm, local) != keeper) local++;
@@ -96,8 +94,7 @@ static ls_status step(ls_request *r) {
             ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
                           r->bytes >= LS_STREAM_BYTES);
             ls_request_publish(r, 1);
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
         }
     }

@@ -8,10 +8,9 @@
 #include "device/cpu/tree_sum.h"
 
 /* Scratch of a window stays below this many elements on each worker, give or take rounding up to SHORTEST. */
-enum { WINDOW_ROOM = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* elements a thread takes at a time */ };
+enum { WINDOW_ELEMS = 8 << 20, WINDOW_SHORTEST = 64 << 10, CHUNK = 64 << 10 /* elements a thread takes at a time */ };
 
-/* ---- starting
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
 
 static ls_status plan_for(ls_comm *comm, const ls_runs *runs, ls_reduce_plan **out) {
     if (!ls_reduce_plan_fits(comm->plan, comm->size, runs)) {
@@ -107,35 +106,33 @@ ls_wire_load ls_reduce_load(const ls_request *r, bool whole) {
     return load;
 }
 
-/* ---- windows
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 /* The same on all members: it depends on sizes alone. One machine needs no windows. */
 static size_t window_elems(const ls_request *r) {
     if (r->comm->machines == 1) return SIZE_MAX;
-    size_t elems = WINDOW_ROOM / (size_t)r->plan->all_parts;
+    size_t elems = WINDOW_ELEMS / (size_t)r->plan->all_parts;
     return elems < WINDOW_SHORTEST ? WINDOW_SHORTEST : elems;
 }
 
 size_t ls_reduce_window(const ls_request *r, int rank, size_t *begin) {
-    size_t all = r->bounds[rank + 1] - r->bounds[rank], room = window_elems(r);
-    size_t skip = r->window && all > 0 ? r->window * room : 0;
+    size_t all = r->bounds[rank + 1] - r->bounds[rank], most = window_elems(r);
+    size_t skip = r->window && all > 0 ? r->window * most : 0;
     if (skip > all || (r->window && all == 0)) skip = all;
     *begin = r->bounds[rank] + skip;
-    return all - skip < room ? all - skip : room;
+    return all - skip < most ? all - skip : most;
 }
 
 size_t ls_reduce_windows(const ls_request *r) {
-    size_t longest = 1, room = window_elems(r);
+    size_t longest = 1, most = window_elems(r);
     for (int i = 0; i < r->comm->size; i++) {
         size_t all = r->bounds[i + 1] - r->bounds[i];
         if (all > longest) longest = all;
     }
-    return (longest - 1) / room + 1;
+    return (longest - 1) / most + 1;
 }
 
-/* ---- adding
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 static const char *part_at(const ls_request *r, const ls_reduce_source *source, size_t begin) {
     const ls_comm *comm = r->comm;
@@ -182,8 +179,7 @@ static void run_sum(ls_request *r, const ls_tree_program *program, const ls_tree
         ls_pool_run(world->pool, (elems + CHUNK - 1) / CHUNK, sum_chunk, &job);
 }
 
-/* ---- between machines
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- between machines -------------------------------------------------------------------------------------------- */
 
 /* Scratch of a window: what arrives from the other machines, then what is added up for them. Each subtree takes a
  * stretch of `stretch` bytes. */
@@ -234,12 +230,12 @@ static ls_status receive_subtrees(ls_request *r) {
 }
 
 /* A subtree that one worker holds whole is sent from where it lies. */
-static ls_status send_subtree(ls_request *r, int ward, int index, char *room) {
+static ls_status send_subtree(ls_request *r, int ward, int index, char *space) {
     const ls_reduce_plan *plan = r->plan;
     const ls_tree_program *program = &plan->partials[index];
     ls_tree_node node = plan->covers[plan->cover_first[r->comm->machine] + index];
     size_t begin, n = ls_reduce_window(r, ward, &begin);
-    const void *data = room;
+    const void *data = space;
     if (program->length == 1) {
         data = part_at(r, &plan->local_sources[program->steps[0]], begin);
     } else {
@@ -248,7 +244,7 @@ static ls_status send_subtree(ls_request *r, int ward, int index, char *room) {
         for (int i = 0; i < plan->n_local; i++)
             sources[i] = (ls_tree_source){part_at(r, &plan->local_sources[i], begin),
                                           node_dtype(r, plan->local_sources[i].node)};
-        void *outs[1] = {room};
+        void *outs[1] = {space};
         run_sum(r, program, sources, plan->n_local, outs, 1, false, n);
         free(sources);
     }
@@ -263,12 +259,12 @@ ls_status ls_reduce_exchange(ls_request *r) {
     LS_TRY(receive_subtrees(r));
     int covers = covers_of(r, comm->machine);
     size_t stretch = stretch_bytes(r);
-    char *room = (char *)r->scratch + stretch * (size_t)(r->plan->cover_first[comm->machines] - covers);
+    char *space = (char *)r->scratch + stretch * (size_t)(r->plan->cover_first[comm->machines] - covers);
     for (int rank = 0; rank < comm->size; rank++) {
         if (comm->machine_of[rank] == comm->machine || ls_comm_agent(comm, comm->machine, rank) != comm->rank) continue;
         size_t begin;
         if (ls_reduce_window(r, rank, &begin) == 0) continue;
-        for (int i = 0; i < covers; i++, room += stretch) LS_TRY(send_subtree(r, rank, i, room));
+        for (int i = 0; i < covers; i++, space += stretch) LS_TRY(send_subtree(r, rank, i, space));
     }
     return LS_OK;
 }

@@ -10,19 +10,17 @@ enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 static ls_wire_load load(const ls_request *r) { return ls_reduce_load(r, false); }
 
 static ls_status step(ls_request *r) {
-    bool done;
+    bool met, done;
     for (;;) {
         switch (r->phase) {
         case EXPOSE:
-            if (!ls_request_slot_free(r)) return LS_OK;
             LS_TRY(ls_reduce_expose(r));
             ls_request_publish(r, 1);
             r->phase = LOCAL;
             break;
         case LOCAL:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (!ls_wire_arrived(r, 1, -1, load)) return LS_OK;
+            LS_TRY(ls_request_meet(r, load, &met));
+            if (!met) return LS_OK;
             r->phase = EXCHANGE;
             break;
         case EXCHANGE:
@@ -46,8 +44,7 @@ static ls_status step(ls_request *r) {
         }
         case LEAVE:
             if (!ls_request_all_reached(r, 2)) return LS_OK;
-            ls_request_complete(r);
-            return LS_OK;
+            return ls_request_complete(r);
         }
     }
 }

@@ -46,7 +46,7 @@ struct ls_mail {
     listed **list;       /* by local number of the sender: arrived, not matched; oldest first */
     listed *spare;
     record **sent; /* small messages that may still be unread */
-    int n_sent, sent_room;
+    int n_sent, sent_capacity;
     ls_request *to_self; /* sends to this very worker, chained by `message` */
 };
 
@@ -91,8 +91,7 @@ static int local_number(const ls_comm *comm, int rank) {
     return l;
 }
 
-/* ---- sending
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static ls_status open_channel(ls_comm *comm, int to) {
     if (comm->mail->out[to]) return LS_OK;
@@ -122,12 +121,12 @@ static ls_status take_record(ls_comm *comm, record **out) {
 /* Records stay with the sender for its next messages. */
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
-    if (mail->n_sent == mail->sent_room) {
-        int room = mail->sent_room ? 2 * mail->sent_room : 16;
-        record **sent = realloc(mail->sent, sizeof *sent * (size_t)room);
+    if (mail->n_sent == mail->sent_capacity) {
+        int capacity = mail->sent_capacity ? 2 * mail->sent_capacity : 16;
+        record **sent = realloc(mail->sent, sizeof *sent * (size_t)capacity);
         if (!sent) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
         mail->sent = sent;
-        mail->sent_room = room;
+        mail->sent_capacity = capacity;
     }
     mail->sent[mail->n_sent++] = message;
     return LS_OK;
@@ -193,25 +192,21 @@ static ls_status step_send(ls_request *r) {
         LS_TRY(post(r, local_number(comm, r->peer), &posted));
         if (!posted) return LS_OK;
         r->phase = POSTED;
-        if (r->bytes <= INSIDE_BYTES) ls_request_complete(r);
-        return LS_OK;
+        return r->bytes <= INSIDE_BYTES ? ls_request_complete(r) : LS_OK;
     }
     if (r->phase == NET) {
         LS_TRY(ls_request_net_done(r, &done));
-        if (done) ls_request_complete(r);
-        return LS_OK;
+        return done ? ls_request_complete(r) : LS_OK;
     }
     if (r->peer == comm->rank) return LS_OK;
     record *message = r->message;
     r->blocked_on = r->peer;
     if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_OK;
     LS_TRY(keep_record(comm, message));
-    ls_request_complete(r);
-    return LS_OK;
+    return ls_request_complete(r);
 }
 
-/* ---- receiving
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------------------------- */
 
 /* Empties the ring of one sender into the private list. */
 static ls_status list_arrivals(ls_comm *comm, int from) {
@@ -270,8 +265,7 @@ static ls_status receive_local(ls_request *r, int from) {
         comm->mail->spare = entry;
         atomic_store_explicit(&message->state, RECORD_TAKEN, memory_order_release);
         ls_world_ring_member(comm, from);
-        ls_request_complete(r);
-        return LS_OK;
+        return ls_request_complete(r);
     }
     return LS_OK;
 }
@@ -284,9 +278,8 @@ static ls_status receive_from_self(ls_request *r) {
         if (r->bytes) memmove(r->out, send->in, r->bytes);
         *at = send->message;
         send->message = NULL;
-        ls_request_complete(send);
-        ls_request_complete(r);
-        return LS_OK;
+        (void)ls_request_complete(send);
+        return ls_request_complete(r);
     }
     return LS_OK;
 }
@@ -299,16 +292,14 @@ static ls_status step_recv(ls_request *r) {
         if (r->phase == BEGIN) LS_TRY(ls_request_net_recv(r, LS_NET_MESSAGE, r->peer, r->tag, r->out, r->bytes));
         r->phase = NET;
         LS_TRY(ls_request_net_done(r, &done));
-        if (done) ls_request_complete(r);
-        return LS_OK;
+        return done ? ls_request_complete(r) : LS_OK;
     }
     if (!is_eldest(r, true)) return LS_OK;
     if (r->peer == comm->rank) return receive_from_self(r);
     return receive_local(r, local_number(comm, r->peer));
 }
 
-/* ---- the calls
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
     if (partner < 0 || partner >= comm->size)

@@ -31,8 +31,7 @@ static ls_status check_mpi(int code, const char *what) {
     return ls_fail(LS_ERR_FAILED, "MPI: %s failed: %s", what, text);
 }
 
-/* ---- messages
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 typedef struct lanes {
     MPI_Comm lane[2]; /* by ls_net_lane */
@@ -114,8 +113,7 @@ static ls_status net_test(ls_net_request *request, bool *done) {
     return LS_OK;
 }
 
-/* ---- the world
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------------------------------- */
 
 typedef struct invitation {
     int pid, fd, good;

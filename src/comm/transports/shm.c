@@ -42,8 +42,7 @@ typedef struct crew {
     struct sigaction old_child;
 } crew;
 
-/* ---- the child
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the child --------------------------------------------------------------------------------------------------- */
 
 static ls_status make_world(const crew *c, int rank, ls_world *world) {
     *world = (ls_world){.rank = rank,
@@ -87,8 +86,7 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     _exit(ls_status_exit_code(status));
 }
 
-/* ---- the parent
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the parent -------------------------------------------------------------------------------------------------- */
 
 static ls_status start(crew *c) {
     pid_t parent = getpid();

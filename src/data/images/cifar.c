@@ -57,14 +57,14 @@ ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t cou
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 /* Batch 0 is the one for tests. */
-static ls_status batch_path(const char *folder, int batch, char out[LS_IMAGES_PATH_ROOM]) {
+static ls_status batch_path(const char *folder, int batch, char out[LS_IMAGES_PATH_BYTES]) {
     char name[32];
     (void)snprintf(name, sizeof name, "data_batch_%d.bin", batch);
     return ls_images_join(out, folder, batch ? name : "test_batch.bin");
 }
 
 static bool has_batch(const char *folder, int batch) {
-    char path[LS_IMAGES_PATH_ROOM];
+    char path[LS_IMAGES_PATH_BYTES];
     return batch_path(folder, batch, path) == LS_OK && ls_file_exists(path);
 }
 
@@ -76,7 +76,7 @@ bool ls_cifar_is_folder(const char *folder) {
 }
 
 ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options *options) {
-    char paths[BATCHES_MAX][LS_IMAGES_PATH_ROOM], *list[BATCHES_MAX];
+    char paths[BATCHES_MAX][LS_IMAGES_PATH_BYTES], *list[BATCHES_MAX];
     const char *folder = options->source;
     int first = options->part == LS_IMAGES_TRAIN ? 1 : 0, last = first;
     for (int batch = first; first && batch <= BATCHES_MAX; batch++) {

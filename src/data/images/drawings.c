@@ -1,15 +1,19 @@
-/* drawings.c: see images_drawings.h. From back to front: a sloping background, clutter, the shape, noise.
+/* drawings.c: from back to front: a sloping background, clutter, the shape, noise.
  *
  * Every number is an integer, and every division of one that may be negative is C's, towards zero. The order in which
  * numbers are drawn is part of the result. */
 #include "data/images/drawings.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "data/images/images.h"
+#include "data/images/parts.h"
 #include "data/images/raster.h"
-#include "data/images/shapes.h"
 
 enum { NOISE_BLOCK = 1 << 20, PERCENT = 100 };
 /* Lengths of the picture are thousandths of its side. */
@@ -68,8 +72,8 @@ static int32_t scaled(const canvas *c, int32_t thousandths) {
 static void paint_clutter(canvas *c, pen *p) {
     int32_t strokes = draw(p, 2, 5), contrast[3];
     for (int32_t i = 0; i < strokes; i++) {
-        ls_point a = {scaled(c, draw(p, 0, SIDE)), scaled(c, draw(p, 0, SIDE))};
-        ls_point b = {a.x + scaled(c, draw(p, -250, 250)), a.y + scaled(c, draw(p, -250, 250))};
+        ls_raster_point a = {scaled(c, draw(p, 0, SIDE)), scaled(c, draw(p, 0, SIDE))};
+        ls_raster_point b = {a.x + scaled(c, draw(p, -250, 250)), a.y + scaled(c, draw(p, -250, 250))};
         draw_contrast(c, p, -35, 60, contrast);
         ls_raster_clear(&c->raster, c->size);
         ls_raster_stroke(&c->raster, a, b, scaled(c, draw(p, 20, 60)));
@@ -81,21 +85,21 @@ typedef struct placement {
     int32_t x, y, wide, high, sine, cosine; /* wide, high: half the extent of the shape */
 } placement;
 
-static ls_point place(const placement *at, ls_point p) {
-    int32_t x = p.x * at->wide / (16 * LS_SHAPE_UNIT), y = p.y * at->high / (16 * LS_SHAPE_UNIT);
-    return (ls_point){.x = at->x + (x * at->cosine - y * at->sine) / LS_SINE_ONE,
-                      .y = at->y + (x * at->sine + y * at->cosine) / LS_SINE_ONE};
+static ls_raster_point place(const placement *at, ls_raster_point p) {
+    int32_t x = p.x * at->wide / (16 * LS_OUTLINE_UNIT), y = p.y * at->high / (16 * LS_OUTLINE_UNIT);
+    return (ls_raster_point){.x = at->x + (x * at->cosine - y * at->sine) / LS_SINE_ONE,
+                             .y = at->y + (x * at->sine + y * at->cosine) / LS_SINE_ONE};
 }
 
 static void paint_shape(canvas *c, pen *p, unsigned kind) {
-    ls_shape shape;
+    ls_outline shape;
     placement at;
     int32_t contrast[3], radius = draw(p, 240, 340), angle = draw(p, -LS_TURN / 12, LS_TURN / 12);
-    ls_shape_make(kind, &shape);
+    ls_outline_make(kind, &shape);
     at.wide = scaled(c, radius * draw(p, 80, 100) / PERCENT);
     at.high = scaled(c, radius * draw(p, 80, 100) / PERCENT);
-    at.sine = ls_shape_sine(angle);
-    at.cosine = ls_shape_sine(angle + LS_TURN / 4);
+    at.sine = ls_outline_sine(angle);
+    at.cosine = ls_outline_sine(angle + LS_TURN / 4);
     at.x = scaled(c, draw(p, radius + 60, SIDE - radius - 60));
     at.y = scaled(c, draw(p, radius + 60, SIDE - radius - 60));
     int32_t thickness = scaled(c, draw(p, 26, 50));
@@ -133,4 +137,83 @@ void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out) 
     paint_clutter(&c, &p);
     paint_shape(&c, &p, (unsigned)(index % LS_DRAWINGS_KINDS));
     finish(&c, &p, out);
+}
+
+/* ---- kept in memory ---------------------------------------------------------------------------------------------- */
+
+/* Drawings that were made once stay in memory.
+ *
+ * A drawing is made by the first thread that asks. Its state goes from none to being made to made, and only the thread
+ * that took the first step writes the pixels; a thread that comes in between makes the drawing for itself, so none
+ * waits. Memory that was never asked for is never touched, so a large count costs nothing by itself. */
+
+enum { COUNT_TRAIN = 60000, COUNT_TEST = 10000, COUNT_MAX = 10000000, SIZE_DEFAULT = 28, SIZE_COLOUR = 32 };
+enum { NONE, BEING_MADE, MADE };
+
+struct ls_drawings {
+    ls_drawing_spec spec;
+    uint64_t count;
+    size_t bytes; /* of a drawing */
+    uint8_t *pixels;
+    atomic_uchar *states;
+};
+
+static ls_status create(const ls_drawing_spec *spec, uint64_t count, ls_drawings **out) {
+    size_t bytes = (size_t)spec->size * spec->size * spec->channels;
+    *out = NULL;
+    LS_TRY(ls_memory_check((size_t)count * (bytes + 1)));
+    ls_drawings *drawings = calloc(1, sizeof *drawings);
+    if (drawings) {
+        *drawings = (ls_drawings){.spec = *spec, .count = count, .bytes = bytes};
+        drawings->pixels = calloc((size_t)count, bytes);
+        drawings->states = calloc((size_t)count, sizeof *drawings->states);
+    }
+    if (!drawings || !drawings->pixels || !drawings->states) {
+        ls_drawings_destroy(drawings);
+        return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu64 " drawings of %zu bytes", count, bytes);
+    }
+    *out = drawings;
+    return LS_OK;
+}
+
+void ls_drawings_destroy(ls_drawings *drawings) {
+    if (!drawings) return;
+    free(drawings->pixels);
+    free(drawings->states);
+    free(drawings);
+}
+
+const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings) { return &drawings->spec; }
+
+const uint8_t *ls_drawings_get(ls_drawings *drawings, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]) {
+    assert(index < drawings->count);
+    uint8_t *kept = drawings->pixels + index * drawings->bytes;
+    unsigned char state = atomic_load_explicit(&drawings->states[index], memory_order_acquire);
+    if (state == MADE) return kept;
+    if (state == NONE && atomic_compare_exchange_strong(&drawings->states[index], &state, BEING_MADE)) {
+        ls_drawing_make(&drawings->spec, index, kept);
+        atomic_store_explicit(&drawings->states[index], MADE, memory_order_release);
+        return kept;
+    }
+    ls_drawing_make(&drawings->spec, index, scratch);
+    return scratch;
+}
+
+ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options) {
+    uint32_t size = options->size ? options->size : SIZE_DEFAULT;
+    uint32_t channels = options->channels ? options->channels : size < SIZE_COLOUR ? 1 : 3;
+    uint64_t count = options->count ? options->count : options->part == LS_IMAGES_TRAIN ? COUNT_TRAIN : COUNT_TEST;
+    if (size < LS_DRAWINGS_SIDE_MIN || size > LS_DRAWINGS_SIDE_MAX)
+        return ls_fail(LS_ERR_INPUT, "drawings have %d to %d pixels a side, not %" PRIu32, LS_DRAWINGS_SIDE_MIN,
+                       LS_DRAWINGS_SIDE_MAX, size);
+    if (channels != 1 && channels != 3)
+        return ls_fail(LS_ERR_INPUT, "drawings have 1 channel (grey) or 3 (colour), not %" PRIu32, channels);
+    if (count > COUNT_MAX)
+        return ls_fail(LS_ERR_INPUT, "%" PRIu64 " drawings are too many: %d is the most", count, COUNT_MAX);
+    images->about =
+        (ls_images_about){.format = "drawings", .count = count, .channels = channels, .height = size, .width = size};
+    for (uint32_t c = 0; c < channels; c++) images->about.mean[c] = 0.3, images->about.std[c] = 0.15;
+    ls_drawing_spec spec = {.seed = options->seed, .part = options->part, .size = size, .channels = channels};
+    LS_TRY(create(&spec, count, &images->drawings));
+    return ls_images_name_classes(images, LS_DRAWINGS_KINDS, ls_drawing_names);
 }

@@ -36,7 +36,6 @@ void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out);
 
 typedef struct ls_drawings ls_drawings;
 
-ls_status ls_drawings_create(const ls_drawing_spec *spec, uint64_t count, ls_drawings **out);
 /* NULL does nothing. */
 void ls_drawings_destroy(ls_drawings *drawings);
 const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings);

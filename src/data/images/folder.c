@@ -1,12 +1,226 @@
-/* folder.c: see images_folder.h. Two passes: the headers of all pictures first, so that one of another size is
- * named before memory for all of them is asked for; then the pixels. */
-#include "data/images/folder.h"
-
+/* folder.c: a folder of class folders of pictures.
+ *
+ *     set/train/cat/0001.png      the classes are the folders, in the order of their names (as bytes): cat 0, dog 1
+ *     set/train/dog/a.ppm
+ *     set/test/cat/9.png          test, or else val, holds the images to test with; its classes must be among train's
+ *
+ * or without train and test:
+ *
+ *     set/cat/0001.png            of each class the 10th, 20th, … picture by name is for tests, the others for training
+ *
+ * Pictures are .png, .ppm and .pgm, all of one size; a grey one beside colour is colour. Names that begin with a dot do
+ * not count; any other file is refused. Image i is picture ⌊i/c⌋ of class i mod c as long as all c classes have one, so
+ * that the first n images hold every class. All pixels are in memory. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "data/images/parts.h"
+
+typedef struct picture_entry {
+    char *path;
+    int32_t label;
+    uint32_t rank; /* among the pictures of its class that are in this part */
+} picture_entry;
+
+/* Starts as {0}. */
+typedef struct picture_list {
+    char **classes;
+    size_t class_count;
+    picture_entry *entries;
+    size_t count, capacity;
+} picture_list;
+
+/* ---- which pictures there are ------------------------------------------------------------------------------------ */
+
+enum { CLASSES_MAX = 1 << 20, TEST_EVERY = 10 };
+
+/* Names in order, each in memory of its own. */
+typedef struct name_list {
+    struct dirent **entries;
+    int count;
+} name_list;
+
+static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+/* By bytes: the order of the C library's alphasort() depends on the language of the user. */
+static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static ls_status read_names(const char *folder, name_list *out) {
+    out->count = scandir(folder, &out->entries, is_visible, by_bytes);
+    if (out->count >= 0) return LS_OK;
+    *out = (name_list){0};
+    return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %.*s", LS_IMAGES_SHOWN, folder);
+}
+
+static void release_names(name_list *names) {
+    for (int i = 0; i < names->count; i++) free(names->entries[i]);
+    free(names->entries);
+}
+
+static bool is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static bool is_picture(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".ppm") || !strcasecmp(dot, ".pgm") ||
+                   !strcasecmp(dot, ".pnm"));
+}
+
+static ls_status add_class(picture_list *list, const char *name) {
+    char **classes = realloc(list->classes, (list->class_count + 1) * sizeof *classes);
+    if (classes) list->classes = classes;
+    char *copy = classes ? strdup(name) : NULL;
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of classes");
+    list->classes[list->class_count++] = copy;
+    return LS_OK;
+}
+
+static ls_status read_classes(const char *folder, picture_list *list) {
+    char path[LS_IMAGES_PATH_BYTES];
+    name_list names;
+    ls_status status = LS_OK;
+    LS_TRY(read_names(folder, &names));
+    for (int i = 0; i < names.count; i++) {
+        LS_TRY_OUT(ls_images_join(path, folder, names.entries[i]->d_name));
+        /* Files beside the folders (a licence, a list) are not pictures of any class. */
+        if (is_folder(path)) LS_TRY_OUT(add_class(list, names.entries[i]->d_name));
+    }
+    if (!list->class_count)
+        status = ls_fail(LS_ERR_INPUT,
+                         "folder %.*s holds no images: a folder of pictures for each class was expected, or "
+                         "the files of MNIST or CIFAR-10",
+                         LS_IMAGES_SHOWN, folder);
+    else if (list->class_count > CLASSES_MAX)
+        status = ls_fail(LS_ERR_INPUT, "folder %.*s holds %zu folders: too many for classes", LS_IMAGES_SHOWN, folder,
+                         list->class_count);
+out:
+    release_names(&names);
+    return status;
+}
+
+static ls_status add_entry(picture_list *list, const char *path, int32_t label, uint32_t rank) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
+        picture_entry *entries = realloc(list->entries, capacity * sizeof *entries);
+        if (!entries) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
+        list->entries = entries;
+        list->capacity = capacity;
+    }
+    char *copy = strdup(path);
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
+    list->entries[list->count++] = (picture_entry){.path = copy, .label = label, .rank = rank};
+    return LS_OK;
+}
+
+/* `is_cut`: of a folder without parts, where every tenth picture is for tests. */
+static ls_status read_pictures(const char *folder, ls_images_part part, bool is_cut, int32_t label,
+                               picture_list *list) {
+    char path[LS_IMAGES_PATH_BYTES];
+    name_list names;
+    uint32_t rank = 0;
+    ls_status status = LS_OK;
+    LS_TRY(read_names(folder, &names));
+    if (!names.count) {
+        status =
+            ls_fail(LS_ERR_INPUT, "folder %.*s is empty: pictures of its class were expected", LS_IMAGES_SHOWN, folder);
+        goto out;
+    }
+    for (int i = 0; i < names.count; i++) {
+        bool is_test = i % TEST_EVERY == TEST_EVERY - 1;
+        LS_TRY_OUT(ls_images_join(path, folder, names.entries[i]->d_name));
+        if (!is_picture(names.entries[i]->d_name) || is_folder(path)) {
+            status =
+                ls_fail(LS_ERR_INPUT, "%.*s is not a picture: .png, .ppm and .pgm are read; convert it or take it away",
+                        LS_IMAGES_SHOWN, path);
+            goto out;
+        }
+        if (!is_cut || is_test == (part == LS_IMAGES_TEST)) LS_TRY_OUT(add_entry(list, path, label, rank++));
+    }
+out:
+    release_names(&names);
+    return status;
+}
+
+/* A folder of tests may lack a class, but not have one that was never learned. */
+static ls_status check_classes(const char *folder, const picture_list *list) {
+    char path[LS_IMAGES_PATH_BYTES];
+    name_list names;
+    ls_status status = LS_OK;
+    size_t at = 0;
+    LS_TRY(read_names(folder, &names));
+    for (int i = 0; i < names.count; i++) {
+        const char *name = names.entries[i]->d_name;
+        LS_TRY_OUT(ls_images_join(path, folder, name));
+        if (!is_folder(path)) continue;
+        while (at < list->class_count && strcmp(list->classes[at], name) < 0) at++;
+        if (at < list->class_count && strcmp(list->classes[at], name) == 0) continue;
+        status = ls_fail(LS_ERR_INPUT, "class '%.*s' of folder %.*s is not among those to train with", 64, name,
+                         LS_IMAGES_SHOWN, folder);
+        goto out;
+    }
+out:
+    release_names(&names);
+    return status;
+}
+
+static int by_rank(const void *a, const void *b) {
+    const picture_entry *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return (x->label > y->label) - (x->label < y->label);
+}
+
+/* The folder that holds the classes of `part`, in `out`; is_cut: both parts do. */
+static ls_status find_part(const char *folder, ls_images_part part, char out[LS_IMAGES_PATH_BYTES], bool *is_cut) {
+    char test[LS_IMAGES_PATH_BYTES], val[LS_IMAGES_PATH_BYTES];
+    LS_TRY(ls_images_join(val, folder, "val"));
+    LS_TRY(ls_images_join(test, folder, "test"));
+    LS_TRY(ls_images_join(out, folder, "train"));
+    *is_cut = !is_folder(out);
+    if (*is_cut) memcpy(out, folder, strlen(folder) + 1); /* shorter than what fitted above */
+    if (*is_cut || part == LS_IMAGES_TRAIN) return LS_OK;
+    if (!is_folder(test) && !is_folder(val))
+        return ls_fail(LS_ERR_INPUT, "folder %.*s has a folder train, but neither test nor val", LS_IMAGES_SHOWN,
+                       folder);
+    return ls_images_join(out, folder, is_folder(test) ? "test" : "val");
+}
+
+/* What is there, by name; no picture is opened. What a failure leaves, free_list() releases. */
+static ls_status read_list(const char *folder, ls_images_part part, picture_list *out) {
+    char trained[LS_IMAGES_PATH_BYTES], here[LS_IMAGES_PATH_BYTES], path[LS_IMAGES_PATH_BYTES];
+    bool is_cut;
+    LS_TRY(find_part(folder, LS_IMAGES_TRAIN, trained, &is_cut));
+    LS_TRY(find_part(folder, part, here, &is_cut));
+    LS_TRY(read_classes(trained, out));
+    if (part == LS_IMAGES_TEST) LS_TRY(check_classes(here, out));
+    for (size_t i = 0; i < out->class_count; i++) {
+        LS_TRY(ls_images_join(path, here, out->classes[i]));
+        if (part == LS_IMAGES_TEST && !is_folder(path)) continue;
+        LS_TRY(read_pictures(path, part, is_cut, (int32_t)i, out));
+    }
+    if (!out->count)
+        return ls_fail(LS_ERR_INPUT, "folder %.*s holds no pictures to %s with%s", LS_IMAGES_SHOWN, folder,
+                       part == LS_IMAGES_TEST ? "test" : "train",
+                       is_cut ? ": every tenth of a class is one, or make folders train and test" : "");
+    qsort(out->entries, out->count, sizeof *out->entries, by_rank);
+    return LS_OK;
+}
+
+static void free_list(picture_list *list) {
+    for (size_t i = 0; i < list->class_count; i++) free(list->classes[i]);
+    for (size_t i = 0; i < list->count; i++) free(list->entries[i].path);
+    free(list->classes);
+    free(list->entries);
+    *list = (picture_list){0};
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 ls_status ls_picture_check_size(const char *path, uint64_t width, uint64_t height) {
     if (width && height && width <= LS_IMAGES_SIDE_MAX && height <= LS_IMAGES_SIDE_MAX) return LS_OK;
@@ -44,7 +258,7 @@ static ls_status load(const char *path, const ls_picture *want, uint8_t *out) {
 }
 
 /* One size for all, and colour where one of them has it. */
-static ls_status look_at_all(const ls_folder_list *list, size_t count, ls_picture *out) {
+static ls_status look_at_all(const picture_list *list, size_t count, ls_picture *out) {
     LS_TRY(look(list->entries[0].path, out));
     for (size_t i = 1; i < count; i++) {
         ls_picture picture;
@@ -60,7 +274,7 @@ static ls_status look_at_all(const ls_folder_list *list, size_t count, ls_pictur
     return LS_OK;
 }
 
-static ls_status load_all(ls_images *images, const ls_folder_list *list, size_t count, const ls_picture *picture) {
+static ls_status load_all(ls_images *images, const picture_list *list, size_t count, const ls_picture *picture) {
     size_t bytes = (size_t)picture->width * picture->height * picture->channels; /* at most 48 MiB */
     ls_images_piece *piece;
     if (count > SIZE_MAX / bytes) return ls_fail(LS_ERR_RESOURCE, "%zu pictures are too many for memory", count);
@@ -80,7 +294,7 @@ static ls_status load_all(ls_images *images, const ls_folder_list *list, size_t 
     return LS_OK;
 }
 
-static ls_status open_list(ls_images *images, const ls_images_options *options, const ls_folder_list *list) {
+static ls_status open_list(ls_images *images, const ls_images_options *options, const picture_list *list) {
     /* A count above what is there is refused later, with all that is there known. */
     size_t count = options->count && options->count < list->count ? (size_t)options->count : list->count;
     ls_picture picture;
@@ -97,9 +311,9 @@ static ls_status open_list(ls_images *images, const ls_images_options *options, 
 }
 
 ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options) {
-    ls_folder_list list = {0};
-    ls_status status = ls_folder_list_read(options->source, options->part, &list);
+    picture_list list = {0};
+    ls_status status = read_list(options->source, options->part, &list);
     if (status == LS_OK) status = open_list(images, options, &list);
-    ls_folder_list_fini(&list);
+    free_list(&list);
     return status;
 }

@@ -11,25 +11,25 @@ bool ls_gzip_is(const uint8_t *data, size_t bytes) { return bytes >= 2 && data[0
 #    define ZLIB_CONST
 #    include <zlib.h>
 
-enum { GZIP_WINDOW = 15 + 16, FIRST_ROOM = 1 << 16, CHUNK_MAX = 1 << 30 };
+enum { GZIP_WINDOW = 15 + 16, FIRST_CAPACITY = 1 << 16, CHUNK_MAX = 1 << 30 };
 
 typedef struct expansion {
     uint8_t *data;
-    size_t used, room, max;
+    size_t used, capacity, max;
 } expansion;
 
 static ls_status grow(expansion *out, const char *path) {
-    size_t room = out->room ? 2 * out->room : FIRST_ROOM;
+    size_t capacity = out->capacity ? 2 * out->capacity : FIRST_CAPACITY;
     /* One byte above the limit tells a file that is too long from one that fits exactly. */
-    if (room > out->max + 1) room = out->max + 1;
-    if (room == out->room)
+    if (capacity > out->max + 1) capacity = out->max + 1;
+    if (capacity == out->capacity)
         return ls_fail(LS_ERR_INPUT, "%.*s holds more than %zu bytes: no file of images", LS_IMAGES_SHOWN, path,
                        out->max);
-    LS_TRY(ls_memory_check(room - out->room));
-    uint8_t *data = realloc(out->data, room);
+    LS_TRY(ls_memory_check(capacity - out->capacity));
+    uint8_t *data = realloc(out->data, capacity);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "no memory to expand %.*s", LS_IMAGES_SHOWN, path);
     out->data = data;
-    out->room = room;
+    out->capacity = capacity;
     return LS_OK;
 }
 
@@ -40,15 +40,15 @@ static ls_status expand(const char *path, const uint8_t *data, size_t bytes, z_s
     for (int rc = Z_OK; rc != Z_STREAM_END || taken < bytes;) {
         if (rc == Z_STREAM_END && inflateReset(z) != Z_OK)
             return ls_fail(LS_ERR_FAILED, "zlib cannot go on with %.*s", LS_IMAGES_SHOWN, path);
-        if (out->used == out->room) LS_TRY(grow(out, path));
-        uInt in = at_most(bytes - taken), room = at_most(out->room - out->used);
+        if (out->used == out->capacity) LS_TRY(grow(out, path));
+        uInt in = at_most(bytes - taken), capacity = at_most(out->capacity - out->used);
         z->next_in = data + taken;
         z->avail_in = in;
         z->next_out = out->data + out->used;
-        z->avail_out = room;
+        z->avail_out = capacity;
         rc = inflate(z, Z_NO_FLUSH);
         taken += in - z->avail_in;
-        out->used += room - z->avail_out;
+        out->used += capacity - z->avail_out;
         if (rc == Z_MEM_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to expand %.*s", LS_IMAGES_SHOWN, path);
         if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
             return ls_fail(LS_ERR_INPUT, "%.*s is damaged: no gzip data at byte %zu (%s)", LS_IMAGES_SHOWN, path, taken,

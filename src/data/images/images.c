@@ -12,8 +12,8 @@
 
 enum { FILES_MAX = 64 };
 
-ls_status ls_images_join(char out[LS_IMAGES_PATH_ROOM], const char *folder, const char *name) {
-    if (snprintf(out, LS_IMAGES_PATH_ROOM, "%s/%s", folder, name) < LS_IMAGES_PATH_ROOM) return LS_OK;
+ls_status ls_images_join(char out[LS_IMAGES_PATH_BYTES], const char *folder, const char *name) {
+    if (snprintf(out, LS_IMAGES_PATH_BYTES, "%s/%s", folder, name) < LS_IMAGES_PATH_BYTES) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "a name in folder '%.*s…' is too long", LS_IMAGES_SHOWN, folder);
 }
 

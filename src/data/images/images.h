@@ -2,10 +2,10 @@
  *
  * A source is one of
  *
- *     drawings       made here, from seed and number alone: nothing to download (data/images_drawings.h)
+ *     drawings       made here, from seed and number alone: nothing to download (data/images/drawings.h)
  *     a folder       with MNIST's four names (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…; a dot for the
  *                    second dash and .gz behind it may be), or with CIFAR-10's data_batch_1.bin … and test_batch.bin,
- *                    or with a folder of PNG, PPM or PGM images for each class (data/images_folder.h)
+ *                    or with a folder of PNG, PPM or PGM images for each class (data/images/folder.c)
  *     images,labels  a pair of IDX files, gzip or not
  *     a.bin,b.bin    files as those of CIFAR-10, in this order
  *

@@ -1,6 +1,7 @@
 /* parts.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
  *
- * Parsers take bytes that nobody vouches for: every length is checked before use, and `path` is only for messages. */
+ * Parsers take bytes that are not to be trusted: every length is checked before use, and `path` is only for messages.
+ */
 #ifndef LS_DATA_IMAGES_PARTS_H
 #define LS_DATA_IMAGES_PARTS_H
 
@@ -8,7 +9,7 @@
 #include "data/images/drawings.h"
 #include "data/text/map_file.h"
 
-enum { LS_IMAGES_PATH_ROOM = 4096, LS_IMAGES_SHOWN = 200 };
+enum { LS_IMAGES_PATH_BYTES = 4096, LS_IMAGES_SHOWN = 200 };
 
 /* Some images that follow each other at a fixed distance, and the memory that they are in. */
 typedef struct ls_images_piece {
@@ -29,8 +30,7 @@ struct ls_images {
     float (*value)[256];     /* [channels]: what a pixel becomes */
 };
 
-/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ---------
- */
+/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ------ */
 
 ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options);
 /* Whether a folder has one of the names of the format. */
@@ -43,12 +43,12 @@ ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options
 ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t count);
 ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options);
 
-/* Room for so many more pieces, zeroed. */
+/* Space for so many more pieces, zeroed. */
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out);
 /* `names` are copied; NULL: the numbers 0 … classes−1. */
 ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char *const *names);
 /* "folder/name"; LS_ERR_INPUT where that is too long. */
-ls_status ls_images_join(char out[LS_IMAGES_PATH_ROOM], const char *folder, const char *name);
+ls_status ls_images_join(char out[LS_IMAGES_PATH_BYTES], const char *folder, const char *name);
 
 /* ---- parsers ----------------------------------------------------------------------------------------------------- */
 

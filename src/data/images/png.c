@@ -17,7 +17,7 @@ bool ls_png_is(const uint8_t *data, size_t bytes) {
 #    include <png.h>
 #    include <setjmp.h>
 
-enum { CHUNK_BYTES_MAX = 1 << 24, WHY_ROOM = 128 };
+enum { CHUNK_BYTES_MAX = 1 << 24, WHY_BYTES = 128 };
 
 /* What must outlive libpng's jump out of its own functions. */
 typedef struct png_reader {
@@ -27,12 +27,12 @@ typedef struct png_reader {
     png_infop info;
     uint8_t *rows; /* colours of a pixel side by side */
     png_bytep *row;
-    char why[WHY_ROOM];
+    char why[WHY_BYTES];
 } png_reader;
 
 static void on_error(png_structp png, png_const_charp message) {
     png_reader *r = png_get_error_ptr(png);
-    size_t length = strnlen(message, WHY_ROOM - 1);
+    size_t length = strnlen(message, WHY_BYTES - 1);
     memcpy(r->why, message, length);
     r->why[length] = '\0';
     png_longjmp(png, 1);

@@ -13,9 +13,9 @@
 enum { LS_RASTER_SUB = 4, LS_RASTER_UNIT = 64, LS_RASTER_FULL = LS_RASTER_SUB * LS_RASTER_SUB };
 enum { LS_RASTER_POINTS_MAX = LS_RASTER_SUB * LS_DRAWINGS_SIDE_MAX };
 
-typedef struct ls_point {
+typedef struct ls_raster_point {
     int32_t x, y;
-} ls_point;
+} ls_raster_point;
 
 typedef struct ls_raster {
     uint32_t size;                                               /* pixels a side */
@@ -24,8 +24,22 @@ typedef struct ls_raster {
 
 void ls_raster_clear(ls_raster *raster, uint32_t size);
 /* All points within `radius` of the line from a to b. */
-void ls_raster_stroke(ls_raster *raster, ls_point a, ls_point b, int32_t radius);
+void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, int32_t radius);
 /* How many of the points of each pixel are covered, 0 … LS_RASTER_FULL; [size][size]. */
 void ls_raster_cover(const ls_raster *raster, uint8_t *cover);
+
+/* ---- outlines of the ten kinds of drawings, as strokes between points of a square of ±100 ------------------------ */
+
+enum { LS_OUTLINE_STROKES_MAX = 32, LS_OUTLINE_UNIT = 100, LS_SINE_ONE = 1 << 14, LS_TURN = 1 << 16 };
+
+typedef struct ls_outline {
+    size_t count;
+    ls_raster_point from[LS_OUTLINE_STROKES_MAX], to[LS_OUTLINE_STROKES_MAX];
+} ls_outline;
+
+/* In units of 1/16: ±1600. y grows downwards. */
+void ls_outline_make(unsigned kind, ls_outline *out);
+/* LS_SINE_ONE · sin(2π·angle/LS_TURN), rounded to the nearest. */
+int32_t ls_outline_sine(int32_t angle);
 
 #endif

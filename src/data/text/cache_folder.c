@@ -19,14 +19,14 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-enum { SHOWN = 160, KEY_BYTES = LS_HASH_TEXT_BYTES - 1, OWNER_ROOM = 32 };
+enum { SHOWN = 160, KEY_BYTES = LS_HASH_TEXT_BYTES - 1, OWNER_BYTES = 32 };
 
 static const double TELL_S = 1, LOOK_S = 0.05;
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 static ls_status make_private(const char *folder) {
-    char above[LS_CACHE_PATH_ROOM];
+    char above[LS_CACHE_PATH_BYTES];
     const char *slash = strrchr(folder, '/');
     if (slash && slash > folder) {
         if (snprintf(above, sizeof above, "%.*s", (int)(slash - folder), folder) >= (int)sizeof above)
@@ -79,17 +79,17 @@ static ls_status open_lock(ls_cache_lock *lock) {
 
 /* Its number, or 0 when it has not written it yet. */
 static long owner_of(int fd) {
-    char text[OWNER_ROOM];
+    char text[OWNER_BYTES];
     ssize_t got = pread(fd, text, sizeof text - 1, 0);
     text[got > 0 ? got : 0] = '\0';
     return strtol(text, NULL, 10);
 }
 
-static void describe_owner(long pid, const char *source, char *out, size_t room) {
+static void describe_owner(long pid, const char *source, char *out, size_t capacity) {
     if (pid > 0)
-        snprintf(out, room, "process %ld, which is tokenizing %.*s", pid, SHOWN, source);
+        snprintf(out, capacity, "process %ld, which is tokenizing %.*s", pid, SHOWN, source);
     else
-        snprintf(out, room, "another process, which is tokenizing %.*s", SHOWN, source);
+        snprintf(out, capacity, "another process, which is tokenizing %.*s", SHOWN, source);
 }
 
 static void sleep_s(double seconds) {
@@ -131,7 +131,7 @@ static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char 
 }
 
 static void write_owner(int fd) {
-    char text[OWNER_ROOM];
+    char text[OWNER_BYTES];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)length, 0); /* it is only for messages */
 }
@@ -192,7 +192,7 @@ static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **r
 
 static bool is_running(long pid) { return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH); }
 
-/* Takes the lock away with it, when nobody holds it. False: somebody does. */
+/* Removes the lock too, unless a process holds it. False: one does. */
 static bool remove_free_lock(int folder, const char *key) {
     char name[KEY_BYTES + 8];
     snprintf(name, sizeof name, "%s.lock", key);

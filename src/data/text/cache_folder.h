@@ -2,7 +2,7 @@
  * what killed processes left behind.
  *
  *     <key>_000001.bin …              the shards of one entry
- *     <key>_000001.bin.sums …         checksums of the pieces of large shards (data/token_sums.h)
+ *     <key>_000001.bin.sums …         checksums of the pieces of large shards (data/text/token_sums.h)
  *     <key>_000001.bin.tmp-PID-N …    shards while they are written, and so .bin.sums.tmp-PID-N
  *     <key>.lock                      held while an entry is made; it says which process makes it. Gone afterwards */
 #ifndef LS_DATA_TEXT_CACHE_FOLDER_H
@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum { LS_CACHE_PATH_ROOM = 4096 };
+enum { LS_CACHE_PATH_BYTES = 4096 };
 
 /* Makes the folder, with mode 0700. One that belongs to another user is LS_ERR_INPUT. */
 ls_status ls_cache_folder_open(const char *folder);
@@ -19,7 +19,7 @@ ls_status ls_cache_folder_open(const char *folder);
 typedef struct ls_cache_lock {
     int fd; /* −1: none is held, or the file system has no locks */
     double told_s;
-    char path[LS_CACHE_PATH_ROOM];
+    char path[LS_CACHE_PATH_BYTES];
 } ls_cache_lock;
 
 /* Waits while another process has the lock of the entry, and says so once; LS_ERR_DEADLINE when that process has made

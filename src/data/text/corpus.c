@@ -20,7 +20,7 @@ typedef struct part {
 
 struct ls_corpus {
     part *parts;
-    size_t count, room;
+    size_t count, capacity;
     uint64_t tokens, text_bytes;
     bool text_is_known; /* so far, for every file */
     bool has_text;
@@ -43,7 +43,7 @@ static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *o
 }
 
 /* Every id before training begins. A large file of the cache is verified when it is read instead: that its ids are in
- * the vocabulary of its header was seen to when it was written. What is wrong with sums was told when the cache was
+ * the vocabulary of its header was seen to when it was written. What is wrong with sums was reported when the cache was
  * looked at. */
 static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool is_cached,
                             const ls_corpus_options *options) {
@@ -54,12 +54,12 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
 }
 
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
-    if (corpus->count == corpus->room) {
-        size_t room = corpus->room ? 2 * corpus->room : 16;
-        part *parts = realloc(corpus->parts, room * sizeof *parts);
+    if (corpus->count == corpus->capacity) {
+        size_t capacity = corpus->capacity ? 2 * corpus->capacity : 16;
+        part *parts = realloc(corpus->parts, capacity * sizeof *parts);
         if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
         corpus->parts = parts;
-        corpus->room = room;
+        corpus->capacity = capacity;
     }
     part *last = &corpus->parts[corpus->count];
     LS_TRY(ls_token_file_open(path, &last->file));
@@ -94,7 +94,7 @@ static ls_status check_first_bytes(const char *path) {
 }
 
 static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
-    char prefix[LS_CACHE_PREFIX_ROOM], shard[LS_CACHE_PREFIX_ROOM];
+    char prefix[LS_CACHE_PREFIX_BYTES], shard[LS_CACHE_PREFIX_BYTES];
     LS_TRY(check_first_bytes(path));
     if (!options->tokenizer)
         return ls_fail(LS_ERR_INPUT, "%.*s is text and this model has no tokenizer; add --tokenizer FOLDER", SHOWN,

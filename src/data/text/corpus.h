@@ -1,15 +1,15 @@
 /* corpus.h: one long sequence of tokens over several files, for training and for evaluation.
  *
  * `list` names files and folders, separated by commas; a name with * or ? stands for the files that match
- * (data/paths.h). Token files (token_file.h) are used as they are. Anything else is text: one document a file, or a
- * JSON object a line where the name ends in .jsonl or .ndjson, with an end-of-text token behind each document. Text is
- * tokenized once, into the cache folder, under a name made of the hashes of the text and of the tokenizer; the next run
- * finds it there. Both are told through `say`. Workers that open the same text at the same time wait for the one that
- * came first. Files of other formats are refused by their first bytes (data/not_text.h).
+ * (data/text/paths.h). Token files (token_file.h) are used as they are. Anything else is text: one document a file, or
+ * a JSON object a line where the name ends in .jsonl or .ndjson, with an end-of-text token behind each document. Text
+ * is tokenized once, into the cache folder, under a name made of the hashes of the text and of the tokenizer; the next
+ * run finds it there. Both are reported through `say`. Workers that open the same text at the same time wait for the
+ * one that came first. Files of other formats are refused by their first bytes (data/text/not_text.h).
  *
  * All ids are checked against the vocabulary before open returns, and again whenever they are read, since files may be
  * changed meanwhile. Only the large files of the cache, whose ids were checked when they were written, are verified
- * piece by piece when they are read (data/token_sums.h). Reading is safe from many threads. */
+ * piece by piece when they are read (data/text/token_sums.h). Reading is safe from many threads. */
 #ifndef LS_DATA_TEXT_CORPUS_H
 #define LS_DATA_TEXT_CORPUS_H
 

@@ -1,7 +1,7 @@
 /* corpus_cache.c: the name of a text's shards is the hash of all that their ids depend on, so that whatever lies under
  * a name is right or damaged, never out of date. Shards carry checksums, which are looked at each time; damaged ones
  * are named and made again. Of a large shard only the header is looked at here, and its pieces when they are read
- * (data/token_sums.h). One process tokenizes a text while the others wait for it (data/cache_folder.h). */
+ * (data/text/token_sums.h). One process tokenizes a text while the others wait for it (data/text/cache_folder.h). */
 #include "data/text/corpus_cache.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 #include "data/text/text.h"
 #include "data/text/token_sums.h"
 
-enum { SHOWN = 160, MESSAGE_ROOM = 512 };
+enum { SHOWN = 160, MESSAGE_BYTES = 512 };
 
 /* Changes when the same text and tokenizer shall give other files: then old ones are not found any more. */
 #define FORMAT "lockstep token cache 2"
@@ -68,7 +68,7 @@ static uint64_t shard_tokens(const ls_corpus_options *options) {
 
 /* Whole, unless it is large and its sums are sound. */
 static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
-    char why[MESSAGE_ROOM] = "";
+    char why[MESSAGE_BYTES] = "";
     bool in_pieces;
     ls_status sums = ls_token_file_use_sums(file, ls_corpus_cache_pieces_from(options), &in_pieces);
     if (in_pieces) return LS_OK;
@@ -95,7 +95,7 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
 
 /* Whether all shards are there and sound; how many tokens they have. `tells`: damage is worth a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
-    char path[LS_CACHE_PREFIX_ROOM];
+    char path[LS_CACHE_PREFIX_BYTES];
     uint64_t bytes = 0, before = 0;
     *tokens = 0;
     for (size_t number = 1; ls_token_shard_path(f->prefix, number, path, sizeof path) == LS_OK; number++) {
@@ -128,7 +128,7 @@ static ls_status fill(filling *f) {
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(options->tokenizer),
                               .tokenizer = ls_tokenizer_hash(options->tokenizer)};
     ls_text_counts counts = {0};
-    char message[MESSAGE_ROOM];
+    char message[MESSAGE_BYTES];
     double start_s = ls_clock_seconds();
     snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
              SHOWN, f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
@@ -148,7 +148,7 @@ static ls_status fill(filling *f) {
 }
 
 static void say_found(const filling *f, uint64_t tokens) {
-    char message[MESSAGE_ROOM];
+    char message[MESSAGE_BYTES];
     snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, f->path, tokens,
              SHOWN, f->options->cache_dir);
     say(f->options, message);
@@ -161,7 +161,7 @@ static ls_status find_or_fill(void *ctx) {
     const ls_corpus_options *options = f->options;
     uint64_t tokens = 0;
     ls_hash_text(key_of(f), f->key);
-    if (snprintf(f->prefix, LS_CACHE_PREFIX_ROOM, "%s/%s", options->cache_dir, f->key) >= LS_CACHE_PREFIX_ROOM)
+    if (snprintf(f->prefix, LS_CACHE_PREFIX_BYTES, "%s/%s", options->cache_dir, f->key) >= LS_CACHE_PREFIX_BYTES)
         return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, options->cache_dir);
     if (!atomic_flag_test_and_set(&cleaned)) ls_cache_folder_clean(options->cache_dir, NULL);
     if (!is_filled(f, false, &tokens)) {
@@ -178,7 +178,7 @@ static ls_status find_or_fill(void *ctx) {
     return LS_OK;
 }
 
-ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_ROOM]) {
+ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_BYTES]) {
     filling f = {.path = path, .options = options, .prefix = prefix, .lock = {.fd = -1}};
     ls_status status;
     LS_TRY_OUT(ls_map_open(path, &f.text));

@@ -1,12 +1,141 @@
-/* map_file.c: see map.h. */
+/* map_file.c: files as memory, and SIGBUS with the name of a file.
+ *
+ * Notes of what is mapped where are a list that only grows; one that is removed keeps its place and is used again. So
+ * the handler walks it without a lock: it reads `begin` first (0: free), and everything else was written before `begin`
+ * was. */
 #include "data/text/map_file.h"
 
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
-#include "data/text/map_file_note.h"
+#include "base/log.h"
+
+enum { PATH_BYTES = 1024, SHOWN = 200 };
+
+typedef struct ls_map_note {
+    atomic_uintptr_t begin; /* 0: free */
+    size_t bytes;
+    struct ls_map_note *next; /* never changes once the note is in the list */
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
+    atomic_bool warned;
+    char path[PATH_BYTES];
+} ls_map_note;
+
+typedef struct guard {
+    sigjmp_buf jump;
+    struct guard *outer;
+    const ls_map_note *volatile hit; /* written by the handler */
+} guard;
+
+static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(ls_map_note *) notes;
+static struct sigaction before;
+static _Thread_local guard *innermost;
+
+/* ---- the handler ------------------------------------------------------------------------------------------------- */
+
+static const ls_map_note *find(uintptr_t at) {
+    for (const ls_map_note *note = atomic_load(&notes); note; note = note->next) {
+        uintptr_t begin = atomic_load(&note->begin);
+        if (begin && at >= begin && at - begin < note->bytes) return note;
+    }
+    return NULL;
+}
+
+/* With what a handler may use: write(2) and nothing else. */
+static void write_text(const char *text) {
+    size_t left = strlen(text);
+    while (left > 0) {
+        ssize_t put = write(STDERR_FILENO, text, left);
+        if (put <= 0) return;
+        text += put;
+        left -= (size_t)put;
+    }
+}
+
+static void on_bus(int number, siginfo_t *info, void *context) {
+    (void)context;
+    const ls_map_note *note = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
+    if (note && innermost) {
+        innermost->hit = note;
+        siglongjmp(innermost->jump, 1);
+    }
+    if (note) {
+        write_text("lockstep: error: ");
+        write_text(note->path);
+        write_text(" was truncated while it was being read: leave data files alone while a run uses them\n");
+        _exit(1);
+    }
+    /* Not ours: the instruction is tried again, and the handler that was there before deals with it. */
+    sigaction(SIGBUS, &before, NULL);
+    if (info->si_code <= 0) (void)raise(number);
+}
+
+/* SA_NODEFER, since the handler is left by a jump; the mask is then as it was. */
+static ls_status install(void) {
+    struct sigaction now, action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus) return LS_OK;
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGBUS, &action, &before) != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot set the handler of SIGBUS");
+    return LS_OK;
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+static ls_map_note *take_free(void) {
+    for (ls_map_note *note = atomic_load(&notes); note; note = note->next)
+        if (atomic_load(&note->begin) == 0) return note;
+    ls_map_note *note = calloc(1, sizeof *note);
+    if (!note) return NULL;
+    note->next = atomic_load(&notes);
+    atomic_store(&notes, note);
+    return note;
+}
+
+/* Notes the range until it is removed, before it is unmapped. Sets the handler of SIGBUS unless it is set; signals
+ * that have nothing to do with mapped files go to the handler that was there before. */
+static ls_status add_note(const char *path, int fd, const void *data, size_t bytes, ls_map_note **out) {
+    struct stat about;
+    ls_status status;
+    if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
+    (void)pthread_mutex_lock(&changes);
+    LS_TRY_OUT(install());
+    ls_map_note *note = *out = take_free();
+    if (!note) {
+        status = ls_fail(LS_ERR_RESOURCE, "no memory to open %s", path);
+        goto out;
+    }
+    note->bytes = bytes;
+    note->device = about.st_dev;
+    note->inode = about.st_ino;
+    note->written = about.st_mtim;
+    atomic_store(&note->warned, false);
+    snprintf(note->path, sizeof note->path, "%s", path);
+    atomic_store(&note->begin, (uintptr_t)data);
+out:
+    (void)pthread_mutex_unlock(&changes);
+    return status;
+}
+
+static void remove_note(ls_map_note *note) {
+    (void)pthread_mutex_lock(&changes);
+    atomic_store(&note->begin, 0);
+    (void)pthread_mutex_unlock(&changes);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_map_open(const char *path, ls_map *out) {
     uint64_t bytes;
@@ -20,7 +149,7 @@ ls_status ls_map_open(const char *path, ls_map *out) {
             status = ls_fail_errno(LS_ERR_FAILED, "cannot map %s into memory", path);
         } else {
             *out = (ls_map){.data = data, .bytes = (size_t)bytes};
-            status = ls_map_note_add(path, fd, data, (size_t)bytes, &out->note);
+            status = add_note(path, fd, data, (size_t)bytes, &out->note);
             if (status != LS_OK) (void)munmap(data, (size_t)bytes);
         }
     }
@@ -33,10 +162,45 @@ void ls_map_close(ls_map *map) {
     /* Casts through an integer: the memory is read-only to everybody but its owner. */
     void *memory = (void *)(uintptr_t)map->data;
     if (map->note) {
-        ls_map_note_remove(map->note);
+        remove_note(map->note);
         (void)munmap(memory, map->bytes);
     } else {
         free(memory);
     }
     *map = (ls_map){0};
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_map_guard(ls_status (*work)(void *ctx), void *ctx) {
+    guard here = {.outer = innermost};
+    if (sigsetjmp(here.jump, 0) != 0) {
+        innermost = here.outer;
+        return ls_fail(LS_ERR_INPUT,
+                       "%.*s was truncated while it was being read: leave data files alone while a run uses them",
+                       SHOWN, here.hit->path);
+    }
+    innermost = &here;
+    ls_status status = work(ctx);
+    innermost = here.outer;
+    return status;
+}
+
+/* A file that was removed or replaced stays as it was for those who have it mapped. */
+ls_status ls_map_check(const ls_map *map) {
+    struct stat now;
+    ls_map_note *note = map->note;
+    if (!note || stat(note->path, &now) != 0 || now.st_ino != note->inode || now.st_dev != note->device) return LS_OK;
+    if ((uint64_t)now.st_size < note->bytes)
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%.*s was truncated from %zu to %lld bytes while it was being read: leave data files alone while a "
+            "run uses them",
+            SHOWN, note->path, note->bytes, (long long)now.st_size);
+    bool is_same = now.st_mtim.tv_sec == note->written.tv_sec && now.st_mtim.tv_nsec == note->written.tv_nsec;
+    if (!is_same && !atomic_exchange(&note->warned, true))
+        ls_log_warn("%.*s is being changed while it is read: what is read from now on may differ from what the run's "
+                    "identity says",
+                    SHOWN, note->path);
+    return LS_OK;
 }

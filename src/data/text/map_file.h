@@ -1,8 +1,8 @@
 /* map_file.h: the bytes of a file as memory. Only regular files: a pipe or a device may never end.
  *
- * Another process may cut a file while it is mapped; the system then sends SIGBUS to whoever reads behind its new end.
- * Every mapped file is known by name here, and the signal becomes an error inside ls_map_guard(). Outside of it, the
- * process says which file it was and ends with exit status 1. */
+ * Another process may cut a file while it is mapped; the system then sends SIGBUS to the thread that reads behind its
+ * new end. Every mapped file is known by name here, and the signal becomes an error inside ls_map_guard(). Outside of
+ * it, the process says which file it was and ends with exit status 1. */
 #ifndef LS_DATA_TEXT_MAP_FILE_H
 #define LS_DATA_TEXT_MAP_FILE_H
 

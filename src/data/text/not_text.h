@@ -1,4 +1,4 @@
-/* not_text.h: files that are no text, told by their first bytes, so that nobody trains on a compressed or binary file
+/* not_text.h: files that are no text, told by their first bytes, so that no run trains on a compressed or binary file
  * by mistake. */
 #ifndef LS_DATA_TEXT_NOT_TEXT_H
 #define LS_DATA_TEXT_NOT_TEXT_H

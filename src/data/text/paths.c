@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 
-enum { PATH_ROOM = 4096, SHOWN = 200 };
+enum { PATH_BYTES = 4096, SHOWN = 200 };
 
 bool ls_path_has_suffix(const char *path, const char *suffix) {
     size_t length = strlen(path), tail = strlen(suffix);
@@ -41,12 +41,12 @@ void ls_paths_fini(ls_paths *paths) {
 }
 
 static ls_status add(ls_paths *paths, const char *name) {
-    if (paths->count == paths->room) {
-        size_t room = paths->room ? 2 * paths->room : 16;
-        char **names = realloc(paths->names, room * sizeof *names);
+    if (paths->count == paths->capacity) {
+        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
+        char **names = realloc(paths->names, capacity * sizeof *names);
         if (!names) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
         paths->names = names;
-        paths->room = room;
+        paths->capacity = capacity;
     }
     char *copy = strdup(name);
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
@@ -69,7 +69,7 @@ static bool is_wanted(const char *name, ls_split split) {
 }
 
 static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split) {
-    char name[PATH_ROOM];
+    char name[PATH_BYTES];
     struct stat about;
     size_t before = paths->count;
     ls_status status = LS_OK;
@@ -106,7 +106,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
 
 static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     struct stat about;
-    char index[PATH_ROOM];
+    char index[PATH_BYTES];
     bool any = false;
     if (stat(name, &about) == 0) {
         LS_TRY(refuse_special(name, about.st_mode));
@@ -126,7 +126,7 @@ static bool is_folder(const char *name) {
 }
 
 static ls_status expand(const char *list, ls_split split, bool only_folders, ls_paths *out) {
-    char name[PATH_ROOM];
+    char name[PATH_BYTES];
     for (const char *at = list;;) {
         size_t length = strcspn(at, ",");
         if (length >= sizeof name) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, at);

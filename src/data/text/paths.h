@@ -1,4 +1,4 @@
-/* paths.h: the files that a list of names stands for.
+/* paths.h: the files that a list of names means.
  *
  * Names are separated by commas. A name with * or ? that is no file itself stands for the files that match, sorted. A
  * folder stands for its files, sorted by name (not those of folders inside, nor hidden ones, nor Megatron's .idx, nor
@@ -18,7 +18,7 @@ typedef enum ls_split { LS_SPLIT_ALL, LS_SPLIT_TRAIN, LS_SPLIT_VAL } ls_split;
 /* Starts as {0}. */
 typedef struct ls_paths {
     char **names;
-    size_t count, room;
+    size_t count, capacity;
 } ls_paths;
 
 /* Fails also when the whole list gives no file. On failure there is nothing to release. */

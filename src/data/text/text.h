@@ -1,9 +1,9 @@
 /* text.h: from text files to token writers, document by document.
  *
  * A file whose name ends in .jsonl or .ndjson has a JSON object on each line, whose text field is a document; blank
- * lines are passed over. Any other file is one document, whatever bytes it holds, but no NUL (data/not_text.h). Around
- * each document come the tokens of its frame (data/frame.h), and behind it the end-of-text token, if the tokenizer has
- * one. Where that is also the token in front, two documents have one between them. */
+ * lines are passed over. Any other file is one document, whatever bytes it holds, but no NUL (data/text/not_text.h).
+ * Around each document come the tokens of its frame (data/tokenizer/frame.h), and behind it the end-of-text token, if
+ * the tokenizer has one. Where that is also the token in front, two documents have one between them. */
 #ifndef LS_DATA_TEXT_TEXT_H
 #define LS_DATA_TEXT_TEXT_H
 

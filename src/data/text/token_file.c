@@ -13,7 +13,7 @@
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
 
-enum { PATH_ROOM = 4096, SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
+enum { PATH_BYTES = 4096, SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
 
 struct ls_token_file {
     char *path;
@@ -23,14 +23,14 @@ struct ls_token_file {
 };
 
 /* `path`, whose ending .bin or .idx may be there or not, with this ending; false: too long. */
-static bool with_ending(const char *path, const char *ending, char out[PATH_ROOM]) {
+static bool with_ending(const char *path, const char *ending, char out[PATH_BYTES]) {
     size_t length = strlen(path);
     if (ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx")) length -= 4;
-    return snprintf(out, PATH_ROOM, "%.*s%s", (int)length, path, ending) < PATH_ROOM;
+    return snprintf(out, PATH_BYTES, "%.*s%s", (int)length, path, ending) < PATH_BYTES;
 }
 
 static ls_status open_parts(ls_token_file *file) {
-    char data[PATH_ROOM], index[PATH_ROOM];
+    char data[PATH_BYTES], index[PATH_BYTES];
     if (!with_ending(file->path, ".idx", index) || !with_ending(file->path, ".bin", data))
         return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, file->path);
     /* Any file may be a token file by its first bytes; one with an index is the .bin of its pair. */
@@ -65,7 +65,7 @@ void ls_token_file_close(ls_token_file *file) {
 }
 
 ls_status ls_token_file_detect(const char *path, bool *is_tokens) {
-    char index[PATH_ROOM], head[4];
+    char index[PATH_BYTES], head[4];
     *is_tokens = ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx") ||
                  (!ls_file_exists(path) && with_ending(path, ".idx", index) && ls_file_exists(index));
     if (*is_tokens) return LS_OK;
@@ -187,7 +187,7 @@ static ls_status compare_header(void *ctx) {
 }
 
 ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used) {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     uint64_t bytes = file->layout.count * ls_token_width(file->layout.type);
     pairing p = {.file = file};
     *used = false;

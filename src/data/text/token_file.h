@@ -8,7 +8,7 @@
  *
  * All numbers are little-endian. Sizes are checked when a file is opened; ls_token_file_check() looks at every id and
  * at the checksum and is run before training begins. A file that is cut while it is open is an error of the function
- * that reads it (data/map.h).
+ * that reads it (data/text/map_file.h).
  *
  * Written is llm.c's format: 16-bit ids for a vocabulary of at most 65536, else 32-bit ones. llm.c leaves the words
  * behind the count free; here words 8 … 19 hold what lockstep knows, and other programs skip them:
@@ -65,10 +65,11 @@ typedef void (*ls_data_progress)(void *ctx, uint64_t done, uint64_t total);
 ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx);
 /* The checksum alone; LS_ERR_INPUT also when the file has none. */
 ls_status ls_token_file_verify(const ls_token_file *file);
-/* For a shard of the token cache with at least `from_bytes` bytes of ids and its sums beside it (data/token_sums.h):
- * verifies its header, and from then on ls_token_file_read() verifies each piece of the ids the first time it touches
- * it. *used false: the shard is smaller or has no sums, and is to be verified whole; so it is after LS_ERR_INPUT, which
- * tells what is wrong with the sums. Call it once, before the file is shared with other threads. */
+/* For a shard of the token cache with at least `from_bytes` bytes of ids and its sums beside it
+ * (data/text/token_sums.h): verifies its header, and from then on ls_token_file_read() verifies each piece of the ids
+ * the first time it touches it. *used false: the shard is smaller or has no sums, and is to be verified whole; so it is
+ * after LS_ERR_INPUT, which tells what is wrong with the sums. Call it once, before the file is shared with other
+ * threads. */
 ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used);
 /* Tokens begin … begin+count−1. LS_ERR_INPUT when the file has fewer, for an id that an int32_t cannot hold, and for a
  * piece that does not have its sum. */
@@ -85,7 +86,8 @@ typedef struct ls_token_writer ls_token_writer;
  * gives vocabulary and tokenizer. Nothing appears under these names before ls_token_writer_finish(). */
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
                                ls_token_writer **out);
-/* Shards with at least `from_bytes` bytes of ids get their sums beside them (data/token_sums.h). Before the first id.
+/* Shards with at least `from_bytes` bytes of ids get their sums beside them (data/text/token_sums.h). Before the first
+ * id.
  */
 void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
 /* Appends ids, which stand for `text_bytes` bytes of text; each must be below the vocabulary. */
@@ -99,6 +101,6 @@ size_t ls_token_writer_shards(const ls_token_writer *writer);
 void ls_token_writer_close(ls_token_writer *writer);
 
 /* The name of shard `number`, which counts from 1. */
-ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t room);
+ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t capacity);
 
 #endif

@@ -149,11 +149,11 @@ static ls_status parse_megatron(const char *name, const uint8_t *data, size_t by
         return ls_fail(LS_ERR_INPUT, "the index beside %.*s is not Megatron's (it does not begin with MMIDIDX)", SHOWN,
                        name);
     uint64_t version = u64_at(index + VERSION_AT), sequences = u64_at(index + SEQUENCES_AT);
-    uint64_t documents = u64_at(index + DOCUMENTS_AT), room = index_bytes - LENGTHS_AT;
+    uint64_t documents = u64_at(index + DOCUMENTS_AT), capacity = index_bytes - LENGTHS_AT;
     if (version != 1)
         return ls_fail(LS_ERR_INPUT, "the index of %.*s has version %" PRIu64 "; only 1 is known", SHOWN, name,
                        version);
-    if (sequences > room / 12 || documents > (room - 12 * sequences) / 8)
+    if (sequences > capacity / 12 || documents > (capacity - 12 * sequences) / 8)
         return ls_fail(LS_ERR_INPUT,
                        "the index of %.*s is truncated: %zu bytes cannot hold %" PRIu64 " sequences and %" PRIu64
                        " documents",

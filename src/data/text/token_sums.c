@@ -13,15 +13,15 @@
 
 #include "base/files.h"
 
-enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FIRST_ROOM = 64, FLAGS_PER_WORD = 32 };
+enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FIRST_CAPACITY = 64, FLAGS_PER_WORD = 32 };
 enum { VERSION_AT = 8, PIECE_AT = 12, COUNT_AT = 16, SHARD_AT = 24, IDS_AT = 40 };
 
 static const char MAGIC[8] = {'L', 'S', 'T', 'K', 'S', 'U', 'M', 'S'};
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sums are written as they are in memory");
 
-ls_status ls_token_sums_path(const char *shard, char *path, size_t room) {
-    if (snprintf(path, room, "%s.sums", shard) < (int)room) return LS_OK;
+ls_status ls_token_sums_path(const char *shard, char *path, size_t capacity) {
+    if (snprintf(path, capacity, "%s.sums", shard) < (int)capacity) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, shard);
 }
 
@@ -43,12 +43,12 @@ ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_
     const uint8_t *at = data;
     while (bytes) {
         size_t piece = bytes < LS_TOKEN_PIECE_BYTES ? bytes : LS_TOKEN_PIECE_BYTES;
-        if (list->count == list->room) {
-            size_t room = list->room ? 2 * list->room : FIRST_ROOM;
-            uint64_t *sums = realloc(list->sums, room * sizeof *sums);
+        if (list->count == list->capacity) {
+            size_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
+            uint64_t *sums = realloc(list->sums, capacity * sizeof *sums);
             if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
             list->sums = sums;
-            list->room = room;
+            list->capacity = capacity;
         }
         list->sums[list->count++] = XXH3_64bits(at, piece);
         at += piece;

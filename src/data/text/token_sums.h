@@ -30,7 +30,7 @@ enum { LS_TOKEN_PIECE_BYTES = 1 << 16 };
 #define LS_TOKEN_SUMS_FROM_BYTES (UINT64_C(256) << 20)
 
 /* The name of the sums of this shard. */
-ls_status ls_token_sums_path(const char *shard, char *path, size_t room);
+ls_status ls_token_sums_path(const char *shard, char *path, size_t capacity);
 
 /* Checksums of a shard as a whole, which tie its sums to it. */
 typedef struct ls_token_shard_sums {
@@ -43,7 +43,7 @@ typedef struct ls_token_shard_sums {
 /* Starts as {0}. */
 typedef struct ls_token_sum_list {
     uint64_t *sums;
-    size_t count, room;
+    size_t count, capacity;
 } ls_token_sum_list;
 
 /* Appends the sums of these bytes of ids. All calls for a shard but the last bring whole pieces. */

@@ -14,7 +14,7 @@
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
 
-enum { PATH_ROOM = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
+enum { PATH_BYTES = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
 
 /* What is flushed before the end of a shard is whole pieces. */
 _Static_assert(BUFFER_BYTES % LS_TOKEN_PIECE_BYTES == 0, "the buffer holds whole pieces");
@@ -35,14 +35,14 @@ struct ls_token_writer {
     uint8_t buffer[BUFFER_BYTES];
 };
 
-ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t room) {
-    if (snprintf(path, room, "%s_%06zu.bin", prefix, number) < (int)room) return LS_OK;
+ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t capacity) {
+    if (snprintf(path, capacity, "%s_%06zu.bin", prefix, number) < (int)capacity) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, prefix);
 }
 
-static ls_status temporary_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
-    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.tmp-%ld-%ld", writer->prefix, number, (long)getpid(), writer->stamp) <
-        PATH_ROOM)
+static ls_status temporary_path(const ls_token_writer *writer, size_t number, char path[PATH_BYTES]) {
+    if (snprintf(path, PATH_BYTES, "%s_%06zu.bin.tmp-%ld-%ld", writer->prefix, number, (long)getpid(), writer->stamp) <
+        PATH_BYTES)
         return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
 }
@@ -100,9 +100,9 @@ static ls_status flush(ls_token_writer *writer) {
 }
 
 /* `path` of a temporary shard, with .sums in front of its .tmp-: its sums. */
-static ls_status temporary_sums_path(const ls_token_writer *writer, size_t number, char path[PATH_ROOM]) {
-    if (snprintf(path, PATH_ROOM, "%s_%06zu.bin.sums.tmp-%ld-%ld", writer->prefix, number, (long)getpid(),
-                 writer->stamp) < PATH_ROOM)
+static ls_status temporary_sums_path(const ls_token_writer *writer, size_t number, char path[PATH_BYTES]) {
+    if (snprintf(path, PATH_BYTES, "%s_%06zu.bin.sums.tmp-%ld-%ld", writer->prefix, number, (long)getpid(),
+                 writer->stamp) < PATH_BYTES)
         return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
 }
@@ -112,7 +112,7 @@ static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
 }
 
 static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     uint64_t halves[2];
     memcpy(halves, header + LS_LLMC_SUM_WORD, sizeof halves);
     const ls_token_shard_sums of = {.shard = {.lo = halves[0], .hi = halves[1]},
@@ -144,9 +144,9 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     }
 }
 
-/* A name that nobody has, not even a symbolic link: what a process of the same number left behind, or somebody put
+/* A name that is not taken, not even a symbolic link: what a process of the same number left behind, or somebody put
  * there, is not written to. */
-static ls_status make_temporary(ls_token_writer *writer, char path[PATH_ROOM]) {
+static ls_status make_temporary(ls_token_writer *writer, char path[PATH_BYTES]) {
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
         LS_TRY(temporary_path(writer, writer->shards + 1, path));
         writer->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -159,7 +159,7 @@ static ls_status make_temporary(ls_token_writer *writer, char path[PATH_ROOM]) {
 }
 
 static ls_status begin_shard(ls_token_writer *writer) {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     uint32_t header[LS_LLMC_WORDS];
     LS_TRY(make_temporary(writer, path));
     writer->begun++;
@@ -213,9 +213,10 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
         if (writer->fd < 0) LS_TRY(begin_shard(writer));
         writer->shard_text_bytes += text_bytes;
         text_bytes = 0;
-        uint64_t room = (BUFFER_BYTES - writer->used) / width_of(writer);
-        if (room > writer->shard_tokens - writer->shard_count) room = writer->shard_tokens - writer->shard_count;
-        size_t part = count < room ? count : (size_t)room;
+        uint64_t capacity = (BUFFER_BYTES - writer->used) / width_of(writer);
+        if (capacity > writer->shard_tokens - writer->shard_count)
+            capacity = writer->shard_tokens - writer->shard_count;
+        size_t part = count < capacity ? count : (size_t)capacity;
         LS_TRY(put_ids(writer, ids, part));
         ids += part;
         count -= part;
@@ -226,7 +227,7 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
 }
 
 static ls_status sync_folder(const char *path) {
-    char folder[PATH_ROOM];
+    char folder[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -246,7 +247,7 @@ static ls_status give_name(const char *from, const char *to) {
 
 /* The sums first: where a large shard is, they are. */
 static ls_status name_shard(const ls_token_writer *writer, size_t number) {
-    char from[PATH_ROOM], to[PATH_ROOM], sums[PATH_ROOM];
+    char from[PATH_BYTES], to[PATH_BYTES], sums[PATH_BYTES];
     uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
     LS_TRY(ls_token_shard_path(writer->prefix, number, to, sizeof to));
     if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens)) {
@@ -260,7 +261,7 @@ static ls_status name_shard(const ls_token_writer *writer, size_t number) {
 
 /* Names the shards, the last one first; on failure takes back the names given. */
 static ls_status name_shards(const ls_token_writer *writer) {
-    char name[PATH_ROOM], sums[PATH_ROOM];
+    char name[PATH_BYTES], sums[PATH_BYTES];
     ls_status status = LS_OK;
     size_t number = writer->shards;
     while (number > 0 && (status = name_shard(writer, number)) == LS_OK) number--;
@@ -285,7 +286,7 @@ uint64_t ls_token_writer_count(const ls_token_writer *writer) { return writer->t
 size_t ls_token_writer_shards(const ls_token_writer *writer) { return writer->shards; }
 
 void ls_token_writer_close(ls_token_writer *writer) {
-    char path[PATH_ROOM];
+    char path[PATH_BYTES];
     if (!writer) return;
     if (writer->fd >= 0) (void)close(writer->fd);
     for (size_t number = 1; !writer->finished && number <= writer->begun; number++) {

@@ -21,15 +21,15 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges) {
-    *bpe = (ls_bpe){.vocab = vocab, .ignore_merges = ignore_merges, .merges_room = 16};
-    while (bpe->merges_room < 2 * merges_max) bpe->merges_room *= 2;
-    bpe->merges = malloc(bpe->merges_room * sizeof *bpe->merges);
+    *bpe = (ls_bpe){.vocab = vocab, .ignore_merges = ignore_merges, .merges_capacity = 16};
+    while (bpe->merges_capacity < 2 * merges_max) bpe->merges_capacity *= 2;
+    bpe->merges = malloc(bpe->merges_capacity * sizeof *bpe->merges);
     bpe->words = calloc(WORDS, sizeof *bpe->words);
     if (!bpe->merges || !bpe->words) {
         ls_bpe_fini(bpe);
         return ls_fail(LS_ERR_RESOURCE, "no memory for %zu merges of the tokenizer", merges_max);
     }
-    for (size_t i = 0; i < bpe->merges_room; i++) bpe->merges[i].left = -1;
+    for (size_t i = 0; i < bpe->merges_capacity; i++) bpe->merges[i].left = -1;
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
         bpe->byte_ids[byte] = ls_vocab_find(vocab, &text, 1);
@@ -46,7 +46,7 @@ void ls_bpe_fini(ls_bpe *bpe) {
 
 /* The slot of the pair, or the free one where it belongs. */
 static size_t merge_slot(const ls_bpe *bpe, int32_t left, int32_t right) {
-    size_t mask = bpe->merges_room - 1;
+    size_t mask = bpe->merges_capacity - 1;
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     size_t slot = (size_t)(pair * UINT64_C(0x9E3779B97F4A7C15) >> 24) & mask;
     while (bpe->merges[slot].left >= 0 && (bpe->merges[slot].left != left || bpe->merges[slot].right != right))
@@ -57,17 +57,18 @@ static size_t merge_slot(const ls_bpe *bpe, int32_t left, int32_t right) {
 void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id) {
     size_t slot = merge_slot(bpe, left, right);
     if (bpe->merges[slot].left < 0) bpe->merges_used++;
-    assert(bpe->merges_used < bpe->merges_room);
+    assert(bpe->merges_used < bpe->merges_capacity);
     bpe->merges[slot] = (ls_merge){.left = left, .right = right, .rank = rank, .id = id};
 }
 
-const ls_merge *ls_bpe_find(const ls_bpe *bpe, int32_t left, int32_t right) {
+/* NULL: the pair is not merged. */
+static const ls_merge *find_merge(const ls_bpe *bpe, int32_t left, int32_t right) {
     const ls_merge *merge = &bpe->merges[merge_slot(bpe, left, right)];
     return merge->left < 0 ? NULL : merge;
 }
 
 static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t *id) {
-    const ls_merge *merge = ls_bpe_find(bpe, left, right);
+    const ls_merge *merge = find_merge(bpe, left, right);
     if (!merge) return UINT32_MAX;
     *id = merge->id;
     return merge->rank;
@@ -98,6 +99,116 @@ static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
     return count;
 }
 
+/* ---- long pieces ------------------------------------------------------------------------------------------------- */
+
+/* Merging a long piece. The tokens are a doubly linked list inside an array, so that places never move; the
+ * pairs that may be merged are a binary heap, lowest rank first, then leftmost. An entry of the heap whose tokens have
+ * changed meanwhile is stale and is skipped when it comes up: its pair no longer gives the id it was entered with. */
+
+typedef struct symbol {
+    uint32_t previous, next; /* NONE at the ends */
+    int32_t id;              /* −1: merged into the one before it */
+} symbol;
+
+typedef struct candidate {
+    uint32_t rank, at;
+    int32_t id;
+} candidate;
+
+#define NONE UINT32_MAX
+
+typedef struct pair_heap {
+    candidate *items;
+    size_t count;
+} pair_heap;
+
+static bool is_before(const candidate *a, const candidate *b) {
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static void sift_up(pair_heap *heap, size_t i) {
+    candidate item = heap->items[i];
+    while (i > 0 && is_before(&item, &heap->items[(i - 1) / 2])) {
+        heap->items[i] = heap->items[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap->items[i] = item;
+}
+
+static void sift_down(pair_heap *heap, size_t i) {
+    candidate item = heap->items[i];
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= heap->count) break;
+        if (child + 1 < heap->count && is_before(&heap->items[child + 1], &heap->items[child])) child++;
+        if (!is_before(&heap->items[child], &item)) break;
+        heap->items[i] = heap->items[child];
+        i = child;
+    }
+    heap->items[i] = item;
+}
+
+static candidate pop(pair_heap *heap) {
+    candidate top = heap->items[0];
+    heap->items[0] = heap->items[--heap->count];
+    if (heap->count) sift_down(heap, 0);
+    return top;
+}
+
+/* Enters the pair that begins at `at`, if there is one and it may be merged. */
+static void offer(const ls_bpe *bpe, const symbol *symbols, uint32_t at, pair_heap *heap) {
+    uint32_t next = at == NONE ? NONE : symbols[at].next;
+    if (next == NONE) return;
+    const ls_merge *merge = find_merge(bpe, symbols[at].id, symbols[next].id);
+    if (!merge) return;
+    heap->items[heap->count] = (candidate){.rank = merge->rank, .at = at, .id = merge->id};
+    sift_up(heap, heap->count++);
+}
+
+static bool is_stale(const ls_bpe *bpe, const symbol *symbols, const candidate *pair) {
+    if (symbols[pair->at].id < 0 || symbols[pair->at].next == NONE) return true;
+    const ls_merge *merge = find_merge(bpe, symbols[pair->at].id, symbols[symbols[pair->at].next].id);
+    return !merge || merge->id != pair->id;
+}
+
+static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
+    while (heap->count) {
+        candidate pair = pop(heap);
+        if (is_stale(bpe, symbols, &pair)) continue;
+        symbol *left = &symbols[pair.at], *right = &symbols[left->next];
+        left->id = pair.id;
+        left->next = right->next;
+        right->id = -1;
+        if (left->next != NONE) symbols[left->next].previous = pair.at;
+        offer(bpe, symbols, left->previous, heap);
+        offer(bpe, symbols, pair.at, heap);
+    }
+}
+
+/* `ids` has one token for each byte; on return the first *count are the result. */
+static ls_status merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count) {
+    size_t n = *count, kept = 0;
+    ls_status status = LS_OK;
+    /* At most n−1 pairs at first, and each of at most n−1 merges takes one out and enters two. */
+    pair_heap heap = {.items = malloc(2 * n * sizeof *heap.items)};
+    symbol *symbols = malloc(n * sizeof *symbols);
+    if (!symbols || !heap.items) {
+        status = ls_fail(LS_ERR_RESOURCE, "no memory to tokenize a word of %zu bytes", n);
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        symbols[i] =
+            (symbol){.previous = i ? (uint32_t)i - 1 : NONE, .next = i + 1 < n ? (uint32_t)i + 1 : NONE, .id = ids[i]};
+    for (size_t i = 0; i < n; i++) offer(bpe, symbols, (uint32_t)i, &heap);
+    merge_all(bpe, symbols, &heap);
+    for (uint32_t at = 0; at != NONE; at = symbols[at].next) ids[kept++] = symbols[at].id;
+    *count = kept;
+out:
+    free(symbols);
+    free(heap.items);
+    return status;
+}
+
 static ls_status first_ids(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, int32_t *ids) {
     for (size_t i = 0; i < bytes; i++) {
         ids[i] = bpe->byte_ids[piece[i]];
@@ -125,7 +236,7 @@ static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t by
     if (bytes <= SHORT_BYTES) {
         count = merge_short(bpe, ids, bytes);
     } else {
-        LS_TRY(ls_bpe_merge_long(bpe, ids, &count));
+        LS_TRY(merge_long(bpe, ids, &count));
     }
     out->count += count;
     return LS_OK;

@@ -31,7 +31,7 @@ typedef struct ls_bpe {
     int32_t byte_ids[256]; /* −1: the vocabulary has no token for this byte */
     bool ignore_merges;    /* a piece that is a token is that token, whatever its merges give */
     ls_merge *merges;      /* hash table of pairs; a power of two */
-    size_t merges_room, merges_used;
+    size_t merges_capacity, merges_used;
     ls_word *words; /* cache of pieces */
 } ls_bpe;
 
@@ -43,12 +43,5 @@ void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t
 
 /* Appends the ids of a piece, which is not empty. */
 ls_status ls_bpe_encode(ls_bpe *bpe, const uint8_t *piece, size_t bytes, ls_tokens *out);
-
-/* ---- long pieces (bpe_heap.c) ------------------------------------------------------------------------------------ */
-
-/* NULL: the pair is not merged. */
-const ls_merge *ls_bpe_find(const ls_bpe *bpe, int32_t left, int32_t right);
-/* `ids` has one token for each byte; on return the first *count are the result. */
-ls_status ls_bpe_merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count);
 
 #endif

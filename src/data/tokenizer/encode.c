@@ -20,15 +20,16 @@ typedef struct encoding {
 /* ---- lists of ids ------------------------------------------------------------------------------------------------ */
 
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more) {
-    if (tokens->room - tokens->count >= more) return LS_OK;
-    size_t need = tokens->count + more, room = tokens->room < 1024 ? 1024 : tokens->room + tokens->room / 2;
+    if (tokens->capacity - tokens->count >= more) return LS_OK;
+    size_t need = tokens->count + more,
+           capacity = tokens->capacity < 1024 ? 1024 : tokens->capacity + tokens->capacity / 2;
     if (need < more || need > SIZE_MAX / sizeof *tokens->ids / 2)
         return ls_fail(LS_ERR_RESOURCE, "no memory for so many tokens");
-    if (room < need) room = need;
-    int32_t *ids = realloc(tokens->ids, room * sizeof *ids);
-    if (!ids) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu tokens", room);
+    if (capacity < need) capacity = need;
+    int32_t *ids = realloc(tokens->ids, capacity * sizeof *ids);
+    if (!ids) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu tokens", capacity);
     tokens->ids = ids;
-    tokens->room = room;
+    tokens->capacity = capacity;
     return LS_OK;
 }
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/choices.h"
 #include "data/tokenizer/tokenizer.h"
 
 enum { LS_FRAME_MAX = 8, LS_FRAME_TEXT_ROOM = 256 };
@@ -24,12 +25,6 @@ typedef struct ls_frame {
 } ls_frame;
 
 /* What --bos says. */
-typedef enum ls_bos {
-    LS_BOS_AUTO, /* what the tokenizer says */
-    LS_BOS_YES,  /* the same, and a BOS in front where it says nothing; LS_ERR_INPUT where it has none */
-    LS_BOS_NO    /* nothing in front */
-} ls_bos;
-
 /* `after` ends without the end-of-text token, which comes behind each document anyway. */
 ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out);
 bool ls_frame_is_empty(const ls_frame *frame);

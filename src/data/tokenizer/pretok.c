@@ -24,11 +24,11 @@ static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
 /* Bytes of 's, 't, 're, 've, 'm, 'll or 'd at `at`, where an apostrophe stands; 0: none of them. */
 static size_t contraction(place at, place end, bool any_case) {
-    size_t room = (size_t)(end - at);
-    if (room < 2) return 0;
+    size_t capacity = (size_t)(end - at);
+    if (capacity < 2) return 0;
     uint8_t fold = any_case ? 0x20 : 0, first = at[1] | fold;
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-    if (room < 3) return 0;
+    if (capacity < 3) return 0;
     uint8_t second = at[2] | fold;
     if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return 3;
     /* Without regard to case, s is also the long s, U+017F. */

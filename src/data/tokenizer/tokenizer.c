@@ -13,7 +13,6 @@ void ls_tokenizer_close(ls_tokenizer *tokenizer) {
     ls_added_fini(&tokenizer->added);
     ls_bpe_fini(&tokenizer->bpe);
     ls_vocab_fini(&tokenizer->vocab);
-    free(tokenizer->specials);
     free(tokenizer->name);
     free(tokenizer);
 }
@@ -59,13 +58,6 @@ int32_t ls_tokenizer_bos(const ls_tokenizer *tokenizer) { return tokenizer->bos;
 const char *ls_tokenizer_name(const ls_tokenizer *tokenizer) { return tokenizer->name; }
 
 ls_hash128 ls_tokenizer_hash(const ls_tokenizer *tokenizer) { return tokenizer->hash; }
-
-size_t ls_tokenizer_special_count(const ls_tokenizer *tokenizer) { return tokenizer->special_count; }
-
-ls_special_token ls_tokenizer_special(const ls_tokenizer *tokenizer, size_t i) {
-    const ls_added_token *token = &tokenizer->added.tokens[tokenizer->specials[i]];
-    return (ls_special_token){.id = token->id, .text = token->text, .bytes = token->bytes};
-}
 
 const char *const *ls_tokenizer_files(const ls_tokenizer *tokenizer, size_t *count) {
     *count = tokenizer->file_count;

@@ -26,7 +26,7 @@ typedef struct ls_tokenizer ls_tokenizer;
 /* A growing list of ids. Starts as {0}. */
 typedef struct ls_tokens {
     int32_t *ids;
-    size_t count, room;
+    size_t count, capacity;
 } ls_tokens;
 
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more);
@@ -79,15 +79,6 @@ int32_t ls_tokenizer_bos(const ls_tokenizer *tokenizer);
 const char *ls_tokenizer_name(const ls_tokenizer *tokenizer);
 /* Of what the tokenizer was made from: equal hashes, equal ids. For identities and caches. */
 ls_hash128 ls_tokenizer_hash(const ls_tokenizer *tokenizer);
-
-typedef struct ls_special_token {
-    int32_t id;
-    const char *text; /* borrowed, with a NUL behind */
-    size_t bytes;
-} ls_special_token;
-
-size_t ls_tokenizer_special_count(const ls_tokenizer *tokenizer);
-ls_special_token ls_tokenizer_special(const ls_tokenizer *tokenizer, size_t i);
 
 /* The files that make it up, for copying beside an exported model: with those that Hugging Face keeps beside
  * tokenizer.json, where they exist. Borrowed; none for "bytes" and for tokenizers from memory. */

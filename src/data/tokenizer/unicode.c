@@ -8,7 +8,7 @@ _Static_assert(LS_CHAR_OTHER == 0 && LS_CHAR_SPACE == 3, "the numbers of the cla
 static bool is_tail(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
 size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
-    size_t room = (size_t)(end - at);
+    size_t capacity = (size_t)(end - at);
     uint8_t lead = at[0];
     if (lead < 0x80) {
         *code = lead;
@@ -16,16 +16,16 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     }
     if (lead < 0xC2 || lead > 0xF4) return 0; /* a tail, an overlong form, or too large */
     if (lead < 0xE0) {
-        if (room < 2 || !is_tail(at[1])) return 0;
+        if (capacity < 2 || !is_tail(at[1])) return 0;
         *code = (lead & 0x1Fu) << 6 | (at[1] & 0x3Fu);
         return 2;
     }
     if (lead < 0xF0) {
-        if (room < 3 || !is_tail(at[1]) || !is_tail(at[2])) return 0;
+        if (capacity < 3 || !is_tail(at[1]) || !is_tail(at[2])) return 0;
         *code = (lead & 0x0Fu) << 12 | (at[1] & 0x3Fu) << 6 | (at[2] & 0x3Fu);
         return *code < 0x800 || (*code >= 0xD800 && *code < 0xE000) ? 0 : 3;
     }
-    if (room < 4 || !is_tail(at[1]) || !is_tail(at[2]) || !is_tail(at[3])) return 0;
+    if (capacity < 4 || !is_tail(at[1]) || !is_tail(at[2]) || !is_tail(at[3])) return 0;
     *code = (lead & 0x07u) << 18 | (at[1] & 0x3Fu) << 12 | (at[2] & 0x3Fu) << 6 | (at[3] & 0x3Fu);
     return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
 }

@@ -22,7 +22,7 @@ typedef struct ls_utf8_stream {
     size_t count;
 } ls_utf8_stream;
 
-/* Room that the text made of so many bytes needs, whatever is held. */
+/* Bytes that the text made of so many bytes needs, whatever is held. */
 static inline size_t ls_utf8_stream_room(size_t bytes) { return 3 * (bytes + 3); }
 /* Takes bytes and writes the text that they complete; returns its bytes. No NUL is added. */
 size_t ls_utf8_stream_add(ls_utf8_stream *stream, const void *data, size_t bytes, char *out);

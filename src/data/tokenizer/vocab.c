@@ -19,7 +19,7 @@ void ls_vocab_fini(ls_vocab *vocab) {
 static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "no memory for the vocabulary"); }
 
 static uint32_t slot_of(const ls_vocab *vocab, const char *data, size_t bytes) {
-    return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_room - 1);
+    return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_capacity - 1);
 }
 
 static bool has_bytes(const ls_vocab *vocab, uint32_t id, const char *data, size_t bytes) {
@@ -28,19 +28,19 @@ static bool has_bytes(const ls_vocab *vocab, uint32_t id, const char *data, size
 
 static void enter(ls_vocab *vocab, uint32_t id) {
     uint32_t slot = slot_of(vocab, ls_vocab_bytes(vocab, id), vocab->tokens[id].bytes);
-    while (vocab->slots[slot]) slot = (slot + 1) & (vocab->slots_room - 1);
+    while (vocab->slots[slot]) slot = (slot + 1) & (vocab->slots_capacity - 1);
     vocab->slots[slot] = id + 1;
 }
 
 static ls_status grow_slots(ls_vocab *vocab) {
-    uint32_t *old = vocab->slots, old_room = vocab->slots_room;
-    if (vocab->slots_used < old_room / 2) return LS_OK;
-    uint32_t room = old_room ? 2 * old_room : SLOTS_MIN;
-    uint32_t *slots = calloc(room, sizeof *slots);
+    uint32_t *old = vocab->slots, old_capacity = vocab->slots_capacity;
+    if (vocab->slots_used < old_capacity / 2) return LS_OK;
+    uint32_t capacity = old_capacity ? 2 * old_capacity : SLOTS_MIN;
+    uint32_t *slots = calloc(capacity, sizeof *slots);
     if (!slots) return no_memory();
     vocab->slots = slots;
-    vocab->slots_room = room;
-    for (uint32_t i = 0; i < old_room; i++) {
+    vocab->slots_capacity = capacity;
+    for (uint32_t i = 0; i < old_capacity; i++) {
         if (old[i]) enter(vocab, old[i] - 1);
     }
     free(old);
@@ -48,20 +48,20 @@ static ls_status grow_slots(ls_vocab *vocab) {
 }
 
 static ls_status grow(ls_vocab *vocab, uint32_t id, size_t bytes) {
-    if (id >= vocab->room) {
-        uint32_t room = id < TOKENS_MIN / 2 ? TOKENS_MIN : 2 * (id + 1);
-        ls_vocab_token *tokens = realloc(vocab->tokens, room * sizeof *tokens);
+    if (id >= vocab->capacity) {
+        uint32_t capacity = id < TOKENS_MIN / 2 ? TOKENS_MIN : 2 * (id + 1);
+        ls_vocab_token *tokens = realloc(vocab->tokens, capacity * sizeof *tokens);
         if (!tokens) return no_memory();
-        memset(tokens + vocab->room, 0, (room - vocab->room) * sizeof *tokens);
+        memset(tokens + vocab->capacity, 0, (capacity - vocab->capacity) * sizeof *tokens);
         vocab->tokens = tokens;
-        vocab->room = room;
+        vocab->capacity = capacity;
     }
-    if (vocab->pool_room - vocab->pool_used < bytes + 1) {
-        size_t room = 2 * (vocab->pool_used + bytes) + POOL_MIN;
-        char *pool = realloc(vocab->pool, room);
+    if (vocab->pool_capacity - vocab->pool_used < bytes + 1) {
+        size_t capacity = 2 * (vocab->pool_used + bytes) + POOL_MIN;
+        char *pool = realloc(vocab->pool, capacity);
         if (!pool) return no_memory();
         vocab->pool = pool;
-        vocab->pool_room = room;
+        vocab->pool_capacity = capacity;
     }
     return LS_OK;
 }
@@ -87,9 +87,9 @@ ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t byt
 }
 
 int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes) {
-    if (!vocab->slots_room) return -1;
+    if (!vocab->slots_capacity) return -1;
     uint32_t slot = slot_of(vocab, data, bytes);
-    for (; vocab->slots[slot]; slot = (slot + 1) & (vocab->slots_room - 1)) {
+    for (; vocab->slots[slot]; slot = (slot + 1) & (vocab->slots_capacity - 1)) {
         uint32_t id = vocab->slots[slot] - 1;
         if (has_bytes(vocab, id, data, bytes)) return (int32_t)id;
     }

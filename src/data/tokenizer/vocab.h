@@ -22,12 +22,12 @@ typedef struct ls_vocab_token {
 
 /* Starts as {0}. */
 typedef struct ls_vocab {
-    ls_vocab_token *tokens; /* by id */
-    uint32_t size, room;    /* size: highest id + 1 */
-    char *pool;             /* bytes of all tokens */
-    size_t pool_used, pool_room;
+    ls_vocab_token *tokens;  /* by id */
+    uint32_t size, capacity; /* size: highest id + 1 */
+    char *pool;              /* bytes of all tokens */
+    size_t pool_used, pool_capacity;
     uint32_t *slots; /* hash table of id + 1; 0: free; a power of two */
-    uint32_t slots_room, slots_used;
+    uint32_t slots_capacity, slots_used;
 } ls_vocab;
 
 void ls_vocab_fini(ls_vocab *vocab);
@@ -39,7 +39,7 @@ static inline const char *ls_vocab_bytes(const ls_vocab *vocab, uint32_t id) {
     return vocab->pool + vocab->tokens[id].offset;
 }
 
-/* The bytes that `text`, in GPT-2's alphabet, stands for; `out` has room for as many bytes as the text has. False: a
+/* The bytes that `text`, in GPT-2's alphabet, stands for; `out` has space for as many bytes as the text has. False: a
  * character is not of the alphabet. */
 bool ls_alphabet_decode(const char *text, size_t text_bytes, char *out, size_t *bytes);
 

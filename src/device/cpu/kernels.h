@@ -207,7 +207,7 @@ typedef struct ls_attention_kernels {
 } ls_attention_kernels;
 
 /* What kernels work on at a time, in positions: ranges of a multiple of LS_ATTENTION_BLOCK waste nothing, and larger
- * ones save packing. Tiles of the products have at most LS_ATTENTION_TILE rows or columns. */
+ * ones save packing. Tiles of the matmuls have at most LS_ATTENTION_TILE rows or columns. */
 enum {
     LS_ATTENTION_BLOCK = 96,     /* queries */
     LS_ATTENTION_KEYS = 288,     /* keys in backward; a multiple of the queries */

@@ -13,12 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "lab/links.h"
+#include "lab/calls.h"
+#include "lab/trial.h"
 #include "observe/trace.h"
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -272,13 +272,12 @@ out:
 
 static ls_status measure(const ls_workers_options *options, const ls_bench_plan *plan, ls_bench_round *out) {
     ls_workers_options workers = *options;
-    ls_bench_round *round = mmap(NULL, sizeof *round, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (round == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *round);
+    ls_bench_round *round = ls_trial_alloc(1, sizeof *round);
+    if (!round) return ls_fail(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *round);
     workers.workers = plan->workers;
     ls_status status = ls_workers_run(&workers, worker_main, &(job){.plan = plan, .round = round});
     if (status == LS_OK) *out = *round;
-    munmap(round, sizeof *round);
+    ls_trial_free(round);
     return status;
 }
 

@@ -60,8 +60,6 @@ ls_status ls_kbench_alloc(size_t bytes, void **out) {
     return LS_OK;
 }
 
-float ls_kbench_value(size_t i) { return (float)((uint32_t)i * 2654435761u >> 22) / 512.0f - 1.0f; }
-
 double ls_kbench_fma_rate(const ls_kbench_env *env) {
     double rates[LS_CPU_PEAK_TRIES];
     bool known = ls_cpu_peak_measure(env->pool, LS_UNIT_CHAIN, env->sample_s, rates);

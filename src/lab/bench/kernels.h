@@ -16,7 +16,7 @@
 #include "comm/placement.h"
 #include "device/cpu/kernels.h"
 #include "lab/bench/peer.h"
-#include "lab/timer.h"
+#include "lab/calls.h"
 
 enum { LS_KBENCH_ROUNDS_MAX = 100, LS_KBENCH_ROWS_MAX = 256, LS_KBENCH_NAME_MAX = 64, LS_KBENCH_COUNTS_MAX = 2 };
 
@@ -120,8 +120,6 @@ ls_status ls_kbench_row_add(ls_kbench_rows *rows, ls_kbench_family family, int t
 ls_status ls_kbench_time(const ls_kbench_env *env, ls_timer_call call, void *ctx, double *seconds);
 /* 64-byte aligned. */
 ls_status ls_kbench_alloc(size_t bytes, void **out);
-/* Number i of a fixed sequence, in [−1, 1). */
-float ls_kbench_value(size_t i);
 /* fp32 operations a second of all threads together with operands that never leave registers, the median of some tries;
  * 0: no fma known here. */
 double ls_kbench_fma_rate(const ls_kbench_env *env);

@@ -70,36 +70,24 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
     ls_cpu_ops_fill_attention(&j->device.ops);
     LS_TRY(ls_kbench_alloc(3 * stats * sizeof(float) + elems * bytes, &memory));
     j->memory = memory;
-    for (size_t i = 0; i < 3 * stats; i++) j->memory[i] = ls_kbench_value(i);
+    for (size_t i = 0; i < 3 * stats; i++) j->memory[i] = ls_operand_value(i);
     char *qkv = (char *)(j->memory + 3 * stats), *o = qkv + s.T * row * bytes, *dout = o + s.T * C * bytes;
-    char *dqkv = dout + s.T * C * bytes;
     for (size_t i = 0; i < elems; i++) {
-        float value = ls_kbench_value(i);
+        float value = ls_operand_value(i);
         uint16_t half = ls_bf16_from_f32(value);
         memcpy(qkv + i * bytes, kind->act == LS_F32 ? (void *)&value : (void *)&half, bytes);
     }
-    j->part = (ls_attention){
-        .T = s.T,
-        .heads = s.heads,
-        .kv_heads = s.heads,
-        .head_size = HEAD_SIZE,
-        .act = kind->act,
-        .unit = kind->unit,
-        .scale = 0.125f,
-        .q = {qkv, row, HEAD_SIZE},
-        .k = {qkv + C * bytes, row, HEAD_SIZE},
-        .v = {qkv + 2 * C * bytes, row, HEAD_SIZE},
-        .o = {o, C, HEAD_SIZE},
-        .m = j->memory,
-        .l = j->memory + stats,
-        .dots = j->memory + 2 * stats,
-        .stat_stride = s.T,
-        .dout = {dout, C, HEAD_SIZE},
-        .dq = {dqkv, row, HEAD_SIZE},
-        .dk = {dqkv + C * bytes, row, HEAD_SIZE},
-        .dv = {dqkv + 2 * C * bytes, row, HEAD_SIZE},
-    };
-    j->call = (ls_attention_call){.parts = &j->part, .nparts = 1, .B = 1};
+    ls_operand_heads heads = {.T = s.T,
+                              .heads = s.heads,
+                              .d = HEAD_SIZE,
+                              .act = kind->act,
+                              .unit = kind->unit,
+                              .qkv = qkv,
+                              .o = o,
+                              .dout = dout,
+                              .dqkv = dout + s.T * C * bytes,
+                              .stats = j->memory};
+    j->call = ls_operand_attention(&heads, &j->part);
     return LS_OK;
 }
 

@@ -13,6 +13,17 @@
 #define S(number) (d->stream[number])
 #define AT(number, row) (d->stream[number] + (row)*d->columns)
 
+/* Kernels that go element by element, by their operands. */
+#define FLAT(name, kernel, ...)                                                                                        \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        d->kernels->kernel(__VA_ARGS__, end - begin);                                                                  \
+    }
+#define UNARY(name, kernel) FLAT(name, kernel, S(1) + begin, S(0) + begin)
+#define BACKWARD(name, kernel) FLAT(name, kernel, S(2) + begin, S(1) + begin, S(0) + begin)
+#define SUM(name, kernel) FLAT(name, kernel, S(2) + begin, S(0) + begin, S(1) + begin)
+#define NARROW(name, kernel) FLAT(name, kernel, d->half + begin, S(0) + begin)
+#define WIDEN(name, kernel) FLAT(name, kernel, S(0) + begin, d->half + begin)
+
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
 static void layer_forward(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -60,21 +71,11 @@ static void rms_params(const ls_kbench_data *d, size_t begin, size_t end) {
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
 
-static void gelu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.gelu_forward(S(1) + begin, S(0) + begin, end - begin);
-}
-
-static void gelu_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.gelu_backward(S(2) + begin, S(1) + begin, S(0) + begin, end - begin);
-}
-
-static void silu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.silu_forward(S(1) + begin, S(0) + begin, end - begin);
-}
-
-static void silu_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.silu_backward(S(2) + begin, S(1) + begin, S(0) + begin, end - begin);
-}
+UNARY(gelu_forward, act.gelu_forward)
+BACKWARD(gelu_backward, act.gelu_backward)
+UNARY(silu_forward, act.silu_forward)
+BACKWARD(silu_backward, act.silu_backward)
+SUM(residual, act.residual)
 
 static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
@@ -91,10 +92,6 @@ static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end)
     size_t C = d->columns;
     d->kernels->act.bias_gelu_forward(AT(1, begin), C, AT(2, begin), C, AT(0, begin), C, d->per_column[1], end - begin,
                                       C);
-}
-
-static void residual(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.residual(S(2) + begin, S(0) + begin, S(1) + begin, end - begin);
 }
 
 static void bias_grad(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -192,32 +189,15 @@ static void scale(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->optim.scale(S(0) + begin, S(0) + begin, 1.0f, end - begin);
 }
 
-static void f32_to_bf16(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->convert.f32_to_bf16(d->half + begin, S(0) + begin, end - begin);
-}
-
-static void bf16_to_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->convert.bf16_to_f32(S(0) + begin, d->half + begin, end - begin);
-}
-
-static void f32_to_f16(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->convert.f32_to_f16(d->half + begin, S(0) + begin, end - begin);
-}
-
-static void f16_to_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->convert.f16_to_f32(S(0) + begin, d->half + begin, end - begin);
-}
-
-static void add_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->add.add_f32(S(2) + begin, S(0) + begin, S(1) + begin, end - begin);
-}
+NARROW(f32_to_bf16, convert.f32_to_bf16)
+WIDEN(bf16_to_f32, convert.bf16_to_f32)
+NARROW(f32_to_f16, convert.f32_to_f16)
+WIDEN(f16_to_f32, convert.f16_to_f32)
+WIDEN(widen_bf16, add.widen_bf16)
+SUM(add_f32, add.add_f32)
 
 static void add_two_f32(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->add.add_two_f32(S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin, end - begin);
-}
-
-static void widen_bf16(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->add.widen_bf16(S(0) + begin, d->half + begin, end - begin);
 }
 
 static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -227,17 +207,13 @@ static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
 
 /* ---- elementary functions ---------------------------------------------------------------------------------------- */
 
-#define MATH(name)                                                                                                     \
-    static void math_##name(const ls_kbench_data *d, size_t begin, size_t end) {                                       \
-        d->kernels->math.name(S(1) + begin, S(0) + begin, end - begin);                                                \
-    }
-MATH(exp)
-MATH(log)
-MATH(tanh)
-MATH(sigmoid)
-MATH(erf)
-MATH(sin)
-MATH(cos)
+UNARY(math_exp, math.exp)
+UNARY(math_log, math.log)
+UNARY(math_tanh, math.tanh)
+UNARY(math_sigmoid, math.sigmoid)
+UNARY(math_erf, math.erf)
+UNARY(math_sin, math.sin)
+UNARY(math_cos, math.cos)
 
 static void math_pow(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->math.pow(S(1) + begin, S(0) + begin, 0.37f, end - begin);

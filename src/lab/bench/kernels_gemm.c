@@ -127,7 +127,7 @@ static void matmul_close(matmul *p) {
 
 static void fill(void *to, ls_dtype dtype, size_t elems, size_t seed) {
     for (size_t i = 0; i < elems; i++) {
-        float value = ls_kbench_value(i + seed);
+        float value = ls_operand_value(i + seed);
         switch (dtype) {
         case LS_BF16: ((uint16_t *)to)[i] = ls_bf16_from_f32(value); break;
         case LS_F16: ((uint16_t *)to)[i] = ls_f16_from_f32(value); break;
@@ -146,24 +146,8 @@ static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbenc
     fill(p->a, s->dtype, s->m * s->k, 0);
     fill(p->b, s->dtype, s->n * s->k, 12345);
     memset(p->c, 0xff, s->m * s->n * sizeof(float)); /* NaN: what is not written is found */
-    for (int i = 0; i <= s->slices; i++) p->bounds[i] = s->k * (size_t)i / (size_t)s->slices;
-    p->g = (ls_gemm){
-        .form = s->form,
-        .dtype = s->dtype,
-        .c_dtype = s->c_dtype,
-        .unit = s->unit,
-        .m = s->m,
-        .n = s->n,
-        .k = s->k,
-        .a = p->a,
-        .lda = s->form == LS_GEMM_TN ? s->m : s->k,
-        .b = p->b,
-        .ldb = s->form == LS_GEMM_NT ? s->k : s->n,
-        .c = p->c,
-        .ldc = s->n,
-        .slices = s->slices,
-        .bounds = s->slices > 1 ? p->bounds : NULL,
-    };
+    p->g = (ls_gemm){.dtype = s->dtype, .c_dtype = s->c_dtype, .unit = s->unit, .a = p->a, .b = p->b, .c = p->c};
+    ls_operand_matmul(&p->g, s->form, s->m, s->n, s->k, s->slices, p->bounds);
     return ls_kbench_alloc(ls_gemm_scratch_bytes(&env->kernels->gemm, &p->g), &p->scratch);
 }
 

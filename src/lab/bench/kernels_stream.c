@@ -99,7 +99,7 @@ static ls_status floats_open(size_t elems, float **out) {
     void *memory = NULL;
     LS_TRY(ls_kbench_alloc(elems * sizeof(float), &memory));
     *out = memory;
-    for (size_t i = 0; i < elems; i++) (*out)[i] = ls_kbench_value(i);
+    for (size_t i = 0; i < elems; i++) (*out)[i] = ls_operand_value(i);
     return LS_OK;
 }
 
@@ -120,7 +120,7 @@ static ls_status streams_open(ls_kbench_memory *memory, bool quick) {
         if (memory->fresh[1][i] <= 0) memory->fresh[1][i] = 0x1p-10f - memory->fresh[1][i];
     LS_TRY(ls_kbench_alloc(longest_half * sizeof *d->half, &half));
     d->half = half;
-    for (size_t i = 0; i < longest_half; i++) d->half[i] = ls_bf16_from_f32(ls_kbench_value(i));
+    for (size_t i = 0; i < longest_half; i++) d->half[i] = ls_bf16_from_f32(ls_operand_value(i));
     return LS_OK;
 }
 

@@ -1,4 +1,5 @@
 /* matmul.c: matmuls and attention, at sizes of small and of middling models. */
+#include "lab/calls.h"
 #include "lab/probe/worker.h"
 
 /* ---- matmuls ----------------------------------------------------------------------------------------------------- */
@@ -43,18 +44,8 @@ static ls_status multiply(void *ctx) {
 }
 
 static void shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
-    ls_gemm *g = &p->call;
-    g->form = form;
-    g->m = m;
-    g->n = n;
-    g->k = k;
-    g->lda = form == LS_GEMM_TN ? m : k;
-    g->ldb = form == LS_GEMM_NT ? k : n;
-    g->ldc = n;
-    g->slices = slices;
-    g->bounds = slices > 1 ? p->bounds : NULL;
-    g->period = form == LS_GEMM_TN && g->unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
-    for (int i = 0; i <= slices; i++) p->bounds[i] = k * (size_t)i / (size_t)slices;
+    ls_operand_matmul(&p->call, form, m, n, k, slices, p->bounds);
+    p->call.period = form == LS_GEMM_TN && p->call.unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
 }
 
 static ls_status measure(const ls_probe_worker *w, matmul *p, int type) {
@@ -122,35 +113,24 @@ static ls_status attend(void *ctx) {
     return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);
 }
 
-static void describe(heads *h, size_t T, size_t d, int type, float *const memory[6]) {
-    size_t width = HEADS * d;
-    ls_attention *a = &h->part;
-    *a = (ls_attention){.T = T, .heads = HEADS, .kv_heads = HEADS, .head_size = d, .scale = .125F, .stat_stride = T};
-    a->act = type > 0 ? LS_BF16 : LS_F32;
-    a->unit = type > 0 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN;
-    a->q = (ls_attention_in){memory[0], 3 * width, d};
-    a->k = (ls_attention_in){memory[0] + width / (type > 0 ? 2 : 1), 3 * width, d};
-    a->v = (ls_attention_in){memory[0] + 2 * width / (type > 0 ? 2 : 1), 3 * width, d};
-    a->o = (ls_attention_out){memory[1], width, d};
-    a->dout = (ls_attention_in){memory[2], width, d};
-    a->dq = (ls_attention_out){memory[3], 3 * width, d};
-    a->dk = (ls_attention_out){memory[3] + width / (type > 0 ? 2 : 1), 3 * width, d};
-    a->dv = (ls_attention_out){memory[3] + 2 * width / (type > 0 ? 2 : 1), 3 * width, d};
-    a->m = memory[4];
-    a->l = memory[4] + HEADS * T;
-    a->dots = memory[5];
-    h->call =
-        (ls_attention_call){.parts = a, .nparts = 1, .B = 1, .query_rows = T, .key_rows = T, .stat_elems = HEADS * T};
-}
-
-static ls_status measure_heads(const ls_probe_worker *w, int type, float *const memory[6]) {
+static ls_status measure_heads(const ls_probe_worker *w, int type, float *const memory[5]) {
     heads h = {.device = w->device};
+    ls_operand_heads operands = {.heads = HEADS,
+                                 .act = type > 0 ? LS_BF16 : LS_F32,
+                                 .unit = type > 0 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN,
+                                 .qkv = memory[0],
+                                 .o = memory[1],
+                                 .dout = memory[2],
+                                 .dqkv = memory[3],
+                                 .stats = memory[4]};
     for (int d = 0; d < LS_NATIVE_HEADS; d++)
         for (int t = 0; t < LS_NATIVE_LENGTHS; t++)
             for (int back = 0; back < 2; back++) {
                 double seconds;
                 h.backward = back;
-                describe(&h, ls_native_lengths[t], ls_native_heads[d], type, memory);
+                operands.T = ls_native_lengths[t];
+                operands.d = ls_native_heads[d];
+                h.call = ls_operand_attention(&operands, &h.part);
                 LS_TRY(ls_probe_time(w, attend, &h, &seconds));
                 w->rates->attention[back][type][d][t] = seconds / HEADS;
             }
@@ -158,14 +138,13 @@ static ls_status measure_heads(const ls_probe_worker *w, int type, float *const 
 }
 
 ls_status ls_probe_attention(const ls_probe_worker *w) {
-    static const size_t elems[6] = {3 * HEAD_ELEMS, HEAD_ELEMS,       HEAD_ELEMS,
-                                    3 * HEAD_ELEMS, 2 * HEADS * 1024, HEADS * 1024};
-    float *memory[6] = {NULL};
+    static const size_t elems[5] = {3 * HEAD_ELEMS, HEAD_ELEMS, HEAD_ELEMS, 3 * HEAD_ELEMS, 3 * HEADS * 1024};
+    float *memory[5] = {NULL};
     ls_status status = LS_OK;
-    for (int i = 0; i < 6; i++) LS_TRY_OUT(ls_probe_alloc(w, elems[i], &memory[i]));
+    for (int i = 0; i < 5; i++) LS_TRY_OUT(ls_probe_alloc(w, elems[i], &memory[i]));
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
         if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_heads(w, type, memory));
 out:
-    for (int i = 0; i < 6; i++) ls_probe_free(w, memory[i]);
+    for (int i = 0; i < 5; i++) ls_probe_free(w, memory[i]);
     return status;
 }

@@ -40,13 +40,14 @@ static ls_norm_call norm_of(const passes *p) {
 static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
     ls_norm_call c = norm_of(p);
+    c.rms = p->which == LS_PASS_RMS || p->which == LS_PASS_RMS_BACK || p->which == LS_PASS_RMS_PARAMS;
     switch (p->which) {
-    case LS_PASS_NORM: return ops->layer_norm_forward(p->device, &c);
-    case LS_PASS_NORM_BACK: return ops->layer_norm_backward(p->device, &c);
-    case LS_PASS_NORM_PARAMS: return ops->layer_norm_params(p->device, &c, groups);
-    case LS_PASS_RMS: return ops->rms_norm_forward(p->device, &c);
-    case LS_PASS_RMS_BACK: return ops->rms_norm_backward(p->device, &c);
-    case LS_PASS_RMS_PARAMS: return ops->rms_norm_params(p->device, &c, groups);
+    case LS_PASS_NORM:
+    case LS_PASS_RMS: return ops->norm_forward(p->device, &c);
+    case LS_PASS_NORM_BACK:
+    case LS_PASS_RMS_BACK: return ops->norm_backward(p->device, &c);
+    case LS_PASS_NORM_PARAMS:
+    case LS_PASS_RMS_PARAMS: return ops->norm_params(p->device, &c, groups);
     default: return ops->bias_grad(p->device, c.dw, p->at[0], p->act, COLUMNS, COLUMNS, groups);
     }
 }
@@ -82,8 +83,9 @@ static ls_status run_dropout(const passes *p) {
 static ls_status run_activation(const passes *p) {
     const ls_ops *ops = p->device->ops;
     switch (p->which) {
-    case LS_PASS_GELU: return ops->gelu_forward(p->device, p->at[1], p->at[0], p->act, p->elems);
-    case LS_PASS_GELU_BACK: return ops->gelu_backward(p->device, p->at[2], p->at[2], p->at[0], p->act, p->elems);
+    case LS_PASS_GELU: return ops->act_forward(p->device, LS_ACT_GELU, p->at[1], p->at[0], p->act, p->elems);
+    case LS_PASS_GELU_BACK:
+        return ops->act_backward(p->device, LS_ACT_GELU, p->at[2], p->at[2], p->at[0], p->act, p->elems);
     case LS_PASS_GATED:
     case LS_PASS_GATED_BACK: return run_gated(p);
     case LS_PASS_BIAS_ADD:

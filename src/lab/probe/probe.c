@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,8 +13,9 @@
 #include "comm/placement.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
-#include "lab/links.h"
+#include "lab/calls.h"
 #include "lab/probe/worker.h"
+#include "lab/trial.h"
 
 static const double default_seconds = 25;
 
@@ -54,7 +54,7 @@ ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out) {
     else
         LS_TRY(ls_device_alloc(w->device, elems * sizeof(float), &memory));
     float *at = *out = memory;
-    for (size_t i = 0; i < elems; i++) at[i] = (float)((uint32_t)i * 2654435761u >> 22) / 512.0F - 1.0F;
+    for (size_t i = 0; i < elems; i++) at[i] = ls_operand_value(i);
     return LS_OK;
 }
 
@@ -213,7 +213,7 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
              computes && workers > 1 ? "operations and collectives"
              : computes              ? "operations"
                                      : "collectives");
-    o->say(o->ctx, text);
+    o->say(text);
 }
 
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
@@ -259,9 +259,8 @@ static ls_status run_counts(const ls_probe_options *o, ls_native_machine *shared
 ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *first) {
     ls_launcher launcher = ls_launcher_detect();
     ls_status status;
-    ls_native_machine *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
+    ls_native_machine *shared = ls_trial_alloc(1, sizeof *shared);
+    if (!shared) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
     describe(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;
@@ -269,9 +268,10 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
         status = run_count(o, launcher.size, o->seconds > 0 ? o->seconds : default_seconds, shared);
     else
         status = run_counts(o, shared);
+    if (o->say) o->say(NULL);
     if (status == LS_OK) *out = *shared;
     for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);
-    munmap(shared, sizeof *shared);
+    ls_trial_free(shared);
     return status;
 }
 

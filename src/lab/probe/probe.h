@@ -5,15 +5,16 @@
 #ifndef LS_LAB_PROBE_PROBE_H
 #define LS_LAB_PROBE_PROBE_H
 
+#include <limits.h>
+
 #include "plan/hardware/machine.h"
 #include "plan/native/machine.h"
 
 typedef struct ls_probe_options {
-    int workers;                              /* at most; 0: as many as there are cores, 4 at least */
-    int no_pin;                               /* as in ls_workers_options */
-    double seconds;                           /* to spend, about; 0: 25 */
-    void (*say)(void *ctx, const char *what); /* told what is being measured; NULL: nobody */
-    void *ctx;
+    int workers;                   /* at most; 0: as many as there are cores, 4 at least */
+    int no_pin;                    /* as in ls_workers_options */
+    double seconds;                /* to spend, about; 0: 25 */
+    void (*say)(const char *what); /* told what is being measured, NULL at the end; may itself be NULL */
 } ls_probe_options;
 
 /* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first
@@ -23,5 +24,17 @@ ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, 
 bool ls_probe_is_current(const ls_native_machine *machine);
 /* The machine as a cluster of one node, a chip for each worker with all cores divided among them. */
 void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
+
+/* ---- on disk ----------------------------------------------------------------------------------------------------- */
+
+/* The file of this machine in the cache folder. */
+ls_status ls_probe_file_path(char path[PATH_MAX]);
+/* Writes a cluster file with what was measured. */
+ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine);
+/* Reads what was measured out of a cluster file; LS_ERR_INPUT where it holds no such figures. */
+ls_status ls_probe_file_read(const char *path, ls_native_machine *machine);
+/* From the cache where that is of this CPU and version, else measured now, which goes to the cache. `again`: measured
+ * in any case. *measured tells which it was. Starts workers: no thread may have been started. */
+ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "config/options.h"
 #include "lab/scale/scaling.h"
-#include "lab/scale/trial.h"
+#include "lab/scale/steps.h"
 
-enum { LS_SCALE_COUNTS_MAX = 16, LS_SCALE_BATCHES_MAX = 16, LS_SCALE_MODELS_MAX = 8, LS_SCALE_WARMUP = 2 };
+enum { LS_SCALE_COUNTS_MAX = 16, LS_SCALE_BATCHES_MAX = 16, LS_SCALE_MODELS_MAX = 8 };
 
 typedef struct ls_scale_plan {
     const ls_options *opts;
@@ -16,8 +16,9 @@ typedef struct ls_scale_plan {
     int count[LS_SCALE_COUNTS_MAX];   /* ascending, from 1 */
     size_t batch[LS_SCALE_BATCHES_MAX];
     int threads, cores;
-    int64_t steps;    /* of each size that count */
-    bool steps_given; /* by the user; else short steps are more */
+    int64_t steps;                                    /* of each size that count */
+    bool steps_given;                                 /* by the user; else short steps are more */
+    void (*say)(const char *model, const char *what); /* told how far it is */
 } ls_scale_plan;
 
 /* Sizes of one model: every number of workers with every batch, and with the first batch for each worker. Returns how
@@ -51,21 +52,9 @@ typedef struct ls_scale_found {
     int best_workers; /* with the largest batch; more do not make a step shorter */
 } ls_scale_found;
 
-/* Timed steps of one size, means over its workers. Starts as zeros; its owner frees `step`. */
-typedef struct ls_scale_series {
-    ls_scale_step *step;
-    int64_t count;
-} ls_scale_series;
-
-/* All steps of a record but the first LS_SCALE_WARMUP. */
-ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *record);
-ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *point);
-/* Whether other programs left enough steps alone. */
-bool ls_scale_series_is_calm(const ls_scale_series *series);
-
-/* Measures one model. `link` of workers comes from the options. */
-ls_status ls_scale_run(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
-void ls_scale_find(const ls_scale_plan *plan, ls_scale_found *found);
+/* Measures one model, in short trainings of each size; fits, predicts further, finds crossovers. Starts workers: no
+ * thread may have been started. */
+ls_status ls_scale_measure(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
 
 /* What a batch is made of: "sequence" or "image". */
 static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }

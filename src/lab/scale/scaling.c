@@ -18,8 +18,7 @@ double ls_scaling_hidden_of(const ls_scaling_point *p) {
     return sum;
 }
 
-/* ---- fits ---------------------------------------------------------------------------------------------------------
- */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 
 /* The subset of terms with the least expected error (Akaike's final prediction error), none of them below 0. */
 static double best_subset(const ls_fit *fit, double *coefficient) {
@@ -108,9 +107,9 @@ static double own_of_kind(const ls_scaling_fit *fit, const ls_scaling_point *p, 
 
 /* What is waited for: all of it, but for reduce-scatters that computing hides. */
 static double sync_of(const ls_scaling_fit *fit, const ls_scaling_point *p, double compute) {
-    double all = 0, hideable = own_of_kind(fit, p, LS_TRAFFIC_REDUCE_SCATTER), room = fit->hides * compute;
+    double all = 0, hideable = own_of_kind(fit, p, LS_TRAFFIC_REDUCE_SCATTER), most = fit->hides * compute;
     for (int k = 0; k < LS_TRAFFIC_KINDS; k++) all += own_of_kind(fit, p, k);
-    return all - (hideable < room ? hideable : room);
+    return all - (hideable < most ? hideable : most);
 }
 
 /* The share that explains best how long was waited. */
@@ -164,8 +163,7 @@ bool ls_scaling_fit_make(const ls_scaling_point *points, int count, ls_scaling_f
     return true;
 }
 
-/* ---- predictions --------------------------------------------------------------------------------------------------
- */
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
 
 ls_scaling_parts ls_scaling_predict(const ls_scaling_fit *fit, const ls_scaling_point *p, double more) {
     ls_scaling_parts parts = {0};

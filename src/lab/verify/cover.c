@@ -25,7 +25,7 @@ typedef struct cover {
     size_t tuples, left; /* not seen */
     uint64_t drawn;      /* random numbers so far */
     ls_cover_row *rows;
-    int count, room;
+    int count, capacity;
 } cover;
 
 static int draw(cover *c, int n) {
@@ -162,12 +162,12 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
         if (g > most) best = row;
         if (g > most) most = g;
     }
-    if (c->count == c->room) {
-        int room = c->room ? 2 * c->room : 64;
-        ls_cover_row *rows = realloc(c->rows, (size_t)room * sizeof *rows);
-        if (!rows) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", room);
+    if (c->count == c->capacity) {
+        int capacity = c->capacity ? 2 * c->capacity : 64;
+        ls_cover_row *rows = realloc(c->rows, (size_t)capacity * sizeof *rows);
+        if (!rows) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", capacity);
         c->rows = rows;
-        c->room = room;
+        c->capacity = capacity;
     }
     for (int s = 0; s < c->sets; s++) *flag_of(c, &c->set[s], &best) = true;
     c->left -= (size_t)most;

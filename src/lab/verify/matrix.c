@@ -13,62 +13,57 @@ typedef struct matrix {
     const ls_layout_task *task;
     const ls_verify_limits *limits;
     int levels[FACTORS];
-    int value[FACTORS][LEVELS_MAX]; /* what a level stands for */
+    int value[FACTORS][LEVELS_MAX]; /* what a level is */
     bool *legal;
     size_t legal_count; /* combinations of the bound factors */
 } matrix;
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of quite different speeds. */
+/* DP groups of quite different speeds. */
 static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
     for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
 }
 
-static int virtual_stages(const ls_verify_row *row, const ls_layout_task *task) {
-    int most = task->model->nblocks / row->pp;
-    return row->by_count && most > 2 ? most : 2;
-}
-
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out) {
     double speeds[LS_WORKERS_MAX];
-    size_t whole = task->ghost > 1 ? (row->micro + task->ghost - 1) / task->ghost * task->ghost : row->micro;
-    int zero = row->zero;
-    if (task->bn_sync) whole = task->B; /* a row's share must not be cut, and sharded gradients cut it into groups */
-    if (task->bn_sync && zero > 1 && row->dp < task->G) zero = 1;
+    ls_layout_request request = {.knobs = row->knobs, .given = ~(1u << LS_KNOB_virtual_stages)};
+    ls_knobs *k = &request.knobs;
     unequal_speeds(speeds);
-    ls_layout_request request = ls_layout_request_none();
     request.shares = row->unequal ? "auto" : NULL;
     request.speeds = speeds;
     request.stages = row->by_count ? "count" : "cost";
-    ls_knob_give(&request, LS_KNOB_dp, row->dp);
-    ls_knob_give(&request, LS_KNOB_tp, row->tp);
-    ls_knob_give(&request, LS_KNOB_pp, row->pp);
-    ls_knob_give(&request, LS_KNOB_schedule, row->schedule);
-    if (row->schedule == LS_SCHEDULE_INTERLEAVED)
-        ls_knob_give(&request, LS_KNOB_virtual_stages, virtual_stages(row, task));
-    ls_knob_give(&request, LS_KNOB_zero, zero);
-    ls_knob_give(&request, LS_KNOB_recompute, row->recompute);
-    ls_knob_give(&request, LS_KNOB_sequence_parallel, row->sequence_parallel);
-    ls_knob_give(&request, LS_KNOB_micro, (double)whole);
+    if (task->ghost > 1) k->micro = (k->micro + task->ghost - 1) / task->ghost * task->ghost;
+    if (task->bn_sync) k->micro = task->B; /* a share must not be cut, and sharded gradients cut it into groups */
+    if (task->bn_sync && k->zero > 1 && k->dp < task->G) k->zero = 1;
+    int most = task->model->nblocks / k->pp;
+    if (k->schedule == LS_SCHEDULE_INTERLEAVED)
+        ls_knob_give(&request, LS_KNOB_virtual_stages, row->by_count && most > 2 ? most : 2);
     return ls_layout_make(&request, task, out);
 }
 
 static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
+    static const struct {
+        int factor;
+        ls_knob knob;
+    } knobs[] = {{DP, LS_KNOB_dp},
+                 {TP, LS_KNOB_tp},
+                 {PP, LS_KNOB_pp},
+                 {SCHEDULE, LS_KNOB_schedule},
+                 {SEQUENCE, LS_KNOB_sequence_parallel},
+                 {ZERO, LS_KNOB_zero},
+                 {MICRO, LS_KNOB_micro},
+                 {RECOMPUTE, LS_KNOB_recompute}};
     int v[FACTORS];
     for (int f = 0; f < FACTORS; f++) v[f] = m->value[f][chosen->level[f]];
-    return (ls_verify_row){.dp = v[DP],
-                           .tp = v[TP],
-                           .pp = v[PP],
-                           .schedule = v[SCHEDULE],
-                           .zero = v[ZERO],
-                           .recompute = v[RECOMPUTE],
-                           .sequence_parallel = v[SEQUENCE],
-                           .unequal = v[SHARES],
-                           .by_count = v[DIVISION],
-                           .micro = (size_t)v[MICRO],
-                           .threads = v[THREADS],
-                           .isa = (ls_verify_isa)v[ISA]};
+    ls_verify_row row = {.knobs = ls_knobs_neutral(),
+                         .unequal = v[SHARES],
+                         .by_count = v[DIVISION],
+                         .threads = v[THREADS],
+                         .isa = (ls_trial_isa)v[ISA]};
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
+        ls_knob_set(&row.knobs, knobs[i].knob, v[knobs[i].factor]);
+    return row;
 }
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
@@ -110,16 +105,16 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
         add_level(m, THREADS, m->limits->threads);
     else
         add_range(m, THREADS, 1, 2);
-    add_range(m, ISA, 0, LS_VERIFY_ISAS - 1);
+    add_range(m, ISA, 0, LS_TRIAL_ISAS - 1);
 }
 
 /* Unequal shares only where there is a choice. */
 static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
     ls_layout layout;
     ls_verify_row row = row_of(m, chosen);
-    int workers = row.dp * row.tp * row.pp;
+    int workers = row.knobs.dp * row.knobs.tp * row.knobs.pp;
     if (workers < m->limits->workers_min || workers > m->limits->workers_max) return false;
-    if (row.unequal && (row.dp == 1 || row.dp == m->task->G)) return false;
+    if (row.unequal && (row.knobs.dp == 1 || row.knobs.dp == m->task->G)) return false;
     return ls_verify_row_layout(&row, m->task, &layout) == LS_OK;
 }
 
@@ -198,20 +193,4 @@ ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier,
     if (status == LS_OK && any) status = make_rows(&m, tier, rows, count);
     free(m.legal);
     return status;
-}
-
-/* ---- instruction sets -------------------------------------------------------------------------------------------- */
-
-ls_isa ls_verify_isa_of(ls_verify_isa isa, int rank) {
-    ls_isa has[LS_ISA_COUNT];
-    int n = 0;
-    for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
-        if (ls_cpu_use(i)) has[n++] = i;
-    return isa == LS_VERIFY_PORTABLE ? LS_ISA_PORTABLE : isa == LS_VERIFY_NATIVE ? has[n - 1] : has[rank % n];
-}
-
-const char *ls_verify_isa_name(ls_verify_isa isa) {
-    static const char *const names[LS_VERIFY_ISAS] = {
-        [LS_VERIFY_NATIVE] = "native", [LS_VERIFY_PORTABLE] = "portable", [LS_VERIFY_MIXED] = "mixed"};
-    return names[isa];
 }

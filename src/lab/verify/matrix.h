@@ -11,28 +11,16 @@
 #ifndef LS_LAB_VERIFY_MATRIX_H
 #define LS_LAB_VERIFY_MATRIX_H
 
-#include "base/cpu.h"
-#include "parallel/layout/layout.h"
+#include "lab/trial.h"
 
 typedef enum ls_verify_tier { LS_VERIFY_QUICK, LS_VERIFY_USUAL, LS_VERIFY_ALL } ls_verify_tier;
 
-/* Which kernels the workers use. */
-typedef enum ls_verify_isa {
-    LS_VERIFY_NATIVE, /* the best there are */
-    LS_VERIFY_PORTABLE,
-    LS_VERIFY_MIXED, /* others on every worker, as far as the machine has them */
-    LS_VERIFY_ISAS
-} ls_verify_isa;
-
 typedef struct ls_verify_row {
-    int dp, tp, pp;
-    int schedule, zero, recompute;
-    bool sequence_parallel;
-    bool unequal;  /* shares */
-    bool by_count; /* blocks on stages; and as many virtual stages as there can be, not 2 */
-    size_t micro;
-    int threads; /* 0: the cores shared out */
-    ls_verify_isa isa;
+    ls_knobs knobs; /* virtual stages follow from the rest */
+    bool unequal;   /* shares */
+    bool by_count;  /* blocks on stages; and as many virtual stages as there can be, not 2 */
+    int threads;    /* 0: the cores shared out */
+    ls_trial_isa isa;
 } ls_verify_row;
 
 typedef struct ls_verify_limits {
@@ -45,10 +33,5 @@ typedef struct ls_verify_limits {
 ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
                                 ls_verify_row **rows, int *count);
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out);
-
-/* The best instruction set of the kernels of one worker. */
-ls_isa ls_verify_isa_of(ls_verify_isa isa, int rank);
-/* "portable" */
-const char *ls_verify_isa_name(ls_verify_isa isa);
 
 #endif

@@ -19,11 +19,11 @@ static const char *const names[LS_ORDER_KINDS] = {[LS_ORDER_RING] = "ring",
 
 const char *ls_order_kind_name(ls_order_kind kind) { return names[kind]; }
 
-void ls_order_way_text(const ls_order_way *way, char *text, size_t room) {
+void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes) {
     if (way->kind == LS_ORDER_ARRIVAL)
-        snprintf(text, room, "arrival, run %d", way->run);
+        snprintf(text, bytes, "arrival, run %d", way->run);
     else
-        snprintf(text, room, "%s, %d worker%s", ls_order_kind_name(way->kind), way->workers,
+        snprintf(text, bytes, "%s, %d worker%s", ls_order_kind_name(way->kind), way->workers,
                  way->workers == 1 ? "" : "s");
 }
 

@@ -3,15 +3,16 @@
  * There are G gradients, one for each group of the batch, of `elems` elements each. Worker w of W has gradients
  * ⌊wG/W⌋ … ⌊(w+1)G/W⌋ − 1.
  *
- *   ring       Each worker adds its own gradients in order. Chunk c of the buffer, elements ⌊cn/W⌋ … ⌊(c+1)n/W⌋ − 1,
+ *   ring      Each worker adds its own gradients in order. Chunk c of the buffer, elements ⌊cn/W⌋ … ⌊(c+1)n/W⌋ − 1,
  * then goes around, beginning at worker c + 1, and each adds its own, as NCCL's ring all-reduce does it:
  *
- *                  W = 4, chunk 0:  ((w1 + w2) + w3) + w0        chunk 2:  ((w3 + w0) + w1) + w2
+ *                 W = 4, chunk 0:  ((w1 + w2) + w3) + w0        chunk 2:  ((w3 + w0) + w1) + w2
  *
- *              One worker is the running sum of a single process.
- *   ring16     The same with buffers of bf16: a worker rounds its sum before it leaves, and every hop rounds.
- *   arrival    A parameter server, or atomic additions: gradients are added as they come, which is another order in
- * every step and every run. lockstep   The tree of numerics/tree.h; not here: workers make it (order_run.h). */
+ *             One worker is the running sum of a single process.
+ *   ring16    The same with buffers of bf16: a worker rounds its sum before it leaves, and every hop rounds.
+ *   arrival   A parameter server, or atomic additions: gradients are added as they come, which is another order in
+ *             every step and every run.
+ *   lockstep  The tree of numerics/tree.h; not here: workers make it (order.h). */
 #ifndef LS_LAB_VERIFY_SUM_ORDERS_H
 #define LS_LAB_VERIFY_SUM_ORDERS_H
 
@@ -39,7 +40,7 @@ enum { LS_ORDER_WAYS_MAX = 16, LS_ORDER_GROUPS_MAX = 64 };
 int ls_order_ways(int groups, ls_order_way ways[LS_ORDER_WAYS_MAX]);
 const char *ls_order_kind_name(ls_order_kind kind);
 /* The name of a way among its like, with its workers: "ring, 4 workers". */
-void ls_order_way_text(const ls_order_way *way, char *text, size_t room);
+void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes);
 
 /* ---- sums: out is none of the gradients -------------------------------------------------------------------------- */
 

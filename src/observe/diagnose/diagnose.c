@@ -33,12 +33,12 @@ ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step) {
 }
 
 /* Texts of a run are UTF-8, and a text that is cut must stay so. */
-void ls_diagnose_print(char *out, size_t room, const char *format, va_list list) {
+void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list list) {
     char text[4 * LS_DIAGNOSE_LINE_MAX];
     vsnprintf(text, sizeof text, format, list);
     size_t bytes = strlen(text);
-    if (bytes >= room) {
-        bytes = room - 1;
+    if (bytes >= capacity) {
+        bytes = capacity - 1;
         while (bytes > 0 && ((unsigned char)text[bytes] & 0xC0) == 0x80) bytes--;
     }
     memcpy(out, text, bytes);
@@ -76,8 +76,8 @@ const ls_finding *ls_case_find(const ls_case *c, ls_cause cause) {
 }
 
 bool ls_case_is_fp16(const ls_case *c) {
-    const char *precision = ls_run_log_option_get(c->run, "precision");
-    if (precision) return strcmp(precision, "fp16") == 0;
+    int precision;
+    if (ls_run_option_choice(c->run, LS_OPT_precision, &precision)) return precision == LS_PLAN_FP16;
     /* Only fp16 has a scale. */
     return c->run->of_kind[LS_EVENT_OVERFLOW] + c->run->of_kind[LS_EVENT_FLOOR] > 0;
 }

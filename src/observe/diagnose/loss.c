@@ -101,6 +101,90 @@ void ls_diagnose_data(ls_case *c) {
                          "--on-outlier warn makes the run report the group and its samples");
 }
 
+/* ---- a loss that stands still ------------------------------------------------------------------------------------ */
+
+/* A loss that stands still while the learning rate is near its peak.
+ *
+ * Where updates are too long, weights wander as fast as they learn: the loss comes down at first, stays where it is,
+ * and falls again only when the rate has come down. A plateau alone says nothing: models learn in stages, and every run
+ * flattens in the end. So it takes long updates as well (--numerics records them); where they are not known, a rate of
+ * AdamW that is out of question, and a loss that has hardly begun to fall. */
+/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
+ */
+typedef struct plateau {
+    size_t steps; /* 0: there is none */
+    int64_t first, last;
+    double loss;
+    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
+} plateau;
+
+static const double STILL = 0.97;              /* of the loss at its beginning: what falls below it is no plateau */
+static const double PLATEAU_RATIO = 0.03;      /* update norm / weight norm at its longest, */
+static const double PLATEAU_RATIO_MID = 0.015; /* and in the middle */
+static const double ADAMW_LR = 0.02;    /* AdamW moves each weight by about the rate, and weights have 0.02 to 0.2 */
+static const double PLATEAU_HIGH = 0.4; /* of the first loss */
+enum { PLATEAU_LEAST = 40, PLATEAU_SHARE = 8, PLATEAU_SMOOTH = 9, PLATEAU_BEGIN = 10 };
+
+/* The first index behind `first` where the stretch that begins there is over. */
+static size_t end_of(const ls_series *s, size_t first, double loss) {
+    size_t at = first;
+    while (at < s->count && s->lr[at] >= NEAR_PEAK * s->peak_lr &&
+           ls_series_before(s, at, PLATEAU_SMOOTH) >= STILL * loss)
+        at++;
+    return at;
+}
+
+/* The longest stretch. Starts that lie an eighth of a stretch apart are enough, and take time that grows with n alone.
+ */
+static void find_longest(const ls_series *s, plateau *out) {
+    for (size_t i = PLATEAU_BEGIN; i < s->count;) {
+        double loss = ls_series_before(s, i, PLATEAU_SMOOTH);
+        size_t end = end_of(s, i, loss), length = end - i;
+        if (length > out->steps)
+            *out = (plateau){.first = s->step[i], .last = s->step[end - 1], .steps = length, .loss = loss};
+        i += 1 + length / 8;
+    }
+}
+
+/* Measurements in it, and of the ten steps before it, that made it. */
+static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
+    const ls_points *points = &c->points;
+    double *ratio = calloc(points->count + 1, sizeof *ratio);
+    size_t n = 0;
+    if (!ratio) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu measurements", points->count);
+    for (size_t i = 0; i < points->count; i++) {
+        const ls_point *point = &points->point[i];
+        if (point->step <= PLATEAU_BEGIN || point->step < p->first - PLATEAU_BEGIN || point->step > p->last) continue;
+        if (!isfinite(point->ratio)) continue;
+        if (!(p->ratio >= point->ratio)) p->ratio = point->ratio;
+        ratio[n++] = point->ratio;
+    }
+    *median = ls_median(ratio, n);
+    free(ratio);
+    return LS_OK;
+}
+
+static bool is_adamw(const ls_run_log *run) {
+    int optimizer;
+    return ls_run_option_choice(run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
+}
+
+static ls_status find_plateau(const ls_case *c, plateau *out) {
+    const ls_series *s = &c->series;
+    size_t least = s->count / PLATEAU_SHARE > PLATEAU_LEAST ? s->count / PLATEAU_SHARE : PLATEAU_LEAST;
+    plateau p = {0};
+    double median;
+    *out = (plateau){0};
+    find_longest(s, &p);
+    if (p.steps < least) return LS_OK;
+    p.ratio = (double)NAN;
+    LS_TRY(measure_ratio(c, &p, &median));
+    bool is_long = p.ratio >= PLATEAU_RATIO && median >= PLATEAU_RATIO_MID;
+    bool is_wild = isnan(p.ratio) && is_adamw(c->run) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->loss[0];
+    if (is_long || is_wild) *out = p;
+    return LS_OK;
+}
+
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
 typedef struct lengths {
@@ -165,11 +249,10 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
 
 /* What the run multiplied --lr by (--lr-scaling). */
 static double scaled_by(const ls_run_log *run) {
-    const char *name = ls_run_log_option_get(run, "lr-scaling");
     double batch = ls_run_log_option_number(run, "global-batch"), base = ls_run_log_option_number(run, "lr-base-batch");
-    ls_lr_scaling scaling;
-    if (!name || !(batch >= 1) || !(base >= 1) || ls_lr_scaling_parse(name, &scaling) != LS_OK) return 1;
-    return ls_lr_scaling_factor(scaling, batch, base);
+    int scaling;
+    if (!(batch >= 1) || !(base >= 1) || !ls_run_option_choice(run, LS_OPT_lr_scaling, &scaling)) return 1;
+    return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
 }
 
 /* Below the rate at which it began to rise, by `factor`. */
@@ -254,7 +337,7 @@ static ls_finding *add_lengths(ls_case *c, const lengths *l) {
     return f;
 }
 
-static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
+static ls_finding *add_plateau(ls_case *c, const plateau *p) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
     f->last_step = p->last;
     f->size = p->ratio;
@@ -264,7 +347,7 @@ static ls_finding *add_plateau(ls_case *c, const ls_plateau *p) {
     return f;
 }
 
-static void describe_plateau(const ls_case *c, const ls_plateau *p, bool has_lengths, ls_finding *f) {
+static void describe_plateau(const ls_case *c, const plateau *p, bool has_lengths, ls_finding *f) {
     const ls_series *s = &c->series;
     ls_finding_evidence(f,
                         "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to "
@@ -285,16 +368,16 @@ static void describe_plateau(const ls_case *c, const ls_plateau *p, bool has_len
 ls_status ls_diagnose_lr(ls_case *c) {
     lengths l = find_lengths(c);
     if (!l.first) l = find_often(c);
-    ls_plateau plateau = {0};
+    plateau flat = {0};
     ls_finding *f = c->rise.found ? add_rise(c) : add_waves(c);
     if (!f) {
-        LS_TRY(ls_plateau_find(c, &plateau));
-        f = l.first ? add_lengths(c, &l) : plateau.steps > 0 ? add_plateau(c, &plateau) : NULL;
+        LS_TRY(find_plateau(c, &flat));
+        f = l.first ? add_lengths(c, &l) : flat.steps > 0 ? add_plateau(c, &flat) : NULL;
     }
     if (!f) return LS_OK;
-    if (plateau.steps > 0) describe_plateau(c, &plateau, l.first != NULL, f);
-    if (plateau.steps > 0 || l.first) go_before_jumps(c, f);
-    double factor = plateau.steps > 0 && plateau.ratio > 0.04 ? plateau.ratio / 0.01 : 4;
+    if (flat.steps > 0) describe_plateau(c, &flat, l.first != NULL, f);
+    if (flat.steps > 0 || l.first) go_before_jumps(c, f);
+    double factor = flat.steps > 0 && flat.ratio > 0.04 ? flat.ratio / 0.01 : 4;
     if (l.first) {
         ls_finding_evidence(f,
                             "update-to-weight ratio (norms, median of the inner blocks): %.3f at step %lld, at most "

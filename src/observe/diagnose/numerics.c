@@ -32,8 +32,8 @@ static int compare_down(const void *a, const void *b) {
 }
 
 static bool is_16(const ls_run_log *run) {
-    const char *precision = ls_run_log_option_get(run, "precision");
-    return precision && strcmp(precision, "fp32") != 0;
+    int precision;
+    return ls_run_option_choice(run, LS_OPT_precision, &precision) && precision != LS_PLAN_FP32;
 }
 
 /* `value` has room for every line of the point. */

@@ -222,15 +222,15 @@ static void judge(ls_case *c, const outliers *o) {
 
 ls_status ls_diagnose_outliers(ls_case *c) {
     const ls_run_log *run = c->run;
-    size_t room = run->event_count;
+    size_t capacity = run->event_count;
     outliers o = {.event = NULL};
-    if (run->of_kind[LS_EVENT_OUTLIER] == 0 || room == 0) return LS_OK;
-    o.event = calloc(2 * room, sizeof *o.event);
-    if (!o.event) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu events", room);
-    for (size_t i = 0; i < room; i++)
+    if (run->of_kind[LS_EVENT_OUTLIER] == 0 || capacity == 0) return LS_OK;
+    o.event = calloc(2 * capacity, sizeof *o.event);
+    if (!o.event) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu events", capacity);
+    for (size_t i = 0; i < capacity; i++)
         if (run->events[i].kind == LS_EVENT_OUTLIER) o.event[o.count++] = &run->events[i];
     if (o.count > 0) {
-        count_again(&o, o.event + room);
+        count_again(&o, o.event + capacity);
         count_workers(&o);
         count_hot(&c->series, &o);
         judge(c, &o);

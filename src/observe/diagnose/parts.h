@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "observe/diagnose/diagnose.h"
 
-/* ---- the course of the loss (diagnose_series.c) ------------------------------------------------------------------ */
+/* ---- the course of the loss (series.c) --------------------------------------------------------------------------- */
 
 /* Steps in a row whose loss lies far above that of the steps before. */
 typedef struct ls_episode {
@@ -47,13 +47,12 @@ ls_status ls_series_make(const ls_run_log *run, ls_series *out);
 void ls_series_free(ls_series *series);
 /* The index of the last step up to `step`; false: there is none. */
 bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
-/* Median loss of up to `n` steps that end with, or begin at, index `at`. NaN for none. */
+/* Median loss of up to `n` steps that end with index `at`. NaN for none. */
 double ls_series_before(const ls_series *series, size_t at, size_t n);
-double ls_series_after(const ls_series *series, size_t at, size_t n);
 /* `least`: for how many steps the rise must last. */
 ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 
-/* ---- numerics by step (diagnose_numerics.c) ---------------------------------------------------------------------- */
+/* ---- numerics by step (numerics.c) ------------------------------------------------------------------------------- */
 
 /* The lines of one step, and what they come to. The inner blocks are those that are neither the first nor the last of
  * the model, where there are such: embedding and head flush many tiny gradients in the best of runs. */
@@ -77,27 +76,6 @@ typedef struct ls_points {
 ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
-/* ---- a loss that stands still (diagnose_plateau.c) ----------------------------------------------------------------
- */
-
-/* The longest stretch in which the loss stands still while the rate is near its peak, where that is the rate's doing.
- */
-typedef struct ls_plateau {
-    size_t steps; /* 0: there is none */
-    int64_t first, last;
-    double loss;
-    double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
-} ls_plateau;
-
-/* ---- workers (diagnose_usage.c) ---------------------------------------------------------------------------------- */
-
-/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
-double ls_usage_groups(const ls_run_log *run, int rank, int workers);
-int ls_usage_stage(const ls_run_log *run, int rank, int workers);
-/* Whether record i of run->usage counts: the first step warms up caches and pages. */
-bool ls_usage_counts(const ls_run_log *run, size_t i);
-ls_status ls_usage_measure(const ls_run_log *run, ls_usage *out);
-
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_case {
@@ -108,36 +86,34 @@ typedef struct ls_case {
     ls_diagnosis *out;
 } ls_case;
 
-/* diagnose_plateau.c */
-ls_status ls_plateau_find(const ls_case *c, ls_plateau *out);
-
-/* A finding to fill in; one too many is written to a place that nobody reads. */
+/* A finding to fill in; one too many overwrites the last. */
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step);
 void ls_finding_title(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ls_finding_evidence(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ls_finding_action(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints into `out`; what does not fit is cut off between two characters. */
-void ls_diagnose_print(char *out, size_t room, const char *format, va_list list) __attribute__((format(printf, 3, 0)));
+void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list list)
+    __attribute__((format(printf, 3, 0)));
 
 bool ls_case_is_fp16(const ls_case *c);
 /* The first cause of this kind, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
 
 /* The rules; the last three look at findings of those before them. A status tells of memory alone. */
-void ls_diagnose_faults(ls_case *c);        /* diagnose_faults.c */
-ls_status ls_diagnose_outliers(ls_case *c); /* diagnose_outliers.c: outlier groups, and bad data that they show */
-void ls_diagnose_overflow(ls_case *c);      /* diagnose_overflow.c */
-void ls_diagnose_underflow(ls_case *c);     /* diagnose_numerics.c */
-void ls_diagnose_lost(ls_case *c);          /* diagnose_numerics.c */
-ls_status ls_diagnose_usage(ls_case *c);    /* diagnose_slow.c */
+void ls_diagnose_faults(ls_case *c);        /* faults.c */
+ls_status ls_diagnose_outliers(ls_case *c); /* outliers.c: outlier groups, and bad data that they show */
+void ls_diagnose_overflow(ls_case *c);      /* overflow.c */
+void ls_diagnose_underflow(ls_case *c);     /* numerics.c */
+void ls_diagnose_lost(ls_case *c);          /* numerics.c */
+ls_status ls_diagnose_usage(ls_case *c);    /* slow.c */
 /* Whether the loss alone, by its jumps, tells of bad data. */
 bool ls_loss_tells_data(const ls_case *c);
-void ls_diagnose_data(ls_case *c);    /* diagnose_loss.c: bad data that the loss shows */
-ls_status ls_diagnose_lr(ls_case *c); /* diagnose_loss.c */
-void ls_diagnose_unknown(ls_case *c); /* diagnose_loss.c: the run broke, and nothing above says why */
+void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
+ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
+void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
 
-/* Ordering, verdict, what followed, what is missing (diagnose_verdict.c). */
+/* Ordering, verdict, what followed, what is missing (verdict.c). */
 void ls_diagnose_conclude(ls_case *c);
 
 #endif

@@ -58,12 +58,6 @@ double ls_series_before(const ls_series *s, size_t at, size_t n) {
     return median_of(s->loss + at + 1 - n, n);
 }
 
-double ls_series_after(const ls_series *s, size_t at, size_t n) {
-    if (at >= s->count) return (double)NAN;
-    if (n > s->count - at) n = s->count - at;
-    return median_of(s->loss + at, n);
-}
-
 /* ---- levels and episodes ----------------------------------------------------------------------------------------- */
 
 typedef struct level {
@@ -190,14 +184,14 @@ static void fill(const ls_run_log *run, ls_series *s) {
 }
 
 ls_status ls_series_make(const ls_run_log *run, ls_series *out) {
-    size_t room = run->step_count + 1;
+    size_t capacity = run->step_count + 1;
     *out = (ls_series){0};
-    out->step = calloc(room, sizeof *out->step);
-    out->loss = calloc(room, sizeof *out->loss);
-    out->norm = calloc(room, sizeof *out->norm);
-    out->lr = calloc(room, sizeof *out->lr);
-    out->score = calloc(room, sizeof *out->score);
-    out->in_data = calloc(room, sizeof *out->in_data);
+    out->step = calloc(capacity, sizeof *out->step);
+    out->loss = calloc(capacity, sizeof *out->loss);
+    out->norm = calloc(capacity, sizeof *out->norm);
+    out->lr = calloc(capacity, sizeof *out->lr);
+    out->score = calloc(capacity, sizeof *out->score);
+    out->in_data = calloc(capacity, sizeof *out->in_data);
     ls_status status = LS_OK;
     if (out->step && out->loss && out->norm && out->lr && out->score && out->in_data) {
         fill(run, out);

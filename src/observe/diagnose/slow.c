@@ -8,6 +8,88 @@
 
 #include "observe/diagnose/parts.h"
 
+/* ---- means ------------------------------------------------------------------------------------------------------- */
+
+static bool has_mesh(const ls_run_log *run, int workers) {
+    return run->dp * run->tp * run->pp == workers && run->dp > 0;
+}
+
+/* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
+static double groups_of(const ls_run_log *run, int rank, int workers) {
+    if (!has_mesh(run, workers)) return 1;
+    int share = run->share[rank / run->tp % run->dp];
+    return share > 0 ? share : 1;
+}
+
+static int stage_of(const ls_run_log *run, int rank, int workers) {
+    return has_mesh(run, workers) ? rank / (run->tp * run->dp) : 0;
+}
+
+static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage *out, size_t *waits) {
+    const float *busy = ls_run_log_busy(run, u), *wait = ls_run_log_wait(run, u);
+    int longest = 0;
+    for (int w = 0; w < u->workers; w++) {
+        out->worker[w].busy_ms += isnan(busy[w]) ? 0 : (double)busy[w];
+        out->worker[w].wait_ms += isnan(wait[w]) ? 0 : (double)wait[w];
+        *waits += !isnan(wait[w]);
+        if (busy[w] > busy[longest]) longest = w;
+    }
+    out->worker[longest].slowest++;
+}
+
+static void finish(ls_usage *out, bool has_wait) {
+    double busy = 0, all = 0;
+    for (int w = 0; w < out->workers; w++) {
+        ls_usage_worker *one = &out->worker[w];
+        one->busy_ms /= (double)out->steps;
+        one->wait_ms = has_wait ? one->wait_ms / (double)out->steps : (double)NAN;
+        one->busy = one->busy_ms / (one->busy_ms + one->wait_ms);
+        busy += one->busy_ms;
+        all += one->busy_ms + one->wait_ms;
+        if (one->busy_ms > out->worker[out->slowest].busy_ms) out->slowest = w;
+    }
+    out->busy = busy / all;
+    out->waited_ms = 0;
+    for (int w = 0; w < out->workers; w++)
+        if (w != out->slowest) out->waited_ms += out->worker[w].wait_ms * (double)out->steps;
+}
+
+/* By the means: what a worker computes for a group, against the median of its peers. */
+static void compare_means(const ls_run_log *run, ls_usage *out) {
+    double peer[LS_WORKERS_MAX];
+    for (int w = 0; w < out->workers; w++) {
+        size_t n = 0;
+        for (int p = 0; p < out->workers; p++)
+            if (p != w && stage_of(run, p, out->workers) == stage_of(run, w, out->workers))
+                peer[n++] = out->worker[p].busy_ms / groups_of(run, p, out->workers);
+        out->worker[w].relative = out->worker[w].busy_ms / groups_of(run, w, out->workers) / ls_median(peer, n);
+    }
+}
+
+/* The first step warms up caches and pages: it is left out where there are others. */
+static bool counts(const ls_run_log *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
+
+static ls_status measure(const ls_run_log *run, ls_usage *out) {
+    size_t waits = 0;
+    int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
+    *out = (ls_usage){.of_trace = run->usage_of_trace, .waited_ms = (double)NAN, .busy = (double)NAN};
+    if (workers < 2) return LS_OK;
+    out->worker = calloc((size_t)workers, sizeof *out->worker);
+    if (!out->worker) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", workers);
+    out->workers = workers;
+    /* A run that went on with another number of workers is judged by the last. */
+    for (size_t i = 0; i < run->usage_count; i++) {
+        if (run->usage[i].workers != workers || !counts(run, i)) continue;
+        add_step(run, &run->usage[i], out, &waits);
+        out->steps++;
+    }
+    finish(out, waits > 0);
+    compare_means(run, out);
+    return LS_OK;
+}
+
+/* ---- a worker that holds up the others --------------------------------------------------------------------------- */
+
 static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
 static const double WAITING = 0.08;               /* of the time of all workers, that waiting must cost */
 enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
@@ -33,7 +115,7 @@ typedef struct watch {
 static size_t collect(const watch *w, int stage, double *out) {
     size_t n = 0;
     for (int r = 0; r < w->workers; r++)
-        if (w->cost[r] > 0 && (stage < 0 || ls_usage_stage(w->run, r, w->workers) == stage)) out[n++] = w->cost[r];
+        if (w->cost[r] > 0 && (stage < 0 || stage_of(w->run, r, w->workers) == stage)) out[n++] = w->cost[r];
     (void)ls_median(out, n); /* sorts */
     return n;
 }
@@ -59,7 +141,7 @@ static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone
 static void read_costs(watch *w, const ls_run_log_usage *u) {
     const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
-        double cost = (double)busy[r] / ls_usage_groups(w->run, r, w->workers);
+        double cost = (double)busy[r] / groups_of(w->run, r, w->workers);
         w->cost[r] = cost > 0 ? cost : 0;
     }
 }
@@ -70,8 +152,8 @@ static void look_at_step(watch *w, size_t i) {
     read_costs(w, &w->run->usage[i]);
     size_t all_count = collect(w, -1, all), peer_count = 0;
     for (int r = 0, stage = -1; r < w->workers; r++) {
-        if (ls_usage_stage(w->run, r, w->workers) != stage) {
-            stage = ls_usage_stage(w->run, r, w->workers);
+        if (stage_of(w->run, r, w->workers) != stage) {
+            stage = stage_of(w->run, r, w->workers);
             peer_count = collect(w, stage, peers);
         }
         bool alone = peer_count < 2;
@@ -88,9 +170,9 @@ static void look_at_step(watch *w, size_t i) {
 static double typical(watch *w, int rank, const slowness *s) {
     size_t n = 0;
     for (size_t i = s->first; i <= s->last; i++) {
-        if (w->run->usage[i].workers != w->workers || !ls_usage_counts(w->run, i)) continue;
+        if (w->run->usage[i].workers != w->workers || !counts(w->run, i)) continue;
         read_costs(w, &w->run->usage[i]);
-        size_t peers = collect(w, s->alone ? -1 : ls_usage_stage(w->run, rank, w->workers), w->sorted);
+        size_t peers = collect(w, s->alone ? -1 : stage_of(w->run, rank, w->workers), w->sorted);
         if (w->cost[rank] > 0 && peers > 1)
             w->value[n++] = w->cost[rank] / median_without(w->sorted, peers, w->cost[rank]);
     }
@@ -103,13 +185,13 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
     *waited_ms = 0;
     for (size_t i = s->first; i <= s->last; i++) {
         const ls_run_log_usage *u = &w->run->usage[i];
-        if (u->workers != w->workers || !ls_usage_counts(w->run, i)) continue;
+        if (u->workers != w->workers || !counts(w->run, i)) continue;
         const float *busy = ls_run_log_busy(w->run, u), *wait = ls_run_log_wait(w->run, u);
         double longest = 0;
         for (int r = 0; r < w->workers; r++)
             if ((double)busy[r] > longest) longest = (double)busy[r];
         for (int r = 0; r < w->workers; r++) {
-            /* Without figures for waiting: whoever is done waits for the one that is not. */
+            /* Without figures for waiting: a worker that is done waits for the last one. */
             double wait_ms = isnan(wait[r]) ? longest - (double)busy[r] : (double)wait[r];
             if (!(wait_ms >= 0) || isnan(busy[r])) continue;
             if (r != rank) *waited_ms += wait_ms;
@@ -163,7 +245,7 @@ static void judge(ls_case *c, watch *w) {
     const ls_usage *usage = &c->out->usage;
     int slowest = 0;
     for (size_t i = 0; i < run->usage_count; i++)
-        if (run->usage[i].workers == w->workers && ls_usage_counts(run, i)) look_at_step(w, i);
+        if (run->usage[i].workers == w->workers && counts(run, i)) look_at_step(w, i);
     for (int r = 1; r < w->workers; r++)
         if (w->best[r].sum > w->best[slowest].sum) slowest = r;
     size_t least = usage->steps / 10 > LEAST_STEPS ? usage->steps / 10 : LEAST_STEPS;
@@ -174,7 +256,7 @@ static void judge(ls_case *c, watch *w) {
 
 ls_status ls_diagnose_usage(ls_case *c) {
     ls_status status = LS_OK;
-    LS_TRY(ls_usage_measure(c->run, &c->out->usage));
+    LS_TRY(measure(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
     if (w.workers < 2) return LS_OK;
     size_t n = (size_t)w.workers;

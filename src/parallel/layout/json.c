@@ -1,4 +1,5 @@
-/* json.c: a layout as an object of option names and values, and back; and requests out of options.
+/* json.c: a layout as an object of option names and values, and back; requests out of options; and a layout in one
+ * line.
  *
  * Members are read through the table of options, so a file means what the flags of the same names mean: same ranges,
  * same aliases, same messages. */
@@ -8,10 +9,11 @@
 
 #include "base/status.h"
 #include "config/suggest.h"
+#include "config/value.h"
 #include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
-enum { KEY_MAX = 64, TEXT_MAX = 32, LIST_MAX = 12 * LS_CHUNKS_MAX };
+enum { KEY_MAX = 64, TEXT_MAX = 32, NUMBER_MAX = 16 };
 
 /* The knobs that this program runs, and what is no knob: */
 static const ls_option_id members[] = {
@@ -33,24 +35,10 @@ bool ls_layout_is_option(ls_option_id id) {
 
 /* ---- options to a request ---------------------------------------------------------------------------------------- */
 
-/* The options' table knows the choices; a name is one of them. */
-static double value_of(ls_knob knob, const char *name) {
-    int value = 0, last = ls_knob_info_get(knob)->last;
-    while (value < last && strcmp(ls_knob_value_name(knob, value), name) != 0) value++;
-    return value;
-}
-
-#define VALUE_INT(knob, value) (double)(value)
-#define VALUE_SIZE(knob, value) (double)(value)
-#define VALUE_BOOL(knob, value) (value)
-#define VALUE_SCHEDULE(knob, value) value_of(knob, value)
-#define VALUE_RECOMPUTE(knob, value) value_of(knob, value)
-
 static void add_member(const ls_options *o, ls_option_id id, ls_layout_request *request) {
     if (id == LS_OPT_workers) request->workers = (int)o->workers;
-#define GIVE(field, value) ls_knob_give(request, LS_KNOB_##field, value)
 #define LS_KNOB(field, KIND, name, ...)                                                                                \
-    if (id == LS_OPT_##name) GIVE(field, VALUE_##KIND(LS_KNOB_##field, o->name));
+    if (id == LS_OPT_##name) ls_knob_give(request, LS_KNOB_##field, (double)o->name);
 #define LS_KNOB_OTHERS(...)
 #define LS_KNOB_TASK(...)
 #define LS_KNOB_LIST(option)                                                                                           \
@@ -153,14 +141,71 @@ out:
     return status;
 }
 
-/* ---- a layout to JSON -------------------------------------------------------------------------------------------- */
+/* ---- lists: "5,4,4" ---------------------------------------------------------------------------------------------- */
+
+void ls_layout_list_text(const int *numbers, int count, char *text, size_t room) {
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        char number[NUMBER_MAX];
+        int length = snprintf(number, sizeof number, "%s%d", i > 0 ? "," : "", numbers[i]);
+        /* whole numbers only, and room for dots where some are left out */
+        size_t needed = strlen(text) + (size_t)length + (i + 1 < count ? sizeof ",…" : 1);
+        bool fits = needed <= room;
+        strncat(text, fits ? number : ",…", room - strlen(text) - 1);
+        if (!fits) return;
+    }
+}
+
+ls_status ls_layout_list_parse(const char *flag, const char *text, const char *wanted, int max, int *numbers,
+                               int *count) {
+    const char *at = text;
+    for (*count = 0;; at++) {
+        char number[NUMBER_MAX];
+        int64_t value = 0;
+        size_t length = strcspn(at, ",");
+        bool sound = length < sizeof number;
+        if (sound) {
+            memcpy(number, at, length);
+            number[length] = '\0';
+            sound = ls_value_parse_int(number, &value) == LS_OK && value >= 1 && value <= INT32_MAX;
+        }
+        if (!sound) return ls_fail(LS_ERR_INPUT, "%s %.*s: must be %s", flag, LS_LAYOUT_SHOWN, text, wanted);
+        if (*count == max)
+            return ls_fail(LS_ERR_INPUT, "%s %.*s: lists more than %d numbers", flag, LS_LAYOUT_SHOWN, text, max);
+        numbers[(*count)++] = (int)value;
+        at += length;
+        if (!*at) return LS_OK;
+    }
+}
+
+void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_t room) {
+    int blocks[LS_CHUNKS_MAX];
+    for (int c = 0; c < chunks; c++) blocks[c] = chunk_first[c + 1] - chunk_first[c];
+    ls_layout_list_text(blocks, chunks, text, room);
+}
+
+/* ---- a layout in one line, and as JSON --------------------------------------------------------------------------- */
+
+static bool has_unequal_shares(const ls_layout *layout) {
+    for (int d = 1; d < layout->dp; d++)
+        if (layout->share[d] != layout->share[0]) return true;
+    return false;
+}
+
+void ls_layout_text(const ls_layout *layout, char *text, size_t room) {
+    char shares[LS_LAYOUT_SHOWN], blocks[LS_LAYOUT_SHOWN];
+    ls_layout_list_text(layout->share, layout->dp, shares, sizeof shares);
+    ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), blocks, sizeof blocks);
+    ls_knobs_text(&layout->knobs, LS_WORDS_LAYOUT, has_unequal_shares(layout) ? shares : NULL,
+                  layout->pp > 1 ? blocks : NULL, text, room);
+}
 
 json_t *ls_layout_to_json(const ls_layout *layout) {
-    char *shares = malloc(LIST_MAX), *stages = malloc(LIST_MAX);
+    char *shares = malloc(LS_LAYOUT_LIST_MAX), *stages = malloc(LS_LAYOUT_LIST_MAX);
     json_t *json = NULL;
     if (shares && stages) {
-        ls_layout_list_text(layout->share, layout->dp, shares, LIST_MAX);
-        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LIST_MAX);
+        ls_layout_list_text(layout->share, layout->dp, shares, LS_LAYOUT_LIST_MAX);
+        ls_layout_blocks_text(layout->chunk_first, ls_layout_chunks(layout), stages, LS_LAYOUT_LIST_MAX);
         json = ls_knobs_to_json(&layout->knobs, shares, stages, 0);
     }
     free(shares);

@@ -54,25 +54,6 @@ bool ls_knobs_equal(const ls_knobs *a, const ls_knobs *b) {
 
 /* ---- names of values --------------------------------------------------------------------------------------------- */
 
-const char *ls_recompute_name(ls_recompute recompute) {
-    static const char *const names[LS_RECOMPUTE_KINDS] = {"none", "selective", "full"};
-    return names[recompute];
-}
-
-const char *ls_plan_type_name(ls_plan_type type) {
-    static const char *const names[LS_PLAN_TYPES] = {"fp32", "fp16", "bf16", "fp8"};
-    return names[type];
-}
-
-ls_status ls_plan_type_parse(const char *text, ls_plan_type *out) {
-    for (int i = 0; i < LS_PLAN_TYPES; i++)
-        if (strcmp(text, ls_plan_type_name((ls_plan_type)i)) == 0) {
-            *out = (ls_plan_type)i;
-            return LS_OK;
-        }
-    return ls_fail(LS_ERR_INPUT, "unknown matmul type \"%s\"; choose fp32, fp16, bf16 or fp8", text);
-}
-
 const char *ls_knob_value_name(ls_knob knob, int value) {
     switch (table[knob].kind) {
     case LS_KNOB_KIND_SCHEDULE: return ls_schedule_kind_name((ls_schedule_kind)value);

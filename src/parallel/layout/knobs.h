@@ -13,16 +13,6 @@
 #include "config/options.h"
 #include "parallel/schedule/schedule.h"
 
-typedef enum ls_recompute {
-    LS_RECOMPUTE_NONE,
-    LS_RECOMPUTE_SELECTIVE, /* what the MLP is before its activation is made again in backward */
-    LS_RECOMPUTE_FULL,      /* all but the input of each block is */
-    LS_RECOMPUTE_KINDS
-} ls_recompute;
-
-/* Types of the operands of matmuls. */
-typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
-
 /* The table's KINDs. */
 #define LS_KNOB_TYPE_INT int
 #define LS_KNOB_TYPE_SIZE size_t
@@ -107,9 +97,5 @@ typedef enum ls_words {
 /* shares, stages: as above, in LS_WORDS_LAYOUT. */
 void ls_knobs_text(const ls_knobs *knobs, ls_words style, const char *shares, const char *stages, char *text,
                    size_t room);
-
-const char *ls_recompute_name(ls_recompute recompute);
-const char *ls_plan_type_name(ls_plan_type type);
-ls_status ls_plan_type_parse(const char *text, ls_plan_type *out);
 
 #endif

@@ -13,7 +13,7 @@
 #include "nn/blocks.h"
 #include "parallel/layout/knobs.h"
 
-enum { LS_CHUNKS_MAX = 1024 };
+enum { LS_CHUNKS_MAX = 1024, LS_LAYOUT_LIST_MAX = 12 * LS_CHUNKS_MAX };
 
 typedef struct ls_layout {
     union { /* layout->dp is layout->knobs.dp */
@@ -76,6 +76,16 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  *
  * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
+/* Rules by which n blocks go to `chunks` ≤ n chunks, run by run; chunk c has first[c] … first[c + 1] − 1. A run is made
+ * by one of the first two; the planner predicts other programs with the third. cost: of each block; for the third of
+ * the first block, of a layer and of the last block. LS_ERR_RESOURCE alone, of the first. */
+typedef enum ls_divide {
+    LS_DIVIDE_COST, /* the costliest chunk costs least, then the sum of squares is least, then earlier ones have more */
+    LS_DIVIDE_COUNT, /* as equal numbers as possible, more in earlier chunks */
+    LS_DIVIDE_LAYERS /* equal numbers of layers, which cost the same; those left over go, one by one, to the chunk that
+                        then has least to do. Embedding and head are not counted */
+} ls_divide;
+ls_status ls_layout_divide(ls_divide rule, const double *cost, int n, int chunks, int *first);
 /* Whether it fits the task; the same messages. */
 ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task);
 
@@ -85,6 +95,9 @@ typedef struct ls_place_in_layout {
 } ls_place_in_layout;
 static inline ls_place_in_layout ls_layout_place(const ls_layout *layout, int rank) {
     return (ls_place_in_layout){rank / layout->tp % layout->dp, rank % layout->tp, rank / (layout->tp * layout->dp)};
+}
+static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout place) {
+    return place.tp + layout->tp * (place.dp + layout->dp * place.pp);
 }
 
 /* "dp 2 × tp 2 × pp 1, zero 1, …": one line, for people; what is as usual is left out. */

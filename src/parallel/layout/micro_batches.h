@@ -1,8 +1,9 @@
-/* micro_batches.h: the micro-batches of a dp row, in the order in which it works on them.
+/* micro_batches.h: the micro-batches of a replica, in the order in which it works on them.
  *
- * A micro-batch is a run of sequences of the batch. With zero < 2 a row's groups are neighbours, and micro-batches may
- * span groups. With zero ≥ 2 groups go round among the rows, and a micro-batch ends with its group; then all rows have
- * the same number of micro-batches, some of which may be empty (begin == end): they keep the rows' collectives in step.
+ * A micro-batch is a run of sequences of the batch. With zero < 2 a replica's groups are neighbours, and micro-batches
+ * may span groups. With zero ≥ 2 groups go round among the replicas, and a micro-batch ends with its group; then all
+ * replicas have the same number of micro-batches, some of which may be empty (begin == end): they keep their
+ * collectives in step.
  */
 #ifndef LS_PARALLEL_LAYOUT_MICRO_BATCHES_H
 #define LS_PARALLEL_LAYOUT_MICRO_BATCHES_H
@@ -11,7 +12,7 @@
 
 typedef struct ls_micro {
     size_t begin, end; /* sequences of the batch */
-    int round;         /* with zero ≥ 2: how many groups each row has had before */
+    int round;         /* with zero ≥ 2: how many groups each replica has had before */
     bool ends_round;   /* the last of its round */
 } ls_micro;
 
@@ -21,11 +22,13 @@ typedef struct ls_micro_list {
     ls_micro *micro;
 } ls_micro_list;
 
-ls_status ls_micro_list_make(const ls_layout *layout, size_t B, int G, int dp_row, ls_micro_list *out);
+ls_status ls_micro_list_make(const ls_layout *layout, size_t B, int G, int replica, ls_micro_list *out);
 void ls_micro_list_free(ls_micro_list *list);
+/* How many micro-batches each replica has: micros[dp]; and the first replica with most sequences. */
+ls_status ls_micro_counts(const ls_layout *layout, size_t B, int G, int *micros, int *busiest);
 
-/* The group of row d in a round; −1: none. And with zero < 2, the first group of row d (of row dp: G). */
-int ls_layout_group(const ls_layout *layout, int dp_row, int round);
-int ls_layout_first_group(const ls_layout *layout, int dp_row);
+/* The group of a replica in a round; −1: none. And with zero < 2, its first group (of replica dp: G). */
+int ls_layout_group(const ls_layout *layout, int replica, int round);
+int ls_layout_first_group(const ls_layout *layout, int replica);
 
 #endif

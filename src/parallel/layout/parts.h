@@ -1,4 +1,4 @@
-/* parts.h: making and checking a layout, piece by piece; for the layout_*.c files only. */
+/* parts.h: making and checking a layout, piece by piece; for the files of this folder. */
 #ifndef LS_PARALLEL_LAYOUT_PARTS_H
 #define LS_PARALLEL_LAYOUT_PARTS_H
 
@@ -21,8 +21,6 @@ ls_status ls_layout_divide_groups(const char *shares, const double *speeds, cons
                                   ls_layout *layout);
 /* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */
 void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
-/* n blocks of these costs into `chunks` ≤ n runs; first[chunks] = n. LS_ERR_RESOURCE alone. */
-ls_status ls_layout_divide_by_cost(const double *cost, int n, int chunks, int *first);
 
 /* "5,4,4", cut off where there is no more room; and back: 1 … max numbers ≥ 1. Messages
  * say `flag` and what is `wanted` behind "must be". */

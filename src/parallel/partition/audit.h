@@ -1,7 +1,9 @@
-/* audit.h: groups of other rows, computed once more, and hashes of what comes out.
+/* audit.h: groups of other replicas, computed once more, hashes of what comes out, and who is to blame where they
+ * differ.
  *
- * The gradient of a group is the same bits whoever computes it. A row of workers runs one group of another row alone,
- * one micro-batch after the other, and what it gets is compared with what the owner got; nothing is reduced or kept. */
+ * The gradient of a group is the same bits whoever computes it. The workers of one replica run one group of another
+ * alone, one micro-batch after the other, and what they get is compared with what the owner got; nothing is reduced or
+ * kept. */
 #ifndef LS_PARALLEL_PARTITION_AUDIT_H
 #define LS_PARALLEL_PARTITION_AUDIT_H
 
@@ -16,18 +18,77 @@ static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t
 ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, size_t elems,
                                  ls_hash128 *out);
 
-/* Row d computes group groups[d] of step `step`; −1: none. All workers together; after ls_partition_step() and before
- * the update, whose gradients stay. `hashes` are zeros where this worker's row computes nothing. The setup has
- * `audits`. */
+/* Replica d computes group groups[d] of step `step`; −1: none. All workers together; after ls_partition_step() and
+ * before the update, whose gradients stay. `hashes` are zeros where this worker's replica computes nothing. The setup
+ * has `audits`. */
 ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                              const int *groups, ls_hash128 *hashes);
 
-/* Of the members of this worker's dp column: the hash of each one's list. */
+/* Of the members of this worker's DP group: the hash of each one's list. */
 ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row);
-/* The whole lists, `bytes` of each row. */
+/* The whole lists, `bytes` of each replica. */
 ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
                                    const size_t *bytes);
-/* Another device computes from now on: the same bits by other instructions. NULL: the stage's own again. */
+/* Another device computes from now on: the same bits by other instructions. NULL: the partition's own again. */
 void ls_partition_use_device(ls_partition *partition, ls_device *device);
+
+/* ---- results on the way ------------------------------------------------------------------------------------------ */
+
+/* What a worker makes of a group on the way to its gradients, as sums of hashes.
+ *
+ * An error of one worker spreads: over the TP group with the next sum, over the stages with the stream, so gradients
+ * say which replica erred, not which of its workers. The results on the way say it: matmuls before they are joined over
+ * the TP group, and what blocks give to the stream. Two replicas that computed the same group compare theirs; who
+ * differs first, in the order of computation, erred.
+ *
+ * A site is one such result: of block b on the way forward number k at 16·b + k, on the way back at 16·(2n − 1 − b) +
+ * k. Its number is a sum over sequences, which does not depend on how they were divided into micro-batches, nor on the
+ * schedule. */
+
+/* Results of a block on one way at most; any further ones are added to the last. */
+enum { LS_RESULTS_MAX = 16 };
+
+static inline size_t ls_result_sites(const ls_model *model) { return 2 * (size_t)model->nblocks * LS_RESULTS_MAX; }
+
+typedef struct ls_result_sums {
+    int count;
+    const int *group;  /* numbers of the groups; −1: none */
+    ls_hash128 *sites; /* [count][sites of a model]; zeros at first */
+} ls_result_sums;
+
+/* From now on, until it is NULL. Borrowed. */
+void ls_partition_sum_results(ls_partition *partition, const ls_result_sums *results);
+
+/* The first site where two lists differ; their number where none does. */
+size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);
+
+/* ---- blame ------------------------------------------------------------------------------------------------------- */
+
+/* Who is alone, from hashes of what should be equal.
+ *
+ * Workers that hold the same parameters, or that computed the same group, must have the same bits. Where they do not,
+ * more than half of them agreeing are taken to be right; without such a majority nobody can be cleared. */
+#include "base/hash.h"
+
+typedef enum ls_blame {
+    LS_BLAME_NOBODY, /* all are equal */
+    LS_BLAME_SOME,   /* a majority agrees; the others are named */
+    LS_BLAME_ALL,    /* no majority: two that differ, or a tie; all are named */
+} ls_blame;
+
+/* `named`, of `holders` entries, tells for each holder whether it is one of those to name. */
+ls_blame ls_blame_holders(const ls_hash128 *hashes, size_t holders, bool *named);
+
+typedef enum ls_blame_audit_verdict {
+    LS_AUDIT_CLEAN,     /* owner and auditor agree */
+    LS_AUDIT_UNDECIDED, /* they differ, and there is no third computation yet: make it */
+    LS_AUDIT_OWNER,     /* the owner was wrong; the auditor's gradient is right */
+    LS_AUDIT_AUDITOR,   /* the auditor was wrong; the owner's gradient is right */
+    LS_AUDIT_UNKNOWN,   /* all three differ: no one of them is to be used */
+} ls_blame_audit_verdict;
+
+/* Of one group's leaf, or of a block of it, computed by its owner, by another replica, and once more; `third` is NULL
+ * before that. A third that agrees with neither is never taken for right. */
+ls_blame_audit_verdict ls_blame_audit(ls_hash128 owner, ls_hash128 auditor, const ls_hash128 *third);
 
 #endif

@@ -1,7 +1,7 @@
 /* bucket.h: parameters whose gradients are reduced together, and who owns which part of them.
  *
  * A bucket is parameters of one block that lie behind each other in memory, in this worker's slices. Among the workers
- * of a dp column, which all have the same rows, it is either
+ * of a DP group, which all have the same rows, it is either
  *
  *   whole     everybody gets the whole sum and makes the same update (zero 0, and vectors, which are small)
  *   sharded   member r gets elements shard[r] … shard[r+1]−1, and updates those
@@ -20,7 +20,7 @@
 enum { LS_BUCKET_PARAMS_MAX = LS_BLOCK_PARAMS_MAX, LS_NATIVE_SLOTS_MAX = LS_TREE_COVER_MAX };
 
 typedef enum ls_bucket_kind {
-    LS_BUCKET_MATRICES, /* gradients made by products */
+    LS_BUCKET_MATRICES, /* gradients made by matmuls */
     LS_BUCKET_TABLE,    /* of the vocabulary: the same, alone */
     LS_BUCKET_LOOKUP,   /* a tied table's use as embedding: gradients alone */
     LS_BUCKET_POSITIONS,
@@ -42,7 +42,7 @@ typedef struct ls_bucket {
     /* memory of the device */
     float *w;            /* all elements; with zero 3 while they are gathered */
     float *shard_w;      /* own elements, where w has not all of them */
-    uint16_t *w16;       /* the weights as products read them, where these are 16-bit: as w */
+    uint16_t *w16;       /* the weights as matmuls read them, where these are 16-bit: as w */
     uint16_t *shard_w16; /* zero 3: own elements of them */
     int slots, own_slots;
     uint16_t *wire[LS_GRAD_SLOTS_MAX]; /* by slot: what travels of a leaf, where that is 16-bit */
@@ -54,7 +54,7 @@ typedef struct ls_bucket {
     bool started;          /* and so is their reduction */
     ls_request *request;   /* the reduction under way */
     int own_at, own_joins; /* of it: what to do at its end */
-    int w_room;            /* which of the rooms for gathered weights it uses; −1: none */
+    int w_buffer;          /* which buffer of the pool for gathered weights it uses; −1: none */
     ls_request *gathering; /* of the weights */
 } ls_bucket;
 

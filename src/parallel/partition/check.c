@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "parallel/partition/blame.h"
+#include "parallel/partition/audit.h"
 #include "parallel/partition/state.h"
 
 enum { MAJORITY = 4 }; /* against me, to not being cleared */

@@ -19,7 +19,7 @@ typedef enum ls_check_tensor {
     LS_CHECK_WEIGHT,
     LS_CHECK_MOMENT0,
     LS_CHECK_MOMENT1,
-    LS_CHECK_COPY, /* the weight as products read it, where that is more than the worker's own elements */
+    LS_CHECK_COPY, /* the weight as matmuls read it, where that is more than the worker's own elements */
     LS_CHECK_TENSORS
 } ls_check_tensor;
 

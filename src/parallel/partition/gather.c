@@ -9,7 +9,7 @@ static bool is_gathered(const ls_partition *partition, const ls_bucket *bucket) 
     return partition->setup.layout.zero == 3 && ls_bucket_is_matrix(bucket);
 }
 
-/* Bytes that each member of the dp column has of the bucket's weights, as products read them. */
+/* Bytes that each member of the DP group has of the bucket's weights, as matmuls read them. */
 static void shard_bytes(const ls_partition *partition, const ls_bucket *bucket, size_t bytes[LS_WORKERS_MAX]) {
     size_t each = ls_partition_is_16(partition, bucket) ? sizeof(uint16_t) : sizeof(float);
     for (int r = 0; r < partition->setup.layout.dp; r++) bytes[r] = (bucket->shard[r + 1] - bucket->shard[r]) * each;
@@ -18,10 +18,10 @@ static void shard_bytes(const ls_partition *partition, const ls_bucket *bucket, 
 static void let_go(ls_bucket *bucket) {
     bucket->w = NULL;
     bucket->w16 = NULL;
-    bucket->w_room = -1;
+    bucket->w_buffer = -1;
 }
 
-static ls_buffer_pool *weight_rooms(ls_partition *partition, const ls_bucket *bucket) {
+static ls_buffer_pool *weight_pool(ls_partition *partition, const ls_bucket *bucket) {
     return bucket->kind == LS_BUCKET_TABLE ? &partition->table_weights : &partition->block_weights;
 }
 
@@ -44,52 +44,52 @@ static ls_status wait_gathered(ls_bucket *bucket) {
     return ls_request_wait(request);
 }
 
-/* Into a room that is not that of `in_use`, which may be NULL. */
+/* Into a buffer that is not that of `in_use`, which may be NULL. */
 static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const ls_bucket *in_use) {
     size_t bytes[LS_WORKERS_MAX];
-    ls_buffer_pool *rooms = weight_rooms(partition, bucket);
-    int room = rooms->next;
-    if (in_use && rooms->user[room] == in_use) room = (room + 1) % rooms->count;
-    ls_bucket *before = rooms->user[room];
+    ls_buffer_pool *pool = weight_pool(partition, bucket);
+    int buffer = pool->next;
+    if (in_use && pool->user[buffer] == in_use) buffer = (buffer + 1) % pool->count;
+    ls_bucket *before = pool->user[buffer];
     if (before) {
         LS_TRY(wait_gathered(before));
         let_go(before);
     }
-    rooms->next = (room + 1) % rooms->count;
-    rooms->user[room] = bucket;
-    bucket->w_room = room;
+    pool->next = (buffer + 1) % pool->count;
+    pool->user[buffer] = bucket;
+    bucket->w_buffer = buffer;
     bool is_16 = ls_partition_is_16(partition, bucket);
-    bucket->w = is_16 ? NULL : rooms->memory[room];
-    bucket->w16 = is_16 ? rooms->memory[room] : NULL;
+    bucket->w = is_16 ? NULL : pool->memory[buffer];
+    bucket->w16 = is_16 ? pool->memory[buffer] : NULL;
     ls_bucket_point_weights(bucket);
     shard_bytes(partition, bucket, bytes);
     const void *own = is_16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
     if (!partition->dp) return LS_OK;
-    return ls_comm_all_gather_start(partition->dp, own, rooms->memory[room], bytes, &bucket->gathering);
+    return ls_comm_all_gather_start(partition->dp, own, pool->memory[buffer], bytes, &bucket->gathering);
 }
 
 ls_status ls_partition_acquire(ls_partition *partition, int block, int next) {
     if (partition->setup.layout.zero < 3) return LS_OK;
     ls_bucket *bucket = gathered_for(partition, block), *ahead = next >= 0 ? gathered_for(partition, next) : NULL;
-    if (bucket && bucket->w_room < 0) LS_TRY(start_gather(partition, bucket, NULL));
+    if (bucket && bucket->w_buffer < 0) LS_TRY(start_gather(partition, bucket, NULL));
     bool arrives = bucket && bucket->gathering;
     if (bucket) LS_TRY(wait_gathered(bucket));
     if (arrives) LS_TRY(ls_partition_check_gathered(partition, bucket));
-    bool room = ahead && ahead != bucket &&
-                (!bucket || weight_rooms(partition, ahead) != weight_rooms(partition, bucket) ||
-                 weight_rooms(partition, ahead)->count > 1);
-    return room && ahead->w_room < 0 ? start_gather(partition, ahead, bucket) : LS_OK;
+    bool has_buffer = ahead && ahead != bucket &&
+                      (!bucket || weight_pool(partition, ahead) != weight_pool(partition, bucket) ||
+                       weight_pool(partition, ahead)->count > 1);
+    return has_buffer && ahead->w_buffer < 0 ? start_gather(partition, ahead, bucket) : LS_OK;
 }
 
-static ls_status drop_gathered(ls_buffer_pool *rooms) {
-    for (int i = 0; i < rooms->count; i++) {
-        ls_bucket *bucket = rooms->user[i];
+static ls_status drop_gathered(ls_buffer_pool *pool) {
+    for (int i = 0; i < pool->count; i++) {
+        ls_bucket *bucket = pool->user[i];
         if (!bucket) continue;
         LS_TRY(wait_gathered(bucket));
         let_go(bucket);
-        rooms->user[i] = NULL;
+        pool->user[i] = NULL;
     }
-    rooms->next = 0;
+    pool->next = 0;
     return LS_OK;
 }
 

@@ -7,7 +7,7 @@
 
 enum { ORDER_BITS = 24 };
 
-/* Of one micro-batch: forward through the blocks, the loss, and back; a block's weights after its input. Products of
+/* Of one micro-batch: forward through the blocks, the loss, and back; a block's weights after its input. Matmuls of
  * a block come before what it gives: number `made` of its results. */
 static int64_t order_of(const ls_partition *partition, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
     int64_t n = partition->model->nblocks, place = block;
@@ -44,13 +44,13 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
     return look(partition, place, x, elems);
 }
 
-/* A place is told by what blocks give, which every layout has; who erred is seen before it is joined over the tp row.
+/* A place is told by what blocks give, which every layout has; who erred is seen before it is joined over the TP group.
  */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
     const ls_partition_at *at = &partition->at;
     size_t index = elems;
     if (!partition->hunt) return LS_OK;
-    bool is_head = at->block == partition->model->nblocks - 1; /* its first product is what the loss is made from */
+    bool is_head = at->block == partition->model->nblocks - 1; /* its first matmul is what the loss is made from */
     ls_bad_phase phase = at->is_back || (is_head && made > 0) ? LS_BAD_BACKWARD
                          : is_head                            ? LS_BAD_LOSS
                                                               : LS_BAD_FORWARD;

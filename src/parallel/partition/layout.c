@@ -1,4 +1,4 @@
-/* layout.c: where everything of a stage lies in its one block of memory. */
+/* layout.c: where everything of a partition lies in its one block of memory. */
 #include "parallel/partition/state.h"
 
 static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
@@ -11,20 +11,20 @@ static uint16_t *take16(ls_arena *arena, const char *kind, size_t elems) {
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-static void want_room(ls_buffer_pool *rooms, int count, size_t elems) {
-    rooms->count = count;
-    if (elems > rooms->elems) rooms->elems = elems;
+static void want_buffers(ls_buffer_pool *pool, int count, size_t elems) {
+    pool->count = count;
+    if (elems > pool->elems) pool->elems = elems;
 }
 
-static void lay_rooms(ls_arena *arena, ls_buffer_pool *rooms, const char *kind, size_t bytes) {
-    for (int i = 0; i < rooms->count; i++) rooms->memory[i] = ls_arena_take_array(arena, kind, rooms->elems, bytes);
+static void lay_pool(ls_arena *arena, ls_buffer_pool *pool, const char *kind, size_t bytes) {
+    for (int i = 0; i < pool->count; i++) pool->memory[i] = ls_arena_take_array(arena, kind, pool->elems, bytes);
 }
 
 /* With zero 3 only own elements stay; the rest is gathered when it is needed. */
 static void lay_gathered(ls_partition *partition, ls_bucket *bucket) {
     bool table = bucket->kind == LS_BUCKET_TABLE;
-    want_room(table ? &partition->table_weights : &partition->block_weights, table ? 1 : LS_PARTITION_BUFFERS,
-              bucket->elems);
+    want_buffers(table ? &partition->table_weights : &partition->block_weights, table ? 1 : LS_PARTITION_BUFFERS,
+                 bucket->elems);
 }
 
 static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
@@ -64,8 +64,8 @@ static void lay_weights(ls_partition *partition, ls_arena *arena) {
             lay_plain(partition, bucket, arena);
         ls_bucket_point_weights(bucket);
     }
-    lay_rooms(arena, &partition->block_weights, "gathered parameters", bytes);
-    lay_rooms(arena, &partition->table_weights, "gathered parameters", bytes);
+    lay_pool(arena, &partition->block_weights, "gathered parameters", bytes);
+    lay_pool(arena, &partition->table_weights, "gathered parameters", bytes);
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -90,18 +90,18 @@ static void lay_rounds(ls_partition *partition, ls_bucket *bucket, ls_arena *are
         if (ls_partition_wire(partition) != LS_F32)
             bucket->wire[0] = take16(arena, "communication", bucket->grad_elems);
     } else {
-        want_room(table ? &partition->table_leaves : &partition->block_leaves, table ? 1 : LS_PARTITION_BUFFERS,
-                  bucket->grad_elems);
+        want_buffers(table ? &partition->table_leaves : &partition->block_leaves, table ? 1 : LS_PARTITION_BUFFERS,
+                     bucket->grad_elems);
     }
     bucket->own_slots = partition->rounds.own_slots;
     for (int s = 0; s < bucket->own_slots; s++)
         bucket->own_slot[s] = take(arena, "gradients", ls_bucket_own_elems(bucket), 1);
 }
 
-static void lay_leaf_rooms(ls_partition *partition, ls_buffer_pool *rooms, ls_arena *arena) {
-    lay_rooms(arena, rooms, "gradients", sizeof(float));
-    for (int i = 0; ls_partition_wire(partition) != LS_F32 && i < rooms->count; i++)
-        rooms->wire[i] = take16(arena, "communication", rooms->elems);
+static void lay_leaf_pool(ls_partition *partition, ls_buffer_pool *pool, ls_arena *arena) {
+    lay_pool(arena, pool, "gradients", sizeof(float));
+    for (int i = 0; ls_partition_wire(partition) != LS_F32 && i < pool->count; i++)
+        pool->wire[i] = take16(arena, "communication", pool->elems);
 }
 
 static void lay_grads(ls_partition *partition, ls_arena *arena) {
@@ -115,8 +115,8 @@ static void lay_grads(ls_partition *partition, ls_arena *arena) {
             lay_stack(partition, bucket, arena);
         ls_bucket_point_grads(bucket, partition->model->S);
     }
-    lay_leaf_rooms(partition, &partition->block_leaves, arena);
-    lay_leaf_rooms(partition, &partition->table_leaves, arena);
+    lay_leaf_pool(partition, &partition->block_leaves, arena);
+    lay_leaf_pool(partition, &partition->table_leaves, arena);
 }
 
 static void lay_moments(ls_partition *partition, ls_arena *arena) {
@@ -167,7 +167,8 @@ static void lay_slot(ls_partition *partition, const ls_chunk *chunk, ls_chunk_sl
         else
             slot->x[i] = slot->x[i - 2];
         slot->saved[i] = partition->shared[chunk->first + i];
-        block->kind->carve_saved(block, &slot->saved[i], &partition->nn, partition->kept_parts, arena);
+        if (block->kind->carve_saved)
+            block->kind->carve_saved(block, &slot->saved[i], &partition->nn, partition->kept_parts, arena);
     }
 }
 
@@ -184,7 +185,8 @@ static void lay_shared(ls_partition *partition, ls_arena *arena) {
                 if (place) ls_arena_carve(&part, place, bytes);
                 partition->shared[b] = (ls_saved){0};
                 const ls_block *block = &partition->model->blocks[b];
-                block->kind->carve_saved(block, &partition->shared[b], &partition->nn, parts, &part);
+                if (block->kind->carve_saved)
+                    block->kind->carve_saved(block, &partition->shared[b], &partition->nn, parts, &part);
                 if (part.peak > bytes) bytes = part.peak;
             }
     }
@@ -198,7 +200,8 @@ static void lay_activations(ls_partition *partition, ls_arena *arena) {
         for (int s = 0; s < chunk->kept_slots; s++)
             for (int b = chunk->first; b < chunk->end; b++) {
                 const ls_block *block = &partition->model->blocks[b];
-                block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
+                if (block->kind->carve_kept)
+                    block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
             }
     }
 }

@@ -11,7 +11,7 @@
 typedef struct piece {
     const ls_param *param;
     size_t begin, end;
-    bool counts; /* this worker stands for it */
+    bool counts; /* this worker reports it */
 } piece;
 
 static ls_status add_squares(ls_partition *partition, const float *x, size_t n, ls_exact_sum *sum) {
@@ -40,7 +40,7 @@ static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *u
     return add_squares(partition, partition->aside, n, &out->update_squares);
 }
 
-/* Pieces end with slices, and where this worker begins or ends to stand for elements. */
+/* Pieces end with slices, and where this worker begins or ends to report elements. */
 static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
                            size_t begin, size_t end, ls_block_numerics *out) {
     while (begin < end) {

@@ -1,6 +1,6 @@
 /* numerics.h: numbers about numbers, block by block, of one step.
  *
- *     ls_partition_count_acts(stage, blocks) → ls_partition_step → ls_partition_count_acts(stage, NULL)
+ *     ls_partition_count_acts(partition, blocks) → ls_partition_step → ls_partition_count_acts(partition, NULL)
  *     → ls_partition_update_counted in the place of ls_optimizer_step → ls_partition_sum_numerics: those of all workers
  */
 #ifndef LS_PARALLEL_PARTITION_NUMERICS_H
@@ -15,7 +15,7 @@ enum { LS_NUMERICS_PIECE = 16 * 1024 };
 /* Of one block of the model. All zero to begin with. */
 typedef struct ls_block_numerics {
     int64_t grads[LS_COUNTS]; /* gradients of parameters as backward left them, in the type of the policy */
-    int64_t acts[LS_COUNTS];  /* gradients of activations that its products read, in 16-bit types */
+    int64_t acts[LS_COUNTS];  /* gradients of activations that its matmuls read, in 16-bit types */
     int64_t acts_elems;       /* how many of the latter */
     int64_t elems;            /* parameters */
     int64_t lost;             /* of them, left as they were by an update that was not 0 */

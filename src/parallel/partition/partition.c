@@ -1,4 +1,4 @@
-/* partition.c: making a stage, and its life. */
+/* partition.c: making a partition, and its life. */
 #include "parallel/partition/partition.h"
 
 #include <assert.h>
@@ -6,8 +6,6 @@
 
 #include "device/calls.h"
 #include "nn/conv_bn.h"
-#include "nn/norm_sync.h"
-#include "nn/init.h"
 #include "parallel/partition/check.h"
 #include "parallel/partition/state.h"
 
@@ -68,7 +66,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
     for (int b = 0; b < model->nblocks && setup->ghost > 0; b++)
-        ls_unit_settle(&model->blocks[b], ls_norm_images(&partition->nn));
+        ls_conv_bn_settle(&model->blocks[b], ls_norm_images(&partition->nn));
     ls_nn_take_slices(&partition->nn, model->S, slices * setup->place.tp, slices);
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }

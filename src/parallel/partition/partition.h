@@ -1,7 +1,7 @@
 /* partition.h: what one worker of a layout has and does: its slices of its blocks, their parameters, gradients,
- * optimizer state and activations, and the work on its micro-batches. One worker alone has a stage with everything.
+ * optimizer state and activations, and the work on its micro-batches. One worker alone has a partition with everything.
  *
- * Memory is one block, laid out by one function that runs twice (tensor/arena.h), so what ls_partition_measure() says
+ * Memory is one block, laid out by one function that runs twice (device/arena.h), so what ls_partition_measure() says
  * is what a run uses, to the byte:
  *
  *     parameters │ gradients, slot by slot │ moments │ activations, slot by slot │ scratch, block by block
@@ -21,9 +21,9 @@
 typedef struct ls_partition_setup {
     bool train;        /* gradients and saved activations; otherwise forward alone */
     bool leaves;       /* the gradient of every group can be watched (ls_partition_watch) */
-    bool numerics;     /* numbers can be counted (stage_numerics.h) */
-    bool audits;       /* groups of other rows can be computed again (stage_audit.h) */
-    bool checks_state; /* own weights and moments can be checked (stage_check.h) */
+    bool numerics;     /* numbers can be counted (numerics.h) */
+    bool audits;       /* groups of other replicas can be computed again (audit.h) */
+    bool checks_state; /* own weights and moments can be checked (check.h) */
     ls_policy policy;
     size_t B, T; /* of a batch */
     int G;
@@ -40,11 +40,11 @@ typedef struct ls_partition_setup {
 
 typedef struct ls_partition ls_partition;
 
-/* Bytes by kind of such a stage, without making it. `arena` gets the numbers. The model's slices become those of the
- * place. */
+/* Bytes by kind of such a partition, without making it. `arena` gets the numbers. The model's slices become those of
+ * the place. */
 ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup, ls_arena *arena);
-/* Borrows model, device, world and mesh; the pointers in the model's parameters become those of this stage. On failure
- * nothing is left to release. */
+/* Borrows model, device, world and mesh; the pointers in the model's parameters become those of this partition. On
+ * failure nothing is left to release. */
 ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_partition_setup *setup, ls_partition **out);
 void ls_partition_destroy(ls_partition *partition);
 const ls_arena *ls_partition_arena(const ls_partition *partition);
@@ -66,7 +66,7 @@ typedef struct ls_partition_piece {
     size_t first, count; /* canonical elements of the parameter */
 } ls_partition_piece;
 
-/* Piece number i of what this worker alone stands for: all workers' pieces together are the parameter, each element
+/* Piece number i of what this worker alone reports: all workers' pieces together are the parameter, each element
  * once. False when there is no such piece. */
 bool ls_partition_piece_once(const ls_partition *partition, const ls_param *param, int i, ls_partition_piece *piece);
 /* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. */
@@ -74,7 +74,7 @@ bool ls_partition_piece_needed(const ls_partition *partition, const ls_param *pa
                                ls_partition_piece *piece);
 /* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. Every
  * worker is given what it needs; after a round of writes of weights all workers call ls_partition_settle(), which
- * rounds them where products read 16 bits and brings these to everybody. */
+ * rounds them where matmuls read 16 bits and brings these to everybody. */
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host);
 ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
@@ -84,7 +84,7 @@ ls_status ls_partition_settle(ls_partition *partition);
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* Gives the tokens of sequences begin … end−1 of the batch (or of the evaluation) to the host memory ids and targets,
- * [end − begin][T] each; or, for a model of images, their pixels, channels last, and their classes. A worker that sees
+ * [end − begin][T] each; or, for an image model, their pixels, channels last, and their classes. A worker that sees
  * no pixels gives NULL for them. */
 typedef struct ls_partition_feed {
     ls_status (*read)(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets);
@@ -98,7 +98,7 @@ typedef struct ls_partition_feed {
 void ls_partition_leave_out(ls_partition *partition, const bool *absent);
 
 /* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
- * masks; `start` is the power of two with which backward starts. Adds the losses that this worker stands for. */
+ * masks; `start` is the power of two with which backward starts. Adds the losses that this worker reports. */
 ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                             ls_loss_sum *loss);
 /* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several
@@ -112,7 +112,7 @@ ls_status ls_partition_finish_grads(ls_partition *partition);
 typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
 typedef struct ls_bad_place {
     int64_t order; /* smaller is earlier; −1: nothing was found */
-    int64_t erred; /* the same, results of products counted in, by which the worker is found */
+    int64_t erred; /* the same, results of matmuls counted in, by which the worker is found */
     int64_t worker, micro, block, phase;
     int64_t param; /* number in the model, of a gradient */
     int64_t index; /* in what this worker holds of the tensor */
@@ -125,17 +125,17 @@ ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start,
 
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
-/* From now on the losses of a step that this worker stands for are added here as well, each to its group's; borrowed,
+/* From now on the losses of a step that this worker reports are added here as well, each to its group's; borrowed,
  * an entry for each group. NULL: no longer. */
 void ls_partition_watch_losses(ls_partition *partition, ls_loss_sum *by_group);
-/* Adds the squares of a leaf that a watch is shown, as far as this worker stands for it. Only matrices and tables are
+/* Adds the squares of a leaf that a watch is shown, as far as this worker reports it. Only matrices and tables are
  * measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf,
                                     ls_exact_sum *sum);
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
-/* Adds the squares of the gradients that this worker stands for; to `measured`, unless it is NULL, those of which the
+/* Adds the squares of the gradients that this worker reports; to `measured`, unless it is NULL, those of which the
  * leaves have the same parts: of all that is measured in leaves but a tied table. */
 ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured);
 /* After the update of own elements: brings them to everybody who computes with them. */
@@ -143,8 +143,8 @@ ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */
 
-/* Adds the losses, as far as this worker stands for them, of `count` sequences of T ≤ setup's T tokens. `right` counts
- * the tokens, or images, whose target has the largest logit, the first of equal ones; NULL: nobody asks. It needs all
+/* Adds the losses, as far as this worker reports them, of `count` sequences of T ≤ setup's T tokens. `right` counts
+ * the tokens, or images, whose target has the largest logit, the first of equal ones; NULL: not asked for. It needs all
  * logits on one worker: tp is 1. */
 ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
                                 ls_loss_sum *loss, int64_t *right);

@@ -1,6 +1,6 @@
 /* reduce.c: gradients on their way from micro-batches to own sums.
  *
- * All members of a dp column start the same reductions in the same order: with zero < 2 in the order of the list, each
+ * All members of a DP group start the same reductions in the same order: with zero < 2 in the order of the list, each
  * bucket once it and all before it are complete; with zero ≥ 2 in the order of actions, which is the same in all rows
  * because their lists have the same length. */
 #include "base/events.h"
@@ -64,7 +64,7 @@ static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int ro
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
-static ls_buffer_pool *leaf_rooms(ls_partition *partition, const ls_bucket *bucket) {
+static ls_buffer_pool *leaf_pool(ls_partition *partition, const ls_bucket *bucket) {
     bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
     return table ? &partition->table_leaves : &partition->block_leaves;
 }
@@ -79,13 +79,13 @@ ls_status ls_partition_begin_grads(ls_partition *partition, int block) {
         if (bucket->block != block) continue;
         if (ls_partition_rounds(partition)) LS_TRY(end_reduction(partition, bucket)); /* it may still read the leaf */
         if (!passes(partition, bucket)) continue;
-        ls_buffer_pool *rooms = leaf_rooms(partition, bucket);
-        int room = rooms->next;
-        if (rooms->user[room]) LS_TRY(end_reduction(partition, rooms->user[room]));
-        rooms->user[room] = bucket;
-        rooms->next = (room + 1) % rooms->count;
-        bucket->slot[0] = rooms->memory[room];
-        bucket->wire[0] = rooms->wire[room];
+        ls_buffer_pool *pool = leaf_pool(partition, bucket);
+        int buffer = pool->next;
+        if (pool->user[buffer]) LS_TRY(end_reduction(partition, pool->user[buffer]));
+        pool->user[buffer] = bucket;
+        pool->next = (buffer + 1) % pool->count;
+        bucket->slot[0] = pool->memory[buffer];
+        bucket->wire[0] = pool->wire[buffer];
         ls_bucket_point_grads(bucket, partition->model->S);
     }
     return LS_OK;
@@ -118,7 +118,7 @@ static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket)
     return ls_partition_rounds(partition) ? bucket->own_slot[0] : bucket->slot[0];
 }
 
-/* Token slices that the workers of a tp row have apart come together. */
+/* Token slices that the workers of a TP group have apart come together. */
 static ls_status gather_slices(ls_partition *partition, float *rows, size_t n) {
     size_t bytes[LS_SLICES_MAX];
     const ls_nn *nn = &partition->nn;

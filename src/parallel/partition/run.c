@@ -61,7 +61,7 @@ static int group_of(const ls_partition *partition, size_t sequence) {
     return g;
 }
 
-/* Workers of a tp row see the same losses; the first of them stands for them. */
+/* Workers of a TP group see the same losses; the first of them reports them. */
 ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss) {
     size_t rows = ls_nn_rows(&partition->nn);
     if (partition->setup.place.tp > 0) return LS_OK;
@@ -240,9 +240,9 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
     partition->nn.act_elems = partition->numerics ? &partition->numerics[b].acts_elems : NULL;
     if (!is_empty(j)) {
         at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
-        if (partition->kept_parts != LS_SAVE_ALL)
+        if (partition->kept_parts != LS_SAVE_ALL && block->kind->recompute)
             LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
-        LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
+        if (block->kind->backward) LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
             ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
             LS_TRY(made_stream(j, d, elems_before(partition, b)));

@@ -1,4 +1,4 @@
-/* state.h: what a stage is made of; for this folder only. */
+/* state.h: what a partition is made of; for this folder only. */
 #ifndef LS_PARALLEL_PARTITION_STATE_H
 #define LS_PARALLEL_PARTITION_STATE_H
 
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "parallel/partition/partition.h"
 #include "parallel/partition/numerics.h"
-#include "parallel/partition/results.h"
+#include "parallel/partition/audit.h"
 
 enum { LS_PARTITION_BUFFERS = 2 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
@@ -52,7 +52,7 @@ typedef struct ls_micro_steps {
 
 /* What the executor is at. */
 typedef struct ls_partition_at {
-    const ls_micro *micro; /* NULL: results are nobody's business */
+    const ls_micro *micro; /* NULL: results are not watched */
     int number;            /* of the micro-batch */
     int block;
     bool is_back;
@@ -71,23 +71,23 @@ struct ls_partition {
     ls_micro_list micros;
     ls_schedule schedule;
     ls_rounds rounds;  /* with zero ≥ 2 */
-    int *group_bounds; /* by dp row, with zero < 2: its first group */
+    int *group_bounds; /* by DP rank, with zero < 2: its first group */
     ls_grad_slots slots;
     bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: what is left of this row's groups is one group */
     int nchunks;
     ls_chunk *chunks;
     int nbuckets;
     ls_bucket *buckets;  /* in the order in which backward finishes them */
-    bool leaves_pass;    /* leaves of gradients may share rooms: a group is one micro-batch */
+    bool leaves_pass;    /* leaves of gradients may share buffers: a group is one micro-batch */
     unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
     ls_saved *shared;    /* by block of the model: what is not kept, of all blocks in one place */
 
     ls_partition_at at;
-    const ls_result_sums *results; /* whose results are summed; NULL: nobody's */
-    ls_bad_place *hunt;            /* where what is found goes; NULL: nobody looks */
+    const ls_result_sums *results; /* whose results are summed; NULL: none */
+    ls_bad_place *hunt;            /* where what is found goes; NULL: not looked for */
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
-    ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: nobody asked */
+    ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: not asked for */
 
     /* memory of the device */
     ls_scratch *scratch; /* by block of the model: of different blocks in one place */
@@ -96,7 +96,7 @@ struct ls_partition {
     bool has_tied; /* the head's table is a copy on the last stage, */
     float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
-    float *pixels;   /* of models of images, of a micro-batch */
+    float *pixels;   /* of image models, of a micro-batch */
     double *squares; /* sums of blocks of one parameter */
     size_t squares_elems;
     float *aside; /* weights before an update of which numbers are counted, a piece of them */
@@ -110,8 +110,8 @@ struct ls_partition {
     double *host_squares;
     float *host; /* losses, logits, and pieces of tensors */
     size_t host_elems;
-    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: nobody checks */
-    ls_hash128 *shard_hashes; /* with zero 3, by bucket and dp row */
+    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: not checked */
+    ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
     bool audits;                        /* a group of another row is being computed: nothing is reduced */
     int audit_slot;                     /* with zero < 2: where its gradients go */
@@ -124,14 +124,14 @@ static inline ls_dtype ls_partition_wire(const ls_partition *partition) { return
 static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
     return bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
 }
-/* Products read 16-bit copies of its weights. */
+/* Matmuls read 16-bit copies of its weights. */
 static inline bool ls_partition_is_16(const ls_partition *partition, const ls_bucket *bucket) {
     return ls_policy_is_16(&partition->setup.policy) && ls_bucket_is_matrix(bucket);
 }
-/* stage_layout.c: the layout function; `stage` has everything but memory. */
+/* layout.c: the layout function; `partition` has everything but memory. */
 ls_status ls_partition_layout(ls_arena *arena, void *partition);
 
-/* stage_run.c: what evaluation and generation share with training */
+/* run.c: what evaluation and generation share with training */
 ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end);
@@ -145,37 +145,37 @@ ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const f
 ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward);
 ls_status ls_partition_drain(ls_partition *partition);
 
-/* stage_run.c: the actions of this stage's list, without the end of the reductions. */
+/* run.c: the actions of this stage's list, without the end of the reductions. */
 ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                                  ls_loss_sum *loss);
 
-/* stage_hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
+/* hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
  * hunts. */
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems);
 /* At the gradients of the block's parameters. */
 ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block);
 
-/* At the result of a product. */
+/* At the result of a matmul. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems);
 
-/* stage_results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
+/* results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
 ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
-/* Products show their results while somebody sums them or hunts. */
+/* Matmuls show their results while somebody sums them or hunts. */
 void ls_partition_watch_results(ls_partition *partition);
 
-/* stage_check.c: weights that have just been gathered. */
+/* check.c: weights that have just been gathered. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
 
-/* stage_buckets.c */
+/* buckets.c */
 ls_status ls_partition_make_buckets(ls_partition *partition);
 void ls_partition_free_buckets(ls_partition *partition);
 
-/* stage_gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
+/* gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
  * none. */
 ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
 
-/* stage_reduce.c. Rooms for the leaves of the block's gradients, before the phase of backward that makes them. */
+/* reduce.c. Space for the leaves of the block's gradients, before the phase of backward that makes them. */
 ls_status ls_partition_begin_grads(ls_partition *partition, int block);
 /* Gradients of the block for this micro-batch are made. */
 ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_micro *micro, bool last);

@@ -1,10 +1,9 @@
-/* weights.c: tensors of a stage from and to the host, their hashes, and the norm of their gradients. */
+/* weights.c: tensors of a partition from and to the host, their hashes, and the norm of their gradients. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
 #include "device/calls.h"
-#include "nn/init.h"
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"
 
@@ -188,12 +187,11 @@ ls_status ls_partition_settle(ls_partition *partition) {
     return partition->setup.train ? ls_partition_publish(partition) : LS_OK;
 }
 
-/* ---- blocks of 1024 elements, slice by slice -----------------------------------------------------------------------
- */
+/* ---- blocks of 1024 elements, slice by slice --------------------------------------------------------------------- */
 
 static size_t blocks_of(size_t elems) { return (elems + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK; }
 
-/* The part of slice i that this worker stands for, in elements of the local rows, and the number of its first block
+/* The part of slice i that this worker reports, in elements of the local rows, and the number of its first block
  * among those of the parameter. */
 typedef struct block_run {
     size_t begin, end, first_block;
@@ -277,7 +275,7 @@ ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
     return status;
 }
 
-/* What every worker of the tp row has for itself counts once in the norm; that of the others must be finite too. */
+/* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
 static ls_status look_at_replica(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
     size_t own = ls_param_range_elems(param->own), index = own;
     double bad = (double)NAN;
@@ -291,7 +289,7 @@ ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, l
     int count = ls_model_params(partition->model);
     for (int i = 0; i < count; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
-        if (param->running) continue; /* not a slope */
+        if (param->running) continue; /* running statistics have no gradient */
         LS_TRY(square_param(partition, param, measured && is_measured(partition, param) ? measured : sum));
         LS_TRY(look_at_replica(partition, param, sum));
     }
@@ -313,7 +311,7 @@ static ls_status hash_range(ls_partition *partition, const held *h, size_t begin
     return LS_OK;
 }
 
-/* Fills in what this worker stands for; `count` goes on by the blocks of the parameter. */
+/* Fills in what this worker reports; `count` goes on by the blocks of the parameter. */
 static ls_status hash_param(ls_partition *partition, const ls_param *param, ls_partition_tensor which,
                             ls_hash128 *hashes, size_t *count) {
     int slices = ls_param_slices(param, partition->model->S);

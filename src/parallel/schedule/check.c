@@ -3,7 +3,7 @@
  * First each stage's list by itself: order of micro-batches, slots, nothing missing, nothing twice. Then all of them
  * together: each stage goes on until it needs what another one has not made yet; whoever makes something wakes its
  * neighbours. When all sleep, either every list is at its end or the lists lock up. */
-#include "parallel/schedule/parts.h"
+#include "parallel/schedule/schedule.h"
 
 #include <stdlib.h>
 

@@ -28,7 +28,7 @@
  *    So are those before it: they have had at least k backward, and what is waited for is no later unit there. So each
  *    can only wait for the one before it, down to the first chunk, which waits for none. And `held` only ever puts
  *    weights first. */
-#include "parallel/schedule/parts.h"
+#include "parallel/schedule/schedule.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -101,8 +101,9 @@ static bool forward_ready(const course *c, int i, const ls_action *a) {
 
 static bool choose(const course *c, int i, ls_action *out) {
     const stage_course *stage = &c->stage[i];
-    bool has_room = stage->forwards - stage->backwards < stage->ahead && stage->forwards - stage->weights < stage->held;
-    if (stage->forwards < c->units && has_room) {
+    bool below_limits =
+        stage->forwards - stage->backwards < stage->ahead && stage->forwards - stage->weights < stage->held;
+    if (stage->forwards < c->units && below_limits) {
         *out = unit_action(c->s, LS_ACTION_FORWARD, stage->forwards);
         if (forward_ready(c, i, out)) return true;
     }

@@ -76,13 +76,13 @@ ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *wante
 
 /* ---- outside the arena ------------------------------------------------------------------------------------------- */
 
-typedef struct products {
+typedef struct matmuls {
     const ls_gemm_kernels *kernels;
     ls_policy policy;
     size_t most;
-} products;
+} matmuls;
 
-static void add_product(products *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+static void add_matmul(matmuls *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     ls_gemm call = {.form = form, .dtype = p->policy.act, .unit = p->policy.unit, .m = m, .n = n, .k = k};
     call.slices = slices;
     size_t bytes = ls_gemm_scratch_bytes(p->kernels, &call);
@@ -90,10 +90,10 @@ static void add_product(products *p, ls_gemm_form form, size_t m, size_t n, size
 }
 
 /* A weight whose rows × C this worker has: forward, the gradient of its input, its own. */
-static void add_weight(products *p, size_t tokens, size_t rows, size_t C, int slices, int groups) {
-    add_product(p, LS_GEMM_NT, tokens, rows, C, 1);
-    add_product(p, LS_GEMM_NN, tokens, C, rows, slices);
-    add_product(p, LS_GEMM_TN, rows, C, tokens, groups);
+static void add_weight(matmuls *p, size_t tokens, size_t rows, size_t C, int slices, int groups) {
+    add_matmul(p, LS_GEMM_NT, tokens, rows, C, 1);
+    add_matmul(p, LS_GEMM_NN, tokens, C, rows, slices);
+    add_matmul(p, LS_GEMM_TN, rows, C, tokens, groups);
 }
 
 static size_t packed_bytes(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place, size_t micro,
@@ -103,7 +103,7 @@ static size_t packed_bytes(const ls_layout_task *task, const ls_layout *layout, 
     ls_nn nn = {.shape = shape};
     int slices = model->S / layout->tp, groups = task->G < LS_GRAD_GROUPS_MAX ? task->G : LS_GRAD_GROUPS_MAX;
     size_t tokens = micro * task->T, C = shape->C;
-    products p = {.kernels = kernels, .policy = task->policy};
+    matmuls p = {.kernels = kernels, .policy = task->policy};
     ls_nn_take_slices(&nn, model->S, slices * place.tp, slices);
     for (int c = 0; c < layout->virtual_stages; c++) {
         int number = c * layout->pp + place.pp;

@@ -11,11 +11,11 @@
 #include "parallel/schedule/simulate.h"
 #include "parallel/partition/partition.h"
 
-/* The schedule of a dp row and its course. After a failure there is nothing to free. */
+/* The schedule of a replica and its course. After a failure there is nothing to free. */
 ls_status ls_predict_schedule(const ls_layout_task *task, const ls_layout *layout, int dp_row, ls_schedule *schedule,
                               ls_simulation *simulation);
 
-/* Bytes that a worker needs beside its arena, about: operands of products, packed; buffers of the host for tokens,
+/* Bytes that a worker needs beside its arena, about: operands of matmuls, packed; buffers of the host for tokens,
  * squares and pieces of tensors; places of the communicators; the program. */
 size_t ls_predict_outside_bytes(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place,
                                 const ls_gemm_kernels *kernels);

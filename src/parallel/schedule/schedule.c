@@ -1,35 +1,10 @@
 /* schedule.c: making and freeing schedules, and giving their actions slots. In which order actions come: see
- * schedule_order.c. */
+ * order.c. */
 #include "parallel/schedule/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "parallel/schedule/parts.h"
-
-static const char *const kind_names[LS_SCHEDULE_KINDS] = {
-    [LS_SCHEDULE_NAIVE] = "naive",
-    [LS_SCHEDULE_GPIPE] = "gpipe",
-    [LS_SCHEDULE_1F1B] = "1f1b",
-    [LS_SCHEDULE_INTERLEAVED] = "interleaved",
-    [LS_SCHEDULE_ZERO_BUBBLE] = "zero-bubble",
-};
-
-const char *ls_schedule_kind_name(ls_schedule_kind kind) {
-    assert(kind < LS_SCHEDULE_KINDS);
-    return kind_names[kind];
-}
-
-ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out) {
-    for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
-        if (strcmp(text, kind_names[kind]) != 0) continue;
-        *out = (ls_schedule_kind)kind;
-        return LS_OK;
-    }
-    return ls_fail(LS_ERR_INPUT,
-                   "'%.40s' is not a pipeline schedule; choose naive, gpipe, 1f1b, interleaved or zero-bubble", text);
-}
 
 const char *ls_action_kind_name(ls_action_kind kind) {
     static const char *const names[LS_ACTION_KINDS] = {
@@ -157,7 +132,7 @@ ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int mi
     if (kind != LS_SCHEDULE_INTERLEAVED && chunks > 1)
         return ls_fail(LS_ERR_INPUT,
                        "schedule %s with %d chunks per stage: only interleaved supports several; use it, or 1 chunk",
-                       kind_names[kind], chunks);
+                       ls_schedule_kind_name(kind), chunks);
     LS_TRY(check_sizes(stages, chunks, micros));
     ls_schedule s = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};
     ls_status status;

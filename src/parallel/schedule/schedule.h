@@ -12,23 +12,14 @@
  * backward action, or the one for the weights where they are apart. Gradients that the latter needs lie in `kept`
  * slots. So the numbers of slots are the peak of the memory, known before the run.
  *
- * One executor runs these lists (stage_run.c), one simulator times them (simulate.h), one renderer draws them. */
+ * One executor runs these lists (partition/run.c), one simulator times them (simulate.h), one renderer draws them. */
 #ifndef LS_PARALLEL_SCHEDULE_SCHEDULE_H
 #define LS_PARALLEL_SCHEDULE_SCHEDULE_H
 
 #include <stdbool.h>
 
 #include "base/status.h"
-
-typedef enum ls_schedule_kind {
-    LS_SCHEDULE_NAIVE,       /* one micro-batch at a time is in the pipeline */
-    LS_SCHEDULE_GPIPE,       /* all forward, then all backward */
-    LS_SCHEDULE_1F1B,        /* backward as soon as possible: stage s has at most stages − s micro-batches */
-    LS_SCHEDULE_INTERLEAVED, /* the same with several chunks for each stage */
-    LS_SCHEDULE_ZERO_BUBBLE, /* 1f1b with input and weight gradients apart: the latter fill the bubbles; at most
-                                `stages` micro-batches hold activations on any stage, as on the first one of 1f1b */
-    LS_SCHEDULE_KINDS
-} ls_schedule_kind;
+#include "config/choices.h"
 
 typedef enum ls_action_kind {
     LS_ACTION_FORWARD,
@@ -55,10 +46,6 @@ typedef struct ls_schedule {
     int *slots, *kept;   /* [stages][chunks]: how many there are */
 } ls_schedule;
 
-/* "naive", "gpipe", "1f1b", "interleaved", "zero-bubble" */
-const char *ls_schedule_kind_name(ls_schedule_kind kind);
-ls_status ls_schedule_kind_parse(const char *text, ls_schedule_kind *out);
-
 /* stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1 unless interleaved.
  * LS_ERR_INPUT otherwise. One stage works too: with naive and 1f1b it goes forward and backward with each micro-batch
  * in turn. After a failure there is nothing to free. */
@@ -73,12 +60,23 @@ static inline int ls_schedule_kept(const ls_schedule *schedule, int stage, int c
     return schedule->kept[stage * schedule->chunks + chunk];
 }
 
-/* Buffers that a stage needs in each direction for what it sends (schedule_buffers.c). */
+/* Buffers that a stage needs in each direction for what it sends (buffers.c). */
 ls_status ls_schedule_buffers(const ls_schedule *schedule, int *count);
 
 /* Whether the lists can be run and keep rule 3: every action once, in order, no slot used twice at a time, no lock-up.
  * LS_ERR_FAILED naming stage and action. What the executor checks before it begins. Any lists may be given, of any kind
  * of actions: each chunk and micro-batch has one BACKWARD, or one BACKWARD_INPUT and later one BACKWARD_WEIGHTS. */
 ls_status ls_schedule_check(const ls_schedule *schedule);
+
+/* "forward", "backward", "backward-input", "backward-weights" */
+const char *ls_action_kind_name(ls_action_kind kind);
+
+/* Called with each action once, after those of other stages that it waits for. */
+typedef void ls_schedule_visit(void *context, int stage, int index);
+/* Walks lists whose chunks and micro-batches are in range. LS_ERR_FAILED when they lock up. */
+ls_status ls_schedule_replay(const ls_schedule *schedule, ls_schedule_visit *visit, void *context);
+
+/* order.c: fills count and actions, which have space for all of them, but for the slots; from kind and sizes. */
+ls_status ls_schedule_order(ls_schedule *schedule);
 
 #endif

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "parallel/schedule/parts.h"
-
 typedef struct clockwork {
     const ls_schedule *s;
     const ls_simulate_costs *costs;

@@ -1,19 +1,45 @@
-/* traffic.c: a step's traffic on the tp row, on the pipeline and among all workers. That of the dp column is in
- * traffic_dp.c. Formulas are sums over the actions of the stage's list; the letters are those of docs/parallelism.md.
- */
+/* traffic.c: a step's traffic in the TP group, in the DP group, along the pipeline and among all workers. Formulas are
+ * sums over the actions of the stage's list; the letters are those of docs/parallelism.md. */
 #include "parallel/traffic/traffic.h"
 
+#include <stdlib.h>
+
 #include "numerics/exact_sum.h"
+#include "parallel/layout/micro_batches.h"
+#include "parallel/partition/bucket.h"
 #include "parallel/partition/check.h"
-#include "parallel/traffic/parts.h"
 
 /* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares;
  * and one of each worker, how long it computed. */
 enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STEP_NUMBERS = LOSS_NUMBERS + STOP_NUMBERS + LS_EXACT_WORDS };
 
+typedef struct traffic_job {
+    const ls_layout_task *task;
+    ls_layout layout; /* as it is run: zero 0 where dp is 1, no sequence parallelism where tp is 1 */
+    ls_place_in_layout place;
+    ls_micro_list micros;
+    ls_schedule schedule;
+    ls_step_traffic *out;
+} traffic_job;
+
+static void count(const traffic_job *job, int axis, ls_traffic_kind kind, uint64_t calls, uint64_t bytes) {
+    job->out->of[axis][kind].calls += calls;
+    job->out->of[axis][kind].bytes += bytes;
+}
+
+/* Bytes of `calls` all-reduces of `elems` elements on member r of W. In all of them together it hands over parts of
+ * `part_bytes` for an element, and the sums have `width`. */
+static uint64_t all_reduce_bytes(uint64_t calls, uint64_t part_bytes, size_t elems, int W, int r, size_t width) {
+    uint64_t own = ls_slice_begin(elems, W, r + 1) - ls_slice_begin(elems, W, r);
+    return part_bytes * (elems - own) + calls * (uint64_t)(W - 1) * own * width;
+}
+
+/* Of chunk c of this stage: its number among all chunks. */
+static int chunk_of(const traffic_job *job, int c) { return c * job->layout.pp + job->place.pp; }
+
 enum { EMBEDDING, TRANSFORMER, HEAD, BLOCK_KINDS };
 
-/* Crossings of the tp row: sums over it, and gathers of all rows, which only sequence parallelism needs. Those of the
+/* Crossings of the TP group: sums over it, and gathers of all rows, which only sequence parallelism needs. Those of the
  * embedding are of the residual stream itself, so fp32 whatever the policy. */
 typedef struct crossings {
     int joins, gathers;
@@ -35,9 +61,9 @@ static int kind_of(const ls_model *model, int b) {
     return b == 0 ? EMBEDDING : b == model->nblocks - 1 ? HEAD : TRANSFORMER;
 }
 
-static crossings chunk_crossings(const ls_traffic_job *job, const ls_action *action, bool of_embedding) {
+static crossings chunk_crossings(const traffic_job *job, const ls_action *action, bool of_embedding) {
     const ls_layout *layout = &job->layout;
-    int number = ls_traffic_chunk(job, action->chunk);
+    int number = chunk_of(job, action->chunk);
     crossings sum = {0, 0};
     for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
         int kind = kind_of(job->task->model, b);
@@ -52,16 +78,16 @@ static crossings chunk_crossings(const ls_traffic_job *job, const ls_action *act
 /* ---- tp ---------------------------------------------------------------------------------------------------------- */
 
 /* A sum whose result is rounded: each worker adds some of the rows up, and gives them to the others. */
-static void count_rounded_joins(const ls_traffic_job *job, uint64_t joins, size_t rows, size_t width) {
+static void count_rounded_joins(const traffic_job *job, uint64_t joins, size_t rows, size_t width) {
     int tp = job->layout.tp, t = job->place.tp;
     uint64_t C = job->task->model->shape.C;
     uint64_t own = (ls_slice_begin(rows, tp, t + 1) - ls_slice_begin(rows, tp, t)) * C;
-    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins, joins * (rows * C - own) * sizeof(float));
-    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, joins, joins * (uint64_t)(tp - 1) * own * width);
+    count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins, joins * (rows * C - own) * sizeof(float));
+    count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, joins, joins * (uint64_t)(tp - 1) * own * width);
 }
 
 /* Sequences of all stream crossings go one by one with sequence parallelism, and together without. */
-static void count_crossings(const ls_traffic_job *job, crossings cross, size_t sequences, ls_dtype dtype) {
+static void count_crossings(const traffic_job *job, crossings cross, size_t sequences, ls_dtype dtype) {
     const ls_layout *layout = &job->layout;
     int tp = layout->tp, t = job->place.tp;
     size_t T = job->task->T, C = job->task->model->shape.C;
@@ -71,47 +97,45 @@ static void count_crossings(const ls_traffic_job *job, crossings cross, size_t s
         return;
     }
     if (!layout->sequence_parallel) {
-        uint64_t bytes =
-            ls_traffic_all_reduce_bytes(joins, joins * sizeof(float), sequences * T * C, tp, t, sizeof(float));
-        ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_REDUCE, joins, bytes);
+        uint64_t bytes = all_reduce_bytes(joins, joins * sizeof(float), sequences * T * C, tp, t, sizeof(float));
+        count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_REDUCE, joins, bytes);
         return;
     }
     uint64_t own = (ls_slice_begin(T, tp, t + 1) - ls_slice_begin(T, tp, t)) * C, all = T * C;
-    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins * sequences,
-                     joins * sequences * (all - own) * sizeof(float));
-    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, gathers * sequences,
-                     gathers * sequences * (uint64_t)(tp - 1) * own * ls_dtype_bytes(dtype));
+    count(job, LS_AXIS_TP, LS_TRAFFIC_REDUCE_SCATTER, joins * sequences,
+          joins * sequences * (all - own) * sizeof(float));
+    count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, gathers * sequences,
+          gathers * sequences * (uint64_t)(tp - 1) * own * ls_dtype_bytes(dtype));
 }
 
 /* Maximum and target's logit of every row, then the sums of this worker's slices of the vocabulary. */
-static void count_loss(const ls_traffic_job *job, size_t sequences) {
+static void count_loss(const traffic_job *job, size_t sequences) {
     uint64_t rows = sequences * job->task->T, slices = (uint64_t)(job->task->model->S / job->layout.tp);
-    ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 2,
-                     (uint64_t)(job->layout.tp - 1) * (2 + slices) * rows * sizeof(float));
+    count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 2,
+          (uint64_t)(job->layout.tp - 1) * (2 + slices) * rows * sizeof(float));
 }
 
 /* Once a step, for each vector that no slice cuts: the sums of this worker's token slices. */
-static void count_vectors(const ls_traffic_job *job, int chunk) {
+static void count_vectors(const traffic_job *job, int chunk) {
     const ls_model *model = job->task->model;
     uint64_t slices = (uint64_t)(model->S / job->layout.tp), others = (uint64_t)(job->layout.tp - 1);
-    int number = ls_traffic_chunk(job, chunk);
+    int number = chunk_of(job, chunk);
     for (int b = job->layout.chunk_first[number]; b < job->layout.chunk_first[number + 1]; b++)
         for (int i = 0; i < model->blocks[b].nparams; i++) {
             const ls_param *param = &model->blocks[b].param[i];
             if (param->kind == LS_PARAM_VECTOR && !param->split)
-                ls_traffic_count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 1,
-                                 others * slices * param->rows * sizeof(float));
+                count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 1, others * slices * param->rows * sizeof(float));
         }
 }
 
-static void count_tp(const ls_traffic_job *job) {
+static void count_tp(const traffic_job *job) {
     const ls_schedule *schedule = &job->schedule;
     int stage = job->place.pp, last = ls_layout_chunks(&job->layout) - 1;
     if (job->layout.tp == 1) return;
     for (int i = 0; i < schedule->count[stage]; i++) {
         const ls_action *action = &schedule->actions[stage][i];
         const ls_micro *micro = &job->micros.micro[action->micro];
-        bool head = ls_traffic_chunk(job, action->chunk) == last;
+        bool head = chunk_of(job, action->chunk) == last;
         size_t sequences = micro->end - micro->begin;
         if (sequences == 0) continue;
         count_crossings(job, chunk_crossings(job, action, true), sequences, LS_F32);
@@ -122,26 +146,234 @@ static void count_tp(const ls_traffic_job *job) {
     for (int c = 0; job->layout.sequence_parallel && c < job->layout.virtual_stages; c++) count_vectors(job, c);
 }
 
-/* ---- pp ---------------------------------------------------------------------------------------------------------- */
+/* ---- dp: gradients are reduced bucket by bucket, new weights are gathered ---------------------------------------- */
 
-static ls_status count_tied(const ls_traffic_job *job) {
-    size_t elems;
-    int stage = job->place.pp;
-    if (!job->task->model->shape.tied || (stage != 0 && stage != job->layout.pp - 1)) return LS_OK;
-    LS_TRY(ls_traffic_tied_elems(job, &elems));
-    /* The gradient of the last stage's use one way, the new weights the other. */
-    uint64_t weights = elems * ls_dtype_bytes(job->task->policy.act), grads = elems * sizeof(float);
-    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, 1, stage == 0 ? weights : grads);
-    ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, 1, stage == 0 ? grads : weights);
+/* Of each bucket a step has N reductions, in which this worker hands over P parts together:
+ *
+ *   zero < 2   N = 1                                            P = subtrees that the row's run of groups is made of
+ *   zero ≥ 2   N = Σ over rounds: subtrees the round is made of   P = groups of the row
+ *
+ * Weights of sharded buckets are gathered once, after the update; with zero 3 those of matrices and tables are gathered
+ * whenever an action needs them and they are in no buffer (gathers_of_blocks). */
+
+/* Places of gathered weights: matrices of two blocks, or one table. */
+typedef struct buffer_set {
+    int count, oldest;
+    int held[2]; /* a block; −1: empty */
+} buffer_set;
+
+/* Block `b` is wanted while `in_use` must stay. Gathers it where it is in no buffer, in the place of what was gathered
+ * earliest. */
+static void want(buffer_set *buffers, int b, int in_use, int *gathers) {
+    for (int i = 0; i < buffers->count; i++)
+        if (buffers->held[i] == b) return;
+    int at = buffers->oldest;
+    if (in_use >= 0 && buffers->held[at] == in_use) at = (at + 1) % buffers->count;
+    buffers->held[at] = b;
+    buffers->oldest = (at + 1) % buffers->count;
+    gathers[b]++;
+}
+
+/* Language models have tables in their first and last block. */
+static bool has_table(const traffic_job *job, int b) {
+    const ls_model *model = job->task->model;
+    return ls_block_looks_up(&model->blocks[0]) && (b == 0 || b == model->nblocks - 1);
+}
+
+static bool table_is_shared(const traffic_job *job) { return job->task->model->shape.tied && job->layout.pp == 1; }
+
+/* gathers[b]: how often the weights of block b are gathered in a step; those of a shared table are counted at block 0.
+ */
+static void gathers_of_blocks(const traffic_job *job, int *gathers) {
+    const ls_schedule *schedule = &job->schedule;
+    int stage = job->place.pp, last = job->task->model->nblocks - 1;
+    buffer_set matrices = {.count = 2, .held = {-1, -1}}, tables = {.count = 1, .held = {-1, -1}};
+    for (int i = 0; i < schedule->count[stage]; i++) {
+        const ls_action *action = &schedule->actions[stage][i];
+        int number = chunk_of(job, action->chunk), in_use = -1;
+        int first = job->layout.chunk_first[number], blocks = job->layout.chunk_first[number + 1] - first;
+        for (int k = 0; k < blocks; k++) {
+            bool forward = action->kind == LS_ACTION_FORWARD;
+            int b = forward ? first + k : first + blocks - 1 - k;
+            /* The head has one action: backward, or that of the input. */
+            if (b == last && (forward || action->kind == LS_ACTION_BACKWARD_WEIGHTS)) continue;
+            want(has_table(job, b) ? &tables : &matrices, b == last && table_is_shared(job) ? 0 : b, in_use, gathers);
+            in_use = b;
+        }
+    }
+}
+
+typedef struct reductions {
+    uint64_t calls;
+    uint64_t part_bytes; /* of an element, over all parts: those that are one group may be 16-bit */
+} reductions;
+
+static reductions reductions_of(const traffic_job *job) {
+    const ls_layout *layout = &job->layout;
+    ls_tree_node cover[LS_TREE_COVER_MAX];
+    int G = job->task->G, d = job->place.dp;
+    uint64_t leaf = ls_dtype_bytes(job->task->policy.reduce);
+    if (layout->zero < 2) {
+        int parts = ls_tree_cover(G, ls_layout_first_group(layout, d), ls_layout_first_group(layout, d + 1), cover);
+        reductions once = {.calls = 1};
+        for (int i = 0; i < parts; i++) once.part_bytes += cover[i].count == 1 ? leaf : sizeof(float);
+        return once;
+    }
+    reductions sum = {0, (uint64_t)layout->share[d] * leaf};
+    for (int round = 0, first = 0; first < G; round++) {
+        int end = first;
+        for (int row = 0; row < layout->dp; row++) end += layout->share[row] > round;
+        sum.calls += (uint64_t)ls_tree_cover(G, first, end, cover);
+        first = end;
+    }
+    return sum;
+}
+
+/* Parameters of a bucket, as this worker's slices have them. */
+typedef struct bucket_list {
+    ls_bucket bucket;
+    ls_param param[LS_BUCKET_PARAMS_MAX];
+} bucket_list;
+
+static void add_param(const traffic_job *job, bucket_list *list, const ls_param *param) {
+    int slices = job->task->model->S / job->layout.tp, i = list->bucket.nparams++;
+    list->param[i] = *param;
+    ls_param_take_slices(&list->param[i], job->task->model->S, slices * job->place.tp, slices);
+}
+
+/* The bucket of the block's parameters of one kind. */
+static bucket_list list_of(const traffic_job *job, int b, ls_bucket_kind kind, ls_param_kind which) {
+    const ls_block *block = &job->task->model->blocks[b];
+    bucket_list list = {.bucket = {.kind = kind, .block = b}};
+    for (int i = 0; i < block->nparams; i++)
+        if (block->param[i].kind == which) add_param(job, &list, &block->param[i]);
+    return list;
+}
+
+static ls_status divide(const traffic_job *job, bucket_list *list) {
+    bool sharded = job->layout.zero >= 1 && list->bucket.kind != LS_BUCKET_VECTORS;
+    for (int i = 0; i < list->bucket.nparams; i++) list->bucket.param[i] = &list->param[i];
+    return ls_bucket_divide(&list->bucket, job->task->model->S, job->layout.dp, job->place.dp, sharded);
+}
+
+/* Adds the traffic of a bucket whose weights are gathered so many times. */
+static ls_status count_bucket(const traffic_job *job, bucket_list *list, reductions times, int gathers) {
+    const ls_bucket *bucket = &list->bucket;
+    int dp = job->layout.dp, d = job->place.dp;
+    if (bucket->nparams == 0) return LS_OK;
+    LS_TRY(divide(job, list));
+    if (!bucket->sharded) {
+        uint64_t bytes = all_reduce_bytes(times.calls, times.part_bytes, bucket->grad_elems, dp, d, sizeof(float));
+        count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_REDUCE, times.calls, bytes);
+    } else {
+        uint64_t own = ls_bucket_own_elems(bucket), calls = (uint64_t)gathers;
+        bool matrix = bucket->kind == LS_BUCKET_MATRICES || bucket->kind == LS_BUCKET_TABLE;
+        size_t width = matrix ? ls_dtype_bytes(job->task->policy.act) : sizeof(float);
+        count(job, LS_AXIS_DP, LS_TRAFFIC_REDUCE_SCATTER, times.calls, times.part_bytes * (bucket->grad_elems - own));
+        count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, calls, calls * (uint64_t)(dp - 1) * own * width);
+    }
+    free(bucket->shard);
     return LS_OK;
 }
 
-static size_t seam_columns(const ls_traffic_job *job, size_t chunk) {
+static ls_status count_table(const traffic_job *job, int b, reductions times, int gathers) {
+    const ls_model *model = job->task->model;
+    int last = model->nblocks - 1;
+    bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE, .block = b}};
+    const ls_param *param = &model->blocks[0].param[0];
+    for (int i = 0; b == last && !model->shape.tied && i < model->blocks[b].nparams; i++)
+        if (model->blocks[b].param[i].kind == LS_PARAM_MATRIX) param = &model->blocks[b].param[i];
+    add_param(job, &table, param);
+    return count_bucket(job, &table, times, gathers);
+}
+
+/* A shared table has two uses with gradients of their own, and one weight. */
+static ls_status count_block(const traffic_job *job, int b, reductions times, const int *gathers) {
+    int last = job->task->model->nblocks - 1;
+    bool zero3 = job->layout.zero == 3;
+    if (has_table(job, b)) {
+        bool lookup = b == 0 && table_is_shared(job);
+        int table = b == last && table_is_shared(job) ? 0 : b;
+        LS_TRY(count_table(job, b, times, lookup ? 0 : zero3 ? gathers[table] : 1));
+    } else {
+        bucket_list matrices = list_of(job, b, LS_BUCKET_MATRICES, LS_PARAM_MATRIX);
+        LS_TRY(count_bucket(job, &matrices, times, zero3 ? gathers[b] : 1));
+    }
+    bucket_list positions = list_of(job, b, LS_BUCKET_POSITIONS, LS_PARAM_POSITIONS);
+    LS_TRY(count_bucket(job, &positions, times, 1));
+    bucket_list vectors = list_of(job, b, LS_BUCKET_VECTORS, LS_PARAM_VECTOR);
+    return count_bucket(job, &vectors, times, 0);
+}
+
+/* Batch norm over the whole batch: each conv_bn gathers the rows of all groups twice on the way forward, for the mean
+ * and for the variance, and twice on the way back; what is computed again is gathered again. */
+static void count_norms(const traffic_job *job) {
+    const ls_schedule *schedule = &job->schedule;
+    const ls_layout *layout = &job->layout;
+    int stage = job->place.pp, row = job->place.dp;
+    uint64_t groups = (uint64_t)(ls_layout_first_group(layout, row + 1) - ls_layout_first_group(layout, row));
+    for (int i = 0; i < schedule->count[stage]; i++) {
+        const ls_action *action = &schedule->actions[stage][i];
+        int number = chunk_of(job, action->chunk);
+        uint64_t gathers = (uint64_t)(action->kind == LS_ACTION_BACKWARD_WEIGHTS ? 0 : 2);
+        if (action->kind != LS_ACTION_FORWARD && layout->recompute != LS_RECOMPUTE_NONE) gathers += 2;
+        for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
+            const ls_block *block = &job->task->model->blocks[b];
+            for (int u = 0; u < block->conv_bns; u++)
+                count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, gathers,
+                      gathers * (uint64_t)(layout->dp - 1) * groups * block->conv_bn[u].out.channels * sizeof(float));
+        }
+    }
+}
+
+static ls_status count_dp(const traffic_job *job) {
+    const ls_layout *layout = &job->layout;
+    ls_status status = LS_OK;
+    reductions times = reductions_of(job);
+    if (layout->dp == 1) return LS_OK;
+    int *gathers = calloc((size_t)job->task->model->nblocks, sizeof *gathers);
+    if (!gathers) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d blocks", job->task->model->nblocks);
+    if (layout->zero == 3) gathers_of_blocks(job, gathers);
+    if (job->task->bn_sync) count_norms(job);
+    for (int c = 0; c < layout->virtual_stages; c++) {
+        int number = chunk_of(job, c);
+        for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++)
+            LS_TRY_OUT(count_block(job, b, times, gathers));
+    }
+out:
+    free(gathers);
+    return status;
+}
+
+static ls_status tied_elems(const traffic_job *job, size_t *elems) {
+    bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE}};
+    add_param(job, &table, &job->task->model->blocks[0].param[0]);
+    LS_TRY(divide(job, &table));
+    *elems = ls_param_range_elems(table.param[0].own);
+    free(table.bucket.shard);
+    return LS_OK;
+}
+
+/* ---- pp ---------------------------------------------------------------------------------------------------------- */
+
+static ls_status count_tied(const traffic_job *job) {
+    size_t elems;
+    int stage = job->place.pp;
+    if (!job->task->model->shape.tied || (stage != 0 && stage != job->layout.pp - 1)) return LS_OK;
+    LS_TRY(tied_elems(job, &elems));
+    /* The gradient of the last stage's use one way, the new weights the other. */
+    uint64_t weights = elems * ls_dtype_bytes(job->task->policy.act), grads = elems * sizeof(float);
+    count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, 1, stage == 0 ? weights : grads);
+    count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, 1, stage == 0 ? grads : weights);
+    return LS_OK;
+}
+
+static size_t seam_columns(const traffic_job *job, size_t chunk) {
     return job->task->model->blocks[job->layout.chunk_first[chunk]].in;
 }
 
 /* The stream goes through every seam between chunks forward and its gradient backward, for each micro-batch. */
-static ls_status count_pp(const ls_traffic_job *job) {
+static ls_status count_pp(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     size_t T = job->task->T, chunks = (size_t)ls_layout_chunks(layout);
     if (layout->pp == 1) return LS_OK;
@@ -150,51 +382,49 @@ static ls_status count_pp(const ls_traffic_job *job) {
     for (int m = 0; m < job->micros.count; m++) {
         uint64_t sequences = job->micros.micro[m].end - job->micros.micro[m].begin;
         for (int c = 0; sequences > 0 && c < layout->virtual_stages; c++) {
-            size_t number = (size_t)ls_traffic_chunk(job, c);
+            size_t number = (size_t)chunk_of(job, c);
             bool before = number > 0, after = number + 1 < chunks;
             uint64_t columns = (before ? seam_columns(job, number) : 0) + (after ? seam_columns(job, number + 1) : 0);
             uint64_t seams = (uint64_t)before + after, bytes = sequences * T * columns * sizeof(float);
-            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, seams, bytes);
-            ls_traffic_count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, seams, bytes);
+            count(job, LS_AXIS_PP, LS_TRAFFIC_SEND, seams, bytes);
+            count(job, LS_AXIS_PP, LS_TRAFFIC_RECEIVE, seams, bytes);
         }
     }
     return count_tied(job);
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static void count_hash(const ls_traffic_job *job, int axis, int members) {
-    ls_traffic_count(job, axis, LS_TRAFFIC_ALL_GATHER, 1, (uint64_t)(members - 1) * sizeof(ls_hash128));
+static void count_hash(const traffic_job *job, int axis, int members) {
+    count(job, axis, LS_TRAFFIC_ALL_GATHER, 1, (uint64_t)(members - 1) * sizeof(ls_hash128));
 }
 
-static void count_world(const ls_traffic_job *job) {
+static void count_world(const traffic_job *job) {
     const ls_layout *layout = &job->layout;
     int W = ls_layout_workers(layout);
     int rank = job->place.tp + layout->tp * (job->place.dp + layout->dp * job->place.pp);
     if (W == 1) return;
-    ls_traffic_count(
-        job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
-        ls_traffic_all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS + (size_t)W, W, rank, sizeof(int64_t)));
+    count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
+          all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS + (size_t)W, W, rank, sizeof(int64_t)));
     if (!job->task->checks_replicas || layout->dp * layout->tp == 1) return;
     /* One hash of all parameters goes to the other holders, and all agree on what was found. */
     if (layout->dp > 1) count_hash(job, LS_AXIS_DP, layout->dp);
     if (layout->tp > 1) count_hash(job, LS_AXIS_TP, layout->tp);
     size_t words = (size_t)W * LS_CHECK_WORDS;
-    ls_traffic_count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
-                     ls_traffic_all_reduce_bytes(1, sizeof(int64_t), words, W, rank, sizeof(int64_t)));
+    count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
+          all_reduce_bytes(1, sizeof(int64_t), words, W, rank, sizeof(int64_t)));
 }
 
 ls_status ls_traffic_of_step(const ls_layout_task *task, const ls_layout *layout, ls_place_in_layout place,
                              ls_step_traffic *out) {
     *out = (ls_step_traffic){0};
     ls_status status = LS_OK;
-    ls_traffic_job job = {.task = task, .layout = *layout, .place = place, .out = out};
+    traffic_job job = {.task = task, .layout = *layout, .place = place, .out = out};
     if (layout->dp == 1) job.layout.zero = 0;
     if (layout->tp == 1) job.layout.sequence_parallel = false;
     LS_TRY_OUT(ls_micro_list_make(&job.layout, task->B, task->G, place.dp, &job.micros));
     LS_TRY_OUT(ls_schedule_make(layout->schedule, layout->pp, layout->virtual_stages, job.micros.count, &job.schedule));
-    LS_TRY_OUT(ls_traffic_of_dp(&job));
+    LS_TRY_OUT(count_dp(&job));
     count_tp(&job);
     LS_TRY_OUT(count_pp(&job));
     count_world(&job);

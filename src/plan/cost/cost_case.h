@@ -37,7 +37,7 @@ ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_pre
 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
 
-/* products.c */
+/* matmul.c */
 double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
 /* Bytes to and from the chip's memory, streamed. */
 double ls_plan_pass_seconds(const ls_chip *chip, double bytes);
@@ -60,7 +60,7 @@ double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips)
 double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes);
 double ls_plan_link_rate(const ls_link *link);
 
-/* place.c: chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
+/* Chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
 int ls_plan_inner(int node, int stride, int size);
 /* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
@@ -70,10 +70,8 @@ bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
 
-/* pipeline.c: how many layers each chunk has; chunk g is of stage g mod pp. */
-void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers);
-/* What a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in programs that
- * wait for that; it is in the chunks' times. */
+/* pipeline.c: what a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in
+ * programs that wait for that; it is in the chunks' times. */
 double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g);
 /* Seconds of the course of all micro-batches, and how long the busiest stage would idle in it if sending took no time;
  * tables are [pp·virtual stages], chunk by chunk, and of sends [pp], from a stage to the next. */
@@ -83,7 +81,8 @@ ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward,
 /* predict.c: what the pipeline is simulated with, for those who draw it. */
 typedef struct ls_plan_chunks {
     double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
-    int layers[LS_CHUNKS_MAX];
+    int first[LS_CHUNKS_MAX + 1];                           /* blocks, as in ls_layout */
+    int layers[LS_CHUNKS_MAX];                              /* blocks without embedding and head */
     double send[LS_CHUNKS_MAX]; /* seconds from a stage to the next, by stage; from the last one, to the first */
     double params;              /* of a chip of the stage that has most */
 } ls_plan_chunks;

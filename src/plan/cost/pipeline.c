@@ -1,4 +1,4 @@
-/* pipeline.c: layers of each stage, and the time that a schedule takes with them.
+/* pipeline.c: the time that a schedule takes with the layers of each stage.
  *
  * The simulator runs the lists of the schedule. After the first micro-batches have filled the pipeline its course
  * repeats, so a long one is simulated twice with fewer micro-batches and continued at the rate between the two. */
@@ -7,25 +7,6 @@
 
 #include "parallel/schedule/simulate.h"
 #include "plan/cost/cost_case.h"
-
-void ls_plan_divide(const ls_plan_case *c, double layer_seconds, const ls_ends_time *ends, int *layers) {
-    int chunks = c->layout->pp * c->layout->virtual_stages, L = (int)c->task->shape.L;
-    double first = ends->embed_forward + ends->embed_backward, last = ends->head_forward + ends->head_backward;
-    for (int g = 0; g < chunks; g++) layers[g] = L / chunks;
-    for (int left = L % chunks; left > 0; left--) {
-        /* One more for the chunk that then has least to do; the ends have their own work beside the layers. */
-        int best = -1;
-        double least = 0;
-        for (int g = chunks - 1; g >= 0; g--) {
-            double load = layers[g] * layer_seconds + (g == 0 ? first : 0) + (g == chunks - 1 ? last : 0);
-            if (best < 0 || load < least) {
-                best = g;
-                least = load;
-            }
-        }
-        layers[best]++;
-    }
-}
 
 double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g) {
     int last = c->layout->pp * c->layout->virtual_stages - 1;

@@ -157,12 +157,6 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* By chunk, and of sends by stage. */
-typedef struct chunk_times {
-    double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX], send[LS_CHUNKS_MAX];
-    int layers[LS_CHUNKS_MAX];
-} chunk_times;
-
 static void fill_sends(const ls_plan_case *c, double *send) {
     double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
     double bytes = elem * c->tokens * (double)c->task->shape.C / c->t;
@@ -171,13 +165,16 @@ static void fill_sends(const ls_plan_case *c, double *send) {
 }
 
 static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                        const ls_ends_time *ends, chunk_times *out) {
+                        const ls_ends_time *ends, ls_plan_chunks *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
     fill_sends(c, out->send);
     double forward = ls_pass_sum(&layer->forward) + gather->forward;
     double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
-    ls_plan_divide(c, forward + backward, ends, out->layers);
+    const double costs[] = {ends->embed_forward + ends->embed_backward, forward + backward,
+                            ends->head_forward + ends->head_backward};
+    (void)ls_layout_divide(LS_DIVIDE_LAYERS, costs, (int)c->task->shape.L + 2, chunks, out->first);
     for (int g = 0; g < chunks; g++) {
+        out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
         out->forward[g] = out->layers[g] * forward + ls_plan_blocked_seconds(c, out->send, g);
         out->backward[g] = out->layers[g] * backward + ls_plan_blocked_seconds(c, out->send, g - 1);
     }
@@ -185,11 +182,12 @@ static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const
     out->backward[0] += ends->embed_backward;
     out->forward[chunks - 1] += ends->head_forward;
     out->backward[chunks - 1] += ends->head_backward;
+    out->params = stage_params(c, out->layers);
 }
 
 /* Of the stage that has most to do, times all micro-batches, by kind. */
 static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                      const ls_ends_time *ends, const chunk_times *chunks, ls_prediction *out, double *forward,
+                      const ls_ends_time *ends, const ls_plan_chunks *chunks, ls_prediction *out, double *forward,
                       double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
     double most = -1;
@@ -219,7 +217,7 @@ static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const g
 
 /* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
  * last one. */
-static double least_course(const ls_plan_case *c, const chunk_times *chunks) {
+static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
     double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
     for (int s = 0; s < pp; s++) {
@@ -232,7 +230,7 @@ static double least_course(const ls_plan_case *c, const chunk_times *chunks) {
     return least;
 }
 
-static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bound, ls_prediction *out) {
+static ls_status predict(const ls_plan_case *c, ls_plan_chunks *chunks, bool is_bound, ls_prediction *out) {
     ls_layer_time layer = ls_plan_layer(c);
     ls_ends_time ends = ls_plan_ends(c);
     gather_time gather = gathering(c, &layer);
@@ -252,9 +250,8 @@ static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bou
     double idle = course > busy ? course - busy : 0;
     out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
     out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
-    double params = stage_params(c, chunks->layers);
-    replicas(c, params, backward, forward, out);
-    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, params);
+    replicas(c, chunks->params, backward, forward, out);
+    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, chunks->params);
     out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
     ls_plan_memory(c, chunks->layers, out);
@@ -263,7 +260,7 @@ static ls_status predict(const ls_plan_case *c, chunk_times *chunks, bool is_bou
 
 static ls_status predict_case(const ls_plan_task *task, const ls_knobs *layout, bool is_bound, ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
-    chunk_times *chunks = malloc(sizeof *chunks);
+    ls_plan_chunks *chunks = malloc(sizeof *chunks);
     if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
     memset(out, 0, sizeof *out);
     out->micros = c.micros;
@@ -285,11 +282,12 @@ void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
     ls_layer_time layer = ls_plan_layer(c);
     ls_ends_time ends = ls_plan_ends(c);
     gather_time gather = gathering(c, &layer);
-    chunk_times times;
-    fill_chunks(c, &layer, &gather, &ends, &times);
-    memcpy(out->send, times.send, sizeof out->send);
-    memcpy(out->forward, times.forward, sizeof out->forward);
-    memcpy(out->backward, times.backward, sizeof out->backward);
-    memcpy(out->layers, times.layers, sizeof out->layers);
-    out->params = stage_params(c, times.layers);
+    fill_chunks(c, &layer, &gather, &ends, out);
+}
+
+void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first) {
+    ls_plan_case c = ls_plan_case_of(task, layout);
+    ls_plan_chunks chunks;
+    ls_plan_chunks_of(&c, &chunks);
+    memcpy(chunk_first, chunks.first, sizeof chunks.first);
 }

@@ -18,8 +18,8 @@ typedef struct ls_chip {
     const char *source;               /* where the constants come from */
     double memory_bytes;              /* of a chip */
     double peak_flops[LS_PLAN_TYPES]; /* per second, dense, as the maker says; 0: not in hardware */
-    double share[LS_PLAN_TYPES];      /* of the peak that a large product reaches */
-    double units;                     /* that each make one tile of a product at a time */
+    double share[LS_PLAN_TYPES];      /* of the peak that a large matmul reaches */
+    double units;                     /* that each make one tile of a matmul at a time */
     double gemm_fill;                 /* every tile costs as much as that many more elements of depth */
     /* Attention that keeps its scores on the chip: share of the 16-bit peak with heads of 128. */
     double attention_share, attention_back_share;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -270,18 +269,13 @@ ls_status ls_machine_from_json(const char *source, const json_t *json, ls_cluste
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", source);
 }
 
-static bool has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
-}
-
 ls_status ls_machine_file_read(const char *path, ls_cluster *out, json_t **measured) {
     char *text = NULL;
     size_t bytes = 0;
     json_t *json = NULL;
     if (measured) *measured = NULL;
     LS_TRY(ls_file_read(path, FILE_BYTES_MAX, &text, &bytes));
-    bool is_yaml = has_suffix(path, ".yaml") || has_suffix(path, ".yml");
+    bool is_yaml = ls_file_has_suffix(path, ".yaml") || ls_file_has_suffix(path, ".yml");
     ls_status status =
         is_yaml ? ls_shape_yaml_load(path, text, bytes, &json) : ls_json_load_text(path, text, bytes, &json);
     free(text);

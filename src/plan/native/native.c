@@ -15,18 +15,35 @@ enum { PRICED_MICROS = 6 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* What the planner calls the kinds of ls_dry_kind_names. */
+static const ls_memory_kind kind_of[LS_DRY_KINDS] = {LS_MEMORY_WEIGHTS,   LS_MEMORY_WEIGHTS,   LS_MEMORY_BUFFERS,
+                                                     LS_MEMORY_GRADIENTS, LS_MEMORY_OPTIMIZER, LS_MEMORY_ACTIVATIONS,
+                                                     LS_MEMORY_BUFFERS,   LS_MEMORY_WORK,      LS_MEMORY_WORK,
+                                                     LS_MEMORY_WORK,      LS_MEMORY_WORK,      LS_MEMORY_WORK};
+
+static void take_kinds(const ls_dry_worker *worker, double *memory) {
+    double rest = (double)worker->arena;
+    memset(memory, 0, LS_MEMORY_KINDS * sizeof *memory);
+    for (int k = 0; k < LS_DRY_KINDS; k++) {
+        memory[kind_of[k]] += (double)worker->kind[k];
+        rest -= (double)worker->kind[k];
+    }
+    memory[LS_MEMORY_WASTE] = rest > 0 ? rest : 0;
+    memory[LS_MEMORY_RESERVED] = (double)worker->outside;
+}
+
 static ls_status fill_memory(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                              ls_prediction *out) {
     double all = 0, room = task->memory_bytes > 0 ? task->memory_bytes : machine->memory_bytes;
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
-        ls_native_memory one;
-        LS_TRY(ls_native_measure(task, layout, rank, &one));
-        double bytes = (double)one.arena_bytes + (double)one.outside_bytes;
+        ls_dry_worker one;
+        LS_TRY(ls_dry_measure(task->settings, layout, rank, &one));
+        double bytes = (double)one.arena + (double)one.outside;
         all += bytes;
         if (bytes <= out->memory_bytes) continue;
         out->memory_bytes = bytes;
-        out->heaviest_stage = ls_layout_place(layout, rank).pp;
-        memcpy(out->memory, one.kind, sizeof one.kind);
+        out->heaviest_stage = one.place.pp;
+        take_kinds(&one, out->memory);
     }
     out->capacity_bytes = all > 0 ? room * out->memory_bytes / all : room;
     return LS_OK;
@@ -138,14 +155,15 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
 static ls_status price_update(const ls_native_task *task, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
-    ls_optimizer_update update = {.kind = task->setup.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD};
+    ls_optimizer_update update = {.kind = task->settings->optimizer.kind};
     const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
     LS_TRY(ls_partition_finish_grads(partition));
     LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
-    LS_TRY(ls_optimizer_step(&update, &price->device, &task->setup.policy, model));
-    if (task->checks_replicas) LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
+    LS_TRY(ls_optimizer_step(&update, &price->device, &task->settings->policy, model));
+    if (task->settings->checks_replicas)
+        LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;
 }
@@ -159,9 +177,9 @@ static ls_status price_stage(const ls_native_machine *machine, const ls_native_t
     double slower;
     const ls_native_rates *rates = ls_native_rates_of(machine, ls_layout_workers(layout), &slower);
     if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
-    ls_price_open(price, rates, task->shape.V / (size_t)layout->tp);
-    ls_partition_setup setup = ls_native_setup(task, layout, place);
-    LS_TRY_OUT(ls_model_create(&task->shape, task->slices, &model));
+    ls_price_open(price, rates, task->settings->shape.V / (size_t)layout->tp);
+    ls_partition_setup setup = ls_trainer_setup(task->settings, layout, ls_layout_rank(layout, place));
+    LS_TRY_OUT(ls_model_create(&task->settings->shape, task->settings->slices, &model));
     LS_TRY_OUT(ls_partition_create(model, &price->device, &setup, &partition));
     LS_TRY_OUT(price_actions(partition, price, place.pp, slower, out));
     LS_TRY_OUT(price_update(task, partition, price, slower, out));
@@ -202,20 +220,11 @@ typedef struct step {
 } step;
 
 static ls_status find_row(step *st, ls_prediction *out) {
-    ls_layout layout = *st->layout;
-    size_t most = 0;
-    if (layout.dp == 1) layout.zero = 0;
-    for (int d = 0; d < layout.dp; d++) {
-        ls_micro_list list;
-        size_t sequences = 0;
-        LS_TRY(ls_micro_list_make(&layout, st->task->setup.B, st->task->setup.G, d, &list));
-        for (int m = 0; m < list.count; m++) sequences += list.micro[m].end - list.micro[m].begin;
-        if (sequences > most) st->row = d;
-        if (sequences > most) out->micros = list.count;
-        if (sequences > most) most = sequences;
-        ls_micro_list_free(&list);
-    }
-    return ls_schedule_make(layout.schedule, layout.pp, layout.virtual_stages, out->micros, &st->schedule);
+    const ls_layout *l = st->layout;
+    int micros[LS_WORKERS_MAX];
+    LS_TRY(ls_micro_counts(l, st->task->settings->B, st->task->settings->groups, micros, &st->row));
+    out->micros = micros[st->row];
+    return ls_schedule_make(l->schedule, l->pp, l->virtual_stages, out->micros, &st->schedule);
 }
 
 /* What a stage receives is copied by it; the rest of what actions move goes with their work. */
@@ -223,8 +232,8 @@ static ls_status spread_moving(step *st, int s) {
     stage_price *p = &st->stage[s];
     const ls_layout *l = st->layout;
     int count = st->schedule.count[s], last = ls_layout_chunks(l) - 1;
-    size_t rows = l->micro * st->task->setup.T / (l->sequence_parallel ? (size_t)l->tp : 1);
-    double bytes = (double)(rows * st->task->shape.C * sizeof(float)), work = 0;
+    size_t rows = l->micro * st->task->settings->T / (l->sequence_parallel ? (size_t)l->tp : 1);
+    double bytes = (double)(rows * st->task->settings->shape.C * sizeof(float)), work = 0;
     double receive =
         l->pp > 1 ? ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, bytes) : 0;
     st->wait[s] = calloc((size_t)count, sizeof *st->wait[s]);
@@ -243,30 +252,24 @@ static ls_status spread_moving(step *st, int s) {
     return LS_OK;
 }
 
-static ls_status price_all(step *st) {
-    ls_model *model = NULL;
-    ls_status status;
-    LS_TRY(ls_model_create(&st->task->shape, st->task->slices, &model));
-    ls_layout_task of = ls_native_layout_task(st->task, model);
+static ls_status price_all(step *st, const ls_layout_task *of) {
     for (int s = 0; s < st->layout->pp; s++) {
         ls_place_in_layout place = {st->row, 0, s};
-        LS_TRY_OUT(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
+        LS_TRY(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
         st->work[s] = st->stage[s].work;
-        LS_TRY_OUT(price_recompute(st->machine, st->task, st->layout, place, &st->stage[s]));
-        LS_TRY_OUT(moving_of(st->machine, &of, st->layout, place, &st->stage[s].moving));
-        LS_TRY_OUT(spread_moving(st, s));
+        LS_TRY(price_recompute(st->machine, st->task, st->layout, place, &st->stage[s]));
+        LS_TRY(moving_of(st->machine, of, st->layout, place, &st->stage[s].moving));
+        LS_TRY(spread_moving(st, s));
     }
-    status = LS_OK;
-out:
-    ls_model_destroy(model);
-    return status;
+    return LS_OK;
 }
 
 /* Both ends of a pipeline send each other a tied table once a step: its gradient, and the new weights. */
 static double tied_seconds(const step *st) {
     const ls_layout *l = st->layout;
-    if (l->pp == 1 || !st->task->shape.tied) return 0;
-    double elems = (double)(st->task->shape.V * st->task->shape.C) / l->tp / (l->zero > 0 ? l->dp : 1);
+    if (l->pp == 1 || !st->task->settings->shape.tied) return 0;
+    double elems =
+        (double)(st->task->settings->shape.V * st->task->settings->shape.C) / l->tp / (l->zero > 0 ? l->dp : 1);
     return 2 * ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
 }
 
@@ -309,7 +312,7 @@ static ls_status run_course(step *st) {
     return ls_native_course_run(&course);
 }
 
-static ls_status make_step(step *st, ls_prediction *out) {
+static ls_status make_step(step *st, const ls_layout_task *of, ls_prediction *out) {
     size_t pp = (size_t)st->layout->pp;
     LS_TRY(find_row(st, out));
     st->stage = calloc(pp, sizeof *st->stage);
@@ -319,21 +322,25 @@ static ls_status make_step(step *st, ls_prediction *out) {
     st->busy = calloc(pp, sizeof *st->busy);
     if (!st->stage || !st->work || !st->wait || !st->end || !st->busy)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu stages", pp);
-    LS_TRY(price_all(st));
+    LS_TRY(price_all(st, of));
     return run_course(st);
 }
 
 ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                             ls_prediction *out) {
+    const ls_settings *s = task->settings;
     step st = {.machine = machine, .task = task, .layout = layout};
-    *out =
-        (ls_prediction){.model_flops = ls_plan_model_flops(&task->shape, (double)task->setup.T, (double)task->setup.B)};
+    ls_model *model = NULL;
+    LS_TRY(ls_model_create(&s->shape, s->slices, &model));
+    ls_layout_task of = ls_trainer_task(s, model);
+    *out = (ls_prediction){.model_flops = ls_plan_model_flops(&s->shape, (double)s->T, (double)s->B)};
     ls_status status = fill_memory(machine, task, layout, out);
-    if (status == LS_OK) status = make_step(&st, out);
+    if (status == LS_OK) status = make_step(&st, &of, out);
     if (status == LS_OK) add_up(&st, out);
-    for (int s = 0; s < layout->pp; s++) {
-        if (st.stage) free(st.stage[s].work);
-        if (st.wait) free(st.wait[s]);
+    ls_model_destroy(model);
+    for (int p = 0; p < layout->pp; p++) {
+        if (st.stage) free(st.stage[p].work);
+        if (st.wait) free(st.wait[p]);
     }
     free(st.stage);
     free(st.work);

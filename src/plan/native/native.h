@@ -6,31 +6,19 @@
 #ifndef LS_PLAN_NATIVE_NATIVE_H
 #define LS_PLAN_NATIVE_NATIVE_H
 
-#include "parallel/partition/partition.h"
 #include "plan/native/machine.h"
 #include "plan/plan.h"
+#include "run/dry_run.h"
 
 typedef struct ls_native_task {
-    ls_shape shape;
-    int slices;
-    ls_partition_setup setup; /* of a training run; layout, place, world and mesh are filled in here */
-    bool checks_replicas;
+    const ls_settings *settings;
     double memory_bytes; /* for all workers together; 0: all that the machine has */
 } ls_native_task;
 
-/* As `lockstep train` has it when nothing else is said. */
-ls_native_task ls_native_task_plain(const ls_shape *shape, int slices, size_t B, size_t T, int G, ls_policy policy);
-
-/* What the worker of `rank` holds. */
-typedef struct ls_native_memory {
-    size_t arena_bytes, outside_bytes;
-    double kind[LS_MEMORY_KINDS];
-} ls_native_memory;
-ls_status ls_native_measure(const ls_native_task *task, const ls_layout *layout, int rank, ls_native_memory *out);
-
-/* The task as layouts and stages take it. */
-ls_layout_task ls_native_layout_task(const ls_native_task *task, const ls_model *model);
-ls_partition_setup ls_native_setup(const ls_native_task *task, const ls_layout *layout, ls_place_in_layout place);
+/* A run may take nine tenths of the machine's memory. */
+static inline ls_native_task ls_native_task_of(const ls_settings *settings, const ls_native_machine *machine) {
+    return (ls_native_task){.settings = settings, .memory_bytes = .9 * machine->memory_bytes};
+}
 
 /* The layout fits the task (ls_layout_make), and its micro is set. capacity_bytes is the part of the machine's memory
  * that falls to the heaviest worker. */
@@ -57,7 +45,12 @@ typedef struct ls_native_found {
 ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
                            const ls_layout_request *request, int workers, ls_native_found *out);
 
-/* own_course.c: when a stage has done its list. */
+/* Searches, and completes the request by the layout that is predicted to be fastest; what it has already stays.
+ * LS_ERR_RESOURCE where none fits into the memory, naming the nearest. */
+ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,
+                             ls_native_found *found);
+
+/* course.c: when a stage has done its list. */
 typedef struct ls_native_course {
     const ls_schedule *schedule;
     double *const *work, *const *wait; /* by stage and action: computing, and moving data */

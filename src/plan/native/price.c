@@ -137,33 +137,27 @@ static ls_status attention_backward(ls_device *d, const ls_attention_call *call)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-#define NORM(name, which)                                                                                              \
-    static ls_status name(ls_device *d, const ls_norm_call *c) {                                                       \
-        return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);                                                 \
-    }
-NORM(layer_norm_forward, LS_PASS_NORM)
-NORM(layer_norm_backward, LS_PASS_NORM_BACK)
-NORM(rms_norm_forward, LS_PASS_RMS)
-NORM(rms_norm_backward, LS_PASS_RMS_BACK)
-#undef NORM
-
-static ls_status layer_norm_params(ls_device *d, const ls_norm_call *c, const ls_token_groups *groups) {
-    (void)groups;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
+static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
+    return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C);
 }
 
-static ls_status rms_norm_params(ls_device *d, const ls_norm_call *c, const ls_token_groups *groups) {
-    (void)groups;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_RMS_PARAMS, c->act, c->rows, c->C);
+static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+    return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK, c->act, c->rows, c->C);
 }
 
-static ls_status gelu_forward(ls_device *d, void *y, const void *x, ls_dtype act, size_t n) {
-    (void)y, (void)x;
+static ls_status norm_params(ls_device *d, const ls_norm_call *c, const ls_token_groups *groups) {
+    (void)groups;
+    return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_PARAMS : LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
+}
+
+static ls_status act_forward(ls_device *d, ls_act_fn fn, void *y, const void *x, ls_dtype act, size_t n) {
+    (void)fn, (void)y, (void)x;
     return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, act, n, 1);
 }
 
-static ls_status gelu_backward(ls_device *d, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    (void)dx, (void)dy, (void)x;
+static ls_status act_backward(ls_device *d, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act,
+                              size_t n) {
+    (void)fn, (void)dx, (void)dy, (void)x;
     return pass(d, LS_PRICE_PASSES, LS_PASS_GELU_BACK, act, n, 1);
 }
 
@@ -307,16 +301,11 @@ static ls_status find_bad(ls_device *d, const void *x, ls_dtype dtype, size_t n,
 }
 
 static const ls_ops ops = {.gemm = gemm,
-                           .layer_norm_forward = layer_norm_forward,
-                           .layer_norm_backward = layer_norm_backward,
-                           .layer_norm_params = layer_norm_params,
-                           .rms_norm_forward = rms_norm_forward,
-                           .rms_norm_backward = rms_norm_backward,
-                           .rms_norm_params = rms_norm_params,
-                           .gelu_forward = gelu_forward,
-                           .gelu_backward = gelu_backward,
-                           .silu_forward = gelu_forward,
-                           .silu_backward = gelu_backward,
+                           .norm_forward = norm_forward,
+                           .norm_backward = norm_backward,
+                           .norm_params = norm_params,
+                           .act_forward = act_forward,
+                           .act_backward = act_backward,
                            .gated_forward = gated_forward,
                            .gated_backward = gated_backward,
                            .bias_gelu_forward = bias_gelu_forward,

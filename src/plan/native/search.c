@@ -5,7 +5,7 @@
 #include "parallel/layout/micro_batches.h"
 #include "plan/native/native.h"
 
-enum { MICROS = 5 };
+enum { MICROS = 5, TEXT_MAX = 256 };
 
 typedef struct search {
     const ls_native_machine *machine;
@@ -150,7 +150,6 @@ static ls_status refuse(const search *s, const ls_layout_request *request) {
 
 ls_status ls_native_search(const ls_native_machine *machine, const ls_native_task *task,
                            const ls_layout_request *request, int workers, ls_native_found *out) {
-    const ls_partition_setup *setup = &task->setup;
     search s = {.machine = machine, .task = task, .out = out};
     ls_model *model = NULL;
     ls_status status;
@@ -161,13 +160,34 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     *out = (ls_native_found){0};
     s.one = malloc(sizeof *s.one);
     if (!s.one) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
-    LS_TRY_OUT(ls_model_create(&task->shape, task->slices, &model));
-    s.of = (ls_layout_task){.model = model, .B = setup->B, .T = setup->T, .G = setup->G, .policy = setup->policy};
-    s.of.checks_replicas = task->checks_replicas;
+    LS_TRY_OUT(ls_model_create(&task->settings->shape, task->settings->slices, &model));
+    s.of = ls_trainer_task(task->settings, model);
     LS_TRY_OUT(try_meshes(&s, request, workers));
     if (out->fitting == 0 && out->missing == 0) status = refuse(&s, request);
 out:
     ls_model_destroy(model);
     free(s.one);
     return status;
+}
+
+static ls_status none_fits(const ls_native_found *found) {
+    char text[TEXT_MAX];
+    const ls_prediction *p = &found->lacks.prediction;
+    ls_layout_text(&found->lacks.layout, text, sizeof text);
+    return ls_fail(
+        LS_ERR_RESOURCE,
+        "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks %.0f MiB "
+        "on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
+        found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
+}
+
+ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,
+                             ls_native_found *found) {
+    ls_native_task task = ls_native_task_of(settings, machine);
+    LS_TRY(ls_native_search(machine, &task, request, 0, found));
+    if (found->fitting == 0) return none_fits(found);
+    request->workers = ls_layout_workers(&found->fits[0].layout);
+    request->knobs = found->fits[0].layout.knobs;
+    request->given = ~0u;
+    return LS_OK;
 }

@@ -44,27 +44,28 @@ static ls_status next_field(reader *r, char **field, bool *last) {
 }
 
 /* One row into fields; returns how many there were. */
-static ls_status next_row(reader *r, char **fields, size_t room, size_t *count) {
+static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *count) {
     bool last = false;
     for (*count = 0; !last; (*count)++) {
         char *field;
         LS_TRY(next_field(r, &field, &last));
-        if (*count == room) return ls_fail(LS_ERR_INPUT, "%s, line %zu: more than %zu fields", r->path, r->line, room);
+        if (*count == capacity)
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: more than %zu fields", r->path, r->line, capacity);
         fields[*count] = field;
     }
     return LS_OK;
 }
 
-static ls_status add_row(ls_csv *csv, size_t *room, char **fields, size_t count, size_t line) {
+static ls_status add_row(ls_csv *csv, size_t *capacity, char **fields, size_t count, size_t line) {
     static char none[] = "";
-    if (csv->rows == *room) {
-        size_t more = *room ? 2 * *room : 64;
+    if (csv->rows == *capacity) {
+        size_t more = *capacity ? 2 * *capacity : 64;
         char **grown = realloc(csv->field, more * csv->columns * sizeof *grown);
         if (grown) csv->field = grown;
         size_t *lines = grown ? realloc(csv->line, more * sizeof *lines) : NULL;
         if (lines) csv->line = lines;
         if (!lines) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", more);
-        *room = more;
+        *capacity = more;
     }
     for (size_t i = 0; i < csv->columns; i++) csv->field[csv->rows * csv->columns + i] = i < count ? fields[i] : none;
     csv->line[csv->rows++] = line;
@@ -73,14 +74,14 @@ static ls_status add_row(ls_csv *csv, size_t *room, char **fields, size_t count,
 
 static ls_status read_rows(reader *r, ls_csv *out) {
     char *fields[COLUMNS_MAX];
-    size_t room = 0, count;
+    size_t capacity = 0, count;
     LS_TRY(next_row(r, fields, COLUMNS_MAX, &out->columns));
-    LS_TRY(add_row(out, &room, fields, out->columns, 1));
+    LS_TRY(add_row(out, &capacity, fields, out->columns, 1));
     while (*r->at) {
         size_t line = ++r->line;
         LS_TRY(next_row(r, fields, out->columns, &count));
         if (count == 1 && !*fields[0]) continue; /* an empty line */
-        LS_TRY(add_row(out, &room, fields, count, line));
+        LS_TRY(add_row(out, &capacity, fields, count, line));
     }
     if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the header line", r->path);
     return LS_OK;

@@ -141,14 +141,16 @@ static void read_precision(const source_row *r, ls_row *row) {
     const char *p = text(r, "precision"), *use = strchrnul(p, '-');
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(use - p), p);
-    if (ls_plan_type_parse(name, &row->layout.type) != LS_OK) reject_unknown(row, "precision", p);
+    int type = (int)row->layout.type;
+    if (!ls_choice_find(LS_CHOICES(LS_PLAN_TYPE_LIST), name, &type)) reject_unknown(row, "precision", p);
+    row->layout.type = (ls_plan_type)type;
     row->layout.pure_16bit = strcmp(use, "-pure") == 0;
 }
 
 /* The program where the row does not name it, from what it says otherwise. */
 static const char *likely_program(const source_row *r, const ls_row *row) {
     const ls_chip *chip = &row->task.cluster.site[0].chip;
-    const ls_plan_layout *layout = &row->layout;
+    const ls_knobs *layout = &row->layout;
     if (strchr(text(r, "precision"), '-')) return "fsdp";
     if (layout->zero == 3 && layout->type == LS_PLAN_FP16) return "deepspeed-2021";
     if (layout->zero == 3) return layout->type == LS_PLAN_FP8 ? "fsdp-compile" : "fsdp";
@@ -179,7 +181,7 @@ static bool says(const source_row *r, ls_row *row, const char *name, const char 
 }
 
 static ls_status read_program(const source_row *r, ls_row *row) {
-    ls_plan_layout *layout = &row->layout;
+    ls_knobs *layout = &row->layout;
     const ls_chip *chip = &row->task.cluster.site[0].chip;
     const char *program = text(r, "program");
     if (!*program) program = likely_program(r, row);
@@ -200,19 +202,17 @@ static ls_status read_program(const source_row *r, ls_row *row) {
 
 static ls_status read_recompute(const source_row *r, ls_row *row) {
     const char *t = text(r, "recompute");
+    int kind = LS_RECOMPUTE_NONE;
     row->free_recompute = !*t;
-    row->layout.recompute = LS_RECOMPUTE_NONE;
-    for (int i = 0; *t && i <= LS_RECOMPUTE_KINDS; i++) {
-        if (i == LS_RECOMPUTE_KINDS) return bad(r, "recompute", "it must be none, selective or full");
-        row->layout.recompute = (ls_recompute)i;
-        if (strcmp(t, ls_recompute_name((ls_recompute)i)) == 0) break;
-    }
+    if (*t && !ls_choice_find(LS_CHOICES(LS_RECOMPUTE_LIST), t, &kind))
+        return bad(r, "recompute", "it must be none, selective or full");
+    row->layout.recompute = (ls_recompute)kind;
     return LS_OK;
 }
 
 static ls_status read_layout(const source_row *r, ls_row *row) {
-    ls_plan_layout *l = &row->layout;
-    *l = (ls_plan_layout){0};
+    ls_knobs *l = &row->layout;
+    *l = (ls_knobs){0};
     WHOLE("dp", 1, 1 << 24, true, l->dp);
     WHOLE("tp", 1, 1 << 16, true, l->tp);
     WHOLE("pp", 1, 1 << 16, true, l->pp);
@@ -257,7 +257,7 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     LS_TRY(read_layout(r, row));
     LS_TRY(read_program(r, row));
     LS_TRY(read_value(r, row));
-    ls_plan_layout *l = &row->layout;
+    ls_knobs *l = &row->layout;
     if (l->dp == 0 || l->tp == 0 || l->pp == 0) reject(row, "its layout is not given");
     if (row->reason[0]) return LS_OK;
     if (row->free_zero) l->zero = l->dp > 1 ? 1 : 0;
@@ -336,11 +336,11 @@ double ls_row_predicted(const ls_row *row, const ls_prediction *p) {
 
 typedef struct choice {
     bool any;
-    ls_plan_layout layout;
+    ls_knobs layout;
     ls_prediction best;
 } choice;
 
-static ls_status consider(const ls_row *row, const ls_plan_layout *layout, choice *c) {
+static ls_status consider(const ls_row *row, const ls_knobs *layout, choice *c) {
     ls_prediction p;
     if (ls_plan_check(&row->task, layout) != LS_OK) return LS_OK;
     if (row->task.global_batch % ((size_t)layout->dp * layout->micro) != 0) return LS_OK;
@@ -355,7 +355,7 @@ static ls_status consider(const ls_row *row, const ls_plan_layout *layout, choic
 /* Embedding and head may stand for a layer each. */
 static bool divides_evenly(size_t layers, size_t chunks) { return layers % chunks == 0 || (layers + 2) % chunks == 0; }
 
-static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c) {
+static ls_status try_virtual(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_virtual) return consider(row, &layout, c);
     for (int v = 1; v <= VIRTUAL_MAX && (size_t)(v * layout.pp) <= row->task.shape.L; v++) {
         if (v > 1 && row->task.stack.even_stages && !divides_evenly(row->task.shape.L, (size_t)(v * layout.pp)))
@@ -371,13 +371,13 @@ static ls_status try_virtual(const ls_row *row, ls_plan_layout layout, choice *c
 }
 
 /* Sharded optimizer state or not. */
-static ls_status try_zero(const ls_row *row, ls_plan_layout layout, choice *c) {
+static ls_status try_zero(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_zero || layout.dp < 2) return try_virtual(row, layout, c);
     for (layout.zero = 0; layout.zero < 2; layout.zero++) LS_TRY(try_virtual(row, layout, c));
     return LS_OK;
 }
 
-static ls_status try_recompute(const ls_row *row, ls_plan_layout layout, choice *c) {
+static ls_status try_recompute(const ls_row *row, ls_knobs layout, choice *c) {
     if (!row->free_recompute) return try_zero(row, layout, c);
     for (int i = 0; i < LS_RECOMPUTE_KINDS; i++) {
         layout.recompute = (ls_recompute)i;
@@ -386,9 +386,9 @@ static ls_status try_recompute(const ls_row *row, ls_plan_layout layout, choice 
     return LS_OK;
 }
 
-ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out) {
+ls_status ls_row_predict(const ls_row *row, ls_knobs *chosen, ls_prediction *out) {
     choice c = {.any = false};
-    ls_plan_layout layout = row->layout;
+    ls_knobs layout = row->layout;
     if (row->reason[0]) return ls_fail(LS_ERR_INPUT, "row %s: %s", row->id, row->reason);
     size_t share = row->task.global_batch / (size_t)layout.dp;
     bool is_free = row->free_micro;

@@ -29,7 +29,7 @@ typedef struct ls_row {
     ls_row_metric metric;
     double value;
     ls_plan_task task;
-    ls_plan_layout layout;
+    ls_knobs layout;
     bool free_micro, free_virtual, free_recompute, free_zero; /* the row does not say */
     bool with_context;                                        /* memory: as the device sees it, not the allocator */
     char reason[160];                                         /* why it cannot be predicted; empty: it can */
@@ -51,6 +51,6 @@ double ls_row_measured(const ls_row *row);
 /* What of a prediction is to be compared with it. */
 double ls_row_predicted(const ls_row *row, const ls_prediction *p);
 /* Predicts the row, choosing what it leaves open: the fastest that fits, or the fastest. `chosen` may be NULL. */
-ls_status ls_row_predict(const ls_row *row, ls_plan_layout *chosen, ls_prediction *out);
+ls_status ls_row_predict(const ls_row *row, ls_knobs *chosen, ls_prediction *out);
 
 #endif

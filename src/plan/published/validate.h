@@ -7,7 +7,7 @@
  * if clusters of a chip differ by 5 % and a row by 5 % from the rest of its cluster, rows that stand out counted less:
  * few rows, or rows that contradict each other, move it little.
  *
- * The baseline has no model at all: every row of a cluster reaches the same share of the peak, its products and
+ * The baseline has no model at all: every row of a cluster reaches the same share of the peak, its matmuls and
  * attention counted with what full recomputation repeats. The share is the mean over all rows of the cluster, which
  * favours it; with calibration over the rows that were fitted. */
 #ifndef LS_PLAN_PUBLISHED_VALIDATE_H
@@ -21,7 +21,7 @@ typedef struct ls_validate_row {
     const ls_row *row;
     int source, cluster; /* numbers */
     bool modelled, judged, fitted;
-    ls_plan_layout layout; /* with what the row left open chosen */
+    ls_knobs layout; /* with what the row left open chosen */
     double predicted, measured, error, baseline_error;
 } ls_validate_row;
 
@@ -70,8 +70,5 @@ typedef struct ls_validation {
 /* Rows are borrowed. LS_ERR_RESOURCE alone. */
 ls_status ls_validate(const ls_rows *rows, bool calibrate, ls_validation *out);
 void ls_validation_free(ls_validation *v);
-
-/* validate_lines.c: fills in regrets and lines. */
-ls_status ls_validate_summarize(ls_validation *v);
 
 #endif

@@ -6,20 +6,20 @@
 #include "plan/cost/cost_case.h"
 
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
-static ls_status try_variant(const ls_memo_facts *f, const ls_plan_layout *layout, ls_memo_variant *out) {
+static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_memo_variant *out) {
     const ls_plan_task *task = f->task;
-    double room = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
+    double capacity = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
     out->layout = *layout;
     memset(&out->prediction, 0, sizeof out->prediction);
     if (ls_plan_check(task, layout) != LS_OK) return LS_OK;
     LS_TRY(ls_plan_predict(task, layout, &out->prediction));
-    out->prediction.capacity_bytes = room;
+    out->prediction.capacity_bytes = capacity;
     return LS_OK;
 }
 
 /* Tensor parallelism over two nodes, with what is left of the pipeline and the replicas. */
-static ls_plan_layout wide_layout(const ls_memo_facts *f) {
-    ls_plan_layout l = f->choice.layout;
+static ls_knobs wide_layout(const ls_memo_facts *f) {
+    ls_knobs l = f->choice.layout;
     int chips = ls_cluster_chips(&f->task->cluster);
     l.tp = 2 * f->site->node;
     while (l.pp > 1 && chips % (l.tp * l.pp * l.context) != 0) l.pp--;
@@ -30,7 +30,7 @@ static ls_plan_layout wide_layout(const ls_memo_facts *f) {
 }
 
 static ls_status find_variants(ls_memo_facts *f) {
-    ls_plan_layout l = f->choice.layout;
+    ls_knobs l = f->choice.layout;
     l.type = LS_PLAN_FP32;
     l.pure_16bit = false;
     LS_TRY(try_variant(f, &l, &f->fp32));

@@ -20,22 +20,22 @@ enum { LS_MEMO_TP, LS_MEMO_PP, LS_MEMO_DP, LS_MEMO_GATHER, LS_MEMO_ACROSS, LS_ME
 
 /* A pipeline with micro-batches and without. */
 typedef struct ls_memo_pipe {
-    bool there, chosen;          /* whether the memo's own layout is drawn, and not another one */
-    ls_plan_layout micro, naive; /* the same stages */
-    ls_plan_layout plain;        /* and 1f1b with them, where `micro` has several chunks to a stage */
-    double busy[3];              /* naive, micro, plain: mean share of the stages' time at work, in a step */
+    bool there, chosen;    /* whether the memo's own layout is drawn, and not another one */
+    ls_knobs micro, naive; /* the same stages */
+    ls_knobs plain;        /* and 1f1b with them, where `micro` has several chunks to a stage */
+    double busy[3];        /* naive, micro, plain: mean share of the stages' time at work, in a step */
     ls_prediction step[3];
 } ls_memo_pipe;
 
 /* The layout with something changed; seconds 0: it cannot be. */
 typedef struct ls_memo_variant {
-    ls_plan_layout layout;
+    ls_knobs layout;
     ls_prediction prediction;
 } ls_memo_variant;
 
 typedef struct ls_memo_facts {
     const ls_plan_task *task;
-    const ls_plan_request *request;
+    const ls_layout_request *request;
     const ls_plan_found *found;
     double tokens, price;
     bool fits;
@@ -89,7 +89,7 @@ ls_status ls_memo_timeline_chart(ls_page *doc, const ls_memo_facts *facts);
 typedef struct ls_memo_line {
     char text[256];
 } ls_memo_line;
-ls_memo_line ls_memo_layout_text(const ls_plan_layout *layout);
+ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
 /* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
 const char *ls_memo_time_phrase(ls_time_kind kind);
 

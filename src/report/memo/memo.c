@@ -88,7 +88,7 @@ out:
     return status;
 }
 
-ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_request *request,
+ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_layout_request *request,
                              const ls_plan_found *found, double tokens, double price) {
     ls_memo_facts *facts = calloc(1, sizeof *facts);
     ls_page *doc = calloc(1, sizeof *doc);

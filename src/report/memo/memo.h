@@ -11,7 +11,7 @@
 /* Writes memo.md with its drawings (*.svg) and memo.html, which needs no other file, into `dir`, which is made where it
  * is not there. tokens and price: 0 where nothing was said. Where nothing fits the memo is about the nearest layout and
  * what would fit. Each file is put in place whole; after a failure some may be old. */
-ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_plan_request *request,
+ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_layout_request *request,
                              const ls_plan_found *found, double tokens, double price);
 
 #endif

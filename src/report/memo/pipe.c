@@ -24,7 +24,7 @@ enum {
 /* ---- which pipeline ---------------------------------------------------------------------------------------------- */
 
 /* A pipeline over the nodes, where the search found none that fits. */
-static bool make_pipeline(const ls_memo_facts *f, ls_plan_layout *l) {
+static bool make_pipeline(const ls_memo_facts *f, ls_knobs *l) {
     *l = f->choice.layout;
     int ways[] = {f->nodes, 4, 2};
     for (int i = 0; i < 3; i++) {
@@ -45,7 +45,7 @@ static bool make_pipeline(const ls_memo_facts *f, ls_plan_layout *l) {
     return false;
 }
 
-static bool choose_pipeline(ls_memo_facts *f, ls_plan_layout *out) {
+static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
     f->pipe.chosen = f->choice.layout.pp > 1;
     if (f->pipe.chosen) {
         *out = f->choice.layout;
@@ -61,7 +61,7 @@ static bool choose_pipeline(ls_memo_facts *f, ls_plan_layout *out) {
     return make_pipeline(f, out);
 }
 
-static ls_status measure(const ls_plan_task *task, const ls_plan_layout *l, double *busy, ls_prediction *step) {
+static ls_status measure(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
     ls_plan_case c = ls_plan_case_of(task, l);
     ls_plan_chunks *chunks = malloc(sizeof *chunks);
     if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
@@ -95,12 +95,12 @@ typedef struct course {
     ls_simulation simulation;
 } course;
 
-static void by_stage(const ls_plan_layout *l, const double *from, double *to) {
+static void by_stage(const ls_knobs *l, const double *from, double *to) {
     for (int s = 0; s < l->pp; s++)
         for (int k = 0; k < l->virtual_stages; k++) to[s * l->virtual_stages + k] = from[k * l->pp + s];
 }
 
-static ls_status simulate(const ls_plan_task *task, const ls_plan_layout *l, int micros, course *out) {
+static ls_status simulate(const ls_plan_task *task, const ls_knobs *l, int micros, course *out) {
     ls_plan_case c = ls_plan_case_of(task, l);
     int count = l->pp * l->virtual_stages;
     ls_plan_chunks *chunks = malloc(sizeof *chunks);
@@ -165,7 +165,7 @@ static void draw_legend(FILE *out, bool apart, int y) {
     ls_svg_key(out, x, y, "z", "idle");
 }
 
-static int drawn_micros(const ls_plan_layout *l, int micros) {
+static int drawn_micros(const ls_knobs *l, int micros) {
     int most = l->pp > DRAWN_MAX ? l->pp + 4 : DRAWN_MAX, units = l->pp * l->virtual_stages;
     while (most > 1 && most * units > BOXES_MAX) most--;
     return micros < most ? micros : most;
@@ -206,7 +206,7 @@ static int draw_courses(const ls_svg_plot *plot, const ls_memo_pipe *pipe, const
 
 ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
     const ls_memo_pipe *pipe = &f->pipe;
-    const ls_plan_layout *const layouts[] = {&pipe->naive, &pipe->micro, &pipe->plain};
+    const ls_knobs *const layouts[] = {&pipe->naive, &pipe->micro, &pipe->plain};
     course courses[3];
     double seconds[3], span = 0;
     int made = 0, drawn = drawn_micros(&pipe->micro, pipe->step[1].micros);

@@ -4,7 +4,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-ls_memo_line ls_memo_layout_text(const ls_plan_layout *l) {
+ls_memo_line ls_memo_layout_text(const ls_knobs *l) {
     ls_memo_line out;
     char stages[48] = "", zero[24] = "", again[40] = "";
     if (l->virtual_stages > 1) snprintf(stages, sizeof stages, " with %d chunks per stage", l->virtual_stages);
@@ -41,14 +41,14 @@ static ls_memo_line rate_of(const ls_link *link) {
 }
 
 /* The fastest kept layout that is another in dp, tp or pp; NULL: none. */
-static const ls_plan_choice *fastest_with(const ls_memo_facts *f, bool (*has)(const ls_plan_layout *)) {
+static const ls_plan_choice *fastest_with(const ls_memo_facts *f, bool (*has)(const ls_knobs *)) {
     for (int i = 0; i < f->found->fitting; i++)
         if (has(&f->found->fits[i].layout)) return &f->found->fits[i];
     return NULL;
 }
 
-static bool has_tp(const ls_plan_layout *l) { return l->tp > 1; }
-static bool has_pp(const ls_plan_layout *l) { return l->pp > 1; }
+static bool has_tp(const ls_knobs *l) { return l->tp > 1; }
+static bool has_pp(const ls_knobs *l) { return l->pp > 1; }
 
 static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choice *other, const char *what) {
     if (!other) return;
@@ -60,7 +60,7 @@ static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choi
 /* ---- why each knob is where it is -------------------------------------------------------------------------------- */
 
 static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
     ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (l->tp < 2) {
@@ -87,7 +87,7 @@ static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
     ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (l->pp < 2) {
@@ -113,16 +113,16 @@ static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void why_replicas(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[f->gathers ? LS_MEMO_GATHER : LS_MEMO_DP];
     ls_page_begin(doc, LS_PAGE_ITEM, NULL);
-    if (ls_plan_layout_chips(l) == 1)
+    if (ls_plan_chips(l) == 1)
         ls_page_put(doc, "\1A single %s.\2 It has the whole model, so there is no communication.", f->chip);
     else if (l->dp < 2)
         ls_page_put(doc,
                     "\1One replica.\2 All %d %s hold one copy of the model, so no gradients are exchanged between "
                     "replicas and ZeRO has nothing to shard.",
-                    ls_plan_layout_chips(l), f->chips);
+                    ls_plan_chips(l), f->chips);
     else if (f->gathers)
         ls_page_put(doc,
                     "\1%d replicas with sharded weights (ZeRO 3).\2 Each %s sends %s per step to all-gather layers and "
@@ -187,7 +187,7 @@ static void put_facts(ls_page *doc, const ls_memo_facts *f) {
     ls_page_end(doc);
 }
 
-static void put_flags(ls_page *doc, const ls_plan_layout *l) {
+static void put_flags(ls_page *doc, const ls_knobs *l) {
     ls_page_begin(doc, LS_PAGE_CODE, NULL);
     ls_page_put(doc, "--dp %d --tp %d --pp %d", l->dp, l->tp, l->pp);
     if (l->pp > 1) ls_page_put(doc, " --schedule %s", ls_schedule_kind_name(l->schedule));

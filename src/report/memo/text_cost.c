@@ -57,18 +57,18 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     ls_page_add(doc, LS_PAGE_HEADING, f->fits ? "How it fits in memory" : "Why it does not fit in memory");
     if (f->rungs > 0) {
-        double first = f->rung[0].bytes, room = p->capacity_bytes;
+        double first = f->rung[0].bytes, capacity = p->capacity_bytes;
         ls_page_begin(doc, LS_PAGE_TEXT, NULL);
         double all = f->site->chip.memory_bytes;
-        if (room < .999 * all)
+        if (capacity < .999 * all)
             ls_page_put(doc, "A %s has %s, of which %s are kept free. ", f->chip, ls_number_gib(all).text,
-                        ls_number_gib(all - room).text);
-        if (first > room)
+                        ls_number_gib(all - capacity).text);
+        if (first > capacity)
             ls_page_put(doc, "On a single %s everything together would need \1%s\2, %.1f times the usable %s.", f->chip,
-                        ls_number_gib(first).text, first / room, ls_number_gib(room).text);
+                        ls_number_gib(first).text, first / capacity, ls_number_gib(capacity).text);
         else
             ls_page_put(doc, "The model fits on one %s: %s of %s. More of them only make it faster.", f->chip,
-                        ls_number_gib(first).text, ls_number_gib(room).text);
+                        ls_number_gib(first).text, ls_number_gib(capacity).text);
         if (f->rungs > 1) {
             int i = best_rung(f);
             if (f->rung[i].bytes < f->rung[i - 1].bytes)
@@ -77,10 +77,10 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
         }
         if (ls_prediction_fits(p))
             ls_page_put(doc, " In the end the most loaded %s needs \1%s\2 and has %s to spare.", f->chip,
-                        ls_number_gib(p->memory_bytes).text, ls_number_gib(room - p->memory_bytes).text);
+                        ls_number_gib(p->memory_bytes).text, ls_number_gib(capacity - p->memory_bytes).text);
         else
             ls_page_put(doc, " In the end the most loaded %s still needs \1%s\2, %s more than it has.", f->chip,
-                        ls_number_gib(p->memory_bytes).text, ls_number_gib(p->memory_bytes - room).text);
+                        ls_number_gib(p->memory_bytes).text, ls_number_gib(p->memory_bytes - capacity).text);
         ls_page_end(doc);
         ls_memo_ladder_chart(doc, f);
         put_rungs(doc, f);
@@ -106,7 +106,7 @@ static void put_flows(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     if (l->dp * l->context < 2) {
         ls_page_add(doc, LS_PAGE_TEXT,
@@ -143,7 +143,7 @@ static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
 }
 
 static void put_activations(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *tensor = &f->flow[LS_MEMO_TP], *stage = &f->flow[LS_MEMO_PP];
     if (l->tp < 2 && l->pp < 2) {
         ls_page_add(doc, LS_PAGE_TEXT, "\1Activations\2 are not sent: neither layers nor the pipeline are split.");

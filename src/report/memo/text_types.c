@@ -68,7 +68,7 @@ static void put_table(ls_page *doc, const ls_memo_facts *f) {
 }
 
 void ls_memo_precision(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_layout *l = &f->choice.layout;
+    const ls_knobs *l = &f->choice.layout;
     ls_page_add(doc, LS_PAGE_HEADING, "Precision: what it saves, what stays in fp32");
     if (l->type == LS_PLAN_FP32) {
         ls_page_add(doc, LS_PAGE_TEXT,

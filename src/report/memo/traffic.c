@@ -7,7 +7,7 @@
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 
-static double elem_bytes(const ls_plan_layout *l) { return l->type == LS_PLAN_FP32 ? 4 : 2; }
+static double elem_bytes(const ls_knobs *l) { return l->type == LS_PLAN_FP32 ? 4 : 2; }
 
 /* The link of a group of `size` chips of which `inner` share a node. */
 static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int inner) {
@@ -17,7 +17,7 @@ static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int i
     flow->outside_bytes = leaves ? flow->bytes / inner : 0; /* as many adapters of a node take part */
 }
 
-static int most_layers(const ls_plan_layout *l, const ls_plan_chunks *chunks) {
+static int most_layers(const ls_knobs *l, const ls_plan_chunks *chunks) {
     int most = 0;
     for (int s = 0; s < l->pp; s++) {
         int own = 0;
@@ -28,12 +28,12 @@ static int most_layers(const ls_plan_layout *l, const ls_plan_chunks *chunks) {
 }
 
 static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
     double bytes = elem_bytes(l) * c->tokens * (double)c->task->shape.C, part = (l->tp - 1.0) / l->tp;
     double forward = 2, backward = l->sequence_parallel ? 3 : 2, times = layers * c->micros;
     double again = l->recompute == LS_RECOMPUTE_FULL ? forward : 0, sums = forward + backward + again;
-    /* Inputs of products in 8 bits are gathered as such. */
+    /* Inputs of matmuls in 8 bits are gathered as such. */
     double gathered = l->type == LS_PLAN_FP8 && l->sequence_parallel ? bytes / 2 : bytes;
     double one = ls_plan_collective_seconds(c, LS_ALL_REDUCE, l->tp, c->tp_inner, bytes);
     if (l->sequence_parallel)
@@ -47,7 +47,7 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     set_link(f, flow, l->tp, c->tp_inner);
 }
 
-static double slowest_send(const ls_plan_layout *l, const ls_plan_chunks *chunks) {
+static double slowest_send(const ls_knobs *l, const ls_plan_chunks *chunks) {
     double most = 0;
     for (int s = 0; s < l->pp - 1; s++)
         if (chunks->send[s] > most) most = chunks->send[s];
@@ -56,7 +56,7 @@ static double slowest_send(const ls_plan_layout *l, const ls_plan_chunks *chunks
 
 static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_plan_chunks *chunks,
                        ls_memo_flow *flow) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     if (l->pp < 2) return;
     double messages = (l->pp > 2 ? 2.0 * l->virtual_stages : 2.0 * l->virtual_stages - 1) * c->micros;
     flow->what = "pipeline: activations and their gradients between stages";
@@ -71,14 +71,14 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
 }
 
 static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
     if (D < 2 || f->gathers) return;
     double part = (D - 1.0) / D, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
     f->reduce_bytes = params * grad * part * (l->zero == 0 || stack->reduce_whole ? 2 : 1);
     if (f->reduces_often)
-        f->reduce_bytes *= c->micros; /* nobody keeps a whole gradient from one micro-batch to the next */
+        f->reduce_bytes *= c->micros; /* no worker keeps a whole gradient from one micro-batch to the next */
     f->spread_bytes = l->zero > 0 ? params * elem_bytes(l) * part : 0;
     flow->what = l->zero > 0 ? "data parallelism: gradients and updated weights" : "data parallelism: gradients";
     flow->when = f->reduces_often ? "gradients after every micro-batch, weights once per step" : "once per step";
@@ -94,7 +94,7 @@ static double gather_seconds(const ls_plan_case *c, ls_collective kind, int size
 }
 
 static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     int D = l->dp * l->context;
     if (D < 2 || !f->gathers) return;
     double params = ls_plan_layer_params(c), part = (D - 1.0) / D, times = layers * c->micros;
@@ -111,7 +111,7 @@ static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
 
 /* One link that all share: what crosses it in a step, of all chips together. */
 static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
-    const ls_plan_layout *l = c->layout;
+    const ls_knobs *l = c->layout;
     if (f->task->cluster.sites < 2) return;
     double D = l->dp * l->context, chips = ls_cluster_chips(&f->task->cluster);
     flow->link = &f->task->cluster.across;

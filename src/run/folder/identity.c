@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/value.h"
+
 enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
 
 typedef enum field_kind { FIELD_TEXT, FIELD_I64, FIELD_F64, FIELD_HASH } field_kind;
@@ -113,6 +115,48 @@ ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char 
     const field *f = find(from, name);
     if (!f) return LS_OK;
     return f->text ? ls_identity_add_text(to, name, f->text, f->rule) : add(to, name, *f, f->rule);
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static ls_status add_value(ls_identity *identity, const ls_options *o, ls_option_id id, ls_identity_rule rule) {
+    const ls_option_info *info = ls_option_info_get(id);
+    const void *value = ls_options_field(o, id);
+    if (info->identity.as == LS_AS_YES_NO)
+        return ls_identity_add_text(identity, info->name, *(const bool *)value ? "yes" : "no", rule);
+    if (info->identity.as == LS_AS_EXPONENT)
+        return ls_identity_add_i64(identity, info->name, ilogb(*(const double *)value), rule);
+    switch (info->kind) {
+    case LS_OPTION_BOOL: return ls_identity_add_i64(identity, info->name, *(const bool *)value, rule);
+    case LS_OPTION_INT: return ls_identity_add_i64(identity, info->name, *(const int64_t *)value, rule);
+    case LS_OPTION_SIZE: return ls_identity_add_i64(identity, info->name, (int64_t) * (const size_t *)value, rule);
+    case LS_OPTION_FLOAT:
+    case LS_OPTION_TIME: return ls_identity_add_f64(identity, info->name, *(const double *)value, rule);
+    case LS_OPTION_STRING: return ls_identity_add_text(identity, info->name, *(const char *const *)value, rule);
+    case LS_OPTION_CHOICE:
+        return ls_identity_add_text(identity, info->name, ls_choice_word(info->choices, *(const int *)value), rule);
+    }
+    return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
+}
+
+static ls_status add_option(ls_identity *identity, const ls_options *o, ls_option_id id) {
+    const ls_option_info *info = ls_option_info_get(id);
+    const ls_option_identity *as = &info->identity;
+    bool is_free = as->free.values && ls_options_hold(o, as->free);
+    char name[LS_IDENTITY_NAME_MAX];
+    if (as->as == LS_AS_DATA || !ls_options_hold(o, info->with)) return LS_OK;
+    if (as->absent && ls_options_is_value(o, id, as->absent)) return LS_OK;
+    LS_TRY(add_value(identity, o, id, is_free ? LS_IDENTITY_FREE : LS_IDENTITY_FIXED));
+    if (!as->rule || ls_options_is_value(o, id, info->value)) return LS_OK;
+    snprintf(name, sizeof name, "%s-rule", info->name);
+    return ls_identity_add_i64(identity, name, as->rule, LS_IDENTITY_FIXED);
+}
+
+ls_status ls_identity_add_options(ls_identity *identity, const ls_options *options) {
+    for (int place = 1; place <= LS_OPTION_COUNT; place++)
+        for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++)
+            if (ls_option_info_get(id)->identity.place == place) LS_TRY(add_option(identity, options, id));
+    return LS_OK;
 }
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
@@ -280,14 +324,6 @@ static bool equal(const field *a, const field *b) {
     return false;
 }
 
-/* The fewest digits that read back the same. */
-static void describe_number(double value, char *text, size_t room) {
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, room, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) return;
-    }
-}
-
 static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     if (!f) {
         snprintf(text, LS_IDENTITY_VALUE_MAX, "absent");
@@ -296,7 +332,7 @@ static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     switch (f->kind) {
     case FIELD_TEXT: snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", *f->text ? f->text : "empty"); break;
     case FIELD_I64: snprintf(text, LS_IDENTITY_VALUE_MAX, "%" PRId64, f->i64); break;
-    case FIELD_F64: describe_number(f->f64, text, LS_IDENTITY_VALUE_MAX); break;
+    case FIELD_F64: ls_value_format_real(f->f64, text); break;
     case FIELD_HASH: ls_hash_text(f->hash, text); break;
     }
 }

@@ -29,6 +29,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "config/options.h"
 
 /* How a field may change when a run goes on. FREE: recorded, but neither hashed nor compared; for --steps where the
  * learning rate does not depend on them. */
@@ -47,6 +48,9 @@ ls_status ls_identity_add_text(ls_identity *identity, const char *name, const ch
 ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule);
 ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule);
 ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule);
+
+/* Adds the options that change the result, as config/options.def says, with the values that `options` holds. */
+ls_status ls_identity_add_options(ls_identity *identity, const ls_options *options);
 
 /* False, and *out unchanged, where there is no whole number of that name. */
 bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out);

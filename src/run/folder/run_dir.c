@@ -306,11 +306,8 @@ static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *jso
 }
 
 /* How a run is begun is no property of the run: given back with --config, these would begin it in the same way. */
-static bool is_about_starting(const char *option) {
-    static const char *const names[] = {"config", "print-config", "resume", "fork"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], option) == 0) return true;
-    return false;
+static bool is_about_starting(ls_option_id id) {
+    return id == LS_OPT_config || id == LS_OPT_print_config || id == LS_OPT_resume || id == LS_OPT_fork;
 }
 
 /* So that relative paths in the config mean the same from anywhere. */
@@ -332,7 +329,7 @@ static json_t *config_json(const ls_options *options, ls_command command) {
     for (ls_option_id id = 0; object && id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);
         const char *text = options->source[id].text ? options->source[id].text : info->value;
-        if (!(info->commands & (1u << command)) || !text || is_about_starting(info->name)) continue;
+        if (!(info->commands & (1u << command)) || !text || is_about_starting(id)) continue;
         json_t *value = json_string(text);
         if (!value) value = json_string(not_utf8);
         if (json_object_set_new(object, info->name, value) == 0) continue;

@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
-#include "parallel/partition/blame.h"
+#include "parallel/partition/audit.h"
 #include "parallel/layout/micro_batches.h"
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,6 @@
 
 #include "base/pool.h"
 #include "parallel/partition/audit.h"
-#include "parallel/partition/results.h"
 #include "run/guard/event.h"
 #include "run/settings.h"
 

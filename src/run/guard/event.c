@@ -54,7 +54,7 @@ static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_f64(m, "length_with", e->length_with);
     ls_metrics_add_f64(m, "length_without", e->length_without);
     ls_metrics_add_bool(m, "recurs", e->recurs);
-    ls_metrics_add_text(m, "action", e->action);
+    ls_metrics_add_text(m, "action", ls_outlier_action_name(e->action));
 }
 
 static void add_audit(const ls_train_event *e, ls_metrics *m) {
@@ -117,9 +117,9 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
              e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
              e->median, e->group_loss, e->peers_loss, e->angle_deg,
              e->length_without > 0 ? e->length_with / e->length_without : 0,
-             strcmp(e->action, "skip-group") == 0 ? "the step was repeated without it"
-             : strcmp(e->action, "stop") == 0     ? "the run stops"
-                                                  : "it was kept (--on-outlier warn)");
+             e->action == LS_OUTLIER_SKIP   ? "the step was repeated without it"
+             : e->action == LS_OUTLIER_STOP ? "the run stops"
+                                            : "it was kept (--on-outlier warn)");
 }
 
 static void say_replica(const ls_train_event *e, char *text, size_t bytes) {

@@ -3,6 +3,7 @@
 #ifndef LS_RUN_GUARD_EVENT_H
 #define LS_RUN_GUARD_EVENT_H
 
+#include "config/choices.h"
 #include "nn/param.h"
 #include "observe/metrics.h"
 
@@ -38,7 +39,7 @@ typedef struct ls_train_event {
     int64_t first_sample, samples;
     double norm, median, spread, score, angle_deg, length_with, length_without;
     double group_loss, peers_loss, loss_score;
-    const char *action;
+    ls_outlier_action action;
     /* STATE */
     const char *what;
     /* AUDIT */

@@ -3,13 +3,9 @@
 
 #include <string.h>
 
-static ls_bos parse(const char *text) {
-    return strcmp(text, "yes") == 0 ? LS_BOS_YES : strcmp(text, "no") == 0 ? LS_BOS_NO : LS_BOS_AUTO;
-}
-
 ls_status ls_bos_option(const ls_options *o, const ls_tokenizer *tokenizer, ls_frame *out) {
     *out = (ls_frame){0};
-    return tokenizer ? ls_frame_of(tokenizer, parse(o->bos), out) : LS_OK;
+    return tokenizer ? ls_frame_of(tokenizer, o->bos, out) : LS_OK;
 }
 
 /* What gives the frame that the run had; what the tokenizer says where nothing does, and the identities differ. */
@@ -25,7 +21,7 @@ static ls_status as_before(const ls_tokenizer *tokenizer, const char *was, ls_fr
 
 ls_status ls_bos_option_go_on(const ls_options *o, const ls_tokenizer *tokenizer, const ls_identity *before,
                               ls_frame *out) {
-    if (!tokenizer || !before || parse(o->bos) != LS_BOS_AUTO) return ls_bos_option(o, tokenizer, out);
+    if (!tokenizer || !before || o->bos != LS_BOS_AUTO) return ls_bos_option(o, tokenizer, out);
     const char *was = ls_identity_get_text(before, "bos");
     *out = (ls_frame){0};
     return was ? as_before(tokenizer, was, out) : LS_OK;

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -13,19 +12,11 @@
 
 enum { FILE_BYTES_MAX = 1 << 20 };
 
-static bool has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
-}
-
-/* The format goes by the name or, for other names, by the first character, as for --config. */
 static ls_status read_file(const char *path, json_t **out) {
     char *text = NULL;
-    size_t bytes = 0, blank = 0;
+    size_t bytes = 0;
     LS_TRY(ls_file_read(path, FILE_BYTES_MAX, &text, &bytes));
-    while (blank < bytes && text[blank] && strchr(" \t\r\n", text[blank])) blank++;
-    bool is_yaml = has_suffix(path, ".yaml") || has_suffix(path, ".yml");
-    bool is_json = has_suffix(path, ".json") || (!is_yaml && text[blank] == '{');
+    bool is_json = ls_json_is_format(path, text, bytes);
     ls_status status = is_json ? ls_json_load_text(path, text, bytes, out) : ls_shape_yaml_load(path, text, bytes, out);
     free(text);
     return status;

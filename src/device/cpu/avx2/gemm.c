@@ -1,4 +1,4 @@
-/* gemm.c: products with AVX2: a 6 × 16 micro-kernel (12 accumulators, 2 vectors of B, one value of A at a time), and
+/* gemm.c: matmuls with AVX2: a 6 × 16 micro-kernel (12 accumulators, 2 vectors of B, one value of A at a time), and
  * lines along k, eight at a time, four k of each.
  *
  * A register takes four values of two lines, 128 bits a line, so that a 4 × 4 transpose inside the parts of four

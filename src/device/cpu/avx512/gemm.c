@@ -1,4 +1,4 @@
-/* gemm.c: products with AVX-512: a 14 × 32 micro-kernel (28 accumulators, 2 vectors of B, one value of A at a time),
+/* gemm.c: matmuls with AVX-512: a 14 × 32 micro-kernel (28 accumulators, 2 vectors of B, one value of A at a time),
  * and lines along k, sixteen at a time, sixteen k of each.
  *
  * A whole cache line of each line is taken at once: where lines are a multiple of 4 KiB apart they all fall into one

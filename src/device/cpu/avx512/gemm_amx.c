@@ -126,7 +126,7 @@ static void lsk_gemm_bf16_32x32_amx(size_t k, const void *panel_a, const void *p
 }
 
 /* A thread has up to 512 columns of B near, in half of a second cache of 2 MiB, and goes over A two panels at a time:
- * of what comes from farther away, A, little is needed for each product. */
+ * of what comes from farther away, A, little is needed for each matmul. */
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table) {
     ls_gemm_kernels chain;
     ls_gemm_kernels_fill_avx512(&chain);

@@ -1,4 +1,4 @@
-/* four_floats.h: four floats at a time, loaded and stored at any address, where products are packed and turned. */
+/* four_floats.h: four floats at a time, loaded and stored at any address, where matmuls are packed and turned. */
 #ifndef LS_DEVICE_CPU_GEMM_FOUR_FLOATS_H
 #define LS_DEVICE_CPU_GEMM_FOUR_FLOATS_H
 

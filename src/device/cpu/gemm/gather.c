@@ -2,7 +2,7 @@
  *
  * Positions as lines (a convolution forward, and its input gradient): for each tap, or for each row of taps where their
  * pixels are neighbours in memory and none is outside, the lines of a panel are runs of values, transposed four at a
- * time. A run outside the image is one of zeros. Images with few channels go another way: gemm_halo.c.
+ * time. A run outside the image is one of zeros. Images with few channels go another way: halo.c.
  *
  * Columns as lines (a weight gradient): of each row of taps, whose pixels are neighbours, a panel has a stretch. It is
  * copied for the positions of a row of the image together; at the edges value by value. */

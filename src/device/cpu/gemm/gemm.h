@@ -1,17 +1,17 @@
-/* gemm.h: matrix products in chain order.
+/* gemm.h: matmuls in chain order.
  *
  *     C[m][n] = sum over k of A·B        form NN: A[m][k] B[k][n]   NT: A[m][k] B[n][k]   TN: A[k][m] B[k][n]
  *
  * The order of every sum is that of docs/arithmetic.md, "Matrix products": a chain over k inside a slice, a tree over
  * slices. Block sizes, tile shapes and threads only decide who computes what when, so they never change a bit. Operands
- * are packed into panels, 16-bit types are widened on the way; K is never padded. A product with few rows or few
- * columns reads its large operand once and packs nothing that outlives a block (gemm_thin.c).
+ * are packed into panels, 16-bit types are widened on the way; K is never padded. A matmul with few rows or few
+ * columns reads its large operand once and packs nothing that outlives a block (thin.c).
  *
  * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
- * with +0 to whole granules at the end of each slice and of each sequence (gemm_k.h).
+ * with +0 to whole granules at the end of each slice and of each sequence (k.h).
  *
  * A machine adds its kernels and its block sizes, set together in one function; the loops are written once (gemm.c,
- * gemm_tile.c, gemm_thin.c). */
+ * tile.c, thin.c). */
 #ifndef LS_DEVICE_CPU_GEMM_GEMM_H
 #define LS_DEVICE_CPU_GEMM_GEMM_H
 
@@ -108,7 +108,7 @@ void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
 
-/* The kernels for products of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
+/* The kernels for matmuls of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
 const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit);
 
 /* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. Looks at no pointer. */

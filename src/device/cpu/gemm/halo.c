@@ -30,7 +30,7 @@ static size_t row_elems(const halo *h) { return h->p->channels * h->width; }
 static ptrdiff_t reach(size_t taps, ptrdiff_t tap) { return tap < 0 ? (ptrdiff_t)(taps - 1) * tap : 0; }
 static size_t span_of(size_t taps, ptrdiff_t tap) { return (taps - 1) * (size_t)(tap < 0 ? -tap : tap); }
 
-/* False where channels are many, or there is no room for one row of positions. */
+/* False where channels are many, or there is no space for one row of positions. */
 static bool open_halo(halo *h, const ls_gemm_patches *p, float values[HALO_ELEMS]) {
     if (p->channels > CHANNELS_MOST || p->step_x < 1 || p->step_y < 1) return false;
     h->p = p;

@@ -1,4 +1,4 @@
-/* halo.h: patches of images with few channels, for gemm_gather.c. */
+/* halo.h: patches of images with few channels, for gather.c. */
 #ifndef LS_DEVICE_CPU_GEMM_HALO_H
 #define LS_DEVICE_CPU_GEMM_HALO_H
 

@@ -22,7 +22,7 @@ typedef struct ls_gemm_k {
 
 void ls_gemm_k_open(ls_gemm_k *x, const ls_gemm *g, size_t granule);
 
-/* Positions that a product has at most, wherever its slices end. */
+/* Positions that a matmul has at most, wherever its slices end. */
 size_t ls_gemm_k_most(const ls_gemm *g, size_t granule);
 
 /* Values that are neighbours, and the padding behind them. */

@@ -1,4 +1,4 @@
-/* pack.h: operands of a matrix product as panels: k rows of `width` values, one for each row (or column) of a
+/* pack.h: operands of a matmul as panels: k rows of `width` values, one for each row (or column) of a
  * tile; for a unit, rows of `width` groups of neighbours in k. */
 #ifndef LS_DEVICE_CPU_GEMM_PACK_H
 #define LS_DEVICE_CPU_GEMM_PACK_H
@@ -11,7 +11,7 @@
 #include "device/cpu/gemm/k.h"
 
 /* Lines of an operand: line l begins at `at` + l·ld where its values are neighbours (along_k), else at `at` + l, with
- * its values ld apart. Those of patches and grids are gathered (gemm_gather.h): `at` is the first image, or that of the
+ * its values ld apart. Those of patches and grids are gathered (gather.h): `at` is the first image, or that of the
  * grid's first row with the lines before it gone; line and k are what was skipped. */
 typedef struct ls_gemm_lines {
     const void *at;

@@ -1,5 +1,5 @@
 /* pack_unit.c: packing for matrix units: bf16 as it is, in groups of 2, 4 or 32 neighbours in k, with +0 where K
- * is padded (gemm_k.h) and where the last panel has no line.
+ * is padded (k.h) and where the last panel has no line.
  *
  *     panel[group of k][line][k inside the group] */
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* thin.c: products with few rows (or, turned over, few columns), bound by reading the other operand once.
+/* thin.c: matmuls with few rows (or, turned over, few columns), bound by reading the other operand once.
  *
  *     wide operand, k × many           a task takes a stripe of it, over all of K
  *     narrow operand, k × rows         packed block by block, again by each task: it is small
@@ -39,7 +39,7 @@ typedef struct thin {
     size_t plain_bounds[2];
 } thin;
 
-/* What a task keeps: slot 0 is the chain under way, slot 1 + i a subtree of 2^i slices (gemm_tile.h). */
+/* What a task keeps: slot 0 is the chain under way, slot 1 + i a subtree of 2^i slices (tile.h). */
 typedef struct stripe {
     _Alignas(64) float store[STORE];
     _Alignas(64) float block[BLOCK_K * BLOCK_COLUMNS];

@@ -1,4 +1,4 @@
-/* thin.h: products with few rows or few columns, in chain order, for gemm.c. */
+/* thin.h: matmuls with few rows or few columns, in chain order, for gemm.c. */
 #ifndef LS_DEVICE_CPU_GEMM_THIN_H
 #define LS_DEVICE_CPU_GEMM_THIN_H
 

@@ -1,4 +1,4 @@
-/* tile.h: one tile of a product over a pass of K, for gemm.c.
+/* tile.h: one tile of a matmul over a pass of K, for gemm.c.
  *
  * A pass is a stretch of K, cut at the ends of slices into segments; the micro-kernel runs once for each. Between
  * segments a chain lives in C, or in the tile's own slots: slot 0 holds the chain under way, slot 1 + i a finished

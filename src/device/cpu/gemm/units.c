@@ -1,4 +1,4 @@
-/* units.c: the kernels of the matrix units, beside those of the ISA, and which products they take. */
+/* units.c: the kernels of the matrix units, beside those of the ISA, and which matmuls they take. */
 #include <pthread.h>
 
 #include "device/cpu/gemm/gemm.h"

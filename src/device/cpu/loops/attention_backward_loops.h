@@ -10,10 +10,10 @@
  * (with dropout dO·Vᵀ is multiplied by the factors first, and P when dS is made)
  *
  * and what is left on the diagonal, a triangle for each panel or tile, is done in chains row by row: for dk and dv
- * before the product, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
+ * before the matmul, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
  * query; dq of a query waits until the next block of keys, in its place if that is fp32, else in `sums`. */
 
-typedef struct backward_room {
+typedef struct backward_space {
     size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
     float *key_columns, *value_columns;    /* [panel][d][nr] */
     float *key_elements;                   /* [panel of d][key][nr] */
@@ -31,7 +31,7 @@ typedef struct backward_room {
     wide_rows key_rows;                    /* of the blocks */
     wide_rows query_rows, dout_rows;
     float *sums; /* [head of the kv head][T][d up to 16]: dq under way; with 16 bits */
-} backward_room;
+} backward_space;
 
 static float *take(float **scratch, size_t elems) {
     float *at = *scratch;
@@ -41,45 +41,45 @@ static float *take(float **scratch, size_t elems) {
 
 static size_t dq_stride(const engine *e, size_t d) { return up(up(d, e->nr), LANES); }
 
-static backward_room carve_backward(const ls_attention *a, const engine *e, float *scratch) {
+static backward_space carve_backward(const ls_attention *a, const engine *e, float *scratch) {
     size_t d = a->head_size, wide = wide_elems(a);
     size_t columns = up(LS_ATTENTION_KEYS, e->nr), rows = up(LS_ATTENTION_BLOCK, e->mr), tiled = up(d, e->mr);
-    return (backward_room){.key_columns = take(&scratch, columns * d),
-                           .value_columns = take(&scratch, columns * d),
-                           .key_elements = take(&scratch, LS_ATTENTION_KEYS * up(d, e->nr)),
-                           .query_columns = take(&scratch, rows * d),
-                           .dout_columns = take(&scratch, rows * d),
-                           .query_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
-                           .dout_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
-                           .weights = take(&scratch, columns * rows),
-                           .gradients = take(&scratch, columns * rows),
-                           .factors = take(&scratch, columns * rows),
-                           .turned = take(&scratch, columns * e->mr),
-                           .dk = take(&scratch, columns * tiled),
-                           .dv = take(&scratch, columns * tiled),
-                           .dq = take(&scratch, rows * dq_stride(e, d)),
-                           .m = take(&scratch, rows * e->nr),
-                           .l = take(&scratch, rows * e->nr),
-                           .dots = take(&scratch, rows * e->nr),
-                           .rows = take(&scratch, e->nr * up(d, LANES)),
-                           .wide_keys = take(&scratch, LS_ATTENTION_KEYS * wide),
-                           .wide_values = take(&scratch, LS_ATTENTION_KEYS * wide),
-                           .wide_queries = take(&scratch, LS_ATTENTION_BLOCK * wide),
-                           .wide_douts = take(&scratch, LS_ATTENTION_BLOCK * wide),
-                           .sums = scratch};
+    return (backward_space){.key_columns = take(&scratch, columns * d),
+                            .value_columns = take(&scratch, columns * d),
+                            .key_elements = take(&scratch, LS_ATTENTION_KEYS * up(d, e->nr)),
+                            .query_columns = take(&scratch, rows * d),
+                            .dout_columns = take(&scratch, rows * d),
+                            .query_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
+                            .dout_elements = take(&scratch, LS_ATTENTION_BLOCK * tiled),
+                            .weights = take(&scratch, columns * rows),
+                            .gradients = take(&scratch, columns * rows),
+                            .factors = take(&scratch, columns * rows),
+                            .turned = take(&scratch, columns * e->mr),
+                            .dk = take(&scratch, columns * tiled),
+                            .dv = take(&scratch, columns * tiled),
+                            .dq = take(&scratch, rows * dq_stride(e, d)),
+                            .m = take(&scratch, rows * e->nr),
+                            .l = take(&scratch, rows * e->nr),
+                            .dots = take(&scratch, rows * e->nr),
+                            .rows = take(&scratch, e->nr * up(d, LANES)),
+                            .wide_keys = take(&scratch, LS_ATTENTION_KEYS * wide),
+                            .wide_values = take(&scratch, LS_ATTENTION_KEYS * wide),
+                            .wide_queries = take(&scratch, LS_ATTENTION_BLOCK * wide),
+                            .wide_douts = take(&scratch, LS_ATTENTION_BLOCK * wide),
+                            .sums = scratch};
 }
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 static void open_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, size_t keys, int for_dq,
-                      backward_room *room) {
+                      backward_space *space) {
     size_t d = a->head_size;
-    room->key = key;
-    room->keys = keys;
-    room->key_rows = wide_rows_of(a, a->k, key, kv, keys, room->wide_keys);
-    pack_rows(e, room->key_columns, e->nr, room->key_rows, keys, d);
-    pack_rows(e, room->value_columns, e->nr, wide_rows_of(a, a->v, key, kv, keys, room->wide_values), keys, d);
-    if (for_dq) pack_elements(e, room->key_elements, e->nr, room->key_rows, keys, d);
+    space->key = key;
+    space->keys = keys;
+    space->key_rows = wide_rows_of(a, a->k, key, kv, keys, space->wide_keys);
+    pack_rows(e, space->key_columns, e->nr, space->key_rows, keys, d);
+    pack_rows(e, space->value_columns, e->nr, wide_rows_of(a, a->v, key, kv, keys, space->wide_values), keys, d);
+    if (for_dq) pack_elements(e, space->key_elements, e->nr, space->key_rows, keys, d);
 }
 
 static void spread(float *to, const float *from, size_t rows, size_t nr) {
@@ -88,39 +88,40 @@ static void spread(float *to, const float *from, size_t rows, size_t nr) {
 }
 
 static void open_queries(const ls_attention *a, const engine *e, size_t head, size_t query, size_t queries,
-                         int for_keys, backward_room *room) {
+                         int for_keys, backward_space *space) {
     size_t d = a->head_size, stat = head * a->stat_stride + query;
-    room->query = query;
-    room->queries = queries;
-    room->query_rows = wide_rows_of(a, a->q, query, head, queries, room->wide_queries);
-    room->dout_rows = wide_rows_of(a, a->dout, query, head, queries, room->wide_douts);
-    pack_rows(e, room->query_columns, e->mr, room->query_rows, queries, d);
-    pack_rows(e, room->dout_columns, e->mr, room->dout_rows, queries, d);
-    spread(room->m, a->m + stat, queries, e->nr);
-    spread(room->l, a->l + stat, queries, e->nr);
-    spread(room->dots, a->dots + stat, queries, e->nr);
+    space->query = query;
+    space->queries = queries;
+    space->query_rows = wide_rows_of(a, a->q, query, head, queries, space->wide_queries);
+    space->dout_rows = wide_rows_of(a, a->dout, query, head, queries, space->wide_douts);
+    pack_rows(e, space->query_columns, e->mr, space->query_rows, queries, d);
+    pack_rows(e, space->dout_columns, e->mr, space->dout_rows, queries, d);
+    spread(space->m, a->m + stat, queries, e->nr);
+    spread(space->l, a->l + stat, queries, e->nr);
+    spread(space->dots, a->dots + stat, queries, e->nr);
     if (!for_keys) return;
-    pack_elements(e, room->query_elements, e->mr, room->query_rows, queries, d);
-    pack_elements(e, room->dout_elements, e->mr, room->dout_rows, queries, d);
+    pack_elements(e, space->query_elements, e->mr, space->query_rows, queries, d);
+    pack_elements(e, space->dout_elements, e->mr, space->dout_rows, queries, d);
 }
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
 /* Factors of the pairs of the two blocks that see each other. */
-static void make_block_factors(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
-    size_t nr = e->nr, rows = up(room->queries, e->mr);
+static void make_block_factors(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
+    size_t nr = e->nr, rows = up(space->queries, e->mr);
     float row[LS_ATTENTION_KEYS + LS_ATTENTION_TILE] = {0}; /* panels are whole */
-    for (size_t r = 0; r < room->queries; r++) {
-        size_t query = room->query + r, n = query < room->key ? 0 : min_size(query - room->key + 1, room->keys);
-        if (n > 0) make_factors(a, row, head, query, room->key, n);
-        for (size_t j = 0; j < n; j += nr) memcpy(room->factors + j * rows + r * nr, row + j, nr * sizeof *row);
+    for (size_t r = 0; r < space->queries; r++) {
+        size_t query = space->query + r, n = query < space->key ? 0 : min_size(query - space->key + 1, space->keys);
+        if (n > 0) make_factors(a, row, head, query, space->key, n);
+        for (size_t j = 0; j < n; j += nr) memcpy(space->factors + j * rows + r * nr, row + j, nr * sizeof *row);
     }
 }
 
 /* P = exp(s − m) / l and dS = P·(dP − D), in place; with dropout dS = P·(f·dP − D) and then P·f. */
-LSK_INLINE void weigh(const backward_room *room, size_t at, size_t stats, size_t elems, float scale, const int drop) {
-    float *weights = room->weights + at, *gradients = room->gradients + at;
-    const float *m = room->m + stats, *l = room->l + stats, *dots = room->dots + stats, *factors = room->factors + at;
+LSK_INLINE void weigh(const backward_space *space, size_t at, size_t stats, size_t elems, float scale, const int drop) {
+    float *weights = space->weights + at, *gradients = space->gradients + at;
+    const float *m = space->m + stats, *l = space->l + stats, *dots = space->dots + stats,
+                *factors = space->factors + at;
     for (size_t i = 0; i < elems; i += LANES) {
         v16 s = v16_mul(v16_set1(scale), v16_load(weights + i)), dp = v16_load(gradients + i);
         v16 p = v16_div(v16_exp(v16_sub(s, v16_load(m + i))), v16_load(l + i));
@@ -130,31 +131,32 @@ LSK_INLINE void weigh(const backward_room *room, size_t at, size_t stats, size_t
     }
 }
 
-static void weigh_all(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
-    weigh(room, at, stats, elems, scale, 0);
+static void weigh_all(const backward_space *space, size_t at, size_t stats, size_t elems, float scale) {
+    weigh(space, at, stats, elems, scale, 0);
 }
 
-static void weigh_kept(const backward_room *room, size_t at, size_t stats, size_t elems, float scale) {
-    weigh(room, at, stats, elems, scale, 1);
+static void weigh_kept(const backward_space *space, size_t at, size_t stats, size_t elems, float scale) {
+    weigh(space, at, stats, elems, scale, 1);
 }
 
 /* Weights and gradients of the pairs of the two blocks, from the first tile of queries that sees a key of the panel. */
-static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_room *room) {
-    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
-    if (is_dropping(a)) make_block_factors(a, e, head, room);
-    for (size_t j = 0; j < room->keys; j += nr) {
-        size_t first = room->key + j > room->query ? (room->key + j - room->query) / mr * mr : 0, at = j * rows;
+static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_space *space) {
+    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
+    if (is_dropping(a)) make_block_factors(a, e, head, space);
+    for (size_t j = 0; j < space->keys; j += nr) {
+        size_t first = space->key + j > space->query ? (space->key + j - space->query) / mr * mr : 0, at = j * rows;
         for (size_t r = first; r < rows; r += mr) {
-            product(e, d, room->query_columns + r * d, room->key_columns + j * d, 0, room->weights + at + r * nr, nr);
-            product(e, d, room->dout_columns + r * d, room->value_columns + j * d, 0, room->gradients + at + r * nr,
+            product(e, d, space->query_columns + r * d, space->key_columns + j * d, 0, space->weights + at + r * nr,
+                    nr);
+            product(e, d, space->dout_columns + r * d, space->value_columns + j * d, 0, space->gradients + at + r * nr,
                     nr);
         }
         if (first >= rows) continue;
         size_t elems = (rows - first) * nr;
         at += first * nr;
-        (is_dropping(a) ? weigh_kept : weigh_all)(room, at, first * nr, elems, a->scale);
-        round_weights(room->weights + at, elems, a->act);
-        round_weights(room->gradients + at, elems, a->act);
+        (is_dropping(a) ? weigh_kept : weigh_all)(space, at, first * nr, elems, a->scale);
+        round_weights(space->weights + at, elems, a->act);
+        round_weights(space->gradients + at, elems, a->act);
     }
 }
 
@@ -175,27 +177,27 @@ static void key_triangle(const engine *e, float *sums, const float *weights, wid
 }
 
 /* dk and dv of the block of keys go on with the block of queries. */
-static void add_to_keys(const ls_attention *a, engine *e, const backward_room *room) {
-    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(room->queries, mr);
-    for (size_t j = 0; j < room->keys; j += nr) {
-        size_t count = min_size(nr, room->keys - j), at = j * rows, sums = j * up(d, mr);
-        ptrdiff_t offset = (ptrdiff_t)(room->key + j) - (ptrdiff_t)room->query, all = offset + (ptrdiff_t)count - 1;
-        if (offset >= (ptrdiff_t)room->queries) continue;
-        size_t first = offset > 0 ? (size_t)offset : 0, full = all > 0 ? min_size((size_t)all, room->queries) : 0;
+static void add_to_keys(const ls_attention *a, engine *e, const backward_space *space) {
+    size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
+    for (size_t j = 0; j < space->keys; j += nr) {
+        size_t count = min_size(nr, space->keys - j), at = j * rows, sums = j * up(d, mr);
+        ptrdiff_t offset = (ptrdiff_t)(space->key + j) - (ptrdiff_t)space->query, all = offset + (ptrdiff_t)count - 1;
+        if (offset >= (ptrdiff_t)space->queries) continue;
+        size_t first = offset > 0 ? (size_t)offset : 0, full = all > 0 ? min_size((size_t)all, space->queries) : 0;
         if (first < full) {
-            key_triangle(e, room->dv + sums, room->weights + at, room->dout_rows, first, full, offset, count, d,
-                         room->rows);
-            key_triangle(e, room->dk + sums, room->gradients + at, room->query_rows, first, full, offset, count, d,
-                         room->rows);
+            key_triangle(e, space->dv + sums, space->weights + at, space->dout_rows, first, full, offset, count, d,
+                         space->rows);
+            key_triangle(e, space->dk + sums, space->gradients + at, space->query_rows, first, full, offset, count, d,
+                         space->rows);
         }
-        size_t left = room->queries - full;
+        size_t left = space->queries - full;
         if (left == 0) continue;
         for (size_t i = 0; i < d; i += mr) {
-            size_t from = i * room->queries + full * mr;
-            product(e, left, room->dout_elements + from, room->weights + at + full * nr, 1, room->dv + sums + i * nr,
+            size_t from = i * space->queries + full * mr;
+            product(e, left, space->dout_elements + from, space->weights + at + full * nr, 1, space->dv + sums + i * nr,
                     nr);
-            product(e, left, room->query_elements + from, room->gradients + at + full * nr, 1, room->dk + sums + i * nr,
-                    nr);
+            product(e, left, space->query_elements + from, space->gradients + at + full * nr, 1,
+                    space->dk + sums + i * nr, nr);
         }
     }
 }
@@ -204,86 +206,87 @@ static void zero(float *x, size_t elems) {
     for (size_t i = 0; i < elems; i++) x[i] = 0;
 }
 
-static void start_keys(const ls_attention *a, const engine *e, backward_room *room) {
-    size_t elems = up(room->keys, e->nr) * up(a->head_size, e->mr);
-    zero(room->dk, elems);
-    zero(room->dv, elems);
+static void start_keys(const ls_attention *a, const engine *e, backward_space *space) {
+    size_t elems = up(space->keys, e->nr) * up(a->head_size, e->mr);
+    zero(space->dk, elems);
+    zero(space->dv, elems);
 }
 
 static void store_keys(const ls_attention *a, const engine *e, size_t kv, const float *sums, ls_attention_out to,
-                       float scale, const backward_room *room) {
+                       float scale, const backward_space *space) {
     size_t d = a->head_size, stride = up(d, LANES), nr = e->nr;
-    for (size_t j = 0; j < room->keys; j += nr) {
-        transpose(e, room->rows, stride, sums + j * up(d, e->mr), nr, d, nr);
-        for (size_t r = 0; r < min_size(nr, room->keys - j); r++)
-            scaled_row(row_out(a, to, room->key + j + r, kv), a->act, room->rows + r * stride, scale, d);
+    for (size_t j = 0; j < space->keys; j += nr) {
+        transpose(e, space->rows, stride, sums + j * up(d, e->mr), nr, d, nr);
+        for (size_t r = 0; r < min_size(nr, space->keys - j); r++)
+            scaled_row(row_out(a, to, space->key + j + r, kv), a->act, space->rows + r * stride, scale, d);
     }
 }
 
-static void finish_keys(const ls_attention *a, const engine *e, size_t kv, const backward_room *room) {
-    store_keys(a, e, kv, room->dv, a->dv, 1, room);
-    store_keys(a, e, kv, room->dk, a->dk, a->scale, room);
+static void finish_keys(const ls_attention *a, const engine *e, size_t kv, const backward_space *space) {
+    store_keys(a, e, kv, space->dv, a->dv, 1, space);
+    store_keys(a, e, kv, space->dk, a->dk, a->scale, space);
 }
 
 /* ---- dq ---------------------------------------------------------------------------------------------------------- */
 
 /* Gradients of the tile of queries from row r on, as [key][mr], `keys` of them. */
-static void turn_gradients(const engine *e, const backward_room *room, float *turned, size_t r, size_t keys) {
-    size_t rows = up(room->queries, e->mr), nr = e->nr;
+static void turn_gradients(const engine *e, const backward_space *space, float *turned, size_t r, size_t keys) {
+    size_t rows = up(space->queries, e->mr), nr = e->nr;
     for (size_t j = 0; j < keys; j += nr)
-        transpose(e, turned + j * e->mr, e->mr, room->gradients + j * rows + r * nr, nr, e->mr, min_size(nr, keys - j));
+        transpose(e, turned + j * e->mr, e->mr, space->gradients + j * rows + r * nr, nr, e->mr,
+                  min_size(nr, keys - j));
 }
 
 /* The keys begin … of the block that row r of the queries sees, but not the first row of its tile. */
-static void query_triangle(const ls_attention *a, const engine *e, const backward_room *room, size_t r, size_t begin,
+static void query_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t r, size_t begin,
                            size_t end, float *dq) {
-    size_t rows = up(room->queries, e->mr), nr = e->nr, d = a->head_size;
+    size_t rows = up(space->queries, e->mr), nr = e->nr, d = a->head_size;
     for (size_t k = begin; k < end;) {
         size_t panel_end = min_size(end, (k / nr + 1) * nr);
-        chain_row(dq, room->gradients + k / nr * nr * rows + r * nr + k % nr, 1, room->key_rows, k, panel_end - k, d);
+        chain_row(dq, space->gradients + k / nr * nr * rows + r * nr + k % nr, 1, space->key_rows, k, panel_end - k, d);
         k = panel_end;
     }
 }
 
-/* dq of the block of queries goes on with the block of keys; it lies in `room`. */
-static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_room *room) {
+/* dq of the block of queries goes on with the block of keys; it lies in `space`. */
+static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
-    for (size_t r = 0; r < room->queries; r += mr) {
-        size_t query = room->query + r;
-        size_t full = query < room->key ? 0 : min_size(query - room->key + 1, room->keys);
-        turn_gradients(e, room, room->turned, r, full);
+    for (size_t r = 0; r < space->queries; r += mr) {
+        size_t query = space->query + r;
+        size_t full = query < space->key ? 0 : min_size(query - space->key + 1, space->keys);
+        turn_gradients(e, space, space->turned, r, full);
         for (size_t i = 0; i < d; i += nr)
-            product(e, full, room->turned, room->key_elements + i * room->keys, goes_on, room->dq + r * stride + i,
+            product(e, full, space->turned, space->key_elements + i * space->keys, goes_on, space->dq + r * stride + i,
                     stride);
-        for (size_t j = query < room->key ? room->key - query : 1; j < min_size(mr, room->queries - r); j++) {
-            size_t end = min_size(query + j - room->key + 1, room->keys);
-            if (full < end) query_triangle(a, e, room, r + j, full, end, room->dq + (r + j) * stride);
+        for (size_t j = query < space->key ? space->key - query : 1; j < min_size(mr, space->queries - r); j++) {
+            size_t end = min_size(query + j - space->key + 1, space->keys);
+            if (full < end) query_triangle(a, e, space, r + j, full, end, space->dq + (r + j) * stride);
         }
     }
 }
 
 /* Where dq of a query waits. */
-static float *dq_row(const ls_attention *a, const backward_room *room, size_t head, size_t query) {
+static float *dq_row(const ls_attention *a, const backward_space *space, size_t head, size_t query) {
     if (a->act == LS_F32) return row_out(a, a->dq, query, head);
-    return room->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
+    return space->sums + (head % (a->heads / a->kv_heads) * a->T + query) * up(a->head_size, LANES);
 }
 
-static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+static void load_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
-    for (size_t r = 0; r < room->queries; r++)
-        scaled_row(room->dq + r * stride, LS_F32, dq_row(a, room, head, room->query + r), 1, a->head_size);
+    for (size_t r = 0; r < space->queries; r++)
+        scaled_row(space->dq + r * stride, LS_F32, dq_row(a, space, head, space->query + r), 1, a->head_size);
 }
 
-static void keep_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+static void keep_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
-    for (size_t r = 0; r < room->queries; r++)
-        scaled_row(dq_row(a, room, head, room->query + r), LS_F32, room->dq + r * stride, 1, a->head_size);
+    for (size_t r = 0; r < space->queries; r++)
+        scaled_row(dq_row(a, space, head, space->query + r), LS_F32, space->dq + r * stride, 1, a->head_size);
 }
 
-static void store_queries(const ls_attention *a, const engine *e, size_t head, const backward_room *room) {
+static void store_queries(const ls_attention *a, const engine *e, size_t head, const backward_space *space) {
     size_t stride = dq_stride(e, a->head_size);
-    for (size_t r = 0; r < room->queries; r++)
-        scaled_row(row_out(a, a->dq, room->query + r, head), a->act, room->dq + r * stride, a->scale, a->head_size);
+    for (size_t r = 0; r < space->queries; r++)
+        scaled_row(row_out(a, a->dq, space->query + r, head), a->act, space->dq + r * stride, a->scale, a->head_size);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -305,34 +308,34 @@ static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t 
 static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, float *scratch) {
     size_t T = a->T, group = a->heads / a->kv_heads;
     engine e = engine_make();
-    backward_room room = carve_backward(a, &e, scratch);
+    backward_space space = carve_backward(a, &e, scratch);
     for (size_t key = 0; key < T; key += LS_ATTENTION_KEYS) {
-        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, T - key), 1, &room);
-        start_keys(a, &e, &room);
+        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, T - key), 1, &space);
+        start_keys(a, &e, &space);
         for (size_t head = kv * group; head < (kv + 1) * group; head++)
             for (size_t query = key; query < T; query += LS_ATTENTION_BLOCK) {
-                open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &room);
-                weigh_blocks(a, &e, head, &room);
-                add_to_keys(a, &e, &room);
-                if (key > 0) load_queries(a, &e, head, &room);
-                add_to_queries(a, &e, key > 0, &room);
-                (query + room.queries <= key + room.keys ? store_queries : keep_queries)(a, &e, head, &room);
+                open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &space);
+                weigh_blocks(a, &e, head, &space);
+                add_to_keys(a, &e, &space);
+                if (key > 0) load_queries(a, &e, head, &space);
+                add_to_queries(a, &e, key > 0, &space);
+                (query + space.queries <= key + space.keys ? store_queries : keep_queries)(a, &e, head, &space);
             }
-        finish_keys(a, &e, kv, &room);
+        finish_keys(a, &e, kv, &space);
     }
 }
 
 static void backward_queries_block(const ls_attention *a, size_t head, size_t query, size_t queries, float *scratch) {
     size_t kv = head / (a->heads / a->kv_heads), end = query + queries;
     engine e = engine_make();
-    backward_room room = carve_backward(a, &e, scratch);
-    open_queries(a, &e, head, query, queries, 0, &room);
+    backward_space space = carve_backward(a, &e, scratch);
+    open_queries(a, &e, head, query, queries, 0, &space);
     for (size_t key = 0; key < end; key += LS_ATTENTION_KEYS) {
-        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &room);
-        weigh_blocks(a, &e, head, &room);
-        add_to_queries(a, &e, key > 0, &room);
+        open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &space);
+        weigh_blocks(a, &e, head, &space);
+        add_to_queries(a, &e, key > 0, &space);
     }
-    store_queries(a, &e, head, &room);
+    store_queries(a, &e, head, &space);
 }
 
 static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size_t head_begin, size_t head_end,
@@ -345,16 +348,16 @@ static void LSK_NAME(lsk_attention_backward_queries)(const ls_attention *a, size
 static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, size_t keys, float *scratch) {
     size_t group = a->heads / a->kv_heads;
     engine e = engine_make();
-    backward_room room = carve_backward(a, &e, scratch);
-    open_keys(a, &e, kv, key, keys, 0, &room);
-    start_keys(a, &e, &room);
+    backward_space space = carve_backward(a, &e, scratch);
+    open_keys(a, &e, kv, key, keys, 0, &space);
+    start_keys(a, &e, &space);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t query = key; query < a->T; query += LS_ATTENTION_BLOCK) {
-            open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &room);
-            weigh_blocks(a, &e, head, &room);
-            add_to_keys(a, &e, &room);
+            open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &space);
+            weigh_blocks(a, &e, head, &space);
+            add_to_keys(a, &e, &space);
         }
-    finish_keys(a, &e, kv, &room);
+    finish_keys(a, &e, kv, &space);
 }
 
 static void LSK_NAME(lsk_attention_backward_keys)(const ls_attention *a, size_t kv_head, size_t key_begin,

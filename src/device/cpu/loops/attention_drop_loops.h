@@ -9,11 +9,11 @@ enum { DROP_KEYS = 128 }; /* that are made at a time for a panel */
 
 LSK_INLINE int is_dropping(const ls_attention *a) { return a->drop.scale > 0; }
 
-/* Factors of a query with the keys key … key+n−1, n ≤ LS_ATTENTION_KEYS; `to` has room for whole v16. */
+/* Factors of a query with the keys key … key+n−1, n ≤ LS_ATTENTION_KEYS; `to` has space for whole v16. */
 static void make_factors(const ls_attention *a, float *to, size_t head, size_t query, size_t key, size_t n) {
-    uint32_t room[STRETCH_WORDS(LS_ATTENTION_KEYS)];
+    uint32_t space[STRETCH_WORDS(LS_ATTENTION_KEYS)];
     uint64_t index = ((a->drop.head0 + head) * a->T + query) * a->T + key;
-    const uint32_t *words = make_stretch(room, a->drop.key, index, n);
+    const uint32_t *words = make_stretch(space, a->drop.key, index, n);
     const v16i limit = limit_of(a->drop.threshold);
     const v16 none = v16_set1(0.0f), scale = v16_set1(a->drop.scale);
     for (size_t i = 0; i < n; i += LANES) v16_store(to + i, v16_select(dropped_lanes(words + i, limit), none, scale));

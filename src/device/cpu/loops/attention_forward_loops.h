@@ -53,7 +53,7 @@ LSK_INLINE void raise_highest(float *highest, const float *scores, size_t elems,
     for (size_t j = 0; j < step; j++) v16_store(highest + j * LANES, best[j]);
 }
 
-/* Products of a panel with packed keys key … end−1, not scaled yet, and their maxima. */
+/* Matmuls of a panel with packed keys key … end−1, not scaled yet, and their maxima. */
 static void score_panel(engine *e, const panel *p, const float *queries, const float *keys, size_t key, size_t end,
                         size_t d) {
     size_t nr = e->nr, seen = min_size(end, p->base + p->count), rows = up(seen - key, LANES);
@@ -94,7 +94,7 @@ static void exponentials(float *scores, size_t rows, size_t nr, float scale, con
             }
 }
 
-/* Scores become weights; m and l have room for whole v16. */
+/* Scores become weights; m and l have space for whole v16. */
 static void weigh_panel(const engine *e, const panel *p, float scale, float *m, float *l) {
     float m_by_place[STEP_MAX * LANES], sums[LANES * LS_ATTENTION_TILE];
     size_t nr = e->nr, step = step_of(e);
@@ -129,7 +129,7 @@ static void finish_panel(const ls_attention *a, size_t head, const engine *e, co
 
 /* ---- a block of queries ------------------------------------------------------------------------------------------ */
 
-typedef struct forward_room {
+typedef struct forward_space {
     size_t keys;        /* that the queries of this call see */
     int kept;           /* all keys and values are packed, else a chunk of them at a time */
     float *key_tiles;   /* [tile][d][mr] */
@@ -142,84 +142,86 @@ typedef struct forward_room {
     panel panels[PANELS_MAX];
     float highest[PANELS_MAX][STEP_MAX * LANES + LS_ATTENTION_TILE]; /* a row may be read beyond a step */
     size_t count;
-} forward_room;
+} forward_space;
 
-static void carve_forward(forward_room *room, const ls_attention *a, const engine *e, size_t keys, float *scratch) {
+static void carve_forward(forward_space *space, const ls_attention *a, const engine *e, size_t keys, float *scratch) {
     size_t d = a->head_size, chunk = chunk_keys(e), wide = wide_elems(a);
-    room->keys = keys;
-    room->kept = a->T <= LS_ATTENTION_KEPT / d;
-    size_t kept = room->kept ? up(keys, chunk) : chunk;
-    room->key_tiles = scratch;
-    room->value_tiles = room->key_tiles + kept * d;
-    room->queries = room->value_tiles + kept * up(d, e->mr);
-    room->rows = room->queries + up(LS_ATTENTION_BLOCK, e->nr) * d;
-    room->wide = room->rows + e->nr * up(d, LANES);
-    room->wide_values = room->wide + LS_ATTENTION_CHUNK * wide;
-    room->rest = room->wide_values + LS_ATTENTION_BLOCK * wide;
+    space->keys = keys;
+    space->kept = a->T <= LS_ATTENTION_KEPT / d;
+    size_t kept = space->kept ? up(keys, chunk) : chunk;
+    space->key_tiles = scratch;
+    space->value_tiles = space->key_tiles + kept * d;
+    space->queries = space->value_tiles + kept * up(d, e->mr);
+    space->rows = space->queries + up(LS_ATTENTION_BLOCK, e->nr) * d;
+    space->wide = space->rows + e->nr * up(d, LANES);
+    space->wide_values = space->wide + LS_ATTENTION_CHUNK * wide;
+    space->rest = space->wide_values + LS_ATTENTION_BLOCK * wide;
 }
 
-static void cut_panels(forward_room *room, const engine *e, size_t query, size_t count, size_t d) {
+static void cut_panels(forward_space *space, const engine *e, size_t query, size_t count, size_t d) {
     size_t nr = e->nr, panels = (count + nr - 1) / nr;
-    float *outputs = room->rest, *scores = outputs + panels * nr * up(d, e->mr);
+    float *outputs = space->rest, *scores = outputs + panels * nr * up(d, e->mr);
     /* A tile may end behind the last key, and sixteen rows of keys are whole. */
     size_t rows = query + count + LANES + e->mr;
-    room->count = panels;
+    space->count = panels;
     for (size_t i = 0; i < panels; i++) {
-        room->panels[i] = (panel){.base = query + i * nr,
-                                  .count = min_size(nr, count - i * nr),
-                                  .scores = scores + i * rows * nr,
-                                  .outputs = outputs + i * nr * up(d, e->mr),
-                                  .highest = room->highest[i]};
-        for (size_t j = 0; j < STEP_MAX * LANES + LS_ATTENTION_TILE; j++) room->highest[i][j] = -INFINITY;
+        space->panels[i] = (panel){.base = query + i * nr,
+                                   .count = min_size(nr, count - i * nr),
+                                   .scores = scores + i * rows * nr,
+                                   .outputs = outputs + i * nr * up(d, e->mr),
+                                   .highest = space->highest[i]};
+        for (size_t j = 0; j < STEP_MAX * LANES + LS_ATTENTION_TILE; j++) space->highest[i][j] = -INFINITY;
     }
 }
 
-static size_t chunk_end(const forward_room *room, const engine *e, size_t key) {
-    return min_size(key + chunk_keys(e), room->keys);
+static size_t chunk_end(const forward_space *space, const engine *e, size_t key) {
+    return min_size(key + chunk_keys(e), space->keys);
 }
 
-static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
-    float *to = room->key_tiles + (room->kept ? key * a->head_size : 0);
-    size_t count = chunk_end(room, e, key) - key;
-    pack_rows(e, to, e->mr, wide_rows_of(a, a->k, key, kv, count, room->wide), count, a->head_size);
+static float *pack_keys(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_space *space) {
+    float *to = space->key_tiles + (space->kept ? key * a->head_size : 0);
+    size_t count = chunk_end(space, e, key) - key;
+    pack_rows(e, to, e->mr, wide_rows_of(a, a->k, key, kv, count, space->wide), count, a->head_size);
     return to;
 }
 
-static float *pack_values(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_room *room) {
-    float *to = room->value_tiles + (room->kept ? key * up(a->head_size, e->mr) : 0);
-    size_t count = chunk_end(room, e, key) - key;
-    pack_elements(e, to, e->mr, wide_rows_of(a, a->v, key, kv, count, room->wide), count, a->head_size);
+static float *pack_values(const ls_attention *a, const engine *e, size_t kv, size_t key, forward_space *space) {
+    float *to = space->value_tiles + (space->kept ? key * up(a->head_size, e->mr) : 0);
+    size_t count = chunk_end(space, e, key) - key;
+    pack_elements(e, to, e->mr, wide_rows_of(a, a->v, key, kv, count, space->wide), count, a->head_size);
     return to;
 }
 
-static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_room *room) {
+static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
     for (size_t key = 0; key < keys; key += chunk_keys(e)) {
-        const float *tiles = room->kept ? room->key_tiles + key * d : pack_keys(a, e, kv, key, room);
-        for (size_t i = 0; i < room->count; i++)
-            if (key < room->panels[i].base + room->panels[i].count)
-                score_panel(e, &room->panels[i], room->queries + i * e->nr * d, tiles, key, chunk_end(room, e, key), d);
+        const float *tiles = space->kept ? space->key_tiles + key * d : pack_keys(a, e, kv, key, space);
+        for (size_t i = 0; i < space->count; i++)
+            if (key < space->panels[i].base + space->panels[i].count)
+                score_panel(e, &space->panels[i], space->queries + i * e->nr * d, tiles, key, chunk_end(space, e, key),
+                            d);
     }
 }
 
-static void output_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_room *room) {
+static void output_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
     for (size_t key = 0; key < keys; key += chunk_keys(e)) {
-        const float *tiles = room->kept ? room->value_tiles + key * up(d, e->mr) : pack_values(a, e, kv, key, room);
-        for (size_t i = 0; i < room->count; i++)
-            if (key <= room->panels[i].base) output_panel(e, &room->panels[i], tiles, key, chunk_end(room, e, key), d);
+        const float *tiles = space->kept ? space->value_tiles + key * up(d, e->mr) : pack_values(a, e, kv, key, space);
+        for (size_t i = 0; i < space->count; i++)
+            if (key <= space->panels[i].base)
+                output_panel(e, &space->panels[i], tiles, key, chunk_end(space, e, key), d);
     }
 }
 
 static void forward_block(const ls_attention *a, engine *e, size_t head, size_t query, size_t count,
-                          forward_room *room) {
+                          forward_space *space) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
     float m[LS_ATTENTION_TILE], l[PANELS_MAX][LS_ATTENTION_TILE];
-    cut_panels(room, e, query, count, d);
-    pack_rows(e, room->queries, e->nr, wide_rows_of(a, a->q, row, head, count, room->wide), count, d);
-    score_block(a, e, kv, query + count, room);
-    for (size_t i = 0; i < room->count; i++) {
-        const panel *p = &room->panels[i];
+    cut_panels(space, e, query, count, d);
+    pack_rows(e, space->queries, e->nr, wide_rows_of(a, a->q, row, head, count, space->wide), count, d);
+    score_block(a, e, kv, query + count, space);
+    for (size_t i = 0; i < space->count; i++) {
+        const panel *p = &space->panels[i];
         weigh_panel(e, p, a->scale, m, l[i]);
         if (is_dropping(a)) drop_panel(a, e, p->scores, head, p->base, p->count);
         round_weights(p->scores, up(p->base + p->count, LANES) * e->nr, a->act);
@@ -227,27 +229,27 @@ static void forward_block(const ls_attention *a, engine *e, size_t head, size_t 
         for (size_t j = 0; j < p->count; j++) a->m[stat + j] = m[j];
         for (size_t j = 0; j < p->count; j++) a->l[stat + j] = l[i][j];
     }
-    output_block(a, e, kv, query + count, room);
-    wide_rows values = wide_rows_of(a, a->v, query, kv, count, room->wide_values);
-    for (size_t i = 0; i < room->count; i++)
-        finish_panel(a, head, e, &room->panels[i], l[i], values, i * e->nr, room->rows);
+    output_block(a, e, kv, query + count, space);
+    wide_rows values = wide_rows_of(a, a->v, query, kv, count, space->wide_values);
+    for (size_t i = 0; i < space->count; i++)
+        finish_panel(a, head, e, &space->panels[i], l[i], values, i * e->nr, space->rows);
 }
 
 static void forward_panels(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                            size_t query_end, float *scratch) {
     engine e = engine_make();
-    forward_room room;
-    carve_forward(&room, a, &e, query_end, scratch);
-    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `room` */
+    forward_space space;
+    carve_forward(&space, a, &e, query_end, scratch);
+    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `space` */
     for (size_t head = head_begin; head < head_end; head++) {
         size_t kv = head / (a->heads / a->kv_heads);
-        for (size_t key = 0; room.kept && kv != packed && key < query_end; key = chunk_end(&room, &e, key)) {
-            pack_keys(a, &e, kv, key, &room);
-            pack_values(a, &e, kv, key, &room);
+        for (size_t key = 0; space.kept && kv != packed && key < query_end; key = chunk_end(&space, &e, key)) {
+            pack_keys(a, &e, kv, key, &space);
+            pack_values(a, &e, kv, key, &space);
         }
         packed = kv;
         for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
-            forward_block(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query), &room);
+            forward_block(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query), &space);
     }
 }
 

@@ -7,18 +7,18 @@
 
 enum { ROWS_KEYS = 4 * LANES };
 
-typedef struct rows_room {
+typedef struct rows_space {
     float *turned; /* [d][key] of a chunk */
     float *query;  /* where 16-bit rows are widened, this and the next */
     float *wide;   /* [key of a chunk][d up to 16] */
     float *sums;
     float *scores;
-} rows_room;
+} rows_space;
 
-static rows_room carve_rows(size_t d, float *scratch) {
+static rows_space carve_rows(size_t d, float *scratch) {
     size_t row = up(d, LANES);
     float *query = scratch + ROWS_KEYS * d, *wide = query + row, *sums = wide + ROWS_KEYS * row;
-    return (rows_room){scratch, query, wide, sums, sums + row};
+    return (rows_space){scratch, query, wide, sums, sums + row};
 }
 
 /* scores = scale·(chains of the query with turned keys), 64 of them. */
@@ -39,21 +39,21 @@ static void score_keys(float *scores, const float *query, const float *turned, s
 
 /* Scores of one query with keys 0 … keys−1, up to a whole chunk. */
 static void score_row(const ls_attention *a, const engine *e, size_t kv, const float *query, size_t keys,
-                      const rows_room *room) {
+                      const rows_space *space) {
     size_t d = a->head_size;
-    float *scores = room->scores;
+    float *scores = space->scores;
     for (size_t key = 0; key < keys; key += ROWS_KEYS) {
         size_t count = min_size(ROWS_KEYS, keys - key);
-        pack_rows(e, room->turned, LANES, wide_rows_of(a, a->k, key, kv, count, room->wide), count, d);
-        score_keys(scores + key, query, room->turned, d, a->scale);
+        pack_rows(e, space->turned, LANES, wide_rows_of(a, a->k, key, kv, count, space->wide), count, d);
+        score_keys(scores + key, query, space->turned, d, a->scale);
     }
     for (size_t key = keys; key < up(keys, ROWS_KEYS); key++) scores[key] = -INFINITY;
 }
 
-static void forward_row(const ls_attention *a, const engine *e, size_t head, size_t query, const rows_room *room) {
+static void forward_row(const ls_attention *a, const engine *e, size_t head, size_t query, const rows_space *space) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query, keys = query + 1;
-    float *scores = room->scores, *sums = room->sums;
-    score_row(a, e, kv, wide_rows_of(a, a->q, row, head, 1, room->query).at, keys, room);
+    float *scores = space->scores, *sums = space->sums;
+    score_row(a, e, kv, wide_rows_of(a, a->q, row, head, 1, space->query).at, keys, space);
     v16 highest = v16_set1(-INFINITY), lanes = v16_set1(0);
     for (size_t key = 0; key < keys; key += LANES) highest = v16_max(highest, v16_load(scores + key));
     float m = v16_hmax(highest);
@@ -68,7 +68,7 @@ static void forward_row(const ls_attention *a, const engine *e, size_t head, siz
     for (size_t i = 0; i < up(d, LANES); i++) sums[i] = 0;
     for (size_t key = 0; key < keys; key += ROWS_KEYS) {
         size_t count = min_size(ROWS_KEYS, keys - key);
-        chain_row(sums, scores + key, 1, wide_rows_of(a, a->v, key, kv, count, room->wide), 0, count, d);
+        chain_row(sums, scores + key, 1, wide_rows_of(a, a->v, key, kv, count, space->wide), 0, count, d);
     }
     divided_row(row_out(a, a->o, row, head), a->act, sums, l, d);
     a->m[head * a->stat_stride + row] = m;
@@ -77,6 +77,6 @@ static void forward_row(const ls_attention *a, const engine *e, size_t head, siz
 
 static void forward_rows(const ls_attention *a, size_t head_begin, size_t head_end, size_t query, float *scratch) {
     engine e = engine_make();
-    rows_room room = carve_rows(a->head_size, scratch);
-    for (size_t head = head_begin; head < head_end; head++) forward_row(a, &e, head, query, &room);
+    rows_space space = carve_rows(a->head_size, scratch);
+    for (size_t head = head_begin; head < head_end; head++) forward_row(a, &e, head, query, &space);
 }

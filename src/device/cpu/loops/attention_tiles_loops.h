@@ -1,9 +1,9 @@
-/* attention_tiles_loops.h: what the products of attention are made of: the micro-kernel of the machine's matrix
+/* attention_tiles_loops.h: what the matmuls of attention are made of: the micro-kernel of the machine's matrix
  * products, panels for it, and chains for the triangle that a causal mask leaves on the diagonal.
  *
- * Included by attention_loops.h. A panel is what gemm.h says: k rows of mr or nr values. A product reads a panel of
+ * Included by attention_loops.h. A panel is what gemm.h says: k rows of mr or nr values. A matmul reads a panel of
  * each side and leaves a tile of mr rows and nr columns, so scores that are written one tile below the other are
- * themselves a panel of nr columns, ready for the next product.
+ * themselves a panel of nr columns, ready for the next matmul.
  *
  * Invariants: a chain takes its terms in ascending order and never a masked one (a masked key would add 0·V, which can
  * change −0 to +0 and infinity to NaN). Rows and columns of panels behind the last one hold numbers that nobody reads.
@@ -76,23 +76,23 @@ typedef struct wide_rows {
     size_t stride;
 } wide_rows;
 
-/* Of a row in a room for widened ones. */
+/* Of a row in a space for widened ones. */
 static size_t wide_elems(const ls_attention *a) { return a->act == LS_F32 ? 0 : up(a->head_size, LANES); }
 
-/* `count` rows: where they lie if they are fp32, else in `room`, of [count][d up to 16]. */
+/* `count` rows: where they lie if they are fp32, else in `space`, of [count][d up to 16]. */
 static wide_rows wide_rows_of(const ls_attention *a, ls_attention_in x, size_t row, size_t head, size_t count,
-                              float *room) {
+                              float *space) {
     if (a->act == LS_F32) return (wide_rows){row_in(a, x, row, head), x.row_stride};
     size_t d = a->head_size, stride = up(d, LANES);
     for (size_t r = 0; r < count; r++) {
         const void *from = row_in(a, x, row + r, head);
         for (size_t i = 0; i < d; i += LANES)
-            v16_store(room + r * stride + i, widened(from, i, part_of(d - i), a->act));
+            v16_store(space + r * stride + i, widened(from, i, part_of(d - i), a->act));
     }
-    return (wide_rows){room, stride};
+    return (wide_rows){space, stride};
 }
 
-/* Weights as products read them: rounded to 16 bits, in place; whole v16. */
+/* Weights as matmuls read them: rounded to 16 bits, in place; whole v16. */
 static void round_weights(float *x, size_t elems, ls_dtype act) {
     uint16_t half[LANES];
     if (act == LS_BF16) {
@@ -126,7 +126,7 @@ static void divided_row(void *out, ls_dtype act, const float *x, float divisor, 
     }
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 /* A tile of the product of panels a and b, over k: from +0 or from what is in `out`. */
 LSK_INLINE void product(engine *e, size_t k, const float *a, const float *b, int goes_on, float *out, size_t ld) {
@@ -153,8 +153,8 @@ static void transpose(const engine *e, float *to, size_t to_stride, const float 
                  columns);
 }
 
-/* out goes on with the chain over rows from … from+n−1 of x, row r with weights[(r−from)·weight_stride]; `out` has room
- * for whole v16. */
+/* out goes on with the chain over rows from … from+n−1 of x, row r with weights[(r−from)·weight_stride]; `out` has
+ * space for whole v16. */
 static void chain_row(float *out, const float *weights, size_t weight_stride, wide_rows rows, size_t from, size_t n,
                       size_t d) {
     const float *x = rows.at + from * rows.stride;

@@ -20,8 +20,8 @@ LSK_INLINE void dropout_part(float *y, const float *residual, v16 dropped, size_
 /* n ≤ STRETCH elements from global index `index` on. */
 static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, const float *residual, uint64_t index,
                          size_t n) {
-    uint32_t room[STRETCH_WORDS(STRETCH)];
-    const uint32_t *words = make_stretch(room, c->key, index, n);
+    uint32_t space[STRETCH_WORDS(STRETCH)];
+    const uint32_t *words = make_stretch(space, c->key, index, n);
     const v16i limit = limit_of(c->threshold);
     const v16 scale = v16_set1(c->scale);
     size_t i = 0;

@@ -14,7 +14,7 @@
 
 enum { PHILOX_ROUNDS = 10, BLOCK_WORDS = 4, BATCH_WORDS = BLOCK_WORDS * LANES };
 
-/* Room for the numbers of n elements. */
+/* Space for the numbers of n elements. */
 #define STRETCH_WORDS(n) ((n) + 2 * BATCH_WORDS)
 
 #define PHILOX_MULTIPLIER_0 0xD2511F53u

@@ -1,4 +1,4 @@
-/* attention_unit_backward_loops.h: dq, dk and dv with products on BFMMLA.
+/* attention_unit_backward_loops.h: dq, dk and dv with matmuls on BFMMLA.
  *
  * Included by attention.c, behind attention_unit_forward_loops.h. Keys are packed once. A block of queries of one head
  * meets one block of keys after the other, eight queries at a time:
@@ -56,35 +56,35 @@ static unit_backward carve_unit_backward(const ls_attention *a, size_t first_key
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-static void pack_unit_keys(const ls_attention *a, size_t kv, const unit_backward *room) {
-    size_t key = room->first_key, keys = room->all_keys;
-    pack_unit_lines(a, room->key_lines, UNIT_B, a->k, key, kv, keys);
-    pack_unit_lines(a, room->value_lines, UNIT_B, a->v, key, kv, keys);
-    unit_pack_elements(room->key_elements, row_in(a, a->k, key, kv), a->k.row_stride, keys, a->head_size);
+static void pack_unit_keys(const ls_attention *a, size_t kv, const unit_backward *space) {
+    size_t key = space->first_key, keys = space->all_keys;
+    pack_unit_lines(a, space->key_lines, UNIT_B, a->k, key, kv, keys);
+    pack_unit_lines(a, space->value_lines, UNIT_B, a->v, key, kv, keys);
+    unit_pack_elements(space->key_elements, row_in(a, a->k, key, kv), a->k.row_stride, keys, a->head_size);
 }
 
-static void open_unit_queries(const ls_attention *a, size_t head, size_t query, size_t queries, unit_backward *room) {
+static void open_unit_queries(const ls_attention *a, size_t head, size_t query, size_t queries, unit_backward *space) {
     size_t d = a->head_size;
-    room->query = query;
-    room->queries = queries;
-    pack_unit_lines(a, room->query_lines, UNIT_A, a->q, query, head, queries);
-    pack_unit_lines(a, room->dout_lines, UNIT_A, a->dout, query, head, queries);
-    unit_pack_elements(room->query_elements, row_in(a, a->q, query, head), a->q.row_stride, queries, d);
-    unit_pack_elements(room->dout_elements, row_in(a, a->dout, query, head), a->dout.row_stride, queries, d);
+    space->query = query;
+    space->queries = queries;
+    pack_unit_lines(a, space->query_lines, UNIT_A, a->q, query, head, queries);
+    pack_unit_lines(a, space->dout_lines, UNIT_A, a->dout, query, head, queries);
+    unit_pack_elements(space->query_elements, row_in(a, a->q, query, head), a->q.row_stride, queries, d);
+    unit_pack_elements(space->dout_elements, row_in(a, a->dout, query, head), a->dout.row_stride, queries, d);
 }
 
 /* The block of keys from the packed one number `at` on. */
-static void open_unit_keys(unit_backward *room, size_t at) {
-    room->key = room->first_key + at;
-    room->keys = min_size(LS_ATTENTION_KEYS, room->all_keys - at);
+static void open_unit_keys(unit_backward *space, size_t at) {
+    space->key = space->first_key + at;
+    space->keys = min_size(LS_ATTENTION_KEYS, space->all_keys - at);
 }
 
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
 /* Columns of the block of keys that the rows up to r of the queries see; as many as there are, at most. */
-static size_t seen_keys(const unit_backward *room, size_t r) {
-    size_t end = room->query + r + 1;
-    return end > room->key ? min_size(end - room->key, room->keys) : 0;
+static size_t seen_keys(const unit_backward *space, size_t r) {
+    size_t end = space->query + r + 1;
+    return end > space->key ? min_size(end - space->key, space->keys) : 0;
 }
 
 /* What the four queries from row r on have in common, each number in a register of its own. */
@@ -93,16 +93,16 @@ typedef struct four_queries {
     v16i last; /* the last column that the query sees; −1: none */
 } four_queries;
 
-static four_queries open_four(const ls_attention *a, size_t head, size_t r, const unit_backward *room) {
+static four_queries open_four(const ls_attention *a, size_t head, size_t r, const unit_backward *space) {
     float m[4], l[4], dots[4];
     int32_t last[4];
     for (size_t i = 0; i < 4; i++) {
-        int there = r + i < room->queries;
-        size_t stat = head * a->stat_stride + room->query + r + i;
+        int there = r + i < space->queries;
+        size_t stat = head * a->stat_stride + space->query + r + i;
         m[i] = there ? a->m[stat] : 0;
         l[i] = there ? a->l[stat] : 1;
         dots[i] = there ? a->dots[stat] : 0;
-        last[i] = there ? (int32_t)seen_keys(room, r + i) - 1 : -1;
+        last[i] = there ? (int32_t)seen_keys(space, r + i) - 1 : -1;
     }
 #define EACH(type, dup, x)                                                                                             \
     (type) { dup((x)[0]), dup((x)[1]), dup((x)[2]), dup((x)[3]) }
@@ -116,19 +116,19 @@ LSK_INLINE v16 load_four(const float *x, size_t stride) {
 }
 
 /* Panels of columns begin … end−1, which are multiples of four, of the four queries from row r on. */
-UNIT_TARGET LSK_INLINE void weigh_columns(const unit_backward *room, const four_queries *four, size_t r, size_t begin,
+UNIT_TARGET LSK_INLINE void weigh_columns(const unit_backward *space, const four_queries *four, size_t r, size_t begin,
                                           size_t end, float scale, const int drop, const int masked) {
-    const float *scores = room->scores + r % UNIT_A * UNIT_STRIDE,
-                *gradients = room->gradients + r % UNIT_A * UNIT_STRIDE;
-    size_t turned = up(room->queries, UNIT_K) * UNIT_B, kept = up(room->keys, UNIT_B) * UNIT_B;
-    uint16_t *row = room->gradients_kept + r / UNIT_B * kept + r % UNIT_B * UNIT_K;
+    const float *scores = space->scores + r % UNIT_A * UNIT_STRIDE,
+                *gradients = space->gradients + r % UNIT_A * UNIT_STRIDE;
+    size_t turned = up(space->queries, UNIT_K) * UNIT_B, kept = up(space->keys, UNIT_B) * UNIT_B;
+    uint16_t *row = space->gradients_kept + r / UNIT_B * kept + r % UNIT_B * UNIT_K;
     const int32x4_t places = {0, 1, 2, 3};
     for (size_t j = begin; j < end; j += UNIT_K) {
         v16 s = v16_mul(v16_set1(scale), load_four(scores + j, UNIT_STRIDE)),
             dp = load_four(gradients + j, UNIT_STRIDE);
         v16 p = v16_div(exp_below(v16_sub(s, four->m)), four->l), f = v16_set1(1);
         if (drop) {
-            f = load_four(room->factors + j, UNIT_STRIDE);
+            f = load_four(space->factors + j, UNIT_STRIDE);
             dp = v16_mul(f, dp);
         }
         v16 ds = v16_mul(p, v16_sub(dp, four->dots));
@@ -141,152 +141,153 @@ UNIT_TARGET LSK_INLINE void weigh_columns(const unit_backward *room, const four_
         }
         uint16x8_t first = unit_round(ds.q0, ds.q1), second = unit_round(ds.q2, ds.q3);
         size_t at = j / UNIT_B * turned + r * UNIT_B + j % UNIT_B * UNIT_K;
-        unit_turn(room->weights_turned + at, unit_round(p.q0, p.q1), unit_round(p.q2, p.q3));
-        unit_turn(room->gradients_turned + at, first, second);
+        unit_turn(space->weights_turned + at, unit_round(p.q0, p.q1), unit_round(p.q2, p.q3));
+        unit_turn(space->gradients_turned + at, first, second);
         vst1q_u16(row + j * UNIT_B, first);
         vst1q_u16(row + j * UNIT_B + 8, second);
     }
 }
 
-UNIT_TARGET static void weigh_some(const unit_backward *room, const four_queries *four, size_t r, size_t full,
+UNIT_TARGET static void weigh_some(const unit_backward *space, const four_queries *four, size_t r, size_t full,
                                    size_t end, float scale) {
-    weigh_columns(room, four, r, 0, full, scale, 0, 0);
-    weigh_columns(room, four, r, full, end, scale, 0, 1);
+    weigh_columns(space, four, r, 0, full, scale, 0, 0);
+    weigh_columns(space, four, r, full, end, scale, 0, 1);
 }
 
-UNIT_TARGET static void weigh_dropped(const unit_backward *room, const four_queries *four, size_t r, size_t end,
+UNIT_TARGET static void weigh_dropped(const unit_backward *space, const four_queries *four, size_t r, size_t end,
                                       float scale) {
-    weigh_columns(room, four, r, 0, end, scale, 1, 1);
+    weigh_columns(space, four, r, 0, end, scale, 1, 1);
 }
 
 /* All three kinds of panels of the four queries from row r on, as far as any query of their panel sees a column. */
-static void weigh_four(const ls_attention *a, size_t head, size_t r, const unit_backward *room) {
-    four_queries four = open_four(a, head, r, room);
-    size_t end = up(seen_keys(room, r / UNIT_B * UNIT_B + UNIT_B - 1), UNIT_B);
-    size_t full = r + 4 <= room->queries ? seen_keys(room, r) / UNIT_K * UNIT_K : 0;
+static void weigh_four(const ls_attention *a, size_t head, size_t r, const unit_backward *space) {
+    four_queries four = open_four(a, head, r, space);
+    size_t end = up(seen_keys(space, r / UNIT_B * UNIT_B + UNIT_B - 1), UNIT_B);
+    size_t full = r + 4 <= space->queries ? seen_keys(space, r) / UNIT_K * UNIT_K : 0;
     if (!is_dropping(a)) {
-        weigh_some(room, &four, r, full, end, a->scale);
+        weigh_some(space, &four, r, full, end, a->scale);
         return;
     }
-    for (size_t i = 0; i < min_size(4, room->queries - r); i++) {
-        size_t n = seen_keys(room, r + i);
-        if (n > 0) make_factors(a, room->factors + i * UNIT_STRIDE, head, room->query + r + i, room->key, n);
+    for (size_t i = 0; i < min_size(4, space->queries - r); i++) {
+        size_t n = seen_keys(space, r + i);
+        if (n > 0) make_factors(a, space->factors + i * UNIT_STRIDE, head, space->query + r + i, space->key, n);
     }
-    weigh_dropped(room, &four, r, end, a->scale);
+    weigh_dropped(space, &four, r, end, a->scale);
 }
 
-static void weigh_unit_blocks(const ls_attention *a, size_t head, const unit_backward *room) {
-    size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K, at = (room->key - room->first_key) * along;
-    for (size_t r = 0; r < room->queries; r += UNIT_A) {
-        size_t seen = seen_keys(room, r + UNIT_A - 1);
+static void weigh_unit_blocks(const ls_attention *a, size_t head, const unit_backward *space) {
+    size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K, at = (space->key - space->first_key) * along;
+    for (size_t r = 0; r < space->queries; r += UNIT_A) {
+        size_t seen = seen_keys(space, r + UNIT_A - 1);
         for (size_t j = 0; j < seen; j += UNIT_B) {
-            unit_rows(granules, room->query_lines + r * along, room->key_lines + at + j * along, room->scores + j,
+            unit_rows(granules, space->query_lines + r * along, space->key_lines + at + j * along, space->scores + j,
                       UNIT_STRIDE);
-            unit_rows(granules, room->dout_lines + r * along, room->value_lines + at + j * along, room->gradients + j,
-                      UNIT_STRIDE);
+            unit_rows(granules, space->dout_lines + r * along, space->value_lines + at + j * along,
+                      space->gradients + j, UNIT_STRIDE);
         }
-        weigh_four(a, head, r, room);
-        if (r + 4 < room->queries) weigh_four(a, head, r + 4, room);
+        weigh_four(a, head, r, space);
+        if (r + 4 < space->queries) weigh_four(a, head, r + 4, space);
     }
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 /* dk and dv of the block of keys go on with the block of queries, from the first granule that sees a key of a panel. */
-static void add_to_unit_keys(const ls_attention *a, const unit_backward *room) {
-    size_t across = up(a->head_size, UNIT_A), rows = up(room->queries, UNIT_K), at = room->key - room->first_key;
-    for (size_t j = 0; j < room->keys; j += UNIT_B) {
-        size_t key = room->key + j, first = key > room->query ? (key - room->query) / UNIT_K * UNIT_K : 0;
+static void add_to_unit_keys(const ls_attention *a, const unit_backward *space) {
+    size_t across = up(a->head_size, UNIT_A), rows = up(space->queries, UNIT_K), at = space->key - space->first_key;
+    for (size_t j = 0; j < space->keys; j += UNIT_B) {
+        size_t key = space->key + j, first = key > space->query ? (key - space->query) / UNIT_K * UNIT_K : 0;
         if (first >= rows) return;
         size_t granules = (rows - first) / UNIT_K, lines = j * rows + first * UNIT_B;
         for (size_t i = 0; i < a->head_size; i += UNIT_A) {
             size_t elements = i * rows + first * UNIT_A, to = (at + j) * across + i * UNIT_B;
-            unit_sums(granules, room->dout_elements + elements, room->weights_turned + lines, 1, room->dv + to);
-            unit_sums(granules, room->query_elements + elements, room->gradients_turned + lines, 1, room->dk + to);
+            unit_sums(granules, space->dout_elements + elements, space->weights_turned + lines, 1, space->dv + to);
+            unit_sums(granules, space->query_elements + elements, space->gradients_turned + lines, 1, space->dk + to);
         }
     }
 }
 
 /* dq of the block of queries goes on with the block of keys, from the first of the sequence on. */
-static void add_to_unit_queries(const ls_attention *a, const unit_backward *room) {
-    size_t across = up(a->head_size, UNIT_A), keys = up(room->all_keys, UNIT_K), kept = up(room->keys, UNIT_B) * UNIT_B;
-    for (size_t r = 0; r < room->queries; r += UNIT_B) {
-        size_t granules = up(seen_keys(room, min_size(r + UNIT_B, room->queries) - 1), UNIT_K) / UNIT_K;
+static void add_to_unit_queries(const ls_attention *a, const unit_backward *space) {
+    size_t across = up(a->head_size, UNIT_A), keys = up(space->all_keys, UNIT_K),
+           kept = up(space->keys, UNIT_B) * UNIT_B;
+    for (size_t r = 0; r < space->queries; r += UNIT_B) {
+        size_t granules = up(seen_keys(space, min_size(r + UNIT_B, space->queries) - 1), UNIT_K) / UNIT_K;
         for (size_t i = 0; i < a->head_size; i += UNIT_A)
-            unit_sums(granules, room->key_elements + i * keys + room->key * UNIT_A,
-                      room->gradients_kept + r / UNIT_B * kept, room->key > 0, room->dq + r * across + i * UNIT_B);
+            unit_sums(granules, space->key_elements + i * keys + space->key * UNIT_A,
+                      space->gradients_kept + r / UNIT_B * kept, space->key > 0, space->dq + r * across + i * UNIT_B);
     }
 }
 
 /* Rows row … row+count−1 of `to` from the sums of their panels. */
-static void store_unit_rows(const ls_attention *a, const unit_backward *room, const float *sums, ls_attention_out to,
+static void store_unit_rows(const ls_attention *a, const unit_backward *space, const float *sums, ls_attention_out to,
                             size_t row, size_t head, size_t count, float scale) {
     size_t d = a->head_size, stride = up(d, LANES), across = up(d, UNIT_A);
     for (size_t r = 0; r < count; r += UNIT_B) {
-        for (size_t i = 0; i < d; i += UNIT_A) unit_untangle(room->rows + i, stride, sums + r * across + i * UNIT_B);
+        for (size_t i = 0; i < d; i += UNIT_A) unit_untangle(space->rows + i, stride, sums + r * across + i * UNIT_B);
         for (size_t j = 0; j < min_size(UNIT_B, count - r); j++)
-            scaled_row(row_out(a, to, row + r + j, head), a->act, room->rows + j * stride, scale, d);
+            scaled_row(row_out(a, to, row + r + j, head), a->act, space->rows + j * stride, scale, d);
     }
 }
 
-static void start_unit_keys(const ls_attention *a, const unit_backward *room) {
-    size_t elems = up(room->all_keys, UNIT_B) * up(a->head_size, UNIT_A);
-    zero(room->dk, elems);
-    zero(room->dv, elems);
+static void start_unit_keys(const ls_attention *a, const unit_backward *space) {
+    size_t elems = up(space->all_keys, UNIT_B) * up(a->head_size, UNIT_A);
+    zero(space->dk, elems);
+    zero(space->dv, elems);
 }
 
-static void finish_unit_keys(const ls_attention *a, size_t kv, const unit_backward *room) {
-    store_unit_rows(a, room, room->dv, a->dv, room->first_key, kv, room->all_keys, 1);
-    store_unit_rows(a, room, room->dk, a->dk, room->first_key, kv, room->all_keys, a->scale);
+static void finish_unit_keys(const ls_attention *a, size_t kv, const unit_backward *space) {
+    store_unit_rows(a, space, space->dv, a->dv, space->first_key, kv, space->all_keys, 1);
+    store_unit_rows(a, space, space->dk, a->dk, space->first_key, kv, space->all_keys, a->scale);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 /* A block of queries of one head with all packed keys that it sees. */
-static void backward_unit_block(const ls_attention *a, size_t head, size_t query, size_t end, unit_backward *room,
+static void backward_unit_block(const ls_attention *a, size_t head, size_t query, size_t end, unit_backward *space,
                                 int for_keys, int for_queries) {
-    open_unit_queries(a, head, query, min_size(LS_ATTENTION_BLOCK, end - query), room);
-    for (size_t at = 0; at < room->all_keys && room->first_key + at < query + room->queries; at += room->keys) {
-        open_unit_keys(room, at);
-        weigh_unit_blocks(a, head, room);
-        if (for_keys) add_to_unit_keys(a, room);
-        if (for_queries) add_to_unit_queries(a, room);
+    open_unit_queries(a, head, query, min_size(LS_ATTENTION_BLOCK, end - query), space);
+    for (size_t at = 0; at < space->all_keys && space->first_key + at < query + space->queries; at += space->keys) {
+        open_unit_keys(space, at);
+        weigh_unit_blocks(a, head, space);
+        if (for_keys) add_to_unit_keys(a, space);
+        if (for_queries) add_to_unit_queries(a, space);
     }
-    if (for_queries) store_unit_rows(a, room, room->dq, a->dq, query, head, room->queries, a->scale);
+    if (for_queries) store_unit_rows(a, space, space->dq, a->dq, query, head, space->queries, a->scale);
 }
 
 static void lsk_attention_backward_bfmmla(const ls_attention *a, size_t kv, float *scratch) {
     size_t group = a->heads / a->kv_heads;
-    unit_backward room = carve_unit_backward(a, 0, a->T, scratch);
-    pack_unit_keys(a, kv, &room);
-    start_unit_keys(a, &room);
+    unit_backward space = carve_unit_backward(a, 0, a->T, scratch);
+    pack_unit_keys(a, kv, &space);
+    start_unit_keys(a, &space);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t query = 0; query < a->T; query += LS_ATTENTION_BLOCK)
-            backward_unit_block(a, head, query, a->T, &room, 1, 1);
-    finish_unit_keys(a, kv, &room);
+            backward_unit_block(a, head, query, a->T, &space, 1, 1);
+    finish_unit_keys(a, kv, &space);
 }
 
 static void lsk_attention_backward_queries_bfmmla(const ls_attention *a, size_t head_begin, size_t head_end,
                                                   size_t query_begin, size_t query_end, float *scratch) {
-    unit_backward room = carve_unit_backward(a, 0, query_end, scratch);
-    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `room` */
+    unit_backward space = carve_unit_backward(a, 0, query_end, scratch);
+    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `space` */
     for (size_t head = head_begin; head < head_end; head++) {
         size_t kv = head / (a->heads / a->kv_heads);
-        if (kv != packed) pack_unit_keys(a, kv, &room);
+        if (kv != packed) pack_unit_keys(a, kv, &space);
         packed = kv;
         for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
-            backward_unit_block(a, head, query, query_end, &room, 0, 1);
+            backward_unit_block(a, head, query, query_end, &space, 0, 1);
     }
 }
 
 static void lsk_attention_backward_keys_bfmmla(const ls_attention *a, size_t kv, size_t key_begin, size_t key_end,
                                                float *scratch) {
     size_t group = a->heads / a->kv_heads;
-    unit_backward room = carve_unit_backward(a, key_begin, key_end, scratch);
-    pack_unit_keys(a, kv, &room);
-    start_unit_keys(a, &room);
+    unit_backward space = carve_unit_backward(a, key_begin, key_end, scratch);
+    pack_unit_keys(a, kv, &space);
+    start_unit_keys(a, &space);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t query = key_begin / UNIT_K * UNIT_K; query < a->T; query += LS_ATTENTION_BLOCK)
-            backward_unit_block(a, head, query, a->T, &room, 1, 0);
-    finish_unit_keys(a, kv, &room);
+            backward_unit_block(a, head, query, a->T, &space, 1, 0);
+    finish_unit_keys(a, kv, &space);
 }

@@ -1,4 +1,4 @@
-/* attention_unit_forward_loops.h: o, m and l of a block of queries, with products on BFMMLA.
+/* attention_unit_forward_loops.h: o, m and l of a block of queries, with matmuls on BFMMLA.
  *
  * Included by attention.c, behind attention_loops.h and bfmmla_loops.h. Keys are the columns here, so that a row of
  * scores is one query and its lanes are those of sum16:
@@ -49,12 +49,12 @@ static void pack_unit_lines(const ls_attention *a, uint16_t *panels, size_t widt
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
-static void score_unit_block(const ls_attention *a, const unit_forward *room, size_t query, size_t count) {
+static void score_unit_block(const ls_attention *a, const unit_forward *space, size_t query, size_t count) {
     size_t along = up(a->head_size, UNIT_K), granules = along / UNIT_K;
     for (size_t key = 0; key < query + count; key += UNIT_B)
         for (size_t r = key < query + UNIT_A ? 0 : (key - query) / UNIT_A * UNIT_A; r < count; r += UNIT_A)
-            unit_rows(granules, room->query_lines + r * along, room->key_lines + key * along,
-                      room->scores + r * room->stride + key, room->stride);
+            unit_rows(granules, space->query_lines + r * along, space->key_lines + key * along,
+                      space->scores + r * space->stride + key, space->stride);
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -100,11 +100,11 @@ UNIT_TARGET LSK_INLINE v16 exponentials_of(uint16_t *line, const float *scores, 
 
 /* Weights of the query in row r of the block into its line; returns l. Behind its last key the line goes on with +0 as
  * far as that of the panel's last query does. */
-UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forward *room, size_t head, size_t query,
+UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forward *space, size_t head, size_t query,
                                         size_t r, float *m) {
     size_t keys = query + r + 1, elems = up(keys, LANES), end = up(query + (r / UNIT_B + 1) * UNIT_B, UNIT_K);
-    float *scores = room->scores + r * room->stride, factors[LS_ATTENTION_KEYS];
-    uint16_t *line = room->weights + r / UNIT_B * room->panel_elems + r % UNIT_B * UNIT_K;
+    float *scores = space->scores + r * space->stride, factors[LS_ATTENTION_KEYS];
+    uint16_t *line = space->weights + r / UNIT_B * space->panel_elems + r % UNIT_B * UNIT_K;
     v16 lanes = v16_set1(0);
     for (size_t key = keys; key < elems; key++) scores[key] = -INFINITY;
     *m = a->scale * highest_of(scores, elems);
@@ -124,47 +124,47 @@ UNIT_TARGET static float weigh_unit_row(const ls_attention *a, const unit_forwar
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
 /* o of the panel of queries from row r of the block on. */
-static void output_unit_panel(const ls_attention *a, const unit_forward *room, size_t head, size_t query, size_t r,
+static void output_unit_panel(const ls_attention *a, const unit_forward *space, size_t head, size_t query, size_t r,
                               size_t count, const float *l) {
-    size_t d = a->head_size, stride = up(d, LANES), keys = up(room->keys, UNIT_K), n = min_size(UNIT_B, count - r);
+    size_t d = a->head_size, stride = up(d, LANES), keys = up(space->keys, UNIT_K), n = min_size(UNIT_B, count - r);
     size_t granules = up(query + r + n, UNIT_K) / UNIT_K;
     for (size_t i = 0; i < d; i += UNIT_A) {
-        unit_sums(granules, room->value_elements + i * keys, room->weights + r / UNIT_B * room->panel_elems, 0,
-                  room->sums);
-        unit_untangle(room->rows + i, stride, room->sums);
+        unit_sums(granules, space->value_elements + i * keys, space->weights + r / UNIT_B * space->panel_elems, 0,
+                  space->sums);
+        unit_untangle(space->rows + i, stride, space->sums);
     }
     for (size_t j = 0; j < n; j++)
-        divided_row(row_out(a, a->o, query + r + j - a->first_query, head), a->act, room->rows + j * stride, l[r + j],
+        divided_row(row_out(a, a->o, query + r + j - a->first_query, head), a->act, space->rows + j * stride, l[r + j],
                     d);
 }
 
-static void forward_unit_block(const ls_attention *a, const unit_forward *room, size_t head, size_t query,
+static void forward_unit_block(const ls_attention *a, const unit_forward *space, size_t head, size_t query,
                                size_t count) {
     float l[LS_ATTENTION_BLOCK], m[LS_ATTENTION_BLOCK];
     size_t row = query - a->first_query, stat = head * a->stat_stride + row;
-    pack_unit_lines(a, room->query_lines, UNIT_A, a->q, row, head, count);
-    score_unit_block(a, room, query, count);
+    pack_unit_lines(a, space->query_lines, UNIT_A, a->q, row, head, count);
+    score_unit_block(a, space, query, count);
     for (size_t r = 0; r < count; r++) {
-        l[r] = weigh_unit_row(a, room, head, query, r, &m[r]);
+        l[r] = weigh_unit_row(a, space, head, query, r, &m[r]);
         a->m[stat + r] = m[r];
         a->l[stat + r] = l[r];
     }
-    for (size_t r = 0; r < count; r += UNIT_B) output_unit_panel(a, room, head, query, r, count, l);
+    for (size_t r = 0; r < count; r += UNIT_B) output_unit_panel(a, space, head, query, r, count, l);
 }
 
 static void lsk_attention_forward_bfmmla(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
                                          size_t query_end, float *scratch) {
     if (query_begin == query_end) return;
-    unit_forward room = carve_unit_forward(a, query_end, scratch);
-    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `room` */
+    unit_forward space = carve_unit_forward(a, query_end, scratch);
+    size_t packed = SIZE_MAX; /* the kv head whose keys and values lie in `space` */
     for (size_t head = head_begin; head < head_end; head++) {
         size_t kv = head / (a->heads / a->kv_heads);
         if (kv != packed) {
-            pack_unit_lines(a, room.key_lines, UNIT_B, a->k, 0, kv, query_end);
-            unit_pack_elements(room.value_elements, row_in(a, a->v, 0, kv), a->v.row_stride, query_end, a->head_size);
+            pack_unit_lines(a, space.key_lines, UNIT_B, a->k, 0, kv, query_end);
+            unit_pack_elements(space.value_elements, row_in(a, a->v, 0, kv), a->v.row_stride, query_end, a->head_size);
         }
         packed = kv;
         for (size_t query = query_begin; query < query_end; query += LS_ATTENTION_BLOCK)
-            forward_unit_block(a, &room, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query));
+            forward_unit_block(a, &space, head, query, min_size(LS_ATTENTION_BLOCK, query_end - query));
     }
 }

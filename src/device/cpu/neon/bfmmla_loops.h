@@ -1,4 +1,4 @@
-/* bfmmla_loops.h: products of bf16 panels on the matrix unit of ARM64 (FEAT_BF16), and how panels are made.
+/* bfmmla_loops.h: matmuls of bf16 panels on the matrix unit of ARM64 (FEAT_BF16), and how panels are made.
  *
  * A panel holds `width` lines, four neighbouring values of k of each at a time (a granule): [k/4][line][4]. What is
  * missing of the last granule is +0 on both sides. A tile has 8 lines of A and 12 of B:

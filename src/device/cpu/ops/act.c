@@ -7,94 +7,60 @@
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
-typedef void (*unary_kernel)(float *y, const float *x, size_t n);
-typedef void (*binary_kernel)(float *y, const float *a, const float *b, size_t n);
+static const char *const names[LS_ACT_FNS] = {
+    [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
 
-typedef struct unary_args {
-    unary_kernel kernel;
+/* y of x forward; backward y is dx, from dy and x. */
+typedef struct act_args {
+    ls_act_fn fn;
     void *y;
-    const void *x;
+    const void *dy, *x;
     ls_dtype act;
-} unary_args;
+} act_args;
 
-typedef struct binary_args {
-    binary_kernel kernel;
-    void *y;
-    const void *a, *b;
-    ls_dtype act;
-} binary_args;
-
-static void unary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const unary_args *u = args;
-    ls_cpu_buffer buffer;
-    for (size_t i = begin, n; i < end; i += n) {
-        n = ls_cpu_piece(u->act, end - i);
-        const float *x = ls_cpu_widen(kernels, buffer.at, u->x, u->act, i, n);
-        float *y = ls_cpu_target(buffer.at, u->y, u->act, i);
-        u->kernel(y, x, n);
-        ls_cpu_narrow(kernels, u->y, u->act, i, y, n);
+static void forward_piece(const ls_act_kernels *k, ls_act_fn fn, float *y, const float *x, size_t n) {
+    switch (fn) {
+    case LS_ACT_GELU: k->gelu_forward(y, x, n); break;
+    case LS_ACT_SILU: k->silu_forward(y, x, n); break;
+    case LS_ACT_RELU: k->relu_forward(y, x, n); break;
+    default: k->sigmoid_forward(y, x, n);
     }
 }
 
-static void binary_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const binary_args *u = args;
+static void backward_piece(const ls_act_kernels *k, ls_act_fn fn, float *dx, const float *dy, const float *x,
+                           size_t n) {
+    switch (fn) {
+    case LS_ACT_GELU: k->gelu_backward(dx, dy, x, n); break;
+    case LS_ACT_SILU: k->silu_backward(dx, dy, x, n); break;
+    case LS_ACT_RELU: k->relu_backward(dx, dy, x, n); break;
+    default: k->sigmoid_backward(dx, dy, x, n);
+    }
+}
+
+static void act_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const act_args *a = args;
     ls_cpu_buffer buffer, second;
     for (size_t i = begin, n; i < end; i += n) {
-        n = ls_cpu_piece(u->act, end - i);
-        const float *a = ls_cpu_widen(kernels, buffer.at, u->a, u->act, i, n);
-        const float *b = ls_cpu_widen(kernels, second.at, u->b, u->act, i, n);
-        float *y = ls_cpu_target(buffer.at, u->y, u->act, i);
-        u->kernel(y, a, b, n);
-        ls_cpu_narrow(kernels, u->y, u->act, i, y, n);
+        n = ls_cpu_piece(a->act, end - i);
+        const float *x = ls_cpu_widen(kernels, second.at, a->x, a->act, i, n);
+        float *y = ls_cpu_target(buffer.at, a->y, a->act, i);
+        if (a->dy)
+            backward_piece(&kernels->act, a->fn, y, ls_cpu_widen(kernels, buffer.at, a->dy, a->act, i, n), x, n);
+        else
+            forward_piece(&kernels->act, a->fn, y, x, n);
+        ls_cpu_narrow(kernels, a->y, a->act, i, y, n);
     }
 }
 
-static ls_status run_unary(ls_device *device, const char *what, unary_kernel kernel, void *y, const void *x,
-                           ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype(what, act));
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, unary_range, &(unary_args){kernel, y, x, act});
+static ls_status act_backward(ls_device *device, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act,
+                              size_t n) {
+    LS_TRY(ls_cpu_check_dtype(names[fn], act));
+    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, act_range, &(act_args){fn, dx, dy, x, act});
     return LS_OK;
 }
 
-static ls_status run_binary(ls_device *device, const char *what, binary_kernel kernel, void *y, const void *a,
-                            const void *b, ls_dtype act, size_t n) {
-    LS_TRY(ls_cpu_check_dtype(what, act));
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, binary_range, &(binary_args){kernel, y, a, b, act});
-    return LS_OK;
-}
-
-static const ls_act_kernels *kernels_of(ls_device *device) { return &ls_cpu_enter(device)->kernels->act; }
-
-static ls_status gelu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    return run_unary(device, "GELU", kernels_of(device)->gelu_forward, y, x, act, n);
-}
-
-static ls_status gelu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    return run_binary(device, "GELU", kernels_of(device)->gelu_backward, dx, dy, x, act, n);
-}
-
-static ls_status silu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    return run_unary(device, "SiLU", kernels_of(device)->silu_forward, y, x, act, n);
-}
-
-static ls_status silu_backward(ls_device *device, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    return run_binary(device, "SiLU", kernels_of(device)->silu_backward, dx, dy, x, act, n);
-}
-
-static ls_status relu_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    return run_unary(device, "ReLU", kernels_of(device)->relu_forward, y, x, act, n);
-}
-
-static ls_status relu_backward(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n) {
-    return run_binary(device, "ReLU", kernels_of(device)->relu_backward, dx, dy, y, act, n);
-}
-
-static ls_status sigmoid_forward(ls_device *device, void *y, const void *x, ls_dtype act, size_t n) {
-    return run_unary(device, "sigmoid", kernels_of(device)->sigmoid_forward, y, x, act, n);
-}
-
-static ls_status sigmoid_backward(ls_device *device, void *dx, const void *dy, const void *y, ls_dtype act, size_t n) {
-    return run_binary(device, "sigmoid", kernels_of(device)->sigmoid_backward, dx, dy, y, act, n);
+static ls_status act_forward(ls_device *device, ls_act_fn fn, void *y, const void *x, ls_dtype act, size_t n) {
+    return act_backward(device, fn, y, NULL, x, act, n);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -230,14 +196,8 @@ static ls_status bias_grad(ls_device *device, float *db, const void *dy, ls_dtyp
 }
 
 void ls_cpu_ops_fill_act(ls_ops *ops) {
-    ops->gelu_forward = gelu_forward;
-    ops->gelu_backward = gelu_backward;
-    ops->relu_forward = relu_forward;
-    ops->relu_backward = relu_backward;
-    ops->sigmoid_forward = sigmoid_forward;
-    ops->sigmoid_backward = sigmoid_backward;
-    ops->silu_forward = silu_forward;
-    ops->silu_backward = silu_backward;
+    ops->act_forward = act_forward;
+    ops->act_backward = act_backward;
     ops->gated_forward = gated_forward;
     ops->gated_backward = gated_backward;
     ops->bias_gelu_forward = bias_gelu_forward;

@@ -178,7 +178,7 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
     return LS_OK;
 }
 
-/* Attention's products are chains with every unit but BFMMLA. */
+/* Attention's matmuls are chains with every unit but BFMMLA. */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
@@ -219,7 +219,7 @@ static size_t forward_whole(size_t units, size_t threads) {
     return threads == 1 ? units : rounds > 1 ? (rounds - 1) * threads : 0;
 }
 
-/* Blocks make seven products where a whole unit makes five, but leave no thread idle. */
+/* Blocks make seven matmuls where a whole unit makes five, but leave no thread idle. */
 static size_t backward_whole(size_t units, size_t threads) {
     size_t rest = units % threads;
     return rest * 7 >= threads * 5 ? units : units - rest;

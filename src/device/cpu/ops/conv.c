@@ -1,11 +1,11 @@
-/* conv.c: convolutions as matrix products over patches that are packed straight from the image.
+/* conv.c: convolutions as matmuls over patches that are packed straight from the image.
  *
  *     forward        y[position][c_out]  = patches of x · w transposed
  *     weight_grad    dw[c_out][taps]     = dy transposed · patches of x
  *     input_grad     dx[pixel][c_in]     = patches of dy · w, in a phase for each remainder of a pixel by the stride
  *
  * With a stride only every so manieth tap reaches a pixel. The pixels of one phase have the same taps, so a phase is a
- * plain product, whose rows lie apart in dx. */
+ * plain matmul, whose rows lie apart in dx. */
 #include "device/cpu/cpu.h"
 
 static size_t taps_of(const ls_conv_call *c) { return c->window.kernel_y * c->window.kernel_x; }

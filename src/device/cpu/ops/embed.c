@@ -1,5 +1,5 @@
 /* embed.c: tokens and positions: embeddings and rotation, split by rows. The gradients of the tables are in
- * ops_embed_grad.c. */
+ * embed_grad.c. */
 #include <assert.h>
 
 #include "device/cpu/ops/staging.h"

@@ -1,4 +1,4 @@
-/* gemm.c: matrix products. */
+/* gemm.c: matmuls. */
 #include "device/cpu/cpu.h"
 
 ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call) {

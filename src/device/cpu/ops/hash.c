@@ -21,11 +21,11 @@ static void hash_pieces(const ls_kernels *kernels, const void *args, size_t begi
 static ls_status hash(ls_device *device, ls_hash128 *out, const void *x, size_t bytes) {
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    void *room = NULL;
-    LS_TRY(ls_cpu_scratch(cpu, (pieces + 1) * sizeof(ls_hash128), &room));
-    hash_args args = {x, bytes, room};
+    void *space = NULL;
+    LS_TRY(ls_cpu_scratch(cpu, (pieces + 1) * sizeof(ls_hash128), &space));
+    hash_args args = {x, bytes, space};
     ls_cpu_run(cpu, pieces, 1, hash_pieces, &args);
-    *out = ls_hash_combine(room, pieces);
+    *out = ls_hash_combine(space, pieces);
     return LS_OK;
 }
 

@@ -6,18 +6,36 @@
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/ops/token_sums.h"
 
-/* Rows begin … end−1, all in fp32, and dx is written. */
-typedef void (*rows_fn)(const ls_kernels *kernels, const ls_norm_call *call, size_t begin, size_t end);
-typedef void (*chain_fn)(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *tile);
-
 typedef struct norm_job {
     const ls_kernels *kernels;
     const ls_norm_call *call;
-    rows_fn rows;
     bool backward;
     size_t grain, together; /* rows of a task, rows that go through scratch at a time */
     float *scratch;         /* [thread][together · C] */
 } norm_job;
+
+/* Rows begin … end−1, all in fp32. */
+static void forward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
+    const float *x = c->x + begin * c->x_stride;
+    float *y = (float *)c->y + begin * c->y_stride;
+    if (c->rms)
+        kernels->norm.rms_forward(y, c->y_stride, c->rstd + begin, x, c->x_stride, c->w, c->eps, end - begin, c->C);
+    else
+        kernels->norm.layer_forward(y, c->y_stride, c->mean + begin, c->rstd + begin, x, c->x_stride, c->w, c->b,
+                                    c->eps, end - begin, c->C);
+}
+
+/* The same; dx is written. */
+static void backward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
+    const float *x = c->x + begin * c->x_stride, *dy = (const float *)c->dy + begin * c->dy_stride;
+    float *dx = c->dx + begin * c->dx_stride;
+    if (c->rms)
+        kernels->norm.rms_backward(dx, c->dx_stride, dy, c->dy_stride, x, c->x_stride, c->w, c->rstd + begin,
+                                   end - begin, c->C);
+    else
+        kernels->norm.layer_backward(dx, c->dx_stride, dy, c->dy_stride, x, c->x_stride, c->w, c->mean + begin,
+                                     c->rstd + begin, end - begin, c->C);
+}
 
 /* ---- rows through scratch ---------------------------------------------------------------------------------------- */
 
@@ -29,7 +47,7 @@ static void forward_part(const norm_job *job, float *buffer, size_t row, size_t 
     part.rstd += row;
     part.y = buffer;
     part.y_stride = c->C;
-    job->rows(job->kernels, &part, 0, rows);
+    forward_rows(job->kernels, &part, 0, rows);
     for (size_t r = 0; r < rows; r++)
         ls_cpu_narrow(job->kernels, c->y, c->act, (row + r) * c->y_stride, buffer + r * c->C, c->C);
 }
@@ -48,7 +66,7 @@ static void backward_part(const norm_job *job, float *buffer, size_t row, size_t
     part.dy_stride = c->act == LS_F32 ? c->dy_stride : c->C;
     part.dx = c->add ? buffer : dx;
     part.dx_stride = c->add ? c->C : c->dx_stride;
-    job->rows(job->kernels, &part, 0, rows);
+    backward_rows(job->kernels, &part, 0, rows);
     for (size_t r = 0; r < rows && c->add; r++)
         job->kernels->add.add_f32(dx + r * c->dx_stride, dx + r * c->dx_stride, buffer + r * c->C, c->C);
 }
@@ -82,24 +100,37 @@ static ls_status run_staged(ls_cpu_device *cpu, norm_job *job) {
     return LS_OK;
 }
 
-/* ---- both norms -------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void plain_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const norm_job *job = args;
-    job->rows(kernels, job->call, begin, end);
+    (job->backward ? backward_rows : forward_rows)(kernels, job->call, begin, end);
 }
 
-static ls_status run_rows(ls_device *device, const ls_norm_call *call, rows_fn rows, bool backward) {
+static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool backward) {
     LS_TRY(ls_cpu_check_dtype("a norm", call->act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    norm_job job = {.kernels = cpu->kernels, .call = call, .rows = rows, .backward = backward};
+    norm_job job = {.kernels = cpu->kernels, .call = call, .backward = backward};
     if (call->act != LS_F32 || (backward && call->add)) return run_staged(cpu, &job);
     ls_cpu_run(cpu, call->rows, ls_cpu_row_grain(call->C), plain_rows, &job);
     return LS_OK;
 }
 
-static ls_status run_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups, chain_fn chain,
-                            int sums) {
+static ls_status norm_forward(ls_device *device, const ls_norm_call *call) { return run_rows(device, call, false); }
+
+static ls_status norm_backward(ls_device *device, const ls_norm_call *call) { return run_rows(device, call, true); }
+
+static void chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
+    const ls_norm_call *c = args;
+    const float *x = c->x + t->row * c->x_stride + t->column, *rstd = c->rstd + t->row;
+    if (c->rms)
+        kernels->norm.rms_params(to[0], t->dy, t->dy_stride, x, c->x_stride, rstd, t->rows, 0, t->columns);
+    else
+        kernels->norm.layer_params(to[0], to[1], t->dy, t->dy_stride, x, c->x_stride, c->mean + t->row, rstd, t->rows,
+                                   0, t->columns);
+}
+
+static ls_status norm_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups) {
     LS_TRY(ls_cpu_check_dtype("a norm", call->act));
     LS_TRY(ls_cpu_check_group_rows(groups, call->rows));
     return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = groups,
@@ -107,79 +138,14 @@ static ls_status run_params(ls_device *device, const ls_norm_call *call, const l
                                                                     .dy = call->dy,
                                                                     .act = call->act,
                                                                     .dy_stride = call->dy_stride,
-                                                                    .sums = sums,
+                                                                    .sums = call->rms ? 1 : 2,
                                                                     .out = {call->dw, call->db},
                                                                     .chain = chain,
                                                                     .args = call});
 }
 
-/* ---- layer norm -------------------------------------------------------------------------------------------------- */
-
-static void layer_forward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
-    kernels->norm.layer_forward((float *)c->y + begin * c->y_stride, c->y_stride, c->mean + begin, c->rstd + begin,
-                                c->x + begin * c->x_stride, c->x_stride, c->w, c->b, c->eps, end - begin, c->C);
-}
-
-static ls_status layer_norm_forward(ls_device *device, const ls_norm_call *call) {
-    return run_rows(device, call, layer_forward_rows, false);
-}
-
-static void layer_backward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
-    kernels->norm.layer_backward(c->dx + begin * c->dx_stride, c->dx_stride,
-                                 (const float *)c->dy + begin * c->dy_stride, c->dy_stride, c->x + begin * c->x_stride,
-                                 c->x_stride, c->w, c->mean + begin, c->rstd + begin, end - begin, c->C);
-}
-
-static ls_status layer_norm_backward(ls_device *device, const ls_norm_call *call) {
-    return run_rows(device, call, layer_backward_rows, true);
-}
-
-static void layer_chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
-    const ls_norm_call *c = args;
-    kernels->norm.layer_params(to[0], to[1], t->dy, t->dy_stride, c->x + t->row * c->x_stride + t->column, c->x_stride,
-                               c->mean + t->row, c->rstd + t->row, t->rows, 0, t->columns);
-}
-
-static ls_status layer_norm_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups) {
-    return run_params(device, call, groups, layer_chain, 2);
-}
-
-/* ---- RMS norm ---------------------------------------------------------------------------------------------------- */
-
-static void rms_forward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
-    kernels->norm.rms_forward((float *)c->y + begin * c->y_stride, c->y_stride, c->rstd + begin,
-                              c->x + begin * c->x_stride, c->x_stride, c->w, c->eps, end - begin, c->C);
-}
-
-static ls_status rms_norm_forward(ls_device *device, const ls_norm_call *call) {
-    return run_rows(device, call, rms_forward_rows, false);
-}
-
-static void rms_backward_rows(const ls_kernels *kernels, const ls_norm_call *c, size_t begin, size_t end) {
-    kernels->norm.rms_backward(c->dx + begin * c->dx_stride, c->dx_stride, (const float *)c->dy + begin * c->dy_stride,
-                               c->dy_stride, c->x + begin * c->x_stride, c->x_stride, c->w, c->rstd + begin,
-                               end - begin, c->C);
-}
-
-static ls_status rms_norm_backward(ls_device *device, const ls_norm_call *call) {
-    return run_rows(device, call, rms_backward_rows, true);
-}
-
-static void rms_chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
-    const ls_norm_call *c = args;
-    kernels->norm.rms_params(to[0], t->dy, t->dy_stride, c->x + t->row * c->x_stride + t->column, c->x_stride,
-                             c->rstd + t->row, t->rows, 0, t->columns);
-}
-
-static ls_status rms_norm_params(ls_device *device, const ls_norm_call *call, const ls_token_groups *groups) {
-    return run_params(device, call, groups, rms_chain, 1);
-}
-
 void ls_cpu_ops_fill_norm(ls_ops *ops) {
-    ops->layer_norm_forward = layer_norm_forward;
-    ops->layer_norm_backward = layer_norm_backward;
-    ops->layer_norm_params = layer_norm_params;
-    ops->rms_norm_forward = rms_norm_forward;
-    ops->rms_norm_backward = rms_norm_backward;
-    ops->rms_norm_params = rms_norm_params;
+    ops->norm_forward = norm_forward;
+    ops->norm_backward = norm_backward;
+    ops->norm_params = norm_params;
 }

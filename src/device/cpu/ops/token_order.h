@@ -5,7 +5,7 @@
 #include "device/calls.h"
 
 /* Writes the rows whose id is in the table, sorted by id, rows of one id ascending, and returns their number. `rows`
- * and `spare` have room for tokens->rows each. */
+ * and `spare` have space for tokens->rows each. */
 size_t ls_cpu_order_tokens(const ls_embed_tokens *tokens, size_t *rows, size_t *spare);
 
 #endif

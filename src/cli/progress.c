@@ -1,0 +1,35 @@
+/* progress.c: lines that replace each other. */
+#include "cli/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void ls_cli_progress_end(void) {
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+void ls_cli_progress(const char *format, ...) {
+    va_list args;
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K");
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fflush(stderr);
+}
+
+static void say_probe(const char *what) {
+    if (what)
+        ls_cli_progress("measuring this machine: %s", what);
+    else
+        ls_cli_progress_end();
+}
+
+ls_probe_options ls_cli_probe_options(const ls_options *options, int workers) {
+    enum { QUICK_SECONDS = 3 };
+    return (ls_probe_options){
+        .seconds = options->quick ? QUICK_SECONDS : 0, .workers = workers, .no_pin = !options->pin, .say = say_probe};
+}

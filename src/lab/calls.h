@@ -1,0 +1,51 @@
+/* calls.h: the calls that bench and probe time: matmuls, attention, collectives and messages. */
+#ifndef LS_LAB_CALLS_H
+#define LS_LAB_CALLS_H
+
+#include "device/ops.h"
+#include "lab/timer.h"
+#include "plan/native/machine.h"
+
+/* ---- matmuls and attention --------------------------------------------------------------------------------------- */
+
+/* Number i of a fixed sequence, in [−1, 1). bench/gemm_openblas.c has the same. */
+float ls_operand_value(size_t i);
+
+/* Sets the sizes of a matmul of whole matrices: C is m × n, sums have k terms in so many slices; `bounds` holds them.
+ */
+void ls_operand_matmul(ls_gemm *g, ls_gemm_form form, size_t m, size_t n, size_t k, int slices, size_t *bounds);
+
+/* Causal attention over one sequence: q, k and v, and their gradients, lie side by side in rows of 3 · heads · d. */
+typedef struct ls_operand_heads {
+    size_t T, heads, d;
+    ls_dtype act;
+    ls_unit unit;
+    void *qkv, *o, *dout, *dqkv;
+    float *stats; /* 3 · heads · T */
+} ls_operand_heads;
+
+/* The call borrows `part`. */
+ls_attention_call ls_operand_attention(const ls_operand_heads *heads, ls_attention *part);
+
+/* ---- collectives and messages, on a vector of fp32 numbers ------------------------------------------------------- */
+
+/* One worker's view of the vector that is being measured. */
+typedef struct ls_link_vector {
+    ls_comm *comm;
+    int rank, size;
+    ls_native_op op; /* LS_NATIVE_SEND: a ping-pong of workers 0 and 1, the others have no part */
+    size_t elems;
+    float *in, *out;
+    size_t shards[LS_WORKERS_MAX + 1];  /* even shards, first elements */
+    size_t shard_bytes[LS_WORKERS_MAX]; /* the same in bytes */
+} ls_link_vector;
+
+/* `bytes` of the whole vector. */
+void ls_link_resize(ls_link_vector *vector, size_t bytes);
+/* One operation, of a ping-pong both ways. An ls_timer_call. */
+ls_status ls_link_call(void *vector);
+/* Seconds of the operation, of a ping-pong one way; 0 on workers that have no part. All workers of timer->comm make the
+ * call together: those of the vector, or of several vectors at the same time. */
+ls_status ls_link_time(const ls_timer *timer, ls_link_vector *vector, ls_timing *out);
+
+#endif

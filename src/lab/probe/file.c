@@ -1,0 +1,54 @@
+/* file.c: measured machines on disk. */
+#include "lab/probe/probe.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "run/inputs/model.h"
+#include "plan/hardware/machine_file.h"
+
+ls_status ls_probe_file_path(char path[PATH_MAX]) {
+    char cache[512], host[128] = "machine";
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
+    if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "machine");
+    for (char *at = host; *at; at++)
+        if (*at == '/') *at = '-';
+    LS_TRY(ls_dir_make(cache));
+    if (snprintf(path, PATH_MAX, "%s/probe-%s.json", cache, host) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "the path of the cache folder is too long: %s", cache);
+    return LS_OK;
+}
+
+ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine) {
+    ls_cluster cluster;
+    json_t *measured = ls_native_machine_to_json(machine);
+    if (!measured) return ls_fail(LS_ERR_RESOURCE, "out of memory for a cluster file");
+    ls_probe_cluster(machine, &cluster);
+    ls_status status = ls_machine_file_write(path, &cluster, measured);
+    json_decref(measured);
+    return status;
+}
+
+ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
+    ls_cluster cluster;
+    json_t *measured = NULL;
+    LS_TRY(ls_machine_file_read(path, &cluster, &measured));
+    ls_status status =
+        measured ? ls_native_machine_from_json(path, measured, machine)
+                 : ls_fail(LS_ERR_INPUT, "%s: this machine has not been measured; run lockstep probe first", path);
+    json_decref(measured);
+    return status;
+}
+
+ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured) {
+    char path[PATH_MAX];
+    bool first;
+    LS_TRY(ls_probe_file_path(path));
+    *measured = false;
+    if (!again && ls_file_exists(path) && ls_probe_file_read(path, machine) == LS_OK && ls_probe_is_current(machine))
+        return LS_OK;
+    *measured = true;
+    LS_TRY(ls_probe_run(options, machine, &first));
+    return ls_probe_file_write(path, machine);
+}

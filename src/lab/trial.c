@@ -1,0 +1,160 @@
+/* trial.c: forked workers, so that no trial leaves anything behind for the next. */
+#include "lab/trial.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/fpenv.h"
+#include "comm/world.h"
+#include "device/cpu/kernels.h"
+#include "observe/trace.h"
+#include "run/agree.h"
+#include "run/inputs/layout.h"
+
+ls_trial ls_trial_make(const ls_lab_case *one, const ls_layout *layout, int threads) {
+    return (ls_trial){.settings = &one->settings,
+                      .data = ls_lab_case_data(one),
+                      .weights = one->start.weights,
+                      .layout = *layout,
+                      .threads = threads};
+}
+
+bool ls_trial_is_first(const ls_trial_place *place) { return !place->world || ls_world_rank(place->world) == 0; }
+
+enum { HEAD_BYTES = 64 }; /* of shared memory: how large it is, and as much as its alignment wants */
+
+void *ls_trial_alloc(size_t count, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all) || __builtin_add_overflow(all, HEAD_BYTES, &all)) return NULL;
+    char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return NULL;
+    memcpy(map, &all, sizeof all);
+    return map + HEAD_BYTES;
+}
+
+void ls_trial_free(void *memory) {
+    size_t all;
+    if (!memory) return;
+    char *map = (char *)memory - HEAD_BYTES;
+    memcpy(&all, map, sizeof all);
+    munmap(map, all);
+}
+
+/* ---- instruction sets -------------------------------------------------------------------------------------------- */
+
+const char *ls_trial_isa_name(ls_trial_isa isa) {
+    static const char *const names[LS_TRIAL_ISAS] = {
+        [LS_TRIAL_NATIVE] = "native", [LS_TRIAL_PORTABLE] = "portable", [LS_TRIAL_MIXED] = "mixed"};
+    return names[isa];
+}
+
+/* The best instruction set of the kernels of one worker. */
+static ls_isa isa_of(ls_trial_isa isa, int rank) {
+    ls_isa has[LS_ISA_COUNT];
+    int n = 0;
+    for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
+        if (ls_cpu_use(i)) has[n++] = i;
+    return isa == LS_TRIAL_PORTABLE ? LS_ISA_PORTABLE : isa == LS_TRIAL_NATIVE ? has[n - 1] : has[rank % n];
+}
+
+/* ---- a worker ---------------------------------------------------------------------------------------------------- */
+
+ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *device) {
+    ls_trainer_place place = {.device = device, .world = world, .layout = trial->layout};
+    ls_trainer *t = NULL;
+    LS_TRY(ls_trainer_create(trial->settings, &place, &trial->data, &t));
+    ls_status status = trial->weights ? ls_weights_load_partition(trial->weights, t->partition)
+                                      : ls_partition_init_weights(t->partition, trial->settings->seed);
+    status = ls_agree(t->world, status);
+    if (status == LS_OK && trial->weights) status = ls_partition_settle(t->partition);
+    if (status == LS_OK) status = trial->steps(t, trial->ctx);
+    ls_trainer_destroy(t);
+    return status;
+}
+
+typedef struct task {
+    const ls_trial_place *place;
+    const ls_trial *trial;
+} task;
+
+/* All kernels of a forked worker are of its instruction set, those that add up contributions too. */
+static ls_status work(ls_world *world, void *arg) {
+    const task *t = arg;
+    const char *trace = t->trial->traced ? t->place->options->trace : NULL;
+    ls_isa isa = isa_of(t->trial->isa, ls_world_rank(world));
+    ls_kernels kernels;
+    ls_device *device = NULL;
+    ls_fpenv_set();
+    ls_kernels_fill(&kernels, ls_cpu_isa_mask() & ((2u << isa) - 1));
+    if (!t->place->world) LS_TRY(ls_cpu_set_isa(isa));
+    LS_TRY(ls_device_open_cpu_pool(world->pool, &kernels, &device));
+    ls_status status = ls_trace_begin(trace);
+    bool alone = ls_layout_workers(&t->trial->layout) == 1;
+    if (status == LS_OK) status = ls_trial_work(t->trial, alone ? NULL : world, device);
+    if (status == LS_OK) status = ls_trace_end(world, trace);
+    ls_device_destroy(device);
+    return status;
+}
+
+/* ---- one worker, in a process of its own ------------------------------------------------------------------------- */
+
+/* How it ended, in shared memory. */
+typedef struct ending {
+    ls_status status;
+    char message[LS_MESSAGE_MAX];
+} ending;
+
+static ls_status await(pid_t pid, const ending *end) {
+    int wait_status;
+    pid_t gone;
+    do gone = waitpid(pid, &wait_status, 0);
+    while (gone < 0 && errno == EINTR);
+    if (gone < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot wait for the worker");
+    if (WIFSIGNALED(wait_status))
+        return ls_fail(LS_ERR_WORKER, "the worker (process %d) was killed by signal %d", (int)pid,
+                       WTERMSIG(wait_status));
+    return end->status == LS_OK ? LS_OK : ls_fail(end->status, "%s", end->message);
+}
+
+static ls_status run_one(const ls_workers_options *workers, task *t) {
+    pid_t parent = getpid();
+    ending *end = ls_trial_alloc(1, sizeof *end);
+    if (!end) return ls_fail(LS_ERR_RESOURCE, "out of memory for the result of a worker");
+    *end = (ending){.status = LS_ERR_FAILED, .message = "the worker exited before the run was finished"};
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        ls_status status = ls_workers_run(workers, work, t);
+        if (status != LS_OK) snprintf(end->message, sizeof end->message, "%s", ls_status_message());
+        end->status = status;
+        fflush(NULL);
+        _exit(0);
+    }
+    ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start a worker") : await(pid, end);
+    ls_trial_free(end);
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial) {
+    task t = {.place = place, .trial = trial};
+    int count = ls_layout_workers(&trial->layout);
+    ls_world *world = place->world;
+    ls_workers_options workers;
+    if (world && count > 1) return work(world, &t);
+    if (world) return ls_agree(world, ls_world_rank(world) == 0 ? work(world, &t) : LS_OK);
+    LS_TRY(ls_workers_options_from(place->options, &workers));
+    workers.workers = count;
+    workers.threads = trial->threads;
+    return count == 1 ? run_one(&workers, &t) : ls_workers_run(&workers, work, &t);
+}

@@ -1,0 +1,72 @@
+/* order.h: training with gradients that are added in another order than ours.
+ *
+ * In each step every group's gradient is made apart, by a partition that is one of G in its DP group and whose sums are
+ * left where they are. They are added the given way, and the trainer goes on with the sum as if it were its own: norm,
+ * clip, update. So all ways see the same data, the same dropout and the same kernels; the order of G numbers is all
+ * that differs.
+ *
+ * Lockstep's own way is the trainer as it is, on as many workers as the way says: real processes, real reductions. */
+#ifndef LS_LAB_VERIFY_ORDER_H
+#define LS_LAB_VERIFY_ORDER_H
+
+#include "lab/verify/steps.h"
+#include "lab/verify/sum_orders.h"
+
+/* What a way left behind, in shared memory (lab/trial.h). */
+typedef struct ls_order_record {
+    int64_t steps;
+    size_t elems;
+    ls_verify_hash *weights; /* of all of them */
+    double *loss;            /* [steps] */
+    float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */
+} ls_order_record;
+
+ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out);
+void ls_order_record_close(ls_order_record *record); /* zeros do nothing */
+
+typedef struct ls_order_task {
+    ls_order_way way;
+    ls_order_record *record;
+    const ls_verify_fault *fault; /* planted in our own way only; NULL: none */
+} ls_order_task;
+
+/* The steps of a trial: ctx is the task. Every way but our own needs a layout of one worker. Worker 0 writes the
+ * record. */
+ls_status ls_order_steps(ls_trainer *trainer, void *ctx);
+
+/* ---- all ways ---------------------------------------------------------------------------------------------------- */
+
+/* What one way of adding changed against the one that it is compared with. */
+typedef struct ls_order_result {
+    ls_order_way way;
+    ls_order_difference grad;   /* after the first step */
+    ls_order_difference weight; /* after the last */
+    int64_t first_bits, first_seen;
+    ls_verify_hash weights;
+    double *loss; /* [steps] */
+} ls_order_result;
+
+typedef struct ls_order_case {
+    char model[64];
+    int64_t steps;
+    int ways;
+    ls_order_result result[LS_ORDER_WAYS_MAX];
+    const ls_order_result *different; /* the first of our own ways that depends on the workers; NULL: none does */
+} ls_order_case;
+
+enum { LS_ORDER_CASES_MAX = 8 };
+
+typedef struct ls_order_request {
+    const ls_options *options;
+    const ls_verify_fault *fault; /* NULL: none */
+    void (*on_start)(void *ctx, const ls_order_case *done, int way);
+    ls_status (*on_row)(void *ctx, const ls_order_case *done, int way);
+    void *ctx;
+} ls_order_request;
+
+/* Trains with every way. The caller ends *done, also after a failure. Starts workers: no thread may have been started.
+ */
+ls_status ls_order_run(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done);
+void ls_order_case_free(ls_order_case *done);
+
+#endif

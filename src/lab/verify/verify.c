@@ -1,0 +1,293 @@
+/* verify.c: rows, each in workers of its own, compared with one worker. */
+#include "lab/verify/verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "comm/launcher.h"
+#include "comm/world.h"
+#include "lab/verify/journal.h"
+#include "run/agree.h"
+#include "run/inputs/layout.h"
+
+enum { WORKERS_MAX = 16, QUICK_STEPS = 3, STEPS = 10, TEXT_MAX = 256 };
+
+typedef struct session {
+    const ls_verify_request *request;
+    ls_trial_place place;
+    ls_verify_journal journal;
+    ls_verify_outcome *out;
+} session;
+
+/* One case on its way. */
+typedef struct comparison {
+    session *session;
+    ls_lab_case one;
+    ls_trial alone_trial;
+    ls_verify_record alone, record; /* of one worker, of the row */
+    ls_verify_row *matrix;          /* many layouts, */
+    int matrix_rows;
+    ls_layout layout; /* or one */
+} comparison;
+
+/* The first one is what the whole ends with. */
+static void note(session *s, ls_status status, const char *model, const char *layout, const char *what) {
+    if (s->out->status != LS_OK) return;
+    s->out->status = status;
+    snprintf(s->out->message, sizeof s->out->message, "%.48s, %.200s: %.250s", model, layout, what);
+}
+
+static ls_status run_trial(const session *s, const ls_trial *trial, ls_verify_job *job) {
+    ls_trial with_job = *trial;
+    with_job.steps = ls_verify_steps;
+    with_job.ctx = job;
+    return ls_trial_run(&s->place, &with_job);
+}
+
+/* ---- differences: both trials run again up to the step in which they differ, to fetch the tensor ----------------- */
+
+static ls_status fetch(const comparison *c, const ls_trial *trial, int64_t steps, const ls_verify_tensor *tensor) {
+    ls_verify_job job = {.steps = steps, .fetch = tensor};
+    ls_trial again = *trial;
+    again.traced = false;
+    if (trial != &c->alone_trial) job.fault = c->session->request->fault;
+    return run_trial(c->session, &again, &job);
+}
+
+static void say_element(const comparison *c, const ls_verify_difference *d, const ls_param *param, const float *alone,
+                        const float *row, char text[TEXT_MAX]) {
+    char tensor[128];
+    size_t elems = ls_param_elems(param), i = ls_verify_first_element(alone, row, elems);
+    bool grad = d->kind == LS_VERIFY_GRADIENT;
+    snprintf(tensor, sizeof tensor, "%s %lld, %s %s", grad ? "step" : "after step", (long long)d->step,
+             grad ? "gradient of" : "weight", param->name);
+    if (i == elems)
+        snprintf(text, TEXT_MAX,
+                 "%s: differs from one worker, but not when both ran again: the result is not deterministic", tensor);
+    else
+        snprintf(text, TEXT_MAX, "%s, element %zu: %a (%.9g), with one worker %a (%.9g); %d of %d tensors differ there",
+                 tensor, i, (double)row[i], (double)row[i], (double)alone[i], (double)alone[i], d->params,
+                 c->alone.params);
+}
+
+static ls_status explain_tensor(const comparison *c, const ls_trial *trial, const ls_verify_difference *d,
+                                char text[TEXT_MAX]) {
+    const ls_param *param = ls_model_param(c->one.model, d->param);
+    size_t elems = ls_param_elems(param);
+    ls_status status = LS_OK;
+    float *values = ls_trial_alloc(2 * elems, sizeof *values);
+    if (!values) return ls_fail(LS_ERR_RESOURCE, "out of memory for two tensors of %zu elements", elems);
+    ls_verify_tensor alone = {
+        .param = d->param,
+        .which = d->kind == LS_VERIFY_GRADIENT ? LS_TENSOR_GRAD : LS_TENSOR_WEIGHT,
+        .values = values,
+    };
+    ls_verify_tensor row = alone;
+    row.values = values + elems;
+    LS_TRY_OUT(fetch(c, &c->alone_trial, d->step, &alone));
+    LS_TRY_OUT(fetch(c, trial, d->step, &row));
+    say_element(c, d, param, alone.values, row.values, text);
+out:
+    ls_trial_free(values);
+    return status;
+}
+
+static ls_status explain(comparison *c, const ls_trial *trial, const ls_verify_difference *d, const char *layout) {
+    session *s = c->session;
+    char text[TEXT_MAX];
+    if (s->out->status != LS_OK) return LS_OK;
+    if (d->kind == LS_VERIFY_GRADIENT || d->kind == LS_VERIFY_WEIGHT)
+        LS_TRY(explain_tensor(c, trial, d, text));
+    else if (d->kind == LS_VERIFY_LOSS)
+        snprintf(text, sizeof text, "step %lld, loss %a, with one worker %a, although the gradients are equal",
+                 (long long)d->step, c->record.loss[d->step - 1], c->alone.loss[d->step - 1]);
+    else
+        snprintf(text, sizeof text, "validation loss %a, with one worker %a, although the weights are equal",
+                 c->record.totals->validation, c->alone.totals->validation);
+    note(s, LS_ERR_FAILED, c->one.settings.shape.name, layout, text);
+    return LS_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+static bool is_stopped(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
+
+/* Of a launcher's workers the first knows. */
+static ls_status compare(comparison *c, const ls_trial *trial, ls_verify_result *result) {
+    session *s = c->session;
+    ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
+    if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&c->alone, &c->record);
+    LS_TRY(ls_agree_tell(s->place.world, &d, sizeof d));
+    result->totals = *c->record.totals;
+    if (d.kind == LS_VERIFY_EQUAL) return LS_OK;
+    result->verdict = LS_VERDICT_DIFFERS;
+    s->out->different++;
+    return explain(c, trial, &d, result->layout);
+}
+
+static ls_status report(const comparison *c, const ls_verify_result *r) {
+    session *s = c->session;
+    if (!ls_trial_is_first(&s->place)) return LS_OK;
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:s, s:f, s:I, s:b, s:b}", "model", c->one.settings.shape.name,
+                            "reference", c->alone.totals->weights.text, "layout", r->layout, "workers", r->workers,
+                            "weights_xxh128", r->totals.weights.text, "seconds", r->totals.seconds, "traffic_bytes",
+                            (json_int_t)r->totals.traffic_bytes, "equal", r->verdict == LS_VERDICT_EQUAL, "failed",
+                            r->verdict == LS_VERDICT_FAILED);
+    if (!row) return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
+    ls_status status = s->request->on_row(s->request->ctx, r, row);
+    if (status == LS_OK) status = ls_verify_journal_add(&s->journal, row);
+    json_decref(row);
+    return status;
+}
+
+/* A row that cannot be run does not keep the others from it, but where the workers are the launcher's. */
+static ls_status run_row(comparison *c, ls_trial *trial, ls_verify_result *result) {
+    session *s = c->session;
+    ls_verify_job job = {.steps = c->one.steps, .record = &c->record, .fault = s->request->fault};
+    trial->traced = true;
+    ls_status status = run_trial(s, trial, &job);
+    if (status == LS_OK) {
+        LS_TRY(compare(c, trial, result));
+    } else {
+        if (is_stopped(status) || s->place.world) return status;
+        result->verdict = LS_VERDICT_FAILED;
+        s->out->failed++;
+        note(s, status, c->one.settings.shape.name, result->layout, ls_status_message());
+    }
+    s->out->rows++;
+    return report(c, result);
+}
+
+/* The first one of a launcher's workers has the journal. */
+static ls_status was_done(comparison *c, const char *layout, bool *done) {
+    session *s = c->session;
+    *done = ls_verify_journal_has(&s->journal, c->one.settings.shape.name, c->alone.totals->weights.text, layout);
+    s->out->before += *done;
+    return ls_agree_tell(s->place.world, done, sizeof *done);
+}
+
+static void say(const comparison *c, int row, int rows, const char *layout) {
+    const ls_verify_request *r = c->session->request;
+    if (ls_trial_is_first(&c->session->place)) r->on_start(r->ctx, c->one.settings.shape.name, row, rows, layout);
+}
+
+/* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
+static void add_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) {
+    size_t used = strlen(text);
+    bool one_stage = row->knobs.pp == 1;
+    snprintf(text + used, LS_VERIFY_LAYOUT_MAX - used, "%s%s, %s, %d thread%s", one_stage ? ", " : "",
+             one_stage ? ls_schedule_kind_name(row->knobs.schedule) : "", ls_trial_isa_name(row->isa), row->threads,
+             row->threads == 1 ? "" : "s");
+}
+
+static ls_status run_matrix_row(comparison *c, const ls_verify_row *row, int number) {
+    bool done;
+    ls_layout layout;
+    ls_verify_result result = {.workers = row->knobs.dp * row->knobs.tp * row->knobs.pp};
+    LS_TRY(ls_verify_row_layout(row, &c->one.task, &layout));
+    ls_trial trial = ls_trial_make(&c->one, &layout, row->threads);
+    trial.isa = row->isa;
+    ls_layout_text(&layout, result.layout, sizeof result.layout);
+    add_rest(row, result.layout);
+    LS_TRY(was_done(c, result.layout, &done));
+    if (done) return LS_OK;
+    say(c, number, c->matrix_rows, result.layout);
+    return run_row(c, &trial, &result);
+}
+
+static ls_status make_matrix(comparison *c) {
+    const ls_verify_request *r = c->session->request;
+    ls_world *world = c->session->place.world;
+    int launched = world ? ls_world_size(world) : 0;
+    ls_verify_limits limits = {.workers_min = world ? launched : 1,
+                               .workers_max = world ? launched : WORKERS_MAX,
+                               .threads = world ? ls_world_threads(world) : (int)r->options->threads,
+                               .seed = (uint64_t)r->options->seed};
+    LS_TRY(ls_verify_matrix_make(&c->one.task, r->tier, &limits, &c->matrix, &c->matrix_rows));
+    if (c->matrix_rows > 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "no layout of %s uses %d workers: start a different number",
+                   c->one.settings.shape.name, launched);
+}
+
+/* The one layout that was asked for. */
+static ls_status make_request(comparison *c) {
+    session *s = c->session;
+    json_t *file = NULL;
+    ls_layout_request request;
+    LS_TRY(ls_layout_request_from_options(s->request->options, &file, &request));
+    if (s->place.world) request.workers = ls_world_size(s->place.world);
+    ls_status status = ls_layout_make(&request, &c->one.task, &c->layout);
+    json_decref(file);
+    return status;
+}
+
+/* Row i belongs to part i mod parts: large and small ones are in all parts. */
+static ls_status run_matrix(comparison *c) {
+    const ls_verify_request *r = c->session->request;
+    for (int i = r->part - 1; i < c->matrix_rows; i += r->parts) LS_TRY(run_matrix_row(c, &c->matrix[i], i + 1));
+    return LS_OK;
+}
+
+static ls_status run_request(comparison *c) {
+    ls_trial trial = ls_trial_make(&c->one, &c->layout, (int)c->session->request->options->threads);
+    ls_verify_result result = {.workers = ls_layout_workers(&c->layout)};
+    ls_layout_text(&c->layout, result.layout, sizeof result.layout);
+    return run_row(c, &trial, &result);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
+
+static ls_status run_alone(comparison *c) {
+    session *s = c->session;
+    const ls_verify_request *r = s->request;
+    ls_layout one = ls_layout_one(&c->one.task, c->one.settings.B);
+    ls_verify_job job = {.steps = c->one.steps, .record = &c->alone};
+    c->alone_trial = ls_trial_make(&c->one, &one, (int)r->options->threads);
+    say(c, 0, 1, "one worker");
+    LS_TRY(run_trial(s, &c->alone_trial, &job));
+    return ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &c->one, &c->alone) : LS_OK;
+}
+
+static ls_status run_case(session *s, const char *name) {
+    const ls_verify_request *r = s->request;
+    comparison c = {.session = s};
+    ls_status status = LS_OK;
+    LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &c.one));
+    int params = ls_model_params(c.one.model);
+    LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.alone));
+    LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.record));
+    LS_TRY_OUT(r->matrix ? make_matrix(&c) : make_request(&c));
+    LS_TRY_OUT(run_alone(&c));
+    status = r->matrix ? run_matrix(&c) : run_request(&c);
+out:
+    free(c.matrix);
+    ls_verify_record_close(&c.alone);
+    ls_verify_record_close(&c.record);
+    ls_lab_case_close(&c.one);
+    return status;
+}
+
+static ls_status run_cases(ls_world *world, void *arg) {
+    session *s = arg;
+    double start = ls_clock_seconds();
+    const char *name;
+    s->place.world = world;
+    for (int i = 0; ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
+    s->out->seconds = ls_clock_seconds() - start;
+    return LS_OK;
+}
+
+ls_status ls_verify_run(const ls_verify_request *request, ls_verify_outcome *out) {
+    session s = {.request = request, .place = {.options = request->options}, .out = out};
+    ls_place place = ls_launcher_place();
+    ls_workers_options workers;
+    *out = (ls_verify_outcome){.status = LS_OK};
+    LS_TRY(ls_workers_options_from(request->options, &workers));
+    LS_TRY(ls_verify_journal_open(place.rank == 0 ? request->journal : NULL, request->options->resume, &s.journal));
+    workers.workers = 0;
+    ls_status status = place.size > 0 ? ls_workers_run(&workers, run_cases, &s) : run_cases(NULL, &s);
+    ls_verify_journal_close(&s.journal);
+    return status;
+}

@@ -1,0 +1,160 @@
+/* answer.c: puts a whole answer together. Where nothing fits it looks for what would: other knobs, more chips of the
+ * same kind, or larger ones. */
+#include "plan/answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How far beyond the cluster the scaling is shown. */
+enum { SCALING_FACTOR = 4 };
+
+double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *p) {
+    return (double)task->global_batch * (double)task->seq / p->seconds;
+}
+
+/* A chip without the type computes in the next one that it has. */
+static double peak_of(const ls_chip *chip, ls_plan_type type) {
+    for (int t = (int)type; t > LS_PLAN_FP32; t--)
+        if (chip->peak_flops[t] > 0) return chip->peak_flops[t];
+    return chip->peak_flops[LS_PLAN_FP32];
+}
+
+double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice) {
+    double peak = 0;
+    for (int i = 0; i < task->cluster.sites; i++)
+        peak += peak_of(&task->cluster.site[i].chip, choice->layout.type) * task->cluster.site[i].chips;
+    return choice->prediction.model_flops / choice->prediction.seconds / peak;
+}
+
+/* What the link between two sites costs, and what cutting the other way would. */
+static ls_status weigh_cut(ls_plan_answer *a) {
+    ls_plan_task task = a->question->task;
+    const ls_plan_choice *best = a->best;
+    const ls_shape *shape = &task.shape;
+    ls_prediction p;
+    double elem = best->layout.type == LS_PLAN_FP32 ? 4 : 2;
+    if (task.cluster.sites < 2) return LS_OK;
+    a->across_bytes = best->layout.stages_across ? (double)task.global_batch * (double)task.seq * (double)shape->C *
+                                                       elem * (2 * best->layout.virtual_stages - 1)
+                                                 : ls_plan_params(shape) * (elem == 4 ? 4 : task.stack.reduce_bytes);
+    a->not_cut = *best;
+    a->not_cut.layout.stages_across = !best->layout.stages_across;
+    a->not_cut.prediction.seconds = 0;
+    bool divided = a->not_cut.layout.stages_across ? best->layout.pp > 1 : best->layout.dp > 1;
+    if (divided && ls_plan_check(&task, &a->not_cut.layout) == LS_OK)
+        LS_TRY(ls_plan_predict(&task, &a->not_cut.layout, &a->not_cut.prediction));
+    task.cluster.across.bandwidth *= 1e9;
+    task.cluster.across.start_seconds = task.cluster.across.latency_seconds = 0;
+    LS_TRY(ls_plan_predict(&task, &best->layout, &p));
+    a->across_seconds = best->prediction.seconds - p.seconds;
+    return LS_OK;
+}
+
+static ls_status explain(ls_plan_answer *a) {
+    const ls_plan_question *q = a->question;
+    long long most = (long long)SCALING_FACTOR * ls_cluster_chips(&q->task.cluster);
+    if (most > LS_CHIPS_MAX) most = LS_CHIPS_MAX;
+    ls_plan_losses_of(&q->task, a->best, &a->losses);
+    LS_TRY(ls_plan_changes(&q->task, a->best, a->change, &a->changes));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, false, a->weak, &a->weak_points));
+    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, true, a->strong, &a->strong_points));
+    LS_TRY(ls_plan_ladder(&q->task, &a->best->layout, a->rung, &a->rungs));
+    return weigh_cut(a);
+}
+
+/* ---- where nothing fits ------------------------------------------------------------------------------------------ */
+
+/* Node by node as far as that, then twice as many each time. */
+enum { NODES_TRIED = 32 };
+
+/* The best on a changed cluster, if something fits. */
+static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls_plan_found *found, bool *fits,
+                         ls_plan_choice *out) {
+    ls_layout_request request = q->request;
+    double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
+    ls_knob_leave_open(&request, LS_KNOB_dp);
+    request.memory_bytes *= then / now;
+    *fits = false;
+    ls_status status = ls_plan_search(task, &request, found);
+    if (status == LS_ERR_INPUT) return LS_OK;
+    if (status != LS_OK || found->fitting == 0) return status;
+    *fits = true;
+    *out = found->fits[0];
+    return LS_OK;
+}
+
+/* The same cluster without the knobs that were given, but for the type. */
+static ls_status other_knobs(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+    ls_plan_question open = *q;
+    open.request = ls_layout_request_none();
+    if (ls_knob_is_given(&q->request, LS_KNOB_type)) ls_knob_give(&open.request, LS_KNOB_type, q->request.knobs.type);
+    open.request.memory_bytes = q->request.memory_bytes;
+    return best_of(&open, &q->task, found, &out->is_freed, &out->freed);
+}
+
+static long long next_size(const ls_site *site, long long chips) {
+    long long node = site->node;
+    if (chips < node) return 2 * chips < node ? 2 * chips : node;
+    return chips < site->chips + NODES_TRIED * node ? chips + node : 2 * chips;
+}
+
+static ls_status more_chips(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+    const ls_site *site = &q->task.cluster.site[0];
+    for (long long chips = next_size(site, site->chips); chips <= LS_CHIPS_MAX; chips = next_size(site, chips)) {
+        ls_plan_task task = q->task;
+        bool fits;
+        for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chips = (int)chips;
+        LS_TRY(best_of(q, &task, found, &fits, &out->with));
+        if (fits) {
+            out->chips = (int)chips;
+            return LS_OK;
+        }
+    }
+    return LS_OK;
+}
+
+/* Chips with more memory, the least of it first. */
+static ls_status larger_chip(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+    double tried = q->task.cluster.site[0].chip.memory_bytes;
+    if (q->task.cluster.site[0].chip.is_cpu) return LS_OK;
+    for (;;) {
+        const ls_chip *next = NULL;
+        for (int i = 0; ls_chip_row(i); i++) {
+            const ls_chip *row = ls_chip_row(i);
+            if (row->memory_bytes > tried && (!next || row->memory_bytes < next->memory_bytes)) next = row;
+        }
+        if (!next) return LS_OK;
+        tried = next->memory_bytes;
+        ls_plan_task task = q->task;
+        ls_cluster usual;
+        bool fits;
+        LS_TRY(ls_cluster_of(next->name, 1, 0, &usual));
+        for (int i = 0; i < task.cluster.sites; i++) {
+            task.cluster.site[i].chip = *next;
+            task.cluster.site[i].inside = usual.site[0].inside;
+        }
+        LS_TRY(best_of(q, &task, found, &fits, &out->other));
+        if (!fits) continue;
+        out->chip = *next;
+        return LS_OK;
+    }
+}
+
+static ls_status find_remedy(const ls_plan_question *question, ls_plan_remedy *out) {
+    ls_plan_found *found = malloc(sizeof *found);
+    memset(out, 0, sizeof *out);
+    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
+    ls_status status = other_knobs(question, found, out);
+    if (status == LS_OK) status = more_chips(question, found, out);
+    if (status == LS_OK) status = larger_chip(question, found, out);
+    free(found);
+    return status;
+}
+
+ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out) {
+    out->question = question;
+    LS_TRY(ls_plan_search(&question->task, &question->request, &out->found));
+    if (out->found.fitting == 0) return find_remedy(question, &out->remedy);
+    out->best = &out->found.fits[0];
+    return explain(out);
+}

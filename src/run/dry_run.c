@@ -1,0 +1,134 @@
+/* dry_run.c: measures every worker of a layout, and lists the types of a run; docs/precision.md has those at length. */
+#include "run/dry_run.h"
+
+#include <stdlib.h>
+
+#include "device/cpu/kernels.h"
+#include "model/model.h"
+#include "parallel/layout/micro_batches.h"
+
+const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
+                                                     "16-bit parameters",
+                                                     "gathered parameters",
+                                                     "gradients",
+                                                     "optimizer state",
+                                                     "activations",
+                                                     "communication",
+                                                     "scratch",
+                                                     "logits",
+                                                     "tokens",
+                                                     "images",
+                                                     "tables"};
+
+ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out) {
+    ls_model *model = NULL;
+    ls_arena arena;
+    LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
+    ls_partition_setup setup = ls_trainer_setup(settings, layout, rank);
+    ls_layout_task task = ls_trainer_task(settings, model);
+    ls_status status = ls_partition_measure(model, &setup, &arena);
+    *out = (ls_dry_worker){.place = setup.place};
+    if (status == LS_OK) {
+        out->arena = arena.peak;
+        for (int k = 0; k < LS_DRY_KINDS; k++) out->kind[k] = ls_arena_kind_bytes(&arena, ls_dry_kind_names[k]);
+        out->outside = ls_predict_outside_bytes(&task, layout, setup.place, &ls_kernels_get()->gemm);
+    }
+    ls_model_destroy(model);
+    return status;
+}
+
+static ls_status add_worker(ls_dry_run *dry, const ls_layout_task *task, int rank) {
+    ls_dry_worker *worker = &dry->worker[rank];
+    LS_TRY(ls_dry_measure(dry->settings, &dry->layout, rank, worker));
+    LS_TRY(ls_traffic_of_step(task, &dry->layout, worker->place, &worker->traffic));
+    dry->arena += worker->arena;
+    dry->outside += worker->outside;
+    ls_traffic_add(&dry->traffic, &worker->traffic);
+    return LS_OK;
+}
+
+ls_status ls_dry_run_make(const ls_settings *s, const ls_layout *layout, ls_dry_run *out) {
+    ls_status status = LS_OK;
+    ls_model *model = NULL;
+    *out = (ls_dry_run){.settings = s, .layout = *layout};
+    if (layout->micro == 0) LS_TRY(ls_trainer_choose_micro(s, &out->layout));
+    out->workers = ls_layout_workers(layout);
+    out->worker = calloc((size_t)out->workers, sizeof *out->worker);
+    out->micros = calloc((size_t)layout->dp, sizeof *out->micros);
+    if (!out->worker || !out->micros) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", out->workers);
+    LS_TRY(ls_model_create(&s->shape, s->slices, &model));
+    ls_layout_task task = ls_trainer_task(s, model);
+    for (int r = 0; r < out->workers; r++) LS_TRY_OUT(add_worker(out, &task, r));
+    LS_TRY_OUT(ls_micro_counts(&out->layout, s->B, s->groups, out->micros, &out->row));
+    LS_TRY_OUT(ls_predict_schedule(&task, &out->layout, out->row, &out->schedule, &out->simulation));
+out:
+    ls_model_destroy(model);
+    return status;
+}
+
+void ls_dry_free(ls_dry_run *dry) {
+    ls_simulation_free(&dry->simulation);
+    ls_schedule_free(&dry->schedule);
+    free(dry->worker);
+    free(dry->micros);
+}
+
+double ls_dry_bubble(const ls_dry_run *dry) {
+    double busy = 0, all = dry->simulation.seconds * dry->simulation.stages;
+    for (int s = 0; s < dry->simulation.stages; s++) busy += dry->simulation.busy[s];
+    return all > 0 ? 1 - busy / all : 0;
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+/* Everything is as it is in fp32. */
+static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
+
+static void add(ls_dry_types *types, const char *what, const char *type, const char *why) {
+    types->row[types->count++] = (ls_dry_type){what, type, why};
+}
+
+static void add_weights(const ls_policy *p, ls_dry_types *types) {
+    add(types, "weights in products", ls_dtype_word(p->act),
+        ls_policy_is_16(p) ? "half the bytes to read, to gather and to publish; rounded anew after every update"
+                           : "there is no other copy");
+    if (!ls_policy_is_16(p)) return;
+    if (p->no_master)
+        add(types, "master weights", "none", "--no-master-weights: an update below half a step of the weight is lost");
+    else
+        add(types, "master weights", "fp32",
+            "most updates are smaller than a 16-bit step of the weight, and would be lost");
+    add(types, "vectors and positions", "fp32", "norms, biases, position rows: few numbers, and in no product");
+}
+
+static void add_gradients(const ls_policy *p, ls_dry_types *types) {
+    if (p->accumulate == LS_F32)
+        add(types, "weight gradients", "fp32", "sums over all tokens of a group, and over groups");
+    else
+        add(types, "weight gradients", ls_dtype_word(p->accumulate),
+            "--accumulate-dtype: rounded after every sequence; small ones are lost");
+    add(types, "leaves on the wire", ls_dtype_word(p->reduce),
+        p->reduce == LS_F32 ? "a finished gradient of a group; --reduce-dtype bf16 would send it in half the bytes"
+                            : "a finished gradient of a group, rounded once on every layout; sums of groups are fp32");
+}
+
+ls_dry_types ls_dry_types_of(const ls_policy *p) {
+    ls_dry_types types = {.precision = ls_dtype_word(p->act), .unit = ls_unit_name(p->unit)};
+    if (is_plain(p)) {
+        add(&types, "everything", "fp32", "--precision fp32");
+        return types;
+    }
+    add_weights(p, &types);
+    add(&types, "activations", ls_dtype_word(p->act),
+        ls_policy_is_16(p) ? "operands and results of products, and their gradients; rounded once, after sum and bias"
+                           : "operands and results of products, and their gradients");
+    add(&types, "residual stream", "fp32",
+        "every block adds to it and its gradient: roundings would add up over the layers");
+    add(&types, "softmax, norms, loss", "fp32",
+        "sums and exponentials of a whole row; logits and attention scores too");
+    add_gradients(p, &types);
+    add(&types, "sums between workers", "fp32",
+        "parts of one sum are never rounded, or the bits would depend on the layout");
+    add(&types, "optimizer state", "fp32", "averages over many steps of numbers far apart in size");
+    return types;
+}
