@@ -1,9 +1,8 @@
 /* all_reduce.c: the same sum, to the last bit, from 1, 2 and 3 workers.
  *
- * Eight groups each contribute a vector. The workers hold the groups in contiguous runs: one worker holds all eight; of
- * three workers the first holds 2, the others 3. Floating-point addition depends on its order, so most systems
- * give slightly different sums for different numbers of workers. Here the sum follows one fixed tree over the groups,
- * whoever holds them:
+ * Eight groups each contribute a vector; each worker holds a contiguous run of them. Floating-point addition depends on
+ * its order, so most systems give slightly different sums for different numbers of workers. Here the sum follows one
+ * fixed tree over the groups, whoever holds them:
  *
  *                     ·                  groups   0 1 2 3 4 5 6 7
  *               ┌─────┴─────┐            worker   0 0 1 1 1 2 2 2
@@ -12,7 +11,6 @@
  *            ·     ·     ·     ·         here (0 1) from worker 0; (2 3) and 4 from worker 1; 5 and (6 7) from
  *           0 1   2 3   4 5   6 7        worker 2. The library finishes the tree.
  *
- * Build and run, once lockstep is installed:
  *   cc all_reduce.c $(pkg-config --cflags --libs lockstep) -o all_reduce && ./all_reduce
  */
 #include <stdint.h>
@@ -29,14 +27,13 @@ static float contribution(int g, int i) {
     return sign * (float)(1 << (3 * g)) / (float)(i + 3);
 }
 
-/* The sum of one subtree, element by element: halves first, then their sum. Every node of a tree over eight groups
- * has 1, 2, 4 or 8 of them. */
+/* The sum of one subtree, halves first. Every node of a tree over eight groups has 1, 2, 4 or 8 of them. */
 static float subtree(int first, int count, int i) {
     if (count == 1) return contribution(first, i);
     return subtree(first, count / 2, i) + subtree(first + count / 2, count / 2, i);
 }
 
-/* A short fingerprint of all the bits of the sum. */
+/* Of all the bits of the sum. */
 static uint32_t fingerprint(const float *sum) {
     uint32_t hash = 2166136261u;
     for (int i = 0; i < ELEMS; i++) {
@@ -55,14 +52,12 @@ static ls_status work(ls_world *world, void *arg) {
     ls_tree_node nodes[LS_TREE_COVER_MAX];
     int rank = ls_world_rank(world), size = ls_world_size(world);
 
-    /* The even split of the groups, and the subtrees that lie inside this worker's run. */
-    ls_runs runs = {.groups = GROUPS};
+    ls_runs runs = {.groups = GROUPS}; /* split evenly; the worker's subtrees lie inside its run */
     int count = ls_tree_cover(GROUPS, GROUPS * rank / size, GROUPS * (rank + 1) / size, nodes);
     for (int p = 0; p < count; p++) {
         for (int i = 0; i < ELEMS; i++) parts[p][i] = subtree(nodes[p].first, nodes[p].count, i);
         handed_over[p] = parts[p];
     }
-
     ls_status status = ls_comm_all_reduce(ls_world_comm(world), &runs, LS_F32, handed_over, sum, ELEMS);
     if (status != LS_OK) return status;
     if (rank == 0) {
@@ -77,10 +72,8 @@ int main(void) {
     for (int workers = 1; workers <= 3; workers++) {
         ls_workers_options options = {.workers = workers};
         ls_status status = ls_workers_run(&options, work, NULL);
-        if (status != LS_OK) {
-            fprintf(stderr, "error: %s\n", ls_status_message());
-            return ls_status_exit_code(status);
-        }
+        if (status != LS_OK) fprintf(stderr, "error: %s\n", ls_status_message());
+        if (status != LS_OK) return ls_status_exit_code(status);
     }
     return 0;
 }

@@ -1,13 +1,20 @@
-/* lockstep.h: the installed interface of lockstep.
+/* lockstep.h: the installed interface of lockstep: everything that the program `lockstep` does. Unstable until 1.0: a
+ * version 0.x may change it.
  *
- * A program calls ls_workers_run(), which starts the workers (or joins the ones that mpirun or srun started) and calls
- * one function in each of them with its ls_world. From the world come communicators, meshes, shared memory and the
+ * Training. Options by name (ls_options) describe a run, a plan or a check; docs/options.md lists them. ls_run_open()
+ * makes a run of them, on files or on the caller's own data (ls_source); ls_run_workers() starts its workers and calls
+ * one function in each, which steps, evaluates, saves and generates. ls_plan_make() searches a layout for a cluster;
+ * ls_verify() shows that a layout gives the bits of one worker.
+ *
+ * Workers and sums. ls_workers_run() starts workers (or joins the ones that mpirun or srun started) and calls one
+ * function in each of them with its ls_world. From the world come communicators, meshes, shared memory and the
  * collectives. Sums are *ordered*: they follow one balanced binary tree over the contributions, whoever holds them, so
  * the same contributions give the same bits on any number of workers.
  *
  * Errors. Every function that can fail returns an ls_status. ls_status_message() tells, for the calling thread, what
  * was wrong, with which value, and what to do. Nothing here prints; warnings go to the program's own handler
  * (ls_message_handler_set), or nowhere. Nothing exits, but that MPI has no other way to end a job than MPI_Abort().
+ * Processes are started by functions whose comment says so, and by no other.
  *
  * Threads. A worker calls collectives from one thread. Collectives of one communicator are issued in the same order by
  * all its members.
@@ -261,6 +268,178 @@ void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out)
 ls_status ls_request_test(ls_request *request, int *done);
 /* Waits for the end; the request is gone, whatever the status. NULL does nothing. */
 ls_status ls_request_wait(ls_request *request);
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+/* The options of one command of the program, by the names and with the defaults of docs/options.md. What an option
+ * means, and which go together, is said there once for both. */
+typedef struct ls_options ls_options;
+
+/* `command`: "train", "eval", "generate", "plan", "verify", "import" or "export". Neither the environment nor a file is
+ * read. */
+ls_status ls_options_create(const char *command, ls_options **out);
+void ls_options_destroy(ls_options *options);
+/* "dp", "4"; a switch is "true" or "false". The value is copied. A name that the command does not have is LS_ERR_INPUT,
+ * with the nearest one in the message, as is a value out of range. NULL: back to the default. "config" reads that
+ * file, YAML or JSON, at once: what it names is set. */
+ls_status ls_options_set(ls_options *options, const char *name, const char *value);
+/* The value as it was set, or the default; NULL where there is neither, and for an unknown name. Borrowed until the
+ * option is set again. */
+const char *ls_options_get(const ls_options *options, const char *name);
+
+/* ---- own data ---------------------------------------------------------------------------------------------------- */
+
+/* Data that the caller has, in the place of the files that the option "data" names: any sample can be asked for at any
+ * time, by its number, in each worker.
+ *
+ * The run goes by numbers alone, so it cannot tell by itself whether the data is the same as before: `identity` says
+ * it, and becomes part of the identity of the run. Whoever resumes with another one is refused. The same identity must
+ * mean the same samples under the same numbers ("corpus-v3 train, tokenizer 7f3a"). */
+typedef struct ls_source {
+    const char *identity;
+    uint64_t count; /* tokens; or images */
+    /* Of a language model: tokens first … first+count−1, below the model's vocabulary. */
+    ls_status (*tokens)(void *ctx, uint64_t first, size_t count, int32_t *out);
+    /* Of an image model: the bytes of image `index`, [channels][height][width] as the model sees them, and its class. A
+     * byte x becomes (x/255 − 0.5) / 0.25. */
+    ls_status (*image)(void *ctx, uint64_t index, uint8_t *pixels, int32_t *label);
+    void *ctx;
+} ls_source;
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_run ls_run;
+
+typedef struct ls_step {
+    int64_t step, steps;   /* done, and in all */
+    double loss, norm, lr; /* mean over the batch before the update; of the gradient, before clipping */
+    double seconds;
+    double samples; /* tokens, or images, of the step */
+    double mfu;     /* share of the machine's peak; 0: not known */
+    int is_images;  /* `samples` counts images */
+    int audited;    /* gradient groups that were computed twice and compared */
+    int skipped;    /* no update was made, because fp16 overflowed */
+} ls_step;
+
+typedef struct ls_evaluation {
+    double loss;
+    double accuracy;      /* of an image model; else −1 */
+    double bits_per_byte; /* of text whose size is known; else 0 */
+    uint64_t samples;     /* tokens that were predicted, or images; 0: not counted */
+    double seconds;
+} ls_evaluation;
+
+typedef enum ls_run_event_kind {
+    LS_RUN_PREPARES,    /* text: data that has to be tokenized first */
+    LS_RUN_STEPPED,     /* step */
+    LS_RUN_EVALUATED,   /* text, evaluation */
+    LS_RUN_SAMPLED,     /* text: what the model wrote (option "sample-every") */
+    LS_RUN_SAVED,       /* text */
+    LS_RUN_NOTICED,     /* text: something about the numbers of the run, or an early stop */
+    LS_RUN_STEPS_ENDED, /* no step will follow; the last checkpoint may */
+    LS_RUN_SCORED       /* done of all: of an evaluation with the options of "eval" */
+} ls_run_event_kind;
+
+typedef struct ls_run_event {
+    ls_run_event_kind kind;
+    const char *text;                /* for people, without a newline at its end; NULL: none */
+    const ls_step *step;             /* NULL where there is none */
+    const ls_evaluation *evaluation; /* likewise */
+    uint64_t done, all;
+} ls_run_event;
+
+/* A failure ends the run. */
+typedef ls_status (*ls_run_event_fn)(void *ctx, const ls_run_event *event);
+
+/* All but the options may be left 0. */
+typedef struct ls_run_setup {
+    const ls_options *options;   /* of train, eval or generate */
+    const ls_source *data;       /* what is learned from; NULL: the option "data" */
+    const ls_source *validation; /* NULL: as the options say */
+    ls_run_event_fn event;       /* called in the first worker, as things happen */
+    void *event_ctx;
+} ls_run_setup;
+
+/* With the options of "train": model, settings, layout, data and folder of a run, in the order in which mistakes are
+ * cheapest to find. A new run, or with "resume" or "fork" an earlier one that goes on. No worker is started, but that
+ * "auto-layout" on a machine that was never measured measures it with workers of its own; none has weights yet.
+ *
+ * With the options of "eval" or "generate": a model with weights (a run, a checkpoint, a Hugging Face folder) on all
+ * cores of this process, which can be evaluated, or written with, at once.
+ *
+ * Everything that the setup points to must live until close. On failure *out is NULL. */
+ls_status ls_run_open(const ls_run_setup *setup, ls_run **out);
+/* NULL does nothing. */
+void ls_run_close(ls_run *run);
+
+typedef ls_status (*ls_run_fn)(ls_run *run, void *arg);
+/* Starts the workers of a training run and calls `fn` in each, at the beginning of the run or where it goes on. As
+ * ls_workers_run() it forks, so call it before any thread is started; one worker is this process; under mpirun or srun
+ * the workers are there already. Returns when all have ended. SIGINT and SIGTERM meanwhile: see ls_run_step(). Once for
+ * a run. */
+ls_status ls_run_workers(ls_run *run, ls_run_fn fn, void *arg);
+
+/* What follows is called by all workers of a run together, in the function that ls_run_workers() calls, and gives all
+ * of them the same. After a failure the function returns it. */
+
+/* One step. After SIGINT or SIGTERM to any worker the step is finished, and all get LS_ERR_INTERRUPTED or
+ * LS_ERR_TERMINATED: an orderly end, to be returned after ls_run_save(). */
+ls_status ls_run_step(ls_run *run, ls_step *out);
+/* Steps up to the option "steps", with evaluations, samples and checkpoints as often as the options say, as `lockstep
+ * train` does. A run that a signal ended is saved and returns as ls_run_step() does. After another failure the last
+ * step is saved where it is sound. */
+ls_status ls_run_train(ls_run *run);
+/* Of the validation data: loss, and accuracy of an image model. With the options of "eval": of all of "data". */
+ls_status ls_run_evaluate(ls_run *run, ls_evaluation *out);
+/* A checkpoint of this step in the folder of the run, unless it has one. */
+ls_status ls_run_save(ls_run *run);
+
+/* Gets text as it comes, the prompt first, and not always whole characters; sets *stop to end. */
+typedef ls_status (*ls_text_fn)(void *ctx, const char *text, size_t bytes, int *stop);
+/* What the model makes of a prompt (NULL: of nothing), by the options "temperature", "top-k", "top-p", "seed" and
+ * "max-tokens", of "generate" also "stop". Ends at the token that ends a text. `take` is called in the first worker
+ * only. *tokens gets their number; NULL is fine. */
+ls_status ls_run_generate(ls_run *run, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens);
+
+/* Hashes are 128 bits as text. */
+enum { LS_HASH_CHARS = 33 };
+/* Of all weights, whatever the layout: two runs with the same hash have the same bits. All workers together. */
+ls_status ls_run_hash(ls_run *run, char hash[LS_HASH_CHARS]);
+
+typedef struct ls_run_state {
+    const char *folder;   /* borrowed; NULL: none */
+    const char *identity; /* hash of what the result depends on, borrowed; NULL: not known before ls_run_workers() */
+    int64_t step, steps;  /* done, and in all */
+    uint64_t parameters;
+    int rank, workers; /* of this one; 0 of as many as there will be */
+} ls_run_state;
+
+/* Any worker alone; also before workers are started. */
+ls_run_state ls_run_get_state(const ls_run *run);
+
+/* Whether the layout of a training run gives the bits of one worker: `steps` steps of each, on the data of the setup.
+ * LS_OK: every loss, gradient and weight is the same. LS_ERR_FAILED: the message says what differs first. Starts
+ * workers, twice; leaves no folder behind. */
+ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
+
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_plan ls_plan;
+
+/* With the options of "plan", of which "model" and "cluster" are needed: layouts that fit into memory, the fastest
+ * first, but for a difference of one percent where one is simpler. Nothing is run. For a cluster file that `lockstep
+ * probe` wrote the layouts are this program's own on that machine, for others those of the program that "stack" names.
+ * That none fits is no failure. */
+ls_status ls_plan_make(const ls_options *options, ls_plan **out);
+void ls_plan_destroy(ls_plan *plan);
+int ls_plan_count(const ls_plan *plan);
+/* Of layout `index`: "seconds" of a step, "memory_bytes" of the heaviest worker, "capacity_bytes", "micro_batches"; a
+ * knob such as "dp"; a part of the time or of the memory by its name in ls_plan_json(). −1: there is no such number. */
+double ls_plan_number(const ls_plan *plan, int index, const char *name);
+/* All of it: an array with an object for each layout. Borrowed. */
+const char *ls_plan_json(const ls_plan *plan);
+/* Sets the options of train that run layout `index`. */
+ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# install.sh: `make install` gives everything that a program needs: the first example builds against the installed copy and runs.
+# install.sh: `make install` gives everything that a program needs: the examples build against the installed copy and run, and a C++
+# compiler takes the header.
 # Runs alone: make looks at the build folder that the others use.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -24,7 +25,7 @@ version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
 flags=$(pkg-config --cflags --libs lockstep) || fail "pkg-config does not know the flags"
 
 # Away from the sources, so that nothing but the installed copy can be found.
-cp examples/all_reduce.c "$scratch/" || fail "cannot copy the example"
+cp examples/*.c "$scratch/" || fail "cannot copy the examples"
 cd "$scratch" || exit 1
 # shellcheck disable=SC2086 # flags are words
 ${CC:-cc} -Wall -Wextra -Werror all_reduce.c $flags -o all_reduce || fail "the example does not build with: $flags"
@@ -41,6 +42,31 @@ done
 [ "$(sed 's/^[0-9]* workers*: //' out | sort -u | wc -l)" -eq 1 ] || fail "the sums differ"
 # By hand: 1/3 − 8/3 + 64/3 − … − 2097152/3
 grep -q 'sum\[0\] = -621378' out || fail "the sum of element 0 is wrong"
+
+# Own data: a loss that falls, and the same weights whatever the layout.
+for example in all_reduce train plan; do
+    # shellcheck disable=SC2086 # flags are words
+    ${CC:-cc} -Wall -Wextra -Werror $example.c $flags -o $example || fail "$example.c does not build with: $flags"
+    [ "$(wc -l <$example.c)" -lt 80 ] || fail "$example.c is too long for an example"
+done
+for dp in 1 2; do
+    ./train $dp run-$dp >out-$dp 2>err || fail "train $dp ended with status $?: $(cat err)"
+    [ ! -s err ] || fail "the library wrote to standard error: $(head -n 1 err)"
+    [ "$(grep -c '^step .* loss ' out-$dp)" -eq 10 ] || fail "train $dp printed no ten losses"
+done
+[ "$(grep -o 'weights [0-9a-f]*' out-1)" = "$(grep -o 'weights [0-9a-f]*' out-2)" ] || fail "the weights differ"
+seq -f 'line %g of a text to learn from' 500 >text.txt
+XDG_CACHE_HOME=$scratch/cache ./plan A100 text.txt planned >out 2>err || fail "plan ended with status $?: $(cat err)"
+[ ! -s err ] || fail "the library wrote to standard error: $(head -n 1 err)"
+grep -q '^trained a step on 4 workers' out && grep -q '^the same bits as one worker' out || fail "plan says: $(cat out)"
+
+# C++ may include the header.
+cxx=${CXX:-$(command -v c++ || command -v g++ || command -v clang++ || true)}
+if [ -n "$cxx" ]; then
+    printf '#include <lockstep.h>\nint main() { ls_step step = ls_step(); ls_run_close(nullptr); return (int)step.step; }\n' >header.cc
+    # shellcheck disable=SC2086 # flags are words
+    "$cxx" -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only header.cc $(pkg-config --cflags lockstep) || fail "C++ does not take lockstep.h"
+fi
 
 prefix=$scratch/prefix
 cd "$OLDPWD" || exit 1

@@ -7,7 +7,7 @@
 #include "cli/doctor/report.h"
 #include "cli/doctor/times.h"
 
-static ls_status diagnose(const ls_options *options, const ls_run *run) {
+static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
     ls_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
     if (!diagnosis) return ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
     ls_status status = ls_diagnose(run, diagnosis);
@@ -22,16 +22,16 @@ static ls_status diagnose(const ls_options *options, const ls_run *run) {
 
 ls_status ls_cmd_doctor(const ls_options *options) {
     bool numerics = options->show == LS_DOCTOR_NUMERICS;
-    ls_run run;
+    ls_run_log run;
     if (options->times && options->run) return ls_fail(LS_ERR_INPUT, "doctor takes a run or --times FILE, not both");
     if (options->times) return ls_doctor_times(options);
     if (!options->run) return ls_fail(LS_ERR_INPUT, "doctor needs a run: lockstep doctor RUN, or --times FILE");
     if (options->step > 0 && !numerics)
         return ls_options_fail(options, LS_OPT_step,
                                "the verdict covers the whole run: add --show numerics to see one step");
-    LS_TRY(ls_run_open(options->run, &run));
+    LS_TRY(ls_run_log_open(options->run, &run));
     ls_status status =
         numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json) : diagnose(options, &run);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     return status;
 }

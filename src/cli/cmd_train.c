@@ -1,40 +1,51 @@
-/* cmd_train.c: `lockstep train`: what can be wrong is looked at first, then the workers run. */
-#include "base/files.h"
+/* cmd_train.c: `lockstep train`: a run of the library, with what a person wants to see. */
+#include <errno.h>
+
+#include "base/status.h"
 #include "cli/cli.h"
-#include "cli/train/options.h"
+#include "cli/train/auto.h"
 #include "cli/train/report.h"
-#include "cli/train/session.h"
-#include "run/inputs/layout.h"
+#include "run/progress/progress.h"
 
-/* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
- * without a name is made here, so that all workers know which it is.
- * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
-static ls_status set_up(ls_train_session *s, ls_options *pinned) {
-    LS_TRY(ls_train_session_open(s, pinned));
-    if (s->opts->dry_run) return LS_OK;
-    if (s->launched) return LS_OK;
-    if (s->opts->resume || ls_file_exists(s->out)) LS_TRY(ls_train_session_dir(s));
-    LS_TRY(ls_train_session_data(s));
-    return s->opts->out ? LS_OK : ls_train_session_dir(s);
+static ls_status show(void *ctx, const ls_run_event *event) {
+    ls_progress *progress = ctx;
+    switch (event->kind) {
+    case LS_RUN_PREPARES: fprintf(stderr, "%s\n", event->text); return LS_OK;
+    case LS_RUN_STEPPED: return ls_progress_step_done(progress, event->step);
+    case LS_RUN_STEPS_ENDED: return ls_progress_end(progress);
+    default: return ls_progress_note(progress, event->text);
+    }
 }
 
-static ls_status run(ls_train_session *s, ls_workers_options workers) {
-    workers.workers = s->launched ? 0 : ls_layout_workers(&s->layout);
-    workers.pass_signals = 1;
-    return ls_workers_run(&workers, ls_train_worker, s);
+/* Progress that cannot be printed is dropped; a full disk is told here, once the run is saved. A reader that has gone
+ * away is no error. A forked worker's stream is not the one that main() looks at. */
+static ls_status end_output(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return LS_OK;
+    if (errno == EPIPE) return LS_OK;
+    if (errno != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output; the run itself is saved");
+    return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output; the run itself is saved");
 }
 
-ls_status ls_cmd_train(const ls_options *given) {
-    ls_options opts;
-    ls_train_session s = {.opts = &opts};
-    ls_workers_options workers;
-    ls_status status = ls_train_options_inherit(given, &opts);
-    if (status == LS_OK) status = ls_workers_options_from(&opts, &workers);
-    if (status == LS_OK) status = set_up(&s, &opts);
-    if (status == LS_OK)
-        status = opts.dry_run ? ls_train_print_dry(&s.settings, &s.layout, opts.json) : run(&s, workers);
-    if (status != LS_OK) ls_train_session_abandon(&s);
-    ls_train_session_close(&s);
-    ls_options_fini(&opts);
+static ls_status train(ls_run *run, void *arg) {
+    bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
+    ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
+    if (speaks) ls_train_print_header(run);
+    ls_status status = ls_run_train(run);
+    if (status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED) return ls_train_stopped(run, status);
+    LS_TRY(status);
+    if (speaks) ls_train_print_end(run);
+    LS_TRY(ls_train_print_done(run));
+    return is_first ? end_output() : LS_OK;
+}
+
+ls_status ls_cmd_train(const ls_options *options) {
+    ls_run *run = NULL;
+    ls_progress progress;
+    LS_TRY(ls_run_open_with(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, ls_train_auto,
+                            &run));
+    ls_status status = run->options.dry_run ? ls_train_print_dry(&run->settings, &run->layout, run->options.json)
+                                            : ls_run_workers(run, train, &progress);
+    ls_run_close(run);
     return status;
 }

@@ -54,7 +54,7 @@ static ls_status add_entry(reader *r, const char *key, const char *text, int lin
     if (id == LS_OPT_config) return fail_at(r, line, "config: a config file cannot name another one");
     if (r->seen[id]) return fail_at(r, line, "%s is given twice; keep one", name);
     r->seen[id] = true;
-    return ls_options_set(r->options, id, text, LS_ORIGIN_FILE, line);
+    return ls_options_put(r->options, id, text, LS_ORIGIN_FILE, line);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

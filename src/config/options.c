@@ -259,7 +259,7 @@ ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status
     return ls_fail_at(status, "%s: ", where);
 }
 
-ls_status ls_options_set(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line) {
+ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line) {
     value given = {0};
     ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
     if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the value of --%s", table[id].name);

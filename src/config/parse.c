@@ -125,10 +125,10 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
 static ls_status join_flag(ls_options *options, const flag *given) {
     const char *before = options->source[given->id].text;
     char *text;
-    if (!*given->text) return ls_options_set(options, given->id, given->text, LS_ORIGIN_FLAG, 0);
+    if (!*given->text) return ls_options_put(options, given->id, given->text, LS_ORIGIN_FLAG, 0);
     if (asprintf(&text, "%s,%s", before, given->text) < 0)
         return ls_fail(LS_ERR_RESOURCE, "no memory for the values of --%s", ls_option_info_get(given->id)->name);
-    ls_status status = ls_options_set(options, given->id, text, LS_ORIGIN_FLAG, 0);
+    ls_status status = ls_options_put(options, given->id, text, LS_ORIGIN_FLAG, 0);
     free(text);
     return status;
 }
@@ -140,7 +140,7 @@ static ls_status read_flags(ls_options *options, ls_command command, int argc, c
         LS_TRY(next_flag(command, argc, argv, &at, &given));
         if (only_config && given.id != LS_OPT_config) continue;
         bool again = options->source[given.id].origin == LS_ORIGIN_FLAG && ls_option_info_get(given.id)->joins;
-        LS_TRY(again ? join_flag(options, &given) : ls_options_set(options, given.id, given.text, LS_ORIGIN_FLAG, 0));
+        LS_TRY(again ? join_flag(options, &given) : ls_options_put(options, given.id, given.text, LS_ORIGIN_FLAG, 0));
     }
     return LS_OK;
 }
@@ -150,7 +150,7 @@ static ls_status read_env(ls_options *options, ls_command command, ls_option_id 
     char name[LS_OPTION_ENV_MAX];
     ls_option_env_name(info, name);
     const char *text = info->commands & (1u << command) ? getenv(name) : NULL;
-    return text ? ls_options_set(options, id, text, LS_ORIGIN_ENV, 0) : LS_OK;
+    return text ? ls_options_put(options, id, text, LS_ORIGIN_ENV, 0) : LS_OK;
 }
 
 ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]) {

@@ -43,10 +43,10 @@ static int64_t place(const json_t *object, const char *key) { return whole(objec
 
 static void text(const json_t *object, const char *key, char *out, size_t capacity) {
     const char *from = json_string_value(json_object_get(object, key));
-    ls_run_copy_text(out, capacity, from ? from : "");
+    ls_run_log_copy_text(out, capacity, from ? from : "");
 }
 
-void ls_run_copy_text(char *out, size_t capacity, const char *from) {
+void ls_run_log_copy_text(char *out, size_t capacity, const char *from) {
     size_t used = 0;
     for (; *from && used + 1 < capacity; from++) {
         unsigned char c = (unsigned char)*from;
@@ -73,7 +73,7 @@ static float small(const json_t *line, const char *key) {
 }
 
 /* Blocks come in the same order every time, so the one behind the last is looked at first. */
-static ls_status find_block(ls_run *run, const char *name, int *out) {
+static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     int n = run->block_count,
         guess = n > 0 && run->numerics_count > 0 ? (run->numerics[run->numerics_count - 1].block + 1) % n : 0;
     for (int i = 0; i < n; i++) {
@@ -88,7 +88,7 @@ static ls_status find_block(ls_run *run, const char *name, int *out) {
     return LS_OK;
 }
 
-static ls_status add_numerics(ls_run *run, int64_t step, const json_t *line) {
+static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line) {
     char name[LS_RUN_NAME_MAX];
     int block;
     text(line, "numerics", name, sizeof name);
@@ -99,7 +99,7 @@ static ls_status add_numerics(ls_run *run, int64_t step, const json_t *line) {
     }
     LS_TRY(ls_run_grow((void **)&run->numerics, &run->capacity[LS_RUN_ARRAY_NUMERICS], run->numerics_count,
                        sizeof *run->numerics));
-    run->numerics[run->numerics_count++] = (ls_run_numerics){
+    run->numerics[run->numerics_count++] = (ls_run_log_numerics){
         .step = step,
         .block = block,
         .grad_norm = small(line, "grad_norm"),
@@ -120,7 +120,7 @@ static const char *const event_names[LS_EVENT_KINDS] = {
     [LS_EVENT_AUDIT] = "audit",       [LS_EVENT_STOPPED] = "stopped",
 };
 
-static void read_suspects(const json_t *line, ls_run_event *event) {
+static void read_suspects(const json_t *line, ls_run_log_event *event) {
     const json_t *list = json_object_get(line, "workers");
     for (size_t i = 0; i < json_array_size(list) && event->suspect_count < LS_RUN_SUSPECTS_MAX; i++) {
         const json_t *item = json_array_get(list, i);
@@ -130,7 +130,7 @@ static void read_suspects(const json_t *line, ls_run_event *event) {
     if (event->worker == LS_RUN_NONE && event->suspect_count > 0) event->worker = event->suspects[0];
 }
 
-static void read_event(const json_t *line, ls_run_event *event) {
+static void read_event(const json_t *line, ls_run_log_event *event) {
     static const char *const what_of[LS_EVENT_KINDS] = {[LS_EVENT_NON_FINITE] = "phase",
                                                         [LS_EVENT_OUTLIER] = "action",
                                                         [LS_EVENT_STATE] = "what",
@@ -166,7 +166,7 @@ static void read_event(const json_t *line, ls_run_event *event) {
     read_suspects(line, event);
 }
 
-static ls_status add_event(ls_run *run, int64_t step, const json_t *line) {
+static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
     while (kind < LS_EVENT_KINDS && (!name || strcmp(name, event_names[kind]) != 0)) kind++;
@@ -177,8 +177,8 @@ static ls_status add_event(ls_run *run, int64_t step, const json_t *line) {
     if (run->of_kind[kind]++ >= LS_RUN_EVENTS_MAX) return LS_OK;
     LS_TRY(
         ls_run_grow((void **)&run->events, &run->capacity[LS_RUN_ARRAY_EVENTS], run->event_count, sizeof *run->events));
-    ls_run_event *event = &run->events[run->event_count++];
-    *event = (ls_run_event){.step = step, .kind = (ls_run_event_kind)kind};
+    ls_run_log_event *event = &run->events[run->event_count++];
+    *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
     return LS_OK;
 }
@@ -196,18 +196,18 @@ static size_t read_list(const json_t *line, const char *key, float out[LS_WORKER
     return count;
 }
 
-static ls_status read_usage(ls_run *run, int64_t step, const json_t *line) {
+static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line) {
     float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
     size_t count = read_list(line, "busy_ms", busy), waits = read_list(line, "wait_ms", wait);
     if (count == 0) return LS_OK;
     for (size_t i = waits == count ? count : 0; i < count; i++) wait[i] = NAN;
-    return ls_run_add_usage(run, step, (int)count, busy, wait);
+    return ls_run_log_add_usage(run, step, (int)count, busy, wait);
 }
 
-static ls_status add_step(ls_run *run, int64_t step, const json_t *line) {
-    ls_run_cut(run, step);
+static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
+    ls_run_log_cut(run, step);
     LS_TRY(ls_run_grow((void **)&run->steps, &run->capacity[LS_RUN_ARRAY_STEPS], run->step_count, sizeof *run->steps));
-    run->steps[run->step_count++] = (ls_run_step){
+    run->steps[run->step_count++] = (ls_run_log_step){
         .step = step,
         .loss = number(line, "loss"),
         .norm = number(line, "norm"),
@@ -221,22 +221,22 @@ static ls_status add_step(ls_run *run, int64_t step, const json_t *line) {
     return read_usage(run, step, line);
 }
 
-static ls_status add_validation(ls_run *run, int64_t step, const json_t *line) {
+static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_grow((void **)&run->validations, &run->capacity[LS_RUN_ARRAY_VALIDATIONS], run->validation_count,
                        sizeof *run->validations));
-    run->validations[run->validation_count++] = (ls_run_validation){step, number(line, "val_loss")};
+    run->validations[run->validation_count++] = (ls_run_log_validation){step, number(line, "val_loss")};
     return LS_OK;
 }
 
-static ls_status add_noise(ls_run *run, int64_t step, const json_t *line) {
-    run->noise = (ls_run_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
+static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
+    run->noise = (ls_run_log_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
     LS_TRY(
         ls_run_grow((void **)&run->noises, &run->capacity[LS_RUN_ARRAY_NOISES], run->noise_count, sizeof *run->noises));
     run->noises[run->noise_count++] = run->noise;
     return LS_OK;
 }
 
-static ls_status add_object(ls_run *run, const json_t *line) {
+static ls_status add_object(ls_run_log *run, const json_t *line) {
     int64_t step = whole(line, "step", 0, STEP_MAX, LS_RUN_NONE);
     if (step == LS_RUN_NONE) {
         run->unknown_lines++;
@@ -252,7 +252,7 @@ static ls_status add_object(ls_run *run, const json_t *line) {
     return LS_OK;
 }
 
-ls_status ls_run_add_line(ls_run *run, const char *line, size_t bytes) {
+ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     json_error_t error;
     json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
     ls_status status = LS_OK;

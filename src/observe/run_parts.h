@@ -20,8 +20,8 @@ enum {
 /* Space for one more element behind `count`. */
 ls_status ls_run_grow(void **array, size_t *capacity, size_t count, size_t size);
 /* Text of at most `capacity` bytes with its NUL: no control characters, and no half of a character at the end. */
-void ls_run_copy_text(char *out, size_t capacity, const char *from);
+void ls_run_log_copy_text(char *out, size_t capacity, const char *from);
 /* The run goes on with `step`: what was told of it and of later steps is dropped. */
-void ls_run_cut(ls_run *run, int64_t step);
+void ls_run_log_cut(ls_run_log *run, int64_t step);
 
 #endif

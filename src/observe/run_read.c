@@ -18,7 +18,7 @@
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
 
-_Static_assert(LS_RUN_ARRAYS == sizeof((ls_run *)NULL)->capacity / sizeof(size_t), "one capacity for each array");
+_Static_assert(LS_RUN_ARRAYS == sizeof((ls_run_log *)NULL)->capacity / sizeof(size_t), "one capacity for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
@@ -32,9 +32,9 @@ ls_status ls_run_grow(void **array, size_t *capacity, size_t count, size_t size)
     return LS_OK;
 }
 
-void ls_run_init(ls_run *run) { *run = (ls_run){.noise = {.step = LS_RUN_NONE}}; }
+void ls_run_log_init(ls_run_log *run) { *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}}; }
 
-void ls_run_free(ls_run *run) {
+void ls_run_log_free(ls_run_log *run) {
     if (!run) return;
     free(run->steps);
     free(run->validations);
@@ -45,11 +45,11 @@ void ls_run_free(ls_run *run) {
     free(run->usage);
     free(run->usage_ms);
     free(run->options);
-    ls_run_init(run);
+    ls_run_log_init(run);
 }
 
 /* Numerics, events and validations of `step` itself stay: they may stand before the line of their step. */
-void ls_run_cut(ls_run *run, int64_t step) {
+void ls_run_log_cut(ls_run_log *run, int64_t step) {
     if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
     while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
     while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
@@ -62,9 +62,9 @@ void ls_run_cut(ls_run *run, int64_t step) {
         run->of_kind[run->events[--run->event_count].kind]--;
 }
 
-ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait) {
+ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait) {
     LS_TRY(ls_run_grow((void **)&run->usage, &run->capacity[LS_RUN_ARRAY_USAGE], run->usage_count, sizeof *run->usage));
-    run->usage[run->usage_count] = (ls_run_usage){step, workers, run->usage_ms_count};
+    run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)
         for (int w = 0; w < workers; w++) {
             LS_TRY(ls_run_grow((void **)&run->usage_ms, &run->capacity[LS_RUN_ARRAY_USAGE_MS], run->usage_ms_count,
@@ -83,20 +83,20 @@ typedef struct line_reader {
     bool too_long;
 } line_reader;
 
-static ls_status end_line(ls_run *run, line_reader *line) {
+static ls_status end_line(ls_run_log *run, line_reader *line) {
     ls_status status = LS_OK;
     if (line->too_long) {
         run->lines++;
         run->damaged_lines++;
     } else {
-        status = ls_run_add_line(run, line->text, line->used);
+        status = ls_run_log_add_line(run, line->text, line->used);
     }
     line->used = 0;
     line->too_long = false;
     return status;
 }
 
-static ls_status add_bytes(ls_run *run, line_reader *line, const char *bytes, size_t count) {
+static ls_status add_bytes(ls_run_log *run, line_reader *line, const char *bytes, size_t count) {
     while (count > 0) {
         const char *newline = memchr(bytes, '\n', count);
         size_t part = newline ? (size_t)(newline - bytes) : count;
@@ -114,7 +114,7 @@ static ls_status add_bytes(ls_run *run, line_reader *line, const char *bytes, si
 }
 
 /* A last line without its newline is whole where it is JSON, else torn. */
-static ls_status add_rest(ls_run *run, line_reader *line) {
+static ls_status add_rest(ls_run_log *run, line_reader *line) {
     if (line->used == 0 && !line->too_long) return LS_OK;
     int64_t damaged = run->damaged_lines;
     LS_TRY(end_line(run, line));
@@ -122,7 +122,7 @@ static ls_status add_rest(ls_run *run, line_reader *line) {
     return LS_OK;
 }
 
-ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
     line_reader *line = calloc(1, sizeof *line);
     if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
     ls_status status = add_bytes(run, line, text, bytes);
@@ -131,7 +131,7 @@ ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes) {
     return status;
 }
 
-static ls_status read_lines(ls_run *run, FILE *file, const char *path) {
+static ls_status read_lines(ls_run_log *run, FILE *file, const char *path) {
     enum { PIECE = 1 << 16 };
     ls_status status = LS_OK;
     line_reader *line = calloc(1, sizeof *line);
@@ -157,7 +157,7 @@ out:
     return status;
 }
 
-static ls_status read_metrics(ls_run *run, const char *path) {
+static ls_status read_metrics(ls_run_log *run, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0)
         return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
@@ -174,7 +174,7 @@ static ls_status read_metrics(ls_run *run, const char *path) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-typedef ls_status add_text_fn(ls_run *run, const char *text, size_t bytes);
+typedef ls_status add_text_fn(ls_run_log *run, const char *text, size_t bytes);
 
 static ls_status join(char path[PATH_MAX], const char *folder, const char *name) {
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
@@ -182,7 +182,7 @@ static ls_status join(char path[PATH_MAX], const char *folder, const char *name)
 }
 
 /* A small file beside the metrics; without it there is less to tell. */
-static ls_status read_text(ls_run *run, const char *folder, const char *name, add_text_fn *add) {
+static ls_status read_text(ls_run_log *run, const char *folder, const char *name, add_text_fn *add) {
     char path[PATH_MAX], *text;
     size_t bytes;
     struct stat about;
@@ -196,7 +196,7 @@ static ls_status read_text(ls_run *run, const char *folder, const char *name, ad
     return status;
 }
 
-static ls_status read_trace(ls_run *run, const char *folder) {
+static ls_status read_trace(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     struct stat about;
     ls_trace trace;
@@ -204,11 +204,11 @@ static ls_status read_trace(ls_run *run, const char *folder) {
     if (run->usage_count > 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
     ls_status status = ls_trace_open(path, &trace);
     if (status == LS_OK) {
-        status = ls_run_add_trace(run, path, &trace);
+        status = ls_run_log_add_trace(run, path, &trace);
         ls_trace_free(&trace);
     }
     if (status == LS_OK || status == LS_ERR_RESOURCE) return status;
-    ls_run_copy_text(run->trace_problem, sizeof run->trace_problem, ls_status_message());
+    ls_run_log_copy_text(run->trace_problem, sizeof run->trace_problem, ls_status_message());
     return LS_OK;
 }
 
@@ -229,20 +229,20 @@ static ls_status check_folder(const char *path) {
                    SHOWN, path);
 }
 
-ls_status ls_run_open(const char *path, ls_run *out) {
+ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     char metrics[PATH_MAX];
     ls_status status;
-    ls_run_init(out);
+    ls_run_log_init(out);
     LS_TRY(check_folder(path));
     LS_TRY(join(metrics, path, "metrics.jsonl"));
-    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_add_options));
-    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_add_options));
-    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_add_layout));
+    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
+    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
+    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
     LS_TRY_OUT(read_metrics(out, metrics));
     LS_TRY_OUT(read_trace(out, path));
     return LS_OK;
 out:
-    ls_run_free(out);
+    ls_run_log_free(out);
     return status;
 }
 
@@ -250,20 +250,20 @@ enum { OPTIONS_MAX = 512 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-const char *ls_run_option_get(const ls_run *run, const char *name) {
+const char *ls_run_log_option_get(const ls_run_log *run, const char *name) {
     for (size_t i = 0; i < run->option_count; i++)
         if (strcmp(run->options[i].name, name) == 0) return run->options[i].value;
     return NULL;
 }
 
-bool ls_run_option_choice(const ls_run *run, ls_option_id id, int *value) {
+bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value) {
     const ls_option_info *info = ls_option_info_get(id);
-    const char *word = ls_run_option_get(run, info->name);
+    const char *word = ls_run_log_option_get(run, info->name);
     return word && ls_choice_find(info->choices, word, value);
 }
 
-double ls_run_option_number(const ls_run *run, const char *name) {
-    const char *text = ls_run_option_get(run, name);
+double ls_run_log_option_number(const ls_run_log *run, const char *name) {
+    const char *text = ls_run_log_option_get(run, name);
     if (!text || !*text) return (double)NAN;
     char *end;
     double x = strtod(text, &end);
@@ -274,7 +274,7 @@ double ls_run_option_number(const ls_run *run, const char *name) {
 static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     if (json_is_object(value)) value = json_object_get(value, "f64");
     if (json_is_string(value))
-        ls_run_copy_text(out, LS_RUN_TEXT_MAX, json_string_value(value));
+        ls_run_log_copy_text(out, LS_RUN_TEXT_MAX, json_string_value(value));
     else if (json_is_integer(value))
         snprintf(out, LS_RUN_TEXT_MAX, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
@@ -286,16 +286,16 @@ static bool value_text(const json_t *value, char out[LS_RUN_TEXT_MAX]) {
     return true;
 }
 
-static ls_status add_members(ls_run *run, json_t *object) {
+static ls_status add_members(ls_run_log *run, json_t *object) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
         char name[LS_RUN_NAME_MAX], text[LS_RUN_TEXT_MAX];
-        ls_run_copy_text(name, sizeof name, key);
-        if (run->option_count == OPTIONS_MAX || ls_run_option_get(run, name) || !value_text(value, text)) continue;
+        ls_run_log_copy_text(name, sizeof name, key);
+        if (run->option_count == OPTIONS_MAX || ls_run_log_option_get(run, name) || !value_text(value, text)) continue;
         LS_TRY(ls_run_grow((void **)&run->options, &run->capacity[LS_RUN_ARRAY_OPTIONS], run->option_count,
                            sizeof *run->options));
-        ls_run_option *option = &run->options[run->option_count++];
+        ls_run_log_option *option = &run->options[run->option_count++];
         memcpy(option->name, name, sizeof name);
         memcpy(option->value, text, sizeof text);
     }
@@ -310,7 +310,7 @@ static ls_status load(const char *text, size_t bytes, json_t **out) {
     return LS_OK;
 }
 
-ls_status ls_run_add_options(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
     ls_status status;
     LS_TRY(load(text, bytes, &json));
@@ -331,7 +331,7 @@ static int64_t count_of(const json_t *json, const char *key) {
 }
 
 /* "3,2,2": as many as there are rows, or none at all. */
-static void read_shares(ls_run *run, const char *text) {
+static void read_shares(ls_run_log *run, const char *text) {
     char *end = NULL;
     for (int d = 0; d < run->dp; d++) {
         long n = text && *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
@@ -344,7 +344,7 @@ static void read_shares(ls_run *run, const char *text) {
     }
 }
 
-ls_status ls_run_add_layout(ls_run *run, const char *text, size_t bytes) {
+ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
     LS_TRY(load(text, bytes, &json));
     int64_t dp = count_of(json, "dp"), tp = count_of(json, "tp"), pp = count_of(json, "pp");
@@ -373,7 +373,7 @@ static double finish_us(const ls_timeline *line, const ls_timeline_worker *w) {
 
 /* Busy is time inside actions, less waiting in there; waiting is all other time of the work, and that for reductions.
  */
-static ls_status add_step(ls_run *run, const ls_timeline *line) {
+static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
     float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
     double work_us = line->work_end_us - line->work_begin_us;
     for (int r = 0; r < line->workers; r++) {
@@ -381,10 +381,10 @@ static ls_status add_step(ls_run *run, const ls_timeline *line) {
         busy[r] = (float)(w->busy * work_us / 1e3);
         wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
     }
-    return ls_run_add_usage(run, line->step, line->workers, busy, wait);
+    return ls_run_log_add_usage(run, line->step, line->workers, busy, wait);
 }
 
-ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trace) {
+ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace) {
     ls_timeline line;
     LS_TRY(ls_timeline_make(trace, source, 0, &line));
     int64_t first = line.first_step, last = line.last_step, count;

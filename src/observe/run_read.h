@@ -23,34 +23,34 @@
 
 enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLOCKS_MAX = 1024 };
 
-typedef struct ls_run_step {
+typedef struct ls_run_log_step {
     int64_t step;
     double loss, norm, lr, ms;
     int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
     int dropped;  /* gradient groups that were left out */
     bool skipped; /* no update: overflow */
     bool has_norm;
-} ls_run_step;
+} ls_run_log_step;
 
-typedef struct ls_run_validation {
+typedef struct ls_run_log_validation {
     int64_t step;
     double loss;
-} ls_run_validation;
+} ls_run_log_validation;
 
 /* One block of the model, every --numerics steps. Shares are between 0 and 1. */
-typedef struct ls_run_numerics {
+typedef struct ls_run_log_numerics {
     int64_t step;
-    int block; /* in ls_run.blocks */
+    int block; /* in ls_run_log.blocks */
     float grad_norm, weight_norm, update_norm;
     float grad_flushed, grad_high, act_flushed, act_high, lost;
-} ls_run_numerics;
+} ls_run_log_numerics;
 
-typedef struct ls_run_noise {
+typedef struct ls_run_log_noise {
     int64_t step; /* of the newest estimate; LS_RUN_NONE: there is none */
     double scale_tokens, scale_sequences;
-} ls_run_noise;
+} ls_run_log_noise;
 
-typedef enum ls_run_event_kind {
+typedef enum ls_run_log_event_kind {
     LS_EVENT_OVERFLOW,
     LS_EVENT_FLOOR,
     LS_EVENT_NON_FINITE,
@@ -60,13 +60,13 @@ typedef enum ls_run_event_kind {
     LS_EVENT_AUDIT,
     LS_EVENT_STOPPED,
     LS_EVENT_KINDS
-} ls_run_event_kind;
+} ls_run_log_event_kind;
 
 enum { LS_RUN_SUSPECTS_MAX = 8, LS_RUN_EVENTS_MAX = 8192 }; /* the latter: of each kind */
 
-typedef struct ls_run_event {
+typedef struct ls_run_log_event {
     int64_t step;
-    ls_run_event_kind kind;
+    ls_run_log_event_kind kind;
     int worker; /* of an audit: the one that was wrong; of a replica check: the first suspect */
     int suspects[LS_RUN_SUSPECTS_MAX], suspect_count;
     int owner, auditor, group;
@@ -78,42 +78,42 @@ typedef struct ls_run_event {
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */
     char value[8];              /* of non-finite: "nan" or "inf" */
-} ls_run_event;
+} ls_run_log_event;
 
 /* Computing and waiting of all workers in one step: busy_ms and wait_ms of a line of the metrics, or a step of the
  * trace. */
-typedef struct ls_run_usage {
+typedef struct ls_run_log_usage {
     int64_t step;
     int workers;
-    size_t at; /* ls_run.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
-} ls_run_usage;
+    size_t at; /* ls_run_log.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
+} ls_run_log_usage;
 
-typedef struct ls_run_option {
+typedef struct ls_run_log_option {
     char name[LS_RUN_NAME_MAX], value[LS_RUN_TEXT_MAX];
-} ls_run_option;
+} ls_run_log_option;
 
-typedef struct ls_run {
-    ls_run_step *steps;
+typedef struct ls_run_log {
+    ls_run_log_step *steps;
     size_t step_count;
-    ls_run_validation *validations;
+    ls_run_log_validation *validations;
     size_t validation_count;
-    ls_run_numerics *numerics;
+    ls_run_log_numerics *numerics;
     size_t numerics_count;
     char (*blocks)[LS_RUN_NAME_MAX];
     int block_count;
-    ls_run_noise noise;
-    ls_run_noise *noises; /* all of them */
+    ls_run_log_noise noise;
+    ls_run_log_noise *noises; /* all of them */
     size_t noise_count;
-    ls_run_event *events;
+    ls_run_log_event *events;
     size_t event_count;
     size_t of_kind[LS_EVENT_KINDS]; /* events, those beyond LS_RUN_EVENTS_MAX among them */
-    ls_run_usage *usage;
+    ls_run_log_usage *usage;
     size_t usage_count;
     float *usage_ms;
     size_t usage_ms_count;
     bool usage_of_trace;
     /* options as resolved (config.json), then fields of the identity that are not among them */
-    ls_run_option *options;
+    ls_run_log_option *options;
     size_t option_count;
     int dp, tp, pp;            /* 0: not known */
     int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
@@ -122,34 +122,36 @@ typedef struct ls_run {
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
     size_t capacity[9];                 /* of the arrays above, in elements; the reader's own */
-} ls_run;
+} ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
  * layout or trace that is damaged is passed over. After a failure there is nothing to free. */
-ls_status ls_run_open(const char *path, ls_run *out);
-void ls_run_free(ls_run *run);
+ls_status ls_run_log_open(const char *path, ls_run_log *out);
+void ls_run_log_free(ls_run_log *run);
 
-/* Parts of ls_run_open(), for texts that are in memory. A run to add to begins as ls_run_init() leaves it. */
-void ls_run_init(ls_run *run);
+/* Parts of ls_run_log_open(), for texts that are in memory. A run to add to begins as ls_run_log_init() leaves it. */
+void ls_run_log_init(ls_run_log *run);
 /* One line, without its newline (run_lines.c). Fails for want of memory alone. */
-ls_status ls_run_add_line(ls_run *run, const char *line, size_t bytes);
+ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
 /* All lines of a text. */
-ls_status ls_run_add_metrics(ls_run *run, const char *text, size_t bytes);
+ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
-ls_status ls_run_add_options(ls_run *run, const char *text, size_t bytes);
-ls_status ls_run_add_layout(ls_run *run, const char *text, size_t bytes);
+ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
+ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
 /* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
-ls_status ls_run_add_trace(ls_run *run, const char *source, const ls_trace *trace);
-ls_status ls_run_add_usage(ls_run *run, int64_t step, int workers, const float *busy, const float *wait);
+ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
+ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait);
 
 /* The value of an option, or NULL; as a number, or NaN. */
-const char *ls_run_option_get(const ls_run *run, const char *name);
+const char *ls_run_log_option_get(const ls_run_log *run, const char *name);
 /* The value of an option with choices; false, and *value unchanged: it was not recorded. */
-bool ls_run_option_choice(const ls_run *run, ls_option_id id, int *value);
-double ls_run_option_number(const ls_run *run, const char *name);
+bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value);
+double ls_run_log_option_number(const ls_run_log *run, const char *name);
 
-static inline const float *ls_run_busy(const ls_run *run, const ls_run_usage *u) { return run->usage_ms + u->at; }
-static inline const float *ls_run_wait(const ls_run *run, const ls_run_usage *u) {
+static inline const float *ls_run_log_busy(const ls_run_log *run, const ls_run_log_usage *u) {
+    return run->usage_ms + u->at;
+}
+static inline const float *ls_run_log_wait(const ls_run_log *run, const ls_run_log_usage *u) {
     return run->usage_ms + u->at + u->workers;
 }
 

@@ -15,23 +15,6 @@
 
 enum { NOTE_MAX = 256 };
 
-typedef struct run {
-    ls_loop *loop;
-    ls_trainer *trainer;
-    const ls_settings *settings;
-    ls_progress progress;
-    double flops;       /* of a step */
-    int64_t saved_step; /* last; −1: none */
-    double saved_s;     /* when, or when the run began; by the clock of this worker */
-    bool speaks;        /* the first worker; the others work along and are silent */
-    int stop;           /* signal upon which all workers stop */
-    int requests;       /* of the first worker's clock, known to all */
-    bool in_step;       /* what fails is a step */
-    bool in_save;       /* what fails is a checkpoint */
-    int64_t lost;       /* lines of metrics that could not be written, */
-    int64_t from, to;   /* of steps from … to */
-} run;
-
 /* An evaluation that is better than those saved is saved as well where a tenth of --save-every, of at least one step,
  * has passed since the last save: a model that gets better at every evaluation is not saved at every one. A run with
  * --early-stop is meant to end behind its best evaluation, and saves each of them. */
@@ -42,41 +25,50 @@ static bool is_due(int64_t step, int64_t every) { return every > 0 && step % eve
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 /* A run is worth more than its metrics: a line that cannot be written is missed, and the run goes on. */
-static void wrote(run *r, ls_status status) {
+static void wrote(ls_loop *l, ls_status status) {
     if (status == LS_OK) return;
-    if (r->lost++ == 0) {
-        r->from = r->trainer->step;
+    if (l->lost++ == 0) {
+        l->from = l->trainer->step;
         ls_log_warn("%s; training goes on, without the metrics that cannot be written", ls_status_message());
     }
-    r->to = r->trainer->step;
+    l->to = l->trainer->step;
 }
 
-static void tell_lost(const run *r) {
-    if (r->lost > 0)
+static void tell_lost(const ls_loop *l) {
+    if (l->lost > 0)
         ls_log_warn("%" PRId64 " line%s of metrics of the steps %" PRId64 " to %" PRId64 " could not be written",
-                    r->lost, r->lost == 1 ? "" : "s", r->from, r->to);
+                    l->lost, l->lost == 1 ? "" : "s", l->from, l->to);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+static ls_status tell(const ls_loop *l, ls_run_event event) {
+    return l->event && l->reports ? l->event(l->event_ctx, &event) : LS_OK;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-static ls_status evaluate(run *r) {
-    double loss, right, start = ls_clock_seconds();
+ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
+    ls_trainer *t = l->trainer;
+    double start = ls_clock_seconds();
     char note[NOTE_MAX];
-    LS_TRY(ls_trainer_evaluate(r->trainer, r->settings->eval_batches, &loss, &right));
-    ls_validation_add(&r->trainer->validation, r->trainer->step, loss);
-    if (!r->speaks) return LS_OK;
-    ls_metrics_begin(r->loop->metrics);
-    ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
-    ls_metrics_add_hex(r->loop->metrics, "val_loss", loss);
-    if (right >= 0) ls_metrics_add_f64(r->loop->metrics, "val_accuracy", right);
-    wrote(r, ls_metrics_end(r->loop->metrics));
-    if (right >= 0)
-        snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s",
-                 (long long)r->trainer->step, loss, 100 * right, ls_clock_seconds() - start);
+    *out = (ls_evaluation){0};
+    LS_TRY(ls_trainer_evaluate(t, t->settings.eval_batches, &out->loss, &out->accuracy));
+    ls_validation_add(&t->validation, t->step, out->loss);
+    if (!l->reports) return LS_OK;
+    ls_metrics_begin(l->metrics);
+    ls_metrics_add_i64(l->metrics, "step", t->step);
+    ls_metrics_add_hex(l->metrics, "val_loss", out->loss);
+    if (out->accuracy >= 0) ls_metrics_add_f64(l->metrics, "val_accuracy", out->accuracy);
+    wrote(l, ls_metrics_end(l->metrics));
+    out->seconds = ls_clock_seconds() - start;
+    if (out->accuracy >= 0)
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s", (long long)t->step,
+                 out->loss, 100 * out->accuracy, out->seconds);
     else
-        snprintf(note, sizeof note, "step %lld | validation loss %.4f | perplexity %.4g | %.1f s",
-                 (long long)r->trainer->step, loss, ls_exp_f64(loss), ls_clock_seconds() - start);
-    return ls_progress_note(&r->progress, note);
+        snprintf(note, sizeof note, "step %lld | validation loss %.4f | perplexity %.4g | %.1f s", (long long)t->step,
+                 out->loss, ls_exp_f64(out->loss), out->seconds);
+    return tell(l, (ls_run_event){.kind = LS_RUN_EVALUATED, .text = note, .evaluation = out});
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -93,23 +85,21 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     return LS_OK;
 }
 
-static ls_status print_sample(run *r) {
-    const ls_loop *loop = r->loop;
+static ls_status show_sample(ls_loop *l) {
     ls_status status = LS_OK;
     char *text = NULL, *framed = NULL;
     size_t bytes;
-    sample s = {.count = loop->prompt_tokens};
-    s.ids = malloc((loop->prompt_tokens + (size_t)loop->sample.max_tokens) * sizeof *s.ids);
+    sample s = {.count = l->prompt_tokens};
+    s.ids = malloc((l->prompt_tokens + (size_t)l->sample.max_tokens) * sizeof *s.ids);
     if (!s.ids)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens",
-                       (long long)loop->sample.max_tokens);
-    for (size_t i = 0; i < loop->prompt_tokens; i++) s.ids[i] = loop->prompt[i];
-    LS_TRY_OUT(ls_generate(r->trainer->partition, r->settings->T, &loop->sample, loop->prompt, loop->prompt_tokens,
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens", (long long)l->sample.max_tokens);
+    for (size_t i = 0; i < l->prompt_tokens; i++) s.ids[i] = l->prompt[i];
+    LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &l->sample, l->prompt, l->prompt_tokens,
                            keep_token, &s));
-    if (!r->speaks) goto out;
-    LS_TRY_OUT(ls_tokenizer_decode(loop->tokenizer, s.ids, s.count, &text, &bytes));
-    LS_TRY_OUT(ls_sample_frame(r->trainer->step, text, bytes, &framed));
-    LS_TRY_OUT(ls_progress_note(&r->progress, framed));
+    if (!l->reports) goto out;
+    LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
+    LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));
+    LS_TRY_OUT(tell(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
 out:
     free(framed);
     free(text);
@@ -117,168 +107,184 @@ out:
     return status;
 }
 
-/* ---- a step ------------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* That there was a checkpoint, for a run that goes on and finds none. */
-static void record_save(run *r) {
-    ls_metrics_begin(r->loop->metrics);
-    ls_metrics_add_i64(r->loop->metrics, "step", r->trainer->step);
-    ls_metrics_add_bool(r->loop->metrics, "saved", true);
-    wrote(r, ls_metrics_end(r->loop->metrics));
+static void record_save(ls_loop *l) {
+    ls_metrics_begin(l->metrics);
+    ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
+    ls_metrics_add_bool(l->metrics, "saved", true);
+    wrote(l, ls_metrics_end(l->metrics));
 }
 
-static ls_status save(run *r) {
-    ls_loop *loop = r->loop;
+ls_status ls_loop_save(ls_loop *l) {
+    ls_trainer *t = l->trainer;
     char note[NOTE_MAX];
     double start = ls_clock_seconds();
-    if (!loop->saves || r->saved_step == r->trainer->step) return LS_OK;
-    if (r->speaks) wrote(r, ls_metrics_sync(loop->metrics));
-    ls_validation_saving(&r->trainer->validation, r->trainer->step);
-    if (loop->store) ls_store_set_best(loop->store, r->trainer->validation.saved_step);
-    r->in_save = true;
-    LS_TRY(ls_save(loop->store, r->trainer, loop->identity, loop->tokenizer));
-    r->in_save = false;
-    r->saved_step = r->trainer->step;
-    r->saved_s = ls_clock_seconds();
-    if (!r->speaks) return LS_OK;
-    record_save(r);
-    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)r->trainer->step,
+    if (!l->saves || l->saved_step == t->step) return LS_OK;
+    if (l->reports) wrote(l, ls_metrics_sync(l->metrics));
+    ls_validation_saving(&t->validation, t->step);
+    if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
+    l->in_save = true;
+    LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
+    l->in_save = false;
+    l->saved_step = t->step;
+    l->saved_s = ls_clock_seconds();
+    if (!l->reports) return LS_OK;
+    record_save(l);
+    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step,
              ls_clock_seconds() - start);
-    return ls_progress_note(&r->progress, note);
+    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = note});
 }
 
 /* Whether the state is that of the last step that was done, on all workers, and they can still save together. */
-static bool may_save(const run *r) {
-    const ls_trainer *t = r->trainer;
+static bool may_save(const ls_loop *l) {
+    const ls_trainer *t = l->trainer;
     bool alone = !t->world || ls_world_size(t->world) == 1;
-    if (t->step == 0 || r->in_save || t->damaged) return false;
-    return r->in_step ? t->ended_whole : alone;
+    if (t->step == 0 || l->in_save || t->damaged) return false;
+    return l->in_step ? t->ended_whole : alone;
 }
 
 /* After a failure. Nothing older is removed for it: what went wrong may have begun before. */
-static ls_status save_last(run *r) {
+static ls_status save_last(ls_loop *l) {
     bool finite = false;
-    LS_TRY(ls_trainer_is_finite(r->trainer, &finite));
+    LS_TRY(ls_trainer_is_finite(l->trainer, &finite));
     if (!finite) return LS_OK;
-    if (r->loop->store) ls_store_set_keep(r->loop->store, 0);
-    return save(r);
+    if (l->store) ls_store_set_keep(l->store, 0);
+    return ls_loop_save(l);
 }
 
-static ls_status record(run *r, const ls_step_result *result, double seconds) {
-    double tokens = (double)(r->settings->B * r->settings->T);
-    double mfu = r->loop->peak_flops_s > 0 ? r->flops / seconds / r->loop->peak_flops_s : 0;
-    ls_step_cost cost = {.seconds = seconds, .tokens = tokens, .mfu = mfu};
-    wrote(r, ls_record_step(r->loop->metrics, r->trainer, result, &cost));
-    ls_run_summary_add_step(&r->loop->summary, seconds, tokens);
-    if (ls_record_has_numerics(r->trainer, result)) wrote(r, ls_record_numerics(r->loop->metrics, r->trainer));
-    ls_progress_step line = {.is_images = r->trainer->images != NULL,
-                             .step = r->trainer->step,
-                             .steps = r->settings->steps,
-                             .loss = result->loss,
-                             .norm = result->norm,
-                             .lr = result->lr,
-                             .seconds = seconds,
-                             .tokens = tokens,
-                             .audited = result->audited,
-                             .mfu = mfu};
-    return ls_progress_step_done(&r->progress, &line);
-}
-
-static ls_status take_event(void *ctx, const ls_train_event *event) {
-    run *r = ctx;
-    char note[2 * NOTE_MAX];
-    if (!r->speaks) return LS_OK;
-    wrote(r, ls_event_record(event, r->loop->metrics));
-    ls_event_text(event, note, sizeof note);
-    return ls_progress_note(&r->progress, note);
-}
-
-/* Of the first worker, before a step: whether time to save has come. All know it after the step. */
-static int requests_of(const run *r, double now_s) {
-    double every_s = r->settings->save_every_s, passed_s = now_s - r->saved_s;
-    if (!r->speaks || !(every_s > 0)) return 0;
-    return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
-}
-
-static ls_status step(run *r) {
-    ls_step_result result;
-    double start = ls_clock_seconds();
-    r->in_step = true;
-    LS_TRY(ls_trainer_step(r->trainer, ls_stop_signal() | requests_of(r, start), &result));
-    r->in_step = false;
-    r->stop = result.stop;
-    r->requests = result.requests;
-    return r->speaks ? record(r, &result, ls_clock_seconds() - start) : LS_OK;
-}
-
-static bool save_is_due(const run *r) {
-    const ls_settings *s = r->settings;
-    int64_t done = r->trainer->step, since = done - (r->saved_step > 0 ? r->saved_step : r->trainer->base_step);
-    if (is_due(done, s->save_every) || r->requests & LS_REQUEST_SAVE) return true;
-    if (!ls_validation_is_best_at(&r->trainer->validation, done)) return false;
+static bool save_is_due(const ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    const ls_settings *s = &t->settings;
+    int64_t done = t->step, since = done - (l->saved_step > 0 ? l->saved_step : t->base_step);
+    if (is_due(done, s->save_every) || l->requests & LS_REQUEST_SAVE) return true;
+    if (!ls_validation_is_best_at(&t->validation, done)) return false;
     if (s->early_stop > 0) return s->save_every > 0 || s->save_every_s > 0;
-    if (r->requests & LS_REQUEST_SAVE_BEST) return true;
+    if (l->requests & LS_REQUEST_SAVE_BEST) return true;
     return s->save_every >= BEST_SHARE && since >= s->save_every / BEST_SHARE;
 }
 
-static bool is_over(const run *r) { return ls_validation_is_over(&r->trainer->validation, r->settings->early_stop); }
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static ls_status after_step(run *r) {
-    const ls_settings *s = r->settings;
-    int64_t done = r->trainer->step;
-    bool last = done == s->steps;
-    if (r->trainer->has_val && s->eval_every > 0 && (last || is_due(done, s->eval_every))) LS_TRY(evaluate(r));
-    last = last || is_over(r);
-    if (r->loop->tokenizer && s->sample_every > 0 && (last || is_due(done, s->sample_every))) LS_TRY(print_sample(r));
-    if (last || save_is_due(r)) LS_TRY(save(r));
-    return LS_OK;
+static ls_status take_event(void *ctx, const ls_train_event *event) {
+    ls_loop *l = ctx;
+    char note[2 * NOTE_MAX];
+    if (!l->reports) return LS_OK;
+    wrote(l, ls_event_record(event, l->metrics));
+    ls_event_text(event, note, sizeof note);
+    return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-static ls_status tell_early_stop(run *r) {
-    const ls_validation *v = &r->trainer->validation;
+static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step *step) {
+    ls_trainer *t = l->trainer;
+    ls_step_cost cost = {.seconds = step->seconds, .tokens = step->samples, .mfu = step->mfu};
+    wrote(l, ls_record_step(l->metrics, t, result, &cost));
+    ls_run_summary_add_step(&l->summary, step->seconds, step->samples);
+    if (ls_record_has_numerics(t, result)) wrote(l, ls_record_numerics(l->metrics, t));
+    return tell(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
+}
+
+/* Of the first worker, before a step: whether time to save has come. All know it after the step. */
+static int requests_of(const ls_loop *l, double now_s) {
+    double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
+    if (!l->reports || !(every_s > 0)) return 0;
+    return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
+}
+
+ls_status ls_loop_step(ls_loop *l, ls_step *out) {
+    ls_trainer *t = l->trainer;
+    ls_step_result result;
+    double start = ls_clock_seconds();
+    l->in_step = true;
+    LS_TRY(ls_trainer_step(t, ls_stop_signal() | requests_of(l, start), &result));
+    l->in_step = false;
+    l->stop = result.stop;
+    l->requests = result.requests;
+    *out = (ls_step){.step = t->step,
+                     .steps = t->settings.steps,
+                     .loss = result.loss,
+                     .norm = result.norm,
+                     .lr = result.lr,
+                     .seconds = ls_clock_seconds() - start,
+                     .samples = (double)(t->settings.B * t->settings.T),
+                     .is_images = t->images != NULL,
+                     .audited = result.audited,
+                     .skipped = result.skipped};
+    if (l->peak_flops_s > 0) out->mfu = l->flops / out->seconds / l->peak_flops_s;
+    return l->reports ? record(l, &result, out) : LS_OK;
+}
+
+/* ---- all steps --------------------------------------------------------------------------------------------------- */
+
+static bool is_over(const ls_loop *l) {
+    return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.early_stop);
+}
+
+static ls_status after_step(ls_loop *l) {
+    const ls_settings *s = &l->trainer->settings;
+    int64_t done = l->trainer->step;
+    bool last = done == s->steps;
+    ls_evaluation evaluation;
+    if (l->trainer->has_val && s->eval_every > 0 && (last || is_due(done, s->eval_every)))
+        LS_TRY(ls_loop_evaluate(l, &evaluation));
+    last = last || is_over(l);
+    if (l->tokenizer && s->sample_every > 0 && (last || is_due(done, s->sample_every))) LS_TRY(show_sample(l));
+    return last || save_is_due(l) ? ls_loop_save(l) : LS_OK;
+}
+
+static ls_status tell_early_stop(ls_loop *l) {
+    const ls_validation *v = &l->trainer->validation;
     char note[NOTE_MAX], best[NOTE_MAX / 2] = "";
     if (v->best_step >= 0)
         snprintf(best, sizeof best, " than %.4f at step %lld", v->best_loss, (long long)v->best_step);
     snprintf(
         note, sizeof note,
         "step %lld | stopped early: %lld evaluations in a row without a lower validation loss%s (--early-stop %lld)",
-        (long long)r->trainer->step, (long long)v->stale, best, (long long)r->settings->early_stop);
-    return ls_progress_note(&r->progress, note);
+        (long long)l->trainer->step, (long long)v->stale, best, (long long)l->trainer->settings.early_stop);
+    return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-ls_status ls_loop_run(ls_loop *loop) {
-    ls_status status = LS_OK;
-    ls_trainer *t = loop->trainer;
-    double start = ls_clock_seconds();
-    run r = {.loop = loop, .trainer = t, .settings = &t->settings, .saved_step = t->step > 0 ? t->step : -1};
-    r.speaks = t->rank == 0;
-    r.saved_s = ls_clock_seconds();
-    t->events = (ls_event_sink){.take = take_event, .ctx = &r};
-    r.flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
-    ls_progress_init(&r.progress, loop->out, loop->log_every);
-    loop->summary = (ls_run_summary){.first_step = t->step, .is_images = t->images != NULL};
-    LS_TRY(ls_stop_install());
-    while (t->step < t->settings.steps && r.stop == 0 && !is_over(&r)) {
-        LS_TRY_OUT(step(&r));
-        LS_TRY_OUT(after_step(&r));
-    }
-    if (r.speaks && is_over(&r)) LS_TRY_OUT(tell_early_stop(&r));
-    /* The step at which a signal stopped the run may not have been shown yet. */
-    if (r.speaks) LS_TRY_OUT(ls_progress_end(&r.progress));
-    LS_TRY_OUT(save(&r));
-    loop->summary.wall_s = ls_clock_seconds() - start;
-    status = ls_stop_status_of(r.stop);
-out:
-    if (status != LS_OK) {
-        char message[LS_MESSAGE_MAX];
-        snprintf(message, sizeof message, "%s", ls_status_message());
-        if (r.stop == 0 && may_save(&r) && save_last(&r) != LS_OK)
-            ls_log_warn("the last step could not be saved: %s", ls_status_message());
-        if (r.speaks) (void)ls_progress_end(&r.progress);
-        if (strcmp(message, ls_status_message()) != 0) (void)ls_fail(status, "%s", message);
-    }
-    tell_lost(&r);
-    t->events = (ls_event_sink){.take = NULL};
+ls_status ls_loop_begin(ls_loop *l) {
+    ls_trainer *t = l->trainer;
+    l->saved_step = t->step > 0 ? t->step : -1;
+    l->reports = t->rank == 0;
+    l->saved_s = ls_clock_seconds();
+    l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
+    l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->images != NULL};
+    t->events = (ls_event_sink){.take = take_event, .ctx = l};
+    return ls_stop_install();
+}
+
+void ls_loop_end(ls_loop *l) {
+    if (!l->trainer) return;
+    tell_lost(l);
+    l->trainer->events = (ls_event_sink){.take = NULL};
     ls_stop_restore();
-    return status;
+}
+
+static ls_status run(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    double begin = ls_clock_seconds();
+    ls_step step;
+    while (t->step < t->settings.steps && l->stop == 0 && !is_over(l)) {
+        LS_TRY(ls_loop_step(l, &step));
+        LS_TRY(after_step(l));
+    }
+    if (is_over(l)) LS_TRY(tell_early_stop(l));
+    LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    LS_TRY(ls_loop_save(l));
+    l->summary.wall_s = ls_clock_seconds() - begin;
+    return ls_stop_status_of(l->stop);
+}
+
+ls_status ls_loop_run(ls_loop *l) {
+    char message[LS_MESSAGE_MAX];
+    ls_status status = run(l);
+    if (status == LS_OK) return LS_OK;
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)
+        ls_log_warn("the last step could not be saved: %s", ls_status_message());
+    (void)tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED});
+    return strcmp(message, ls_status_message()) == 0 ? status : ls_fail(status, "%s", message);
 }

@@ -1,24 +1,19 @@
-/* loop.h: a training run around a trainer: progress, evaluations, samples, metrics, checkpoints, an orderly stop.
+/* loop.h: a training run around a trainer: metrics, evaluations, samples, checkpoints, an orderly stop.
  *
- * All workers run it together; the first one speaks for all of them. A signal to any of them stops all after the step.
+ * All workers make every call together; the first one reports for all of them, through the event function. A signal to
+ * any of them stops all after the step. The event of a step comes after its metrics, a checkpoint after the events of
+ * its steps, so what a run directory says was done was done.
  *
- * Writes to the stream it is given. A step's line comes after its metrics, a checkpoint after the lines of its steps,
- * so what a run directory says was done was done. Ends with LS_OK, or as ls_stop_status() says after a signal: then the
- * step was finished and saved.
- *
- * 1. What cannot be printed or recorded does not end a run: progress is dropped; metrics are missed, with a warning at
- *    once and one at the end that tells which steps.
- * 2. After any other failure the last step that was done is saved first, where its state is sound: all workers left the
- *    step alike and before its update, every weight and moment is finite, and no check found them changed. A checkpoint
- *    that was made so removes no older one. */
+ * 1. Metrics that cannot be written do not end a run: they are missed, with a warning at once and one at the end that
+ *    tells which steps.
+ * 2. After any other failure ls_loop_run() first saves the last step that was done, where its state is sound: all
+ *    workers left the step alike and before its update, every weight and moment is finite, and no check found them
+ *    changed. A checkpoint that was made so removes no older one. */
 #ifndef LS_RUN_LOOP_H
 #define LS_RUN_LOOP_H
 
-#include <stdio.h>
-
 #include "observe/metrics.h"
 #include "run/generate.h"
-#include "run/progress/progress.h"
 #include "run/folder/save.h"
 #include "run/progress/summary.h"
 #include "run/trainer.h"
@@ -33,12 +28,36 @@ typedef struct ls_loop {
     ls_generate_options sample;
     const int32_t *prompt;
     size_t prompt_tokens;
-    double peak_flops_s; /* of this machine; 0: MFU is not known */
-    int64_t log_every;   /* as ls_progress_cadence() takes it */
-    FILE *out;
+    double peak_flops_s;   /* of all workers' devices; 0: MFU is not known */
+    ls_run_event_fn event; /* NULL: nobody asks */
+    void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
+    /* private */
+    double flops;       /* of a step */
+    int64_t saved_step; /* last; −1: none */
+    double saved_s;     /* when, or when the run began; by the clock of this worker */
+    bool reports;       /* the first worker */
+    int stop;           /* signal upon which all workers stop */
+    int requests;       /* of the first worker's clock, known to all */
+    bool in_step;       /* what fails is a step */
+    bool in_save;       /* what fails is a checkpoint */
+    int64_t lost;       /* lines of metrics that could not be written, */
+    int64_t from, to;   /* of steps from … to */
 } ls_loop;
 
+/* From here to ls_loop_end() SIGINT and SIGTERM ask for an orderly stop. The loop stays where it is meanwhile. */
+ls_status ls_loop_begin(ls_loop *loop);
+void ls_loop_end(ls_loop *loop);
+
+/* As often as the settings say, up to their last step. Ends with LS_OK, or as ls_stop_status() says after a signal:
+ * then the step was finished and saved. */
 ls_status ls_loop_run(ls_loop *loop);
+
+/* What it is made of, for a caller with a loop of its own. A step after which all shall stop is LS_OK here, and `stop`
+ * is set. */
+ls_status ls_loop_step(ls_loop *loop, ls_step *out);
+ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
+/* Nothing where this step is saved. */
+ls_status ls_loop_save(ls_loop *loop);
 
 #endif

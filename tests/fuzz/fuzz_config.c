@@ -15,7 +15,7 @@ static void check(const ls_options *options) {
         const ls_option_source *source = &options->source[i];
         const ls_option_info *info = ls_option_info_get((ls_option_id)i);
         if (source->origin == LS_ORIGIN_DEFAULT) continue;
-        if (ls_options_set(&again, (ls_option_id)i, source->text, LS_ORIGIN_FLAG, 0) != LS_OK) abort();
+        if (ls_options_put(&again, (ls_option_id)i, source->text, LS_ORIGIN_FLAG, 0) != LS_OK) abort();
         if (info->kind == LS_OPTION_STRING) continue;
         size_t width = info->kind == LS_OPTION_BOOL     ? sizeof(bool)
                        : info->kind == LS_OPTION_CHOICE ? sizeof(int)

@@ -19,7 +19,7 @@ static void check_text(const char *text, size_t room) {
     json_decref(json);
 }
 
-static void check_run(const ls_run *run) {
+static void check_run(const ls_run_log *run) {
     if (run->damaged_lines + run->unknown_lines > run->lines) abort();
     for (size_t i = 1; i < run->step_count; i++)
         if (run->steps[i].step <= run->steps[i - 1].step) abort();
@@ -50,13 +50,13 @@ static void check(const ls_diagnosis *d) {
     for (int i = 0; i < d->missing_count; i++) check_text(d->missing[i], sizeof d->missing[i]);
 }
 
-typedef ls_status add_fn(ls_run *run, const char *text, size_t bytes);
+typedef ls_status add_fn(ls_run_log *run, const char *text, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-    static add_fn *const add[] = {ls_run_add_metrics, ls_run_add_options, ls_run_add_layout};
+    static add_fn *const add[] = {ls_run_log_add_metrics, ls_run_log_add_options, ls_run_log_add_layout};
     static ls_diagnosis d;
-    ls_run run;
-    ls_run_init(&run);
+    ls_run_log run;
+    ls_run_log_init(&run);
     ls_status status = LS_OK;
     for (size_t part = 0, at = 0; part < sizeof add / sizeof *add && status == LS_OK && at <= bytes; part++) {
         const uint8_t *nul = bytes > at ? memchr(data + at, 0, bytes - at) : NULL;
@@ -75,6 +75,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
             ls_diagnosis_free(&d);
         }
     }
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     return 0;
 }

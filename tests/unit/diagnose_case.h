@@ -13,12 +13,12 @@
 
 #include "observe/diagnose/diagnose.h"
 
-static ls_run run;
+static ls_run_log run;
 static ls_diagnosis d;
 
 static inline int begin(void **state) {
     (void)state;
-    ls_run_init(&run);
+    ls_run_log_init(&run);
     d = (ls_diagnosis){0};
     return 0;
 }
@@ -26,7 +26,7 @@ static inline int begin(void **state) {
 static inline int end(void **state) {
     (void)state;
     ls_diagnosis_free(&d);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     return 0;
 }
 
@@ -38,12 +38,16 @@ static inline void line(const char *format, ...) {
     int bytes = vsnprintf(text, sizeof text, format, list);
     va_end(list);
     int64_t damaged = run.damaged_lines, unknown = run.unknown_lines;
-    assert_int_equal(ls_run_add_line(&run, text, (size_t)bytes), LS_OK);
+    assert_int_equal(ls_run_log_add_line(&run, text, (size_t)bytes), LS_OK);
     assert_true(run.damaged_lines == damaged && run.unknown_lines == unknown);
 }
 
-static inline void layout(const char *text) { assert_int_equal(ls_run_add_layout(&run, text, strlen(text)), LS_OK); }
-static inline void options(const char *text) { assert_int_equal(ls_run_add_options(&run, text, strlen(text)), LS_OK); }
+static inline void layout(const char *text) {
+    assert_int_equal(ls_run_log_add_layout(&run, text, strlen(text)), LS_OK);
+}
+static inline void options(const char *text) {
+    assert_int_equal(ls_run_log_add_options(&run, text, strlen(text)), LS_OK);
+}
 
 /* A loss that falls and scatters by about 0.02, the same every time. */
 static inline double calm(int step) {

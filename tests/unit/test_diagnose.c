@@ -30,19 +30,19 @@ static uint64_t first_seed(void) {
 
 static int seeds(int n) { return getenv("LS_TEST_LONG") ? 20 * n : n; }
 
-static void give_layout(const maker *m, const char *groups, ls_run *run) {
+static void give_layout(const maker *m, const char *groups, ls_run_log *run) {
     char text[256];
     int bytes = snprintf(text, sizeof text, "{\"dp\": %d, \"tp\": 1, \"pp\": %d, \"shares\": \"%s\"}",
                          m->workers / m->pp, m->pp, groups);
-    assert_int_equal(ls_run_add_layout(run, text, (size_t)bytes), LS_OK);
+    assert_int_equal(ls_run_log_add_layout(run, text, (size_t)bytes), LS_OK);
     bytes = snprintf(text, sizeof text,
                      "{\"precision\": \"%s\", \"lr\": \"%g\", \"warmup\": \"%lld\", \"loss-scale\": \"%s\"}",
                      m->precision, m->lr, (long long)m->warmup, m->failure == UNDERFLOW_SEED ? "1" : "dynamic");
-    assert_int_equal(ls_run_add_options(run, text, (size_t)bytes), LS_OK);
+    assert_int_equal(ls_run_log_add_options(run, text, (size_t)bytes), LS_OK);
 }
 
-static void diagnose_text(const char *text, size_t bytes, ls_run *run, ls_diagnosis *d) {
-    assert_int_equal(ls_run_add_metrics(run, text, bytes), LS_OK);
+static void diagnose_text(const char *text, size_t bytes, ls_run_log *run, ls_diagnosis *d) {
+    assert_int_equal(ls_run_log_add_metrics(run, text, bytes), LS_OK);
     assert_int_equal(ls_diagnose(run, d), LS_OK);
 }
 
@@ -74,18 +74,18 @@ static void try_failure(failure what) {
     int right = 0, all = seeds(SEEDS);
     for (int seed = 0; seed < all; seed++) {
         maker m;
-        ls_run run;
+        ls_run_log run;
         ls_diagnosis d;
         maker_init(&m, first_seed() + 1000 * (uint64_t)what + (uint64_t)seed, what, seed);
         make_run(&m);
-        ls_run_init(&run);
+        ls_run_log_init(&run);
         give_layout(&m, "", &run);
         diagnose_text(m.text, m.used, &run, &d);
         bool ok = is_right(&m, &d);
         right += ok;
         if (!ok) complain(ls_cause_name(expected[what]), seed, &m, &d);
         ls_diagnosis_free(&d);
-        ls_run_free(&run);
+        ls_run_log_free(&run);
         maker_free(&m);
     }
     print_message("%s: %d of %d named first\n", ls_cause_name(expected[what]), right, all);
@@ -177,7 +177,7 @@ static void restart(maker *m) {
 
 static bool try_healthy(oddity odd, int seed) {
     maker m;
-    ls_run run;
+    ls_run_log run;
     ls_diagnosis d;
     maker_init(&m, first_seed() + 100000 + 1000 * (uint64_t)odd + (uint64_t)seed, HEALTHY, seed);
     make_odd(&m, odd);
@@ -185,14 +185,14 @@ static bool try_healthy(oddity odd, int seed) {
         restart(&m);
     else
         make_run(&m);
-    ls_run_init(&run);
+    ls_run_log_init(&run);
     give_layout(&m, odd == UNEVEN_SHARES ? "3,1" : "", &run);
     diagnose_text(m.text, m.used, &run, &d);
     bool ok = d.cause_count == 0 && d.verdict != LS_VERDICT_CAUSE;
     if (!ok) complain(oddities[odd], seed, &m, &d);
     if (odd == SKIPS_AT_START) assert_true(d.finding_count > 0 && d.finding[0].is_note);
     ls_diagnosis_free(&d);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     maker_free(&m);
     return ok;
 }

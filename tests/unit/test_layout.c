@@ -543,8 +543,8 @@ static void test_options(void **state) {
     ls_options_fini(&options);
 
     assert_int_equal(ls_options_parse(&options, LS_COMMAND_TRAIN, 6, argv), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_dp, "4", LS_ORIGIN_FILE, 0), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_pp, "3", LS_ORIGIN_ENV, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_dp, "4", LS_ORIGIN_FILE, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_pp, "3", LS_ORIGIN_ENV, 0), LS_OK);
     ls_layout_request_add(&options, LS_ORIGIN_ENV, &request);
     unsigned given = 1u << LS_KNOB_tp | 1u << LS_KNOB_pp | 1u << LS_KNOB_zero | 1u << LS_KNOB_sequence_parallel |
                      1u << LS_KNOB_schedule;

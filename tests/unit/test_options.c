@@ -92,7 +92,7 @@ static void test_choices_are_values(void **state) {
         if (info->kind != LS_OPTION_CHOICE) continue;
         lists++;
         for (const ls_option_choice *c = info->choices; c->word; c++) {
-            assert_int_equal(ls_options_set(&options, id, c->word, LS_ORIGIN_FLAG, 0), LS_OK);
+            assert_int_equal(ls_options_put(&options, id, c->word, LS_ORIGIN_FLAG, 0), LS_OK);
             assert_int_equal(*(const int *)ls_options_field(&options, id), c->value);
             assert_string_equal(ls_choice_word(info->choices, c->value), c->word);
             assert_true(ls_choice_find(info->choices, c->word, &value) && value == c->value);
@@ -145,7 +145,7 @@ static void test_defaults_and_limits_are_legal(void **state) {
         const ls_option_info *info = ls_option_info_get(id);
         const char *const texts[] = {info->value, info->min, info->max};
         for (int i = 0; i < 3; i++) {
-            if (texts[i] && ls_options_set(&options, id, texts[i], LS_ORIGIN_FLAG, 0) != LS_OK) {
+            if (texts[i] && ls_options_put(&options, id, texts[i], LS_ORIGIN_FLAG, 0) != LS_OK) {
                 fail_msg("%s", ls_status_message());
             }
         }

@@ -21,14 +21,14 @@
 #include "run/progress/progress.h"
 #include "run/stop.h"
 
-static const ls_progress_step sample = {.step = 120,
-                                        .steps = 5000,
-                                        .loss = 4.125,
-                                        .norm = 0.51234,
-                                        .lr = 6e-4,
-                                        .seconds = 0.125,
-                                        .tokens = 4096,
-                                        .mfu = 0.4125};
+static const ls_step sample = {.step = 120,
+                               .steps = 5000,
+                               .loss = 4.125,
+                               .norm = 0.51234,
+                               .lr = 6e-4,
+                               .seconds = 0.125,
+                               .samples = 4096,
+                               .mfu = 0.4125};
 
 /* A clock that the test sets. */
 static uint64_t test_ns;
@@ -44,7 +44,7 @@ static void line_is_as_documented(void **state) {
                               "32.8k tok/s | MFU 41.2% | ETA 10m10s");
     assert_int_equal(bytes, strlen(line));
     /* What is not known is left out. */
-    ls_progress_step bare = sample;
+    ls_step bare = sample;
     bare.mfu = 0;
     bare.seconds = 0;
     (void)ls_progress_format(&bare, -1, 0, line);
@@ -67,9 +67,9 @@ static void numbers_keep_their_shape(void **state) {
     };
     char line[LS_PROGRESS_LINE_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ls_progress_step s = sample;
+        ls_step s = sample;
         s.seconds = cases[i].seconds;
-        s.tokens = cases[i].tokens;
+        s.samples = cases[i].tokens;
         (void)ls_progress_format(&s, cases[i].eta, 0, line);
         size_t length = strlen(line), tail = strlen(cases[i].text);
         assert_true(length >= tail);
@@ -83,7 +83,7 @@ static void wild_numbers_are_harmless(void **state) {
     char line[LS_PROGRESS_LINE_MAX];
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
         double x = wild[i];
-        ls_progress_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x, i % 2 == 1, INT_MAX};
+        ls_step s = {INT64_MAX, INT64_MAX, x, x, x, x, x, x, i % 2 == 1, INT_MAX, 0};
         for (int columns = 0; columns < 300; columns++) {
             size_t bytes = ls_progress_format(&s, x, columns, line);
             assert_int_equal(bytes, strlen(line));
@@ -91,7 +91,7 @@ static void wild_numbers_are_harmless(void **state) {
         }
     }
     /* One NaN on every machine. */
-    ls_progress_step s = sample;
+    ls_step s = sample;
     s.loss = s.norm = -(double)NAN;
     (void)ls_progress_format(&s, -1, 0, line);
     assert_non_null(strstr(line, "| loss nan | norm nan |"));
@@ -184,7 +184,7 @@ static void expect_lines(int64_t log_every, int64_t first, const char *expected)
     ls_progress_init(&p, out, log_every);
     p.now_ns = test_now;
     test_ns = 7000000000;
-    ls_progress_step s = {.steps = 60, .loss = 1, .seconds = 1, .tokens = 1};
+    ls_step s = {.steps = 60, .loss = 1, .seconds = 1, .samples = 1};
     for (s.step = first; s.step <= 58; s.step++) {
         test_ns += 1000000000;
         assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
@@ -219,7 +219,7 @@ static void plain_lines_elsewhere(void **state) {
     assert_false(p.live);
     assert_false(p.colours);
     assert_int_equal(ls_progress_end(&p), LS_OK);
-    ls_progress_step s = {.steps = 3, .loss = 1.5, .norm = 1, .lr = 0.1, .seconds = 2, .tokens = 10};
+    ls_step s = {.steps = 3, .loss = 1.5, .norm = 1, .lr = 0.1, .seconds = 2, .samples = 10};
     for (s.step = 1; s.step <= 3; s.step++) {
         assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
         if (s.step == 2) assert_int_equal(ls_progress_note(&p, "val loss 2"), LS_OK);
@@ -257,7 +257,7 @@ static void eta_follows_the_pace(void **state) {
     ls_progress p;
     ls_progress_init(&p, out, 0);
     assert_true(ls_progress_eta(&p) < 0);
-    ls_progress_step s = {.steps = 1000};
+    ls_step s = {.steps = 1000};
     const double first[] = {3, 1, 2};
     const double mean[] = {3, 2, 2};
     for (int i = 0; i < 3; i++) {
@@ -336,7 +336,7 @@ static void one_line_on_a_terminal(void **state) {
     assert_true(p.now_ns == ls_clock_ns);
     p.now_ns = test_now;
     test_ns = 7000000000;
-    ls_progress_step s = {.step = 1, .steps = 9, .loss = 1.5, .norm = 1, .lr = 0.1, .seconds = 2, .tokens = 10};
+    ls_step s = {.step = 1, .steps = 9, .loss = 1.5, .norm = 1, .lr = 0.1, .seconds = 2, .samples = 10};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
     assert_string_equal(seen(&t), BACK "step 1/9 | loss 1.5000 | 5 tok/s | ETA 16s");
     /* Too soon for another. */
@@ -372,7 +372,7 @@ static void log_every_leaves_lines_on_a_terminal(void **state) {
     ls_progress p;
     ls_progress_init(&p, t.out, 2);
     p.now_ns = test_now;
-    ls_progress_step s = {.step = 1, .steps = 9, .loss = 1.5};
+    ls_step s = {.step = 1, .steps = 9, .loss = 1.5};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
     assert_string_equal(seen(&t), BACK "step 1/9 | loss 1.5000");
     s.step = 2;
@@ -394,7 +394,7 @@ static void the_last_step_is_not_held_back(void **state) {
     terminal t = open_terminal(30);
     ls_progress p;
     ls_progress_init(&p, t.out, 0);
-    ls_progress_step s = {.step = 8, .steps = 9, .loss = 1.5, .seconds = 2};
+    ls_step s = {.step = 8, .steps = 9, .loss = 1.5, .seconds = 2};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
     s.step = 9;
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
@@ -415,7 +415,7 @@ static void colours_where_they_are_wanted(void **state) {
     ls_progress p;
     ls_progress_init(&p, t.out, 0);
     assert_true(p.live && p.colours);
-    ls_progress_step s = {.step = 1, .steps = 9, .loss = 1.5, .norm = 1, .seconds = 2};
+    ls_step s = {.step = 1, .steps = 9, .loss = 1.5, .norm = 1, .seconds = 2};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
     assert_non_null(strstr(seen(&t), BACK "step 1/9 | \x1b[1mloss 1.5000\x1b[0m |"));
     p.shown_ns = 0; /* long ago */

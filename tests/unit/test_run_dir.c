@@ -516,11 +516,11 @@ static void config_can_be_given_back(void **state) {
     ls_options options, back;
     ls_run_dir *dir;
     ls_options_defaults(&options);
-    assert_int_equal(ls_options_set(&options, LS_OPT_seed, "42", LS_ORIGIN_FLAG, 0), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_min_size, "64KiB", LS_ORIGIN_FLAG, 0), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_timeout, "2min", LS_ORIGIN_ENV, 0), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_ops, "a \"b\"", LS_ORIGIN_FLAG, 0), LS_OK);
-    assert_int_equal(ls_options_set(&options, LS_OPT_print_config, "true", LS_ORIGIN_FLAG, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_seed, "42", LS_ORIGIN_FLAG, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_min_size, "64KiB", LS_ORIGIN_FLAG, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_timeout, "2min", LS_ORIGIN_ENV, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_ops, "a \"b\"", LS_ORIGIN_FLAG, 0), LS_OK);
+    assert_int_equal(ls_options_put(&options, LS_OPT_print_config, "true", LS_ORIGIN_FLAG, 0), LS_OK);
     ls_identity *identity = identity_of(42);
     assert_int_equal(ls_run_dir_open(path, LS_RUN_START, &dir), LS_OK);
     assert_int_equal(ls_run_dir_begin(dir, identity, &options, COMMAND, NULL), LS_OK);

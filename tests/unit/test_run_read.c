@@ -16,16 +16,16 @@
 #include "observe/metrics.h"
 #include "observe/run_read.h"
 
-static void read_text(ls_run *run, const char *text) {
-    ls_run_init(run);
-    assert_int_equal(ls_run_add_metrics(run, text, strlen(text)), LS_OK);
+static void read_text(ls_run_log *run, const char *text) {
+    ls_run_log_init(run);
+    assert_int_equal(ls_run_log_add_metrics(run, text, strlen(text)), LS_OK);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static void test_steps(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(
         &run,
         "{\"step\":1,\"loss\":5.5,\"loss_hex\":\"0x1.6p+2\",\"norm\":3.25,\"lr\":0.001,\"ms\":12.5,\"mfu\":0.3}\n"
@@ -42,7 +42,7 @@ static void test_steps(void **state) {
     assert_true(run.steps[1].scale == 15 && run.steps[1].skipped && run.steps[1].dropped == 2);
     assert_true(isnan(run.steps[2].loss) && run.steps[2].norm == 3 && isnan(run.steps[2].lr));
     assert_true(run.validation_count == 1 && run.validations[0].step == 3 && run.validations[0].loss == 5.25);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 /* What metrics.c writes is read back to the bit. */
@@ -63,19 +63,19 @@ static void test_as_written(void **state) {
     char text[1024];
     ssize_t bytes = read(fd, text, sizeof text);
     assert_true(bytes > 0);
-    ls_run run;
-    ls_run_init(&run);
-    assert_int_equal(ls_run_add_metrics(&run, text, (size_t)bytes), LS_OK);
+    ls_run_log run;
+    ls_run_log_init(&run);
+    assert_int_equal(ls_run_log_add_metrics(&run, text, (size_t)bytes), LS_OK);
     assert_true(run.step_count == 1 && run.steps[0].step == 7 && run.steps[0].loss == 0x1.23456789abcdep+1);
     assert_true(run.steps[0].norm == -HUGE_VAL && run.steps[0].skipped);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(path), 0);
 }
 
 static void test_numerics(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(&run, "{\"step\":10,\"numerics\":\"embedding\",\"grad_norm\":0.5,\"weight_norm\":8,\"update_norm\":0.25,"
                     "\"grad_flushed\":0.125,\"grad_high\":0,"
                     "\"lost\":0.5}\n"
@@ -93,12 +93,12 @@ static void test_numerics(void **state) {
                 run.numerics[1].act_flushed == 0.75F);
     assert_true(isnan(run.numerics[2].lost) && isinf(run.numerics[2].grad_norm));
     assert_true(run.noise.step == 20 && run.noise.scale_tokens == 4096 && run.noise.scale_sequences == 64);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 static void test_events(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(&run,
               "{\"step\":3,\"event\":\"overflow\",\"scale\":16,\"next_scale\":15,\"tensor\":\"head.weight\",\"block\":"
               "\"head\"}\n"
@@ -113,7 +113,7 @@ static void test_events(void **state) {
               "\"block\":\"head\",\"micro\":0}\n"
               "{\"step\":8,\"event\":\"stopped\",\"reason\":\"a\\u001b[31m b\\u0085\\u00e9\"}\n"
               "{\"step\":9,\"event\":\"of another kind\"}\n{\"step\":9,\"event\":7}\n");
-    const ls_run_event *e = run.events;
+    const ls_run_log_event *e = run.events;
     assert_int_equal(run.event_count, 6);
     assert_int_equal(run.unknown_lines, 2);
     assert_true(e[0].kind == LS_EVENT_OVERFLOW && e[0].scale == 16 && e[0].next_scale == 15 &&
@@ -128,29 +128,29 @@ static void test_events(void **state) {
     assert_true(e[4].worker == 1 && e[4].owner == 0 && e[4].persistent && e[4].has_persistent);
     assert_string_equal(e[5].what, "a?[31m b?\xC3\xA9"); /* no control character is left */
     assert_int_equal(run.of_kind[LS_EVENT_OUTLIER], 1);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 static void test_usage(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(&run, "{\"step\":1,\"loss\":5,\"busy_ms\":[10,20.5],\"wait_ms\":[11,0.5]}\n"
                     "{\"step\":2,\"loss\":5,\"busy_ms\":[10,-1,\"x\"],\"wait_ms\":[1]}\n"
                     "{\"step\":3,\"loss\":5,\"busy_ms\":7}\n");
     assert_int_equal(run.usage_count, 2);
-    const float *busy = ls_run_busy(&run, &run.usage[0]), *wait = ls_run_wait(&run, &run.usage[0]);
+    const float *busy = ls_run_log_busy(&run, &run.usage[0]), *wait = ls_run_log_wait(&run, &run.usage[0]);
     assert_true(run.usage[0].workers == 2 && busy[0] == 10 && busy[1] == 20.5F && wait[0] == 11 && wait[1] == 0.5F);
-    busy = ls_run_busy(&run, &run.usage[1]);
-    wait = ls_run_wait(&run, &run.usage[1]);
+    busy = ls_run_log_busy(&run, &run.usage[1]);
+    wait = ls_run_log_wait(&run, &run.usage[1]);
     assert_true(run.usage[1].workers == 3 && busy[0] == 10 && isnan(busy[1]) && isnan(wait[0]) && isnan(wait[2]));
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 static void test_damage(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(&run, "\n[1,2]\n{\"step\":1,\"loss\":5}\n{\"step\":1,\"step\":2}\nnull\n{\"loss\":5}\n{\"step\":-4,"
                     "\"loss\":5}\n{\"step\":1e3,\"loss\":5}\n"
                     "{\"step\":2,\"loss\":4}\n{\"step\":3,\"unheard\":1}\n{\"step\":4,\"lo");
@@ -159,32 +159,32 @@ static void test_damage(void **state) {
     assert_int_equal(run.damaged_lines, 5);
     assert_int_equal(run.unknown_lines, 4);
     assert_true(run.ends_torn);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     /* A last line that lacks only its newline is whole. */
     read_text(&run, "{\"step\":1,\"loss\":5}\n{\"step\":2,\"loss\":4}");
     assert_true(run.step_count == 2 && !run.ends_torn);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 static void test_long_line(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     size_t bytes = 3 * (size_t)LS_METRICS_LINE_MAX;
     char *text = malloc(bytes + 64);
     assert_non_null(text);
     memset(text, 'x', bytes);
     memcpy(text + bytes, "\n{\"step\":1,\"loss\":5}\n", 22);
-    ls_run_init(&run);
-    assert_int_equal(ls_run_add_metrics(&run, text, bytes + 21), LS_OK);
+    ls_run_log_init(&run);
+    assert_int_equal(ls_run_log_add_metrics(&run, text, bytes + 21), LS_OK);
     assert_true(run.lines == 2 && run.damaged_lines == 1 && run.step_count == 1);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     free(text);
 }
 
 /* What was told of a step that comes again no longer counts, nor what was told of later ones. */
 static void test_goes_back(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     read_text(&run, "{\"step\":1,\"loss\":5,\"busy_ms\":[1,2]}\n{\"step\":2,\"loss\":4,\"busy_ms\":[3,4]}\n{\"step\":3,"
                     "\"loss\":3,\"busy_ms\":[5,6]}\n"
                     "{\"step\":3,\"event\":\"stopped\",\"reason\":\"x\"}\n{\"step\":3,\"numerics\":\"head\"}\n{"
@@ -192,31 +192,31 @@ static void test_goes_back(void **state) {
                     "{\"step\":2,\"loss\":9,\"busy_ms\":[7,8]}\n");
     assert_int_equal(run.step_count, 2);
     assert_true(run.steps[1].step == 2 && run.steps[1].loss == 9);
-    assert_true(run.usage_count == 2 && run.usage_ms_count == 8 && ls_run_busy(&run, &run.usage[1])[0] == 7);
+    assert_true(run.usage_count == 2 && run.usage_ms_count == 8 && ls_run_log_busy(&run, &run.usage[1])[0] == 7);
     assert_true(run.event_count == 0 && run.of_kind[LS_EVENT_STOPPED] == 0 && run.numerics_count == 0 &&
                 run.validation_count == 0);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 /* Events and blocks without end do not fill the memory. */
 static void test_many(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     char line[128];
-    ls_run_init(&run);
+    ls_run_log_init(&run);
     for (int i = 0; i < LS_RUN_EVENTS_MAX + 10; i++) {
         int bytes = snprintf(line, sizeof line, "{\"step\":%d,\"event\":\"outlier\",\"worker\":1}", i);
-        assert_int_equal(ls_run_add_line(&run, line, (size_t)bytes), LS_OK);
+        assert_int_equal(ls_run_log_add_line(&run, line, (size_t)bytes), LS_OK);
     }
     assert_int_equal(run.event_count, LS_RUN_EVENTS_MAX);
     assert_int_equal(run.of_kind[LS_EVENT_OUTLIER], LS_RUN_EVENTS_MAX + 10);
     for (int i = 0; i < LS_RUN_BLOCKS_MAX + 5; i++) {
         int bytes = snprintf(line, sizeof line, "{\"step\":1,\"numerics\":\"b%d\"}", i);
-        assert_int_equal(ls_run_add_line(&run, line, (size_t)bytes), LS_OK);
+        assert_int_equal(ls_run_log_add_line(&run, line, (size_t)bytes), LS_OK);
     }
     assert_true(run.block_count == LS_RUN_BLOCKS_MAX && run.numerics_count == LS_RUN_BLOCKS_MAX &&
                 run.unknown_lines == 5);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 /* ---- options and layout ------------------------------------------------------------------------------------------ */
@@ -226,19 +226,19 @@ static void test_options(void **state) {
     static const char config[] = "{\"lr\":\"0.0006\",\"precision\":\"fp16\",\"list\":[1]}";
     static const char identity[] = "{\"hash\":\"00\",\"fields\":{\"lr\":{\"f64\":\"0x1p-4\"},\"eps\":{\"f64\":\"0x1p-"
                                    "4\"},\"groups\":8},\"free\":{\"steps\":100}}";
-    ls_run run;
-    ls_run_init(&run);
-    assert_int_equal(ls_run_add_options(&run, config, strlen(config)), LS_OK);
-    assert_int_equal(ls_run_add_options(&run, identity, strlen(identity)), LS_OK);
-    assert_int_equal(ls_run_add_options(&run, "{torn", 5), LS_OK);
-    assert_int_equal(ls_run_add_options(&run, "[]", 2), LS_OK);
-    assert_string_equal(ls_run_option_get(&run, "precision"), "fp16");
-    assert_true(ls_run_option_number(&run, "lr") == 0.0006); /* the options come first */
-    assert_true(ls_run_option_number(&run, "eps") == 0.0625);
-    assert_true(ls_run_option_number(&run, "groups") == 8 && ls_run_option_number(&run, "steps") == 100);
-    assert_true(isnan(ls_run_option_number(&run, "precision")) && isnan(ls_run_option_number(&run, "none")));
-    assert_null(ls_run_option_get(&run, "list"));
-    ls_run_free(&run);
+    ls_run_log run;
+    ls_run_log_init(&run);
+    assert_int_equal(ls_run_log_add_options(&run, config, strlen(config)), LS_OK);
+    assert_int_equal(ls_run_log_add_options(&run, identity, strlen(identity)), LS_OK);
+    assert_int_equal(ls_run_log_add_options(&run, "{torn", 5), LS_OK);
+    assert_int_equal(ls_run_log_add_options(&run, "[]", 2), LS_OK);
+    assert_string_equal(ls_run_log_option_get(&run, "precision"), "fp16");
+    assert_true(ls_run_log_option_number(&run, "lr") == 0.0006); /* the options come first */
+    assert_true(ls_run_log_option_number(&run, "eps") == 0.0625);
+    assert_true(ls_run_log_option_number(&run, "groups") == 8 && ls_run_log_option_number(&run, "steps") == 100);
+    assert_true(isnan(ls_run_log_option_number(&run, "precision")) && isnan(ls_run_log_option_number(&run, "none")));
+    assert_null(ls_run_log_option_get(&run, "list"));
+    ls_run_log_free(&run);
 }
 
 static void test_layout(void **state) {
@@ -258,12 +258,12 @@ static void test_layout(void **state) {
         {"{", 0, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ls_run run;
-        ls_run_init(&run);
-        assert_int_equal(ls_run_add_layout(&run, cases[i].text, strlen(cases[i].text)), LS_OK);
+        ls_run_log run;
+        ls_run_log_init(&run);
+        assert_int_equal(ls_run_log_add_layout(&run, cases[i].text, strlen(cases[i].text)), LS_OK);
         assert_true(run.dp == cases[i].dp && run.tp == cases[i].tp && run.pp == cases[i].pp &&
                     run.share[0] == cases[i].share);
-        ls_run_free(&run);
+        ls_run_log_free(&run);
     }
 }
 
@@ -281,16 +281,16 @@ static void test_trace(void **state) {
                                "{\"ph\":\"X\",\"cat\":\"stage\",\"name\":\"forward\",\"pid\":1,\"tid\":0,\"ts\":0,"
                                "\"dur\":100,\"args\":{\"n\":0,\"micro\":0}}]\n";
     ls_trace trace;
-    ls_run run;
-    ls_run_init(&run);
+    ls_run_log run;
+    ls_run_log_init(&run);
     assert_int_equal(ls_trace_parse("text", text, strlen(text), &trace), LS_OK);
-    assert_int_equal(ls_run_add_trace(&run, "text", &trace), LS_OK);
+    assert_int_equal(ls_run_log_add_trace(&run, "text", &trace), LS_OK);
     assert_true(run.usage_of_trace && run.usage_count == 1 && run.usage[0].step == 4 && run.usage[0].workers == 2);
-    const float *busy = ls_run_busy(&run, &run.usage[0]), *wait = ls_run_wait(&run, &run.usage[0]);
+    const float *busy = ls_run_log_busy(&run, &run.usage[0]), *wait = ls_run_log_wait(&run, &run.usage[0]);
     assert_true(fabsf(busy[0] - 0.06F) < 1e-6F && fabsf(busy[1] - 0.1F) < 1e-6F);
     assert_true(fabsf(wait[0] - 0.045F) < 1e-6F && fabsf(wait[1]) < 1e-6F);
     ls_trace_free(&trace);
-    ls_run_free(&run);
+    ls_run_log_free(&run);
 }
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
@@ -313,30 +313,30 @@ static void remove_file(const char *name) {
 }
 
 static void expect(ls_status status, const char *words) {
-    ls_run run;
-    assert_int_equal(ls_run_open(folder, &run), status);
+    ls_run_log run;
+    assert_int_equal(ls_run_log_open(folder, &run), status);
     assert_non_null(strstr(ls_status_message(), words));
-    if (status == LS_OK) ls_run_free(&run);
+    if (status == LS_OK) ls_run_log_free(&run);
 }
 
 static void test_folders(void **state) {
     (void)state;
-    ls_run run;
+    ls_run_log run;
     char path[256];
     assert_non_null(mkdtemp(folder));
     expect(LS_ERR_INPUT, "is not a run");
     write_file("identity.json", "{\"fields\":{\"groups\":4}}");
-    assert_int_equal(ls_run_open(folder, &run), LS_OK); /* a run that made no step */
-    assert_true(run.lines == 0 && ls_run_option_number(&run, "groups") == 4);
-    ls_run_free(&run);
+    assert_int_equal(ls_run_log_open(folder, &run), LS_OK); /* a run that made no step */
+    assert_true(run.lines == 0 && ls_run_log_option_number(&run, "groups") == 4);
+    ls_run_log_free(&run);
     write_file("metrics.jsonl", "{\"step\":1,\"loss\":5}\n");
     write_file("config.json", "{\"lr\":\"0.5\"}");
     write_file("layout.json", "no JSON at all");
     write_file("trace.json", "[{\"torn\":");
-    assert_int_equal(ls_run_open(folder, &run), LS_OK);
-    assert_true(run.step_count == 1 && run.dp == 0 && ls_run_option_number(&run, "lr") == 0.5);
+    assert_int_equal(ls_run_log_open(folder, &run), LS_OK);
+    assert_true(run.step_count == 1 && run.dp == 0 && ls_run_log_option_number(&run, "lr") == 0.5);
     assert_non_null(strstr(run.trace_problem, "trace.json"));
-    ls_run_free(&run);
+    ls_run_log_free(&run);
     write_file("metrics.jsonl", "this is\nno metrics\n");
     expect(LS_ERR_INPUT, "contains no metrics line");
     remove_file("metrics.jsonl");
@@ -345,7 +345,7 @@ static void test_folders(void **state) {
     expect(LS_ERR_INPUT, "not a regular file");
     assert_int_equal(rmdir(path), 0);
     snprintf(path, sizeof path, "%s/identity.json", folder);
-    assert_int_equal(ls_run_open(path, &run), LS_ERR_INPUT);
+    assert_int_equal(ls_run_log_open(path, &run), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "is a file"));
     remove_file("identity.json");
     remove_file("config.json");

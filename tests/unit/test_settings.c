@@ -28,7 +28,7 @@ static ls_status resolve(const ls_shape *shape, const char *const *given, ls_set
     for (; *given; given += 2) {
         ls_option_id id = ls_option_find(given[0]);
         assert_in_range(id, 0, LS_OPTION_COUNT - 1);
-        assert_int_equal(ls_options_set(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
+        assert_int_equal(ls_options_put(&options, id, given[1], LS_ORIGIN_FLAG, 0), LS_OK);
     }
     return ls_settings_resolve(&options, shape, out);
 }
@@ -302,7 +302,7 @@ static void options_are_read_back(void **state) {
         for (int i = 0; !works && numbers[i] && !info->choices; i++) {
             ls_options probe;
             ls_options_defaults(&probe);
-            if (ls_options_set(&probe, id, numbers[i], LS_ORIGIN_FLAG, 0) == LS_OK)
+            if (ls_options_put(&probe, id, numbers[i], LS_ORIGIN_FLAG, 0) == LS_OK)
                 works = reads_back(images ? &resnet : &tiny, given, info, numbers[i]);
             ls_options_fini(&probe);
         }

@@ -10,7 +10,7 @@
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 
 /* `wanted` 0: the newest. */
-static ls_status choose_step(const char *name, const ls_run *run, int64_t wanted, int64_t *step) {
+static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wanted, int64_t *step) {
     if (run->numerics_count == 0)
         return ls_fail(LS_ERR_INPUT, "%s has no numerics records: train with --numerics 10", name);
     int64_t first = run->numerics[0].step, last = run->numerics[run->numerics_count - 1].step, nearest = first;
@@ -26,22 +26,22 @@ static ls_status choose_step(const char *name, const ls_run *run, int64_t wanted
 }
 
 /* The last record of the block: a resumed run records a step again. NULL: nothing. */
-static const ls_run_numerics *find(const ls_run *run, int64_t step, int block) {
-    const ls_run_numerics *found = NULL;
+static const ls_run_log_numerics *find(const ls_run_log *run, int64_t step, int block) {
+    const ls_run_log_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)
         if (run->numerics[i].step == step && run->numerics[i].block == block) found = &run->numerics[i];
     return found;
 }
 
 /* NULL: none. */
-static const ls_run_noise *find_noise(const ls_run *run, int64_t step) {
-    const ls_run_noise *found = NULL;
+static const ls_run_log_noise *find_noise(const ls_run_log *run, int64_t step) {
+    const ls_run_log_noise *found = NULL;
     for (size_t i = 0; i < run->noise_count; i++)
         if (run->noises[i].step == step) found = &run->noises[i];
     return found;
 }
 
-static const ls_run_step *find_step(const ls_run *run, int64_t step) {
+static const ls_run_log_step *find_step(const ls_run_log *run, int64_t step) {
     for (size_t i = 0; i < run->step_count; i++)
         if (run->steps[i].step == step) return &run->steps[i];
     return NULL;
@@ -67,9 +67,9 @@ static void print_share(float x) {
         printf(" %7.2f %%", percent);
 }
 
-static void print_head(const char *name, const ls_run *run, int64_t step) {
-    const char *precision = ls_run_option_get(run, "precision");
-    const ls_run_step *at = find_step(run, step);
+static void print_head(const char *name, const ls_run_log *run, int64_t step) {
+    const char *precision = ls_run_log_option_get(run, "precision");
+    const ls_run_log_step *at = find_step(run, step);
     printf("%s: numerics of step %lld", name, (long long)step);
     if (precision) printf(", %s", precision);
     if (at && at->scale != INT_MIN) printf(", loss scale 2^%d", at->scale);
@@ -79,8 +79,8 @@ static void print_head(const char *name, const ls_run *run, int64_t step) {
            "flushed", "high", "lost", "/ weight");
 }
 
-static void print_noise(const ls_run *run, int64_t step) {
-    const ls_run_noise *noise = find_noise(run, step);
+static void print_noise(const ls_run_log *run, int64_t step) {
+    const ls_run_log_noise *noise = find_noise(run, step);
     if (!noise || !(noise->scale_tokens > 0)) {
         printf("\ngradient noise scale: unknown for this step\n");
         return;
@@ -89,10 +89,10 @@ static void print_noise(const ls_run *run, int64_t step) {
            noise->scale_tokens, noise->scale_sequences);
 }
 
-static void print_table(const char *name, const ls_run *run, int64_t step) {
+static void print_table(const char *name, const ls_run_log *run, int64_t step) {
     print_head(name, run, step);
     for (int b = 0; b < run->block_count; b++) {
-        const ls_run_numerics *n = find(run, step, b);
+        const ls_run_log_numerics *n = find(run, step, b);
         if (!n) continue;
         printf("%-12s", run->blocks[b]);
         print_norm(n->grad_norm);
@@ -111,7 +111,7 @@ static void print_table(const char *name, const ls_run *run, int64_t step) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-static json_t *block_json(const char *block, const ls_run_numerics *n) {
+static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "block", block, "grad_norm",
                      ls_cli_json_number((double)n->grad_norm), "weight_norm",
                      ls_cli_json_number((double)n->weight_norm), "update_norm",
@@ -121,10 +121,10 @@ static json_t *block_json(const char *block, const ls_run_numerics *n) {
                      ls_cli_json_number((double)n->act_high), "lost", ls_cli_json_number((double)n->lost));
 }
 
-static json_t *blocks_json(const ls_run *run, int64_t step) {
+static json_t *blocks_json(const ls_run_log *run, int64_t step) {
     json_t *list = json_array();
     for (int b = 0; list && b < run->block_count; b++) {
-        const ls_run_numerics *n = find(run, step, b);
+        const ls_run_log_numerics *n = find(run, step, b);
         if (n && json_array_append_new(list, block_json(run->blocks[b], n)) != 0) {
             json_decref(list);
             return NULL;
@@ -133,22 +133,22 @@ static json_t *blocks_json(const ls_run *run, int64_t step) {
     return list;
 }
 
-static json_t *noise_json(const ls_run *run, int64_t step) {
-    const ls_run_noise *noise = find_noise(run, step);
+static json_t *noise_json(const ls_run_log *run, int64_t step) {
+    const ls_run_log_noise *noise = find_noise(run, step);
     if (!noise) return json_null();
     return json_pack("{s:o, s:o}", "scale_tokens", ls_cli_json_number(noise->scale_tokens), "scale_sequences",
                      ls_cli_json_number(noise->scale_sequences));
 }
 
-static ls_status print_json(const char *name, const ls_run *run, int64_t step) {
-    const ls_run_step *at = find_step(run, step);
+static ls_status print_json(const char *name, const ls_run_log *run, int64_t step) {
+    const ls_run_log_step *at = find_step(run, step);
     json_t *scale = at && at->scale != INT_MIN ? json_integer(at->scale) : json_null();
     return ls_cli_print_json(json_pack("{s:o, s:I, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "step",
                                        (json_int_t)step, "scale", scale, "blocks", blocks_json(run, step), "noise",
                                        noise_json(run, step)));
 }
 
-ls_status ls_doctor_print_numerics(const char *name, const ls_run *run, int64_t wanted, bool json) {
+ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t wanted, bool json) {
     int64_t step = 0;
     LS_TRY(choose_step(name, run, wanted, &step));
     if (json) return print_json(name, run, step);

@@ -39,8 +39,8 @@ static void print_text(const char *first, const char *text) {
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-static void print_run(const char *name, const ls_run *run, const ls_diagnosis *d) {
-    const char *precision = ls_run_option_get(run, "precision");
+static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
+    const char *precision = ls_run_log_option_get(run, "precision");
     printf("%s: ", name);
     if (d->steps == 0) {
         printf("no steps");
@@ -123,7 +123,7 @@ static void print_actions(const ls_diagnosis *d) {
     }
 }
 
-static void print_notes(const ls_run *run, const ls_diagnosis *d) {
+static void print_notes(const ls_run_log *run, const ls_diagnosis *d) {
     bool any = false;
     for (int i = d->cause_count; i < d->finding_count; i++) {
         if (!any) printf("\nalso observed\n");
@@ -141,7 +141,7 @@ static void print_missing(const ls_diagnosis *d) {
     for (int i = 0; i < d->missing_count; i++) print_text("  - ", d->missing[i]);
 }
 
-void ls_doctor_print(const char *name, const ls_run *run, const ls_diagnosis *d) {
+void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     print_run(name, run, d);
     print_verdict(d);
     print_followed(d);
@@ -194,7 +194,7 @@ static json_t *followed_json(const void *diagnosis, int i) {
     return json_pack("{s:I, s:s}", "step", (json_int_t)f->step, "text", f->text);
 }
 
-ls_status ls_doctor_print_json(const char *name, const ls_run *run, const ls_diagnosis *d) {
+ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     static const char *const verdicts[] = {
         [LS_VERDICT_CLEAN] = "clean", [LS_VERDICT_CAUSE] = "cause", [LS_VERDICT_NOT_ENOUGH] = "not enough"};
     json_t *cause = d->verdict == LS_VERDICT_CAUSE ? json_string(ls_cause_name(d->finding[0].cause)) : json_null();

@@ -5,9 +5,9 @@
 #include "observe/diagnose/diagnose.h"
 
 /* `name` is the run as the user named it. */
-void ls_doctor_print(const char *name, const ls_run *run, const ls_diagnosis *diagnosis);
+void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
 /* The numerics of one step; 0: of the newest that has any (numerics.c). */
-ls_status ls_doctor_print_numerics(const char *name, const ls_run *run, int64_t step, bool json);
-ls_status ls_doctor_print_json(const char *name, const ls_run *run, const ls_diagnosis *diagnosis);
+ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t step, bool json);
+ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *diagnosis);
 
 #endif

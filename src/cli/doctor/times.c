@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/cluster.h"
+#include "api/cluster.h"
 #include "cli/print_json.h"
 #include "run/inputs/model.h"
 

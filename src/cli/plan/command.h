@@ -4,12 +4,8 @@
 
 #include <jansson.h>
 
-#include "config/options.h"
-#include "plan/answer.h"
+#include "api/plan.h"
 
-/* question.c: *measured: figures of a file of probe's; NULL: none. New reference. On failure nothing is left to
- * release. */
-ls_status ls_plan_question_read(const ls_options *options, ls_plan_question *out, json_t **measured);
 /* native.c: this program on a machine that was measured. */
 ls_status ls_plan_native_command(const ls_options *options, const ls_shape *shape, const json_t *measured);
 /* validate.c: predictions beside the measured runs of a file. */

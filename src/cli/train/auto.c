@@ -11,10 +11,10 @@
 enum { TEXT_MAX = 256, NEXT = 3 };
 
 /* A launcher's workers can be joined once, which is for training. */
-static ls_status get_machine(const ls_train_session *s, ls_native_machine *machine, bool *measured) {
+static ls_status get_machine(const ls_run *s, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
-    ls_probe_options options = ls_cli_probe_options(s->opts, 0);
-    if (!s->launched) return ls_probe_file_get(&options, s->opts->probe_again, machine, measured);
+    ls_probe_options options = ls_cli_probe_options(&s->options, 0);
+    if (!s->launched) return ls_probe_file_get(&options, s->options.probe_again, machine, measured);
     *measured = false;
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, machine) != LS_OK || !ls_probe_is_current(machine))
@@ -48,7 +48,7 @@ static void print_choice(FILE *out, const ls_native_found *found, bool measured)
     fflush(out); /* before workers are forked, who have its buffer too */
 }
 
-ls_status ls_train_auto(ls_train_session *s) {
+ls_status ls_train_auto(ls_run *s) {
     ls_native_machine *machine = malloc(sizeof *machine);
     ls_native_found *found = malloc(sizeof *found);
     ls_status status = LS_OK;
@@ -59,7 +59,7 @@ ls_status ls_train_auto(ls_train_session *s) {
     }
     LS_TRY_OUT(get_machine(s, machine, &measured));
     LS_TRY_OUT(ls_native_complete(machine, &s->settings, &s->request, found));
-    if (ls_launcher_place().rank == 0) print_choice(s->opts->json ? stderr : stdout, found, measured);
+    if (ls_launcher_place().rank == 0) print_choice(s->options.json ? stderr : stdout, found, measured);
 out:
     free(machine);
     free(found);

@@ -1,13 +1,18 @@
-/* report.c: what `lockstep train` prints before the first step and after the last. */
+/* report.c: what `lockstep train` prints before the first step and after the last. Commands are printed so that they
+ * can be pasted into a shell. */
 #include "cli/train/report.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "base/status.h"
 #include "cli/print_json.h"
+#include "cli/shell_word.h"
 #include "run/settings.h"
 
-enum { LAYOUT_TEXT_MAX = 512 };
+enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
 
 static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
@@ -30,7 +35,18 @@ static void print_images(const ls_trainer *trainer) {
     printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
 }
 
-void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resumed, const char *hint) {
+static void print_shares(const ls_layout *layout, const double *speeds) {
+    double best = 0;
+    for (int d = 0; d < layout->dp; d++) best = speeds[d] > best ? speeds[d] : best;
+    printf("shares    by measured speed:");
+    for (int d = 0; d < layout->dp; d++)
+        printf("%s %d (%.0f %%)", d > 0 ? "," : "", layout->share[d], 100 * speeds[d] / best);
+    printf(" gradient groups\n");
+    fflush(stdout);
+}
+
+void ls_train_print_header(const ls_run *run) {
+    const ls_trainer *trainer = run->trainer;
     const ls_settings *set = &trainer->settings;
     const ls_arena *arena = ls_partition_arena(trainer->partition);
     int workers = ls_layout_workers(&trainer->layout);
@@ -54,21 +70,56 @@ void ls_train_print_header(const ls_trainer *trainer, const char *out, bool resu
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
-    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", out, ls_dtype_word(set->policy.act),
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", run->out, ls_dtype_word(set->policy.act),
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
-           workers > 1 ? " each" : "", resumed ? ", resumed" : "");
-    if (*hint) printf("          %s\n", hint);
+           workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
+    if (*run->hint) printf("          %s\n", run->hint);
     fflush(stdout);
+    if (run->request.speeds) print_shares(&run->layout, run->speeds);
 }
 
-void ls_train_print_shares(const ls_layout *layout, const double *speeds) {
-    double best = 0;
-    for (int d = 0; d < layout->dp; d++) best = speeds[d] > best ? speeds[d] : best;
-    printf("shares    by measured speed:");
-    for (int d = 0; d < layout->dp; d++)
-        printf("%s %d (%.0f %%)", d > 0 ? "," : "", layout->share[d], 100 * speeds[d] / best);
-    printf(" gradient groups\n");
-    fflush(stdout);
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static void print_eval(const ls_options *o, const char *heading, const char *program, const char *run) {
+    char word[WORD_MAX];
+    const char *data = o->val_data ? o->val_data : o->data; /* a part of --data was held out; images need no file */
+    printf("%s %s eval --model %s", heading, program, run);
+    if (data) printf(" --data %s", ls_shell_word(data, word, sizeof word));
+    if (data && o->source[LS_OPT_text_field].origin != LS_ORIGIN_DEFAULT)
+        printf(" --text-field %s", ls_shell_word(o->text_field, word, sizeof word));
+    putchar('\n');
+}
+
+static void print_next(const ls_run *r, bool is_images) {
+    char program[WORD_MAX], run[WORD_MAX];
+    ls_shell_program(program, sizeof program);
+    ls_shell_word(r->out, run, sizeof run);
+    const char *heading = "next     ";
+    if (!is_images && r->tokenizer) {
+        printf("%s %s generate --model %s\n", heading, program, run);
+        heading = "         ";
+    }
+    print_eval(&r->options, heading, program, run);
+    printf("          %s doctor %s\n", program, run);
+}
+
+void ls_train_print_end(const ls_run *r) {
+    const ls_run_summary *summary = &r->loop.summary;
+    char line[LS_RUN_SUMMARY_LINE_MAX];
+    ls_run_summary_time_text(summary, line);
+    printf("time      %s\n", line);
+    const ls_validation *v = &r->trainer->validation;
+    if (v->best_step >= 0)
+        printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
+    printf("saved     %s/checkpoints/step-%09lld\n", r->out, (long long)r->trainer->step);
+    print_next(r, summary->is_images);
+}
+
+ls_status ls_train_stopped(const ls_run *r, ls_status status) {
+    char program[WORD_MAX], run[WORD_MAX];
+    return ls_fail(status, "stopped at step %lld, checkpoint saved; continue with: %s train --out %s --resume",
+                   (long long)r->trainer->step, ls_shell_program(program, sizeof program),
+                   ls_shell_word(r->out, run, sizeof run));
 }
 
 /* Bytes of memory by worker, on all workers. */
@@ -87,25 +138,24 @@ static json_t *list_arenas(const ls_trainer *trainer, const uint64_t *bytes) {
     return list;
 }
 
-ls_status ls_train_print_done(const ls_trainer *trainer, const ls_identity *identity, const char *out, bool json) {
-    char weights[33], run[LS_HASH_TEXT_BYTES];
+ls_status ls_train_print_done(const ls_run *run) {
+    const ls_trainer *trainer = run->trainer;
+    char weights[LS_HASH_CHARS];
     double loss = trainer->last_loss;
     uint64_t arenas[LS_WORKERS_MAX];
-    ls_hash128 hash;
     LS_TRY(ls_partition_hash(trainer->partition, weights));
     LS_TRY(gather_arenas(trainer, arenas));
-    LS_TRY(ls_identity_hash(identity, &hash));
-    ls_hash_text(hash, run);
     if (trainer->rank > 0) return LS_OK;
-    if (!json) {
+    if (!run->options.json) {
         printf("done: steps=%lld loss=%a weights=xxh128:%s identity=%s\n", (long long)trainer->step, loss, weights,
-               run);
+               run->identity_hash);
         return LS_OK;
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", loss);
-    json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
-                               isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
-                               weights, "identity", run, "out", out, "arena_bytes", list_arenas(trainer, arenas));
+    json_t *object =
+        json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
+                  isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128", weights,
+                  "identity", run->identity_hash, "out", run->out, "arena_bytes", list_arenas(trainer, arenas));
     return ls_cli_print_json(object);
 }

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -13,6 +14,18 @@ typedef struct window {
     uint32_t height, width;
     bool is_mirrored;
 } window;
+
+static size_t image_bytes(const ls_images_about *about) {
+    return (size_t)about->channels * about->height * about->width;
+}
+
+/* Of the caller's own data. */
+static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pixels, int32_t *label) {
+    LS_TRY(images->source->image(images->source->ctx, index, pixels, label));
+    if (*label >= 0 && (uint32_t)*label < images->about.classes) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the caller's data: image %" PRIu64 " has class %" PRId32 ", but there are %" PRIu32,
+                   index, *label, images->about.classes);
+}
 
 /* Image `index` as it is kept. `scratch` is for drawings. */
 static const uint8_t *pixels_of(const ls_images *images, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]) {
@@ -37,7 +50,8 @@ ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out
     uint8_t scratch[LS_DRAWINGS_BYTES_MAX];
     const ls_images_about *about = &images->about;
     LS_TRY(check_index(images, index));
-    memcpy(out, pixels_of(images, index, scratch), (size_t)about->channels * about->height * about->width);
+    if (images->source) return ask_source(images, index, out, label);
+    memcpy(out, pixels_of(images, index, scratch), image_bytes(about));
     *label = label_of(images, index);
     return LS_OK;
 }
@@ -61,8 +75,7 @@ static ls_status hash_guarded(void *ctx) {
         uint32_t label = (uint32_t)label_of(r->images, i);
         uint8_t bytes[4] = {(uint8_t)label, (uint8_t)(label >> 8), (uint8_t)(label >> 16), (uint8_t)(label >> 24)};
         ls_hash_stream_add(r->stream, bytes, sizeof bytes);
-        ls_hash_stream_add(r->stream, pixels_of(r->images, i, NULL),
-                           (size_t)about->channels * about->height * about->width);
+        ls_hash_stream_add(r->stream, pixels_of(r->images, i, NULL), image_bytes(about));
     }
     return LS_OK;
 }
@@ -152,27 +165,40 @@ static void fill_image(const ls_images *images, const uint8_t *pixels, const win
     }
 }
 
-static ls_status fill_guarded(void *ctx) {
-    const reading *r = ctx;
+/* `own` has space for an image of the caller's own data; NULL: there is none. */
+static ls_status fill_all(const reading *r, uint8_t *own) {
     const ls_images *images = r->images;
     uint8_t scratch[LS_DRAWINGS_BYTES_MAX];
     uint32_t height, width;
+    int32_t label;
     LS_TRY(ls_augment_size(images, r->augment, &height, &width));
     size_t elems = (size_t)height * width * images->about.channels;
     for (size_t i = 0; i < r->n; i++) {
         uint64_t index = r->index[i];
         LS_TRY(check_index(images, index));
         window w = choose_window(&images->about, r->augment, index, height, width);
-        if (r->out) fill_image(images, pixels_of(images, index, scratch), &w, r->layout, r->out + i * elems);
-        if (r->labels) r->labels[i] = label_of(images, index);
+        if (own) LS_TRY(ask_source(images, index, own, &label));
+        const uint8_t *pixels = own ? own : r->out ? pixels_of(images, index, scratch) : NULL;
+        if (r->out) fill_image(images, pixels, &w, r->layout, r->out + i * elems);
+        if (r->labels) r->labels[i] = own ? label : label_of(images, index);
     }
     return LS_OK;
+}
+
+static ls_status fill_guarded(void *ctx) { return fill_all(ctx, NULL); }
+
+static ls_status fill_own(const reading *r) {
+    uint8_t *own = malloc(image_bytes(&r->images->about));
+    ls_status status = own ? fill_all(r, own) : ls_fail(LS_ERR_RESOURCE, "no memory for an image");
+    free(own);
+    return status;
 }
 
 ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
                          ls_images_layout layout, float *out, int32_t *labels) {
     reading r = {
         .images = images, .index = index, .n = n, .augment = augment, .layout = layout, .out = out, .labels = labels};
+    if (images->source) return fill_own(&r);
     LS_TRY(ls_map_guard(fill_guarded, &r));
     for (size_t i = 0; i < images->piece_count; i++) LS_TRY(ls_map_check(&images->pieces[i].map));
     return LS_OK;

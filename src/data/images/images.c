@@ -138,6 +138,29 @@ ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     return status;
 }
 
+ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about) {
+    *out = NULL;
+    if (!source->identity || !*source->identity || !source->image || source->count == 0)
+        return ls_fail(LS_ERR_INPUT, "own data for an image model needs an identity, a count and the function image");
+    ls_images *images = calloc(1, sizeof *images);
+    if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
+    images->about = *about;
+    images->about.format = "own data";
+    images->about.count = source->count;
+    for (int c = 0; c < LS_IMAGES_CHANNELS_MAX; c++) {
+        images->about.mean[c] = 0.5;
+        images->about.std[c] = 0.25;
+    }
+    images->source = source;
+    ls_status status = ls_images_name_classes(images, about->classes, NULL);
+    if (status == LS_OK) status = make_values(images);
+    if (status == LS_OK)
+        *out = images;
+    else
+        ls_images_close(images);
+    return status;
+}
+
 void ls_images_close(ls_images *images) {
     if (!images) return;
     for (size_t i = 0; i < images->piece_count; i++) ls_map_close(&images->pieces[i].map);

@@ -63,6 +63,9 @@ typedef struct ls_images ls_images;
 
 /* LS_ERR_INPUT says which file, what was expected and what was found. On failure *out is NULL. */
 ls_status ls_images_open(ls_images **out, const ls_images_options *options);
+/* Images that the caller has, of a size and with as many classes as `about` says; its constants are those of folders.
+ * `source` is borrowed. */
+ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about);
 /* NULL does nothing. */
 void ls_images_close(ls_images *images);
 

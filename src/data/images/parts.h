@@ -26,7 +26,8 @@ struct ls_images {
     int32_t *labels; /* none for drawings */
     char **class_names;
     ls_drawings *drawings;
-    float (*value)[256]; /* [channels]: what a pixel becomes */
+    const ls_source *source; /* in the place of pieces and labels; borrowed */
+    float (*value)[256];     /* [channels]: what a pixel becomes */
 };
 
 /* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ------ */

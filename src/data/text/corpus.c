@@ -24,7 +24,8 @@ struct ls_corpus {
     uint64_t tokens, text_bytes;
     bool text_is_known; /* so far, for every file */
     bool has_text;
-    uint32_t limit; /* ids are below it */
+    uint32_t limit;          /* ids are below it */
+    const ls_source *source; /* in the place of files */
 };
 
 void ls_corpus_close(ls_corpus *corpus) {
@@ -134,6 +135,17 @@ out:
     return status;
 }
 
+ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corpus **out) {
+    *out = NULL;
+    if (!source->identity || !*source->identity || !source->tokens || source->count == 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "own data for a language model needs an identity, a count and the function tokens");
+    *out = calloc(1, sizeof **out);
+    if (!*out) return ls_fail(LS_ERR_RESOURCE, "no memory for a source of tokens");
+    **out = (ls_corpus){.tokens = source->count, .limit = vocab, .source = source};
+    return LS_OK;
+}
+
 uint64_t ls_corpus_count(const ls_corpus *corpus) { return corpus->tokens; }
 
 uint64_t ls_corpus_text_bytes(const ls_corpus *corpus) { return corpus->text_is_known ? corpus->text_bytes : 0; }
@@ -164,6 +176,10 @@ static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t b
     if (largest < corpus->limit) return LS_OK;
     size_t at = 0;
     while ((uint32_t)ids[at] < corpus->limit) at++;
+    if (!from)
+        return ls_fail(LS_ERR_INPUT,
+                       "the caller's data: token %" PRIu64 " has id %" PRId32 ", but the vocabulary has %u", begin + at,
+                       ids[at], corpus->limit);
     return ls_fail(LS_ERR_INPUT,
                    "%.*s: token %" PRIu64 " has id %" PRId32
                    ", but the vocabulary has %u: the file was changed while it was being read",
@@ -174,6 +190,10 @@ ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, 
     if (begin > corpus->tokens || count > corpus->tokens - begin)
         return ls_fail(LS_ERR_INPUT, "the data has %" PRIu64 " tokens; %zu from %" PRIu64 " on are not there",
                        corpus->tokens, count, begin);
+    if (corpus->source) {
+        LS_TRY(corpus->source->tokens(corpus->source->ctx, begin, count, out));
+        return check_ids(corpus, NULL, begin, out, count);
+    }
     for (size_t i = find_part(corpus, begin); count; i++) {
         const part *from = &corpus->parts[i];
         uint64_t inside = begin - from->begin, left = ls_token_file_count(from->file) - inside;

@@ -45,6 +45,8 @@ typedef struct ls_corpus_options {
 } ls_corpus_options;
 
 ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out);
+/* Tokens that the caller has; `source` is borrowed. */
+ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corpus **out);
 /* NULL does nothing. */
 void ls_corpus_close(ls_corpus *corpus);
 

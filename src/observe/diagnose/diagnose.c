@@ -99,7 +99,7 @@ static ls_status examine(ls_case *c) {
     return LS_OK;
 }
 
-ls_status ls_diagnose(const ls_run *run, ls_diagnosis *out) {
+ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out) {
     ls_case c = {.run = run, .out = out};
     *out = (ls_diagnosis){.first_step = LS_RUN_NONE, .last_step = LS_RUN_NONE, .planned_steps = LS_RUN_NONE};
     ls_status status = examine(&c);

@@ -91,7 +91,7 @@ typedef struct ls_diagnosis {
 } ls_diagnosis;
 
 /* Fails for want of memory alone; then there is nothing to free. */
-ls_status ls_diagnose(const ls_run *run, ls_diagnosis *out);
+ls_status ls_diagnose(const ls_run_log *run, ls_diagnosis *out);
 void ls_diagnosis_free(ls_diagnosis *diagnosis);
 
 #endif

@@ -3,12 +3,12 @@
 
 #include "observe/diagnose/parts.h"
 
-static bool is_fault(const ls_run_event *e) {
+static bool is_fault(const ls_run_log_event *e) {
     if (e->kind == LS_EVENT_NON_FINITE) return e->has_recurs && !e->recurs;
     return e->kind == LS_EVENT_REPLICA || e->kind == LS_EVENT_STATE || e->kind == LS_EVENT_AUDIT;
 }
 
-static void describe_fault(ls_finding *f, const ls_run_event *e) {
+static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     switch (e->kind) {
     case LS_EVENT_REPLICA:
         if (e->suspect_count == 1)
@@ -46,12 +46,12 @@ static void describe_fault(ls_finding *f, const ls_run_event *e) {
 }
 
 void ls_diagnose_faults(ls_case *c) {
-    const ls_run *run = c->run;
-    const ls_run_event *first = NULL, *last = NULL;
+    const ls_run_log *run = c->run;
+    const ls_run_log_event *first = NULL, *last = NULL;
     size_t count = 0, of_worker = 0;
     bool persistent = false;
     for (size_t i = 0; i < run->event_count; i++) {
-        const ls_run_event *e = &run->events[i];
+        const ls_run_log_event *e = &run->events[i];
         if (!is_fault(e)) continue;
         if (!first) first = e;
         last = e;

@@ -68,8 +68,9 @@ bool ls_loss_tells_data(const ls_case *c) {
 }
 
 static void describe_samples(const ls_case *c, ls_finding *f) {
-    double batch = ls_run_option_number(c->run, "global-batch"), start = ls_run_option_number(c->run, "start-samples");
-    double start_step = ls_run_option_number(c->run, "start-step");
+    double batch = ls_run_log_option_number(c->run, "global-batch"),
+           start = ls_run_log_option_number(c->run, "start-samples");
+    double start_step = ls_run_log_option_number(c->run, "start-step");
     if (!(batch >= 1 && batch < 1e9)) return;
     if (isnan(start) || isnan(start_step)) start = start_step = 0;
     double first = start + ((double)f->step - 1 - start_step) * batch;
@@ -163,7 +164,7 @@ static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
     return LS_OK;
 }
 
-static bool is_adamw(const ls_run *run) {
+static bool is_adamw(const ls_run_log *run) {
     int optimizer;
     return ls_run_option_choice(run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
 }
@@ -247,8 +248,8 @@ static void describe_rise(const ls_case *c, ls_finding *f) {
 }
 
 /* What the run multiplied --lr by (--lr-scaling). */
-static double scaled_by(const ls_run *run) {
-    double batch = ls_run_option_number(run, "global-batch"), base = ls_run_option_number(run, "lr-base-batch");
+static double scaled_by(const ls_run_log *run) {
+    double batch = ls_run_log_option_number(run, "global-batch"), base = ls_run_log_option_number(run, "lr-base-batch");
     int scaling;
     if (!(batch >= 1) || !(base >= 1) || !ls_run_option_choice(run, LS_OPT_lr_scaling, &scaling)) return 1;
     return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
@@ -256,8 +257,8 @@ static double scaled_by(const ls_run *run) {
 
 /* Below the rate at which it began to rise, by `factor`. */
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
-    double lr = c->series.peak_lr, planned = ls_run_option_number(c->run, "lr"),
-           warmup = ls_run_option_number(c->run, "warmup"), scale = scaled_by(c->run);
+    double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
+           warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
     char longer[64] = "";
     if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);

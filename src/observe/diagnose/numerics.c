@@ -22,7 +22,7 @@ static double larger(float a, float b) {
     return x > y ? x : y;
 }
 
-static bool is_inner(const ls_run *run, const ls_run_numerics *n) {
+static bool is_inner(const ls_run_log *run, const ls_run_log_numerics *n) {
     return strcmp(run->blocks[n->block], "embedding") != 0 && strcmp(run->blocks[n->block], "head") != 0;
 }
 
@@ -31,18 +31,18 @@ static int compare_down(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static bool is_16(const ls_run *run) {
+static bool is_16(const ls_run_log *run) {
     int precision;
     return ls_run_option_choice(run, LS_OPT_precision, &precision) && precision != LS_PLAN_FP32;
 }
 
 /* `value` has room for every line of the point. */
-static void sum_flushed(const ls_run *run, ls_point *p, bool inner_only, double *value) {
+static void sum_flushed(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t n = 0;
     p->worst_flushed = LS_RUN_NONE;
     p->worst_flushed_share = -1;
     for (size_t i = p->first; i < p->first + p->count; i++) {
-        const ls_run_numerics *line = &run->numerics[i];
+        const ls_run_log_numerics *line = &run->numerics[i];
         double share = larger(line->grad_flushed, line->act_flushed);
         /* All was zero before it came here: there is nothing left to become zero. */
         if (is_16(run) && (double)line->grad_norm == 0) share = 1;
@@ -57,13 +57,13 @@ static void sum_flushed(const ls_run *run, ls_point *p, bool inner_only, double 
     p->flushed = ls_median(value, n);
 }
 
-static void sum_others(const ls_run *run, ls_point *p, bool inner_only, double *value) {
+static void sum_others(const ls_run_log *run, ls_point *p, bool inner_only, double *value) {
     size_t lost = 0, ratios = 0;
     double *ratio = value + p->count;
     p->worst_high = p->worst_lost = LS_RUN_NONE;
     p->high = p->worst_lost_share = -1;
     for (size_t i = p->first; i < p->first + p->count; i++) {
-        const ls_run_numerics *line = &run->numerics[i];
+        const ls_run_log_numerics *line = &run->numerics[i];
         double high = larger(line->grad_high, line->act_high), share = (double)line->lost;
         if (high > p->high) {
             p->high = high;
@@ -81,7 +81,7 @@ static void sum_others(const ls_run *run, ls_point *p, bool inner_only, double *
     p->ratio = ls_median(ratio, ratios);
 }
 
-static void sum_up(const ls_run *run, const ls_series *series, ls_point *p, double *value) {
+static void sum_up(const ls_run_log *run, const ls_series *series, ls_point *p, double *value) {
     bool inner = false;
     size_t at;
     for (size_t i = p->first; i < p->first + p->count; i++) inner = inner || is_inner(run, &run->numerics[i]);
@@ -90,7 +90,7 @@ static void sum_up(const ls_run *run, const ls_series *series, ls_point *p, doub
     p->lr = ls_series_find(series, p->step, &at) ? series->lr[at] : (double)NAN;
 }
 
-ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out) {
+ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out) {
     size_t longest = 0;
     *out = (ls_points){0};
     if (run->numerics_count == 0) return LS_OK;
@@ -170,7 +170,7 @@ static bool is_flushed(const ls_case *c, const ls_point *p) {
 
 /* Whether the scale moves, and what keeps it from doing so, is seen in the steps themselves. */
 static void advise_underflow(const ls_case *c, ls_finding *f) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     int low = INT_MAX, high = INT_MIN;
     size_t skipped = 0;
     for (size_t i = 0; i < run->step_count; i++) {

@@ -18,26 +18,26 @@ enum { SCATTERED_BEFORE = 30 };    /* steps before a rise of the loss in which o
 /* ---- what they have in common ------------------------------------------------------------------------------------ */
 
 typedef struct outliers {
-    const ls_run_event **event;
+    const ls_run_log_event **event;
     size_t count;
     size_t hot;                     /* with a high loss in the same step */
     size_t again;                   /* whose samples had stood out in an earlier step */
     int worker;                     /* that has most of them */
     size_t of_worker, worker_count; /* workers: those with any */
-    const ls_run_event *largest, *first_data;
+    const ls_run_log_event *largest, *first_data;
 } outliers;
 
 static int by_sample(const void *a, const void *b) {
-    const ls_run_event *x = *(const ls_run_event *const *)a, *y = *(const ls_run_event *const *)b;
+    const ls_run_log_event *x = *(const ls_run_log_event *const *)a, *y = *(const ls_run_log_event *const *)b;
     return (x->first_sample > y->first_sample) - (x->first_sample < y->first_sample);
 }
 
 /* Neighbours in the order of samples that overlap, of different steps. */
-static void count_again(outliers *o, const ls_run_event **sorted) {
+static void count_again(outliers *o, const ls_run_log_event **sorted) {
     memcpy(sorted, o->event, o->count * sizeof *sorted);
     qsort(sorted, o->count, sizeof *sorted, by_sample);
     for (size_t i = 1; i < o->count; i++) {
-        const ls_run_event *a = sorted[i - 1], *b = sorted[i];
+        const ls_run_log_event *a = sorted[i - 1], *b = sorted[i];
         if (a->first_sample < 0 || a->samples < 1 || a->step == b->step) continue;
         if (b->first_sample - a->first_sample < a->samples) o->again++;
     }
@@ -56,7 +56,7 @@ static void count_workers(outliers *o) {
     }
 }
 
-static double factor_of(const ls_run_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
+static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
 
 /* The loss jumped in this very step: a loss that had been rising says nothing about the data. */
 static bool is_hot_step(const ls_series *s, int64_t step) {
@@ -68,13 +68,13 @@ static bool is_hot_step(const ls_series *s, int64_t step) {
 }
 
 /* The loss of the group itself says more than that of its step. */
-static bool is_hot(const ls_series *s, const ls_run_event *e) {
+static bool is_hot(const ls_series *s, const ls_run_log_event *e) {
     return isfinite(e->loss_score) && isfinite(e->group_loss) ? e->loss_score >= HOT : is_hot_step(s, e->step);
 }
 
 static void count_hot(const ls_series *s, outliers *o) {
     for (size_t i = 0; i < o->count; i++) {
-        const ls_run_event *e = o->event[i];
+        const ls_run_log_event *e = o->event[i];
         if (!o->largest || !(factor_of(e) <= factor_of(o->largest))) o->largest = e;
         if (!is_hot(s, e)) continue;
         o->hot++;
@@ -84,7 +84,7 @@ static void count_hot(const ls_series *s, outliers *o) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-static void describe_largest(ls_finding *f, const ls_run_event *e) {
+static void describe_largest(ls_finding *f, const ls_run_log_event *e) {
     ls_finding_evidence(
         f, "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), group %d of worker %d",
         (long long)e->step, e->norm, e->median, factor_of(e), e->score, e->group, e->worker);
@@ -93,7 +93,7 @@ static void describe_largest(ls_finding *f, const ls_run_event *e) {
                             e->angle_deg, e->length_with, e->length_without);
 }
 
-static void describe_samples(ls_finding *f, const ls_run_event *e) {
+static void describe_samples(ls_finding *f, const ls_run_log_event *e) {
     if (e->first_sample < 0) return;
     ls_finding_evidence(f, "samples %lld to %lld of the run, at step %lld", (long long)e->first_sample,
                         (long long)e->first_sample + (e->samples > 0 ? (long long)e->samples - 1 : 0),
@@ -101,7 +101,7 @@ static void describe_samples(ls_finding *f, const ls_run_event *e) {
 }
 
 static void add_bad_data(ls_case *c, const outliers *o) {
-    const ls_run_event *e = o->first_data ? o->first_data : o->event[0];
+    const ls_run_log_event *e = o->first_data ? o->first_data : o->event[0];
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step);
     size_t at = 0;
     f->last_step = o->event[o->count - 1]->step;
@@ -126,7 +126,7 @@ static void add_bad_data(ls_case *c, const outliers *o) {
 }
 
 static void add_outlier(ls_case *c, const outliers *o) {
-    const ls_run_event *e = o->event[0];
+    const ls_run_log_event *e = o->event[0];
     bool one = o->of_worker >= 2 && (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step);
     f->last_step = o->event[o->count - 1]->step;
@@ -171,7 +171,7 @@ static bool is_early(const ls_case *c, const outliers *o) {
     size_t at;
     if (o->count > EARLY_MOST || o->hot > 0 || o->again > 0 || s->count < EARLY_STEPS) return false;
     if (c->run->dp != 1 && o->count > 1 && (double)o->of_worker >= MOSTLY * (double)o->count) return false;
-    const ls_run_event *last = o->event[o->count - 1];
+    const ls_run_log_event *last = o->event[o->count - 1];
     if (!ls_series_find(s, last->step, &at) || at == 0) return false;
     double end = ls_series_before(s, s->count - 1, 16), gain = s->loss[0] - end;
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
@@ -221,7 +221,7 @@ static void judge(ls_case *c, const outliers *o) {
 }
 
 ls_status ls_diagnose_outliers(ls_case *c) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     size_t capacity = run->event_count;
     outliers o = {.event = NULL};
     if (run->of_kind[LS_EVENT_OUTLIER] == 0 || capacity == 0) return LS_OK;

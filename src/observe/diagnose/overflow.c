@@ -30,7 +30,7 @@ typedef struct skips {
 } skips;
 
 /* The start lasts as long as skips follow each other closely, from the first steps on. */
-static void pass_start(const ls_run *run, skips *s) {
+static void pass_start(const ls_run_log *run, skips *s) {
     size_t last = 0, i = 0;
     bool any = false;
     for (; i < run->step_count && i - last <= GAP; i++) {
@@ -43,7 +43,7 @@ static void pass_start(const ls_run *run, skips *s) {
 }
 
 /* Where the scale is after the skip at `i`: the lowest of the next steps. */
-static int lowest_after(const ls_run *run, size_t i, size_t *skipped) {
+static int lowest_after(const ls_run_log *run, size_t i, size_t *skipped) {
     int lowest = INT_MAX;
     *skipped = 0;
     for (size_t k = i; k < run->step_count && k - i < NEAR; k++) {
@@ -53,7 +53,7 @@ static int lowest_after(const ls_run *run, size_t i, size_t *skipped) {
     return lowest;
 }
 
-static void look_for_fall(const ls_run *run, skips *s) {
+static void look_for_fall(const ls_run_log *run, skips *s) {
     s->fall = SIZE_MAX;
     for (size_t i = s->first; i < run->step_count; i++) {
         size_t near;
@@ -71,9 +71,9 @@ static void look_for_fall(const ls_run *run, skips *s) {
 
 /* ---- what came before -------------------------------------------------------------------------------------------- */
 
-static double high_of(const ls_run *run, const ls_point *p, int block) {
+static double high_of(const ls_run_log *run, const ls_point *p, int block) {
     for (size_t i = p->first; i < p->first + p->count; i++) {
-        const ls_run_numerics *n = &run->numerics[i];
+        const ls_run_log_numerics *n = &run->numerics[i];
         if (n->block != block) continue;
         double a = isnan(n->grad_high) ? 0 : (double)n->grad_high, b = isnan(n->act_high) ? 0 : (double)n->act_high;
         return a > b ? a : b;
@@ -102,13 +102,13 @@ static void add_growth(const ls_case *c, ls_finding *f) {
                         (long long)last->step);
 }
 
-static const ls_run_event *first_event(const ls_run *run, ls_run_event_kind kind, int64_t from) {
+static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_event_kind kind, int64_t from) {
     for (size_t i = 0; i < run->event_count; i++)
         if (run->events[i].kind == kind && run->events[i].step >= from) return &run->events[i];
     return NULL;
 }
 
-static void name_tensor(ls_finding *f, const ls_run_event *e) {
+static void name_tensor(ls_finding *f, const ls_run_log_event *e) {
     if (!e) return;
     memcpy(f->block, e->block, sizeof f->block);
     memcpy(f->tensor, e->tensor, sizeof f->tensor);
@@ -116,10 +116,10 @@ static void name_tensor(ls_finding *f, const ls_run_event *e) {
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-static void add_fall(ls_case *c, const skips *s, const ls_run_event *floor) {
-    const ls_run *run = c->run;
+static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
+    const ls_run_log *run = c->run;
     int64_t step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
-    const ls_run_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
+    const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
     if (!event || (floor && floor->step < event->step)) event = floor ? floor : event;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step);
     name_tensor(f, event);
@@ -142,7 +142,7 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_event *floor) {
 }
 
 static void add_always(ls_case *c, const skips *s) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     size_t skipped = s->start_count + s->count, i = 0;
     while (i < run->step_count && !run->steps[i].skipped) i++;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
@@ -159,7 +159,7 @@ static void add_always(ls_case *c, const skips *s) {
 }
 
 static void note_start(ls_case *c, const skips *s) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     if (s->start_count == 0) return;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step);
     f->is_note = true;
@@ -171,7 +171,7 @@ static void note_start(ls_case *c, const skips *s) {
 
 static void note_growth(ls_case *c, const skips *s) {
     if (s->count == 0) return;
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     size_t i = s->first;
     while (!run->steps[i].skipped) i++;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
@@ -183,7 +183,7 @@ static void note_growth(ls_case *c, const skips *s) {
 
 /* A value that is not finite and came back when the step was repeated; others are faults. */
 static void add_non_finite(ls_case *c) {
-    const ls_run_event *e = NULL;
+    const ls_run_log_event *e = NULL;
     for (size_t i = 0; i < c->run->event_count && !e; i++)
         if (c->run->events[i].kind == LS_EVENT_NON_FINITE &&
             (c->run->events[i].recurs || !c->run->events[i].has_recurs))
@@ -209,8 +209,8 @@ static void add_non_finite(ls_case *c) {
 }
 
 void ls_diagnose_overflow(ls_case *c) {
-    const ls_run *run = c->run;
-    const ls_run_event *floor = first_event(run, LS_EVENT_FLOOR, 0);
+    const ls_run_log *run = c->run;
+    const ls_run_log_event *floor = first_event(run, LS_EVENT_FLOOR, 0);
     skips s = {0};
     pass_start(run, &s);
     look_for_fall(run, &s);

@@ -43,7 +43,7 @@ typedef struct ls_series {
     int64_t first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
 
-ls_status ls_series_make(const ls_run *run, ls_series *out);
+ls_status ls_series_make(const ls_run_log *run, ls_series *out);
 void ls_series_free(ls_series *series);
 /* The index of the last step up to `step`; false: there is none. */
 bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
@@ -73,13 +73,13 @@ typedef struct ls_points {
     ls_point *point;
 } ls_points;
 
-ls_status ls_points_make(const ls_run *run, const ls_series *series, ls_points *out);
+ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out);
 void ls_points_free(ls_points *points);
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_case {
-    const ls_run *run;
+    const ls_run_log *run;
     ls_series series;
     ls_points points;
     ls_rise rise;

@@ -168,10 +168,10 @@ static ls_status find_episodes(ls_series *s) {
 
 /* ---- making it --------------------------------------------------------------------------------------------------- */
 
-static void fill(const ls_run *run, ls_series *s) {
+static void fill(const ls_run_log *run, ls_series *s) {
     s->first_bad = LS_RUN_NONE;
     for (size_t i = 0; i < run->step_count; i++) {
-        const ls_run_step *step = &run->steps[i];
+        const ls_run_log_step *step = &run->steps[i];
         bool bad = !isfinite(step->loss) || (step->has_norm && !isfinite(step->norm));
         if (bad && !step->skipped && s->first_bad == LS_RUN_NONE) s->first_bad = step->step;
         if (step->lr > s->peak_lr && isfinite(step->lr)) s->peak_lr = step->lr;
@@ -183,7 +183,7 @@ static void fill(const ls_run *run, ls_series *s) {
     }
 }
 
-ls_status ls_series_make(const ls_run *run, ls_series *out) {
+ls_status ls_series_make(const ls_run_log *run, ls_series *out) {
     size_t capacity = run->step_count + 1;
     *out = (ls_series){0};
     out->step = calloc(capacity, sizeof *out->step);

@@ -10,21 +10,23 @@
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
-static bool has_mesh(const ls_run *run, int workers) { return run->dp * run->tp * run->pp == workers && run->dp > 0; }
+static bool has_mesh(const ls_run_log *run, int workers) {
+    return run->dp * run->tp * run->pp == workers && run->dp > 0;
+}
 
 /* Gradient groups of a worker, 1 where that is not known; its stage, 0 likewise. */
-static double groups_of(const ls_run *run, int rank, int workers) {
+static double groups_of(const ls_run_log *run, int rank, int workers) {
     if (!has_mesh(run, workers)) return 1;
     int share = run->share[rank / run->tp % run->dp];
     return share > 0 ? share : 1;
 }
 
-static int stage_of(const ls_run *run, int rank, int workers) {
+static int stage_of(const ls_run_log *run, int rank, int workers) {
     return has_mesh(run, workers) ? rank / (run->tp * run->dp) : 0;
 }
 
-static void add_step(const ls_run *run, const ls_run_usage *u, ls_usage *out, size_t *waits) {
-    const float *busy = ls_run_busy(run, u), *wait = ls_run_wait(run, u);
+static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage *out, size_t *waits) {
+    const float *busy = ls_run_log_busy(run, u), *wait = ls_run_log_wait(run, u);
     int longest = 0;
     for (int w = 0; w < u->workers; w++) {
         out->worker[w].busy_ms += isnan(busy[w]) ? 0 : (double)busy[w];
@@ -53,7 +55,7 @@ static void finish(ls_usage *out, bool has_wait) {
 }
 
 /* By the means: what a worker computes for a group, against the median of its peers. */
-static void compare_means(const ls_run *run, ls_usage *out) {
+static void compare_means(const ls_run_log *run, ls_usage *out) {
     double peer[LS_WORKERS_MAX];
     for (int w = 0; w < out->workers; w++) {
         size_t n = 0;
@@ -65,9 +67,9 @@ static void compare_means(const ls_run *run, ls_usage *out) {
 }
 
 /* The first step warms up caches and pages: it is left out where there are others. */
-static bool counts(const ls_run *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
+static bool counts(const ls_run_log *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
 
-static ls_status measure(const ls_run *run, ls_usage *out) {
+static ls_status measure(const ls_run_log *run, ls_usage *out) {
     size_t waits = 0;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
     *out = (ls_usage){.of_trace = run->usage_of_trace, .waited_ms = (double)NAN, .busy = (double)NAN};
@@ -100,7 +102,7 @@ typedef struct slowness {
 } slowness;
 
 typedef struct watch {
-    const ls_run *run;
+    const ls_run_log *run;
     int workers;
     slowness *now, *best; /* by worker */
     double *cost;         /* by worker: computing per group in this step; 0: not known */
@@ -136,8 +138,8 @@ static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone
     if (now->sum > best->sum) *best = *now;
 }
 
-static void read_costs(watch *w, const ls_run_usage *u) {
-    const float *busy = ls_run_busy(w->run, u);
+static void read_costs(watch *w, const ls_run_log_usage *u) {
+    const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
         double cost = (double)busy[r] / groups_of(w->run, r, w->workers);
         w->cost[r] = cost > 0 ? cost : 0;
@@ -182,9 +184,9 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
     double all = 0;
     *waited_ms = 0;
     for (size_t i = s->first; i <= s->last; i++) {
-        const ls_run_usage *u = &w->run->usage[i];
+        const ls_run_log_usage *u = &w->run->usage[i];
         if (u->workers != w->workers || !counts(w->run, i)) continue;
-        const float *busy = ls_run_busy(w->run, u), *wait = ls_run_wait(w->run, u);
+        const float *busy = ls_run_log_busy(w->run, u), *wait = ls_run_log_wait(w->run, u);
         double longest = 0;
         for (int r = 0; r < w->workers; r++)
             if ((double)busy[r] > longest) longest = (double)busy[r];
@@ -220,7 +222,7 @@ static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
 
 static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
     const slowness *s = &w->best[rank];
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     double mean = 0;
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step);
@@ -239,7 +241,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
 }
 
 static void judge(ls_case *c, watch *w) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     const ls_usage *usage = &c->out->usage;
     int slowest = 0;
     for (size_t i = 0; i < run->usage_count; i++)

@@ -62,7 +62,7 @@ static void follow_loss(ls_case *c, int64_t from) {
 }
 
 static void follow_skips(ls_case *c, int64_t from) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     int64_t first = LS_RUN_NONE;
     size_t skipped = 0, dropped = 0;
     for (size_t i = 0; i < run->step_count; i++) {
@@ -77,10 +77,10 @@ static void follow_skips(ls_case *c, int64_t from) {
 }
 
 static void follow_validation(ls_case *c, int64_t from) {
-    const ls_run *run = c->run;
-    const ls_run_validation *best = NULL, *last = NULL;
+    const ls_run_log *run = c->run;
+    const ls_run_log_validation *best = NULL, *last = NULL;
     for (size_t i = 0; i < run->validation_count; i++) {
-        const ls_run_validation *v = &run->validations[i];
+        const ls_run_log_validation *v = &run->validations[i];
         if (!best || v->loss < best->loss) best = v;
         last = v;
     }
@@ -90,9 +90,9 @@ static void follow_validation(ls_case *c, int64_t from) {
 }
 
 static void follow_events(ls_case *c, int64_t from) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {
-        const ls_run_event *e = &run->events[i];
+        const ls_run_log_event *e = &run->events[i];
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) follow(c->out, e->step, "the loss scale is at its minimum");
         if (e->kind == LS_EVENT_STOPPED) follow(c->out, e->step, "the run stopped: %s", e->what);
@@ -131,7 +131,7 @@ static bool is_off(const char *value) {
 }
 
 static void list_missing(ls_case *c) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     ls_diagnosis *d = c->out;
     int workers = run->dp * run->tp * run->pp;
     if (run->lines == 0) miss(d, "metrics: the run completed no step, or its metrics.jsonl was removed");
@@ -149,7 +149,7 @@ static void list_missing(ls_case *c) {
     }
     ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
     bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
-    if (suspicious && run->dp > 1 && is_off(ls_run_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
+    if (suspicious && run->dp > 1 && is_off(ls_run_log_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
         miss(d, "whether a worker computes wrong results: add --audit 0.02, which recomputes a fraction of the "
                 "gradients on other workers");
 }
@@ -157,9 +157,9 @@ static void list_missing(ls_case *c) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 void ls_diagnose_conclude(ls_case *c) {
-    const ls_run *run = c->run;
+    const ls_run_log *run = c->run;
     ls_diagnosis *d = c->out;
-    double planned = ls_run_option_number(run, "steps");
+    double planned = ls_run_log_option_number(run, "steps");
     d->steps = run->step_count;
     if (run->step_count > 0) {
         d->first_step = run->steps[0].step;

@@ -117,7 +117,7 @@ static ls_status read_member(const char *where, const char *key, const json_t *v
     if (status != LS_OK) return ls_fail_at(status, "%s: ", where);
     if (id == LS_OPT_shares) out->shares = text;
     if (id == LS_OPT_stages) out->stages = text;
-    return ls_options_set(options, id, text, LS_ORIGIN_FILE, 0);
+    return ls_options_put(options, id, text, LS_ORIGIN_FILE, 0);
 }
 
 ls_status ls_layout_request_from_json(const char *where, const json_t *json, ls_layout_request *out) {

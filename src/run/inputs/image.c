@@ -87,6 +87,13 @@ ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool l
     return status;
 }
 
+ls_images_about ls_image_option_about(const ls_shape *shape) {
+    return (ls_images_about){.channels = (uint32_t)shape->image.channels,
+                             .height = (uint32_t)shape->image.height,
+                             .width = (uint32_t)shape->image.width,
+                             .classes = (uint32_t)shape->V};
+}
+
 /* Flags alone: a file of options, or the environment, may be for several models. */
 ls_status ls_image_option_check(const ls_options *o, const ls_shape *shape) {
     static const ls_option_id of_text[] = {LS_OPT_tokenizer, LS_OPT_text_field, LS_OPT_sample_every,

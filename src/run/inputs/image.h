@@ -12,6 +12,8 @@ ls_status ls_image_option_augment(const ls_options *options, const ls_shape *sha
  * that size. `count`: only the first so many; 0: all. */
 ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool larger, ls_images_part part,
                                uint64_t count, ls_images **out);
+/* What own data must be for the model: its size, channels and classes. */
+ls_images_about ls_image_option_about(const ls_shape *shape);
 /* LS_ERR_INPUT where a flag is for the other kind of model. */
 ls_status ls_image_option_check(const ls_options *options, const ls_shape *shape);
 /* LS_ERR_INPUT where the model sees images: `what` is not for them. */

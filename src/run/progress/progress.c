@@ -89,7 +89,7 @@ static int digits_of(int64_t n) {
 /* The sign of a NaN differs between machines. */
 static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
 
-static void fill(fields *f, const ls_progress_step *s, double eta_s) {
+static void fill(fields *f, const ls_step *s, double eta_s) {
     char eta[TEXT_MAX];
     *f = (fields){0};
     snprintf(f->text[FIELD_STEP], TEXT_MAX, "step %*" PRId64 "/%" PRId64, digits_of(s->steps), s->step, s->steps);
@@ -97,7 +97,7 @@ static void fill(fields *f, const ls_progress_step *s, double eta_s) {
     snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
     snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
-    if (s->seconds > 0) ls_progress_speed_text(s->tokens / s->seconds, s->is_images, f->text[FIELD_SPEED]);
+    if (s->seconds > 0) ls_progress_speed_text(s->samples / s->seconds, s->is_images, f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
     if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
     if (eta_s < 0) return;
@@ -126,7 +126,7 @@ static void fit(fields *f, int columns) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static const char *colour_of(field_id id, const ls_progress_step *s) {
+static const char *colour_of(field_id id, const ls_step *s) {
     if (id == FIELD_LOSS) return isfinite(s->loss) ? "\x1b[1m" : "\x1b[1;31m";
     if (id == FIELD_NORM) return isfinite(s->norm) ? "" : "\x1b[1;31m";
     return "";
@@ -137,7 +137,7 @@ static void append(char line[LS_PROGRESS_LINE_MAX], const char *text) {
     snprintf(line + used, LS_PROGRESS_LINE_MAX - used, "%s", text);
 }
 
-static void join_fields(const fields *f, const ls_progress_step *s, bool colours, char line[LS_PROGRESS_LINE_MAX]) {
+static void join_fields(const fields *f, const ls_step *s, bool colours, char line[LS_PROGRESS_LINE_MAX]) {
     line[0] = '\0';
     for (int i = 0; i < FIELDS; i++) {
         if (!f->text[i][0]) continue;
@@ -149,7 +149,7 @@ static void join_fields(const fields *f, const ls_progress_step *s, bool colours
     }
 }
 
-size_t ls_progress_format(const ls_progress_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]) {
+size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]) {
     fields f;
     fill(&f, step, eta_s);
     fit(&f, columns);
@@ -242,7 +242,7 @@ double ls_progress_eta(const ls_progress *p) {
     return p->average_s * (double)(p->last.steps - p->last.step);
 }
 
-ls_status ls_progress_step_done(ls_progress *p, const ls_progress_step *step) {
+ls_status ls_progress_step_done(ls_progress *p, const ls_step *step) {
     p->last = *step;
     average(p, step->seconds);
     ls_progress_moment moment = {.live = p->live,

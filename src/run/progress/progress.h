@@ -19,16 +19,6 @@
 
 #include "base/status.h"
 
-typedef struct ls_progress_step {
-    int64_t step, steps; /* steps done, and in all */
-    double loss, norm, lr;
-    double seconds; /* that the step took */
-    double tokens;  /* of the step */
-    double mfu;     /* share of the peak, 0 … 1; 0: not known, left out */
-    bool is_images; /* `tokens` counts images */
-    int audited;    /* gradient groups that were computed twice; 0: none, left out */
-} ls_progress_step;
-
 enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TEXT_MAX = 64 };
 
 /* What becomes of a step that is done. */
@@ -63,11 +53,11 @@ typedef struct ls_progress {
     uint64_t shown_ns; /* when a step was last shown */
     int64_t timed;     /* steps in the average */
     double average_s;
-    ls_progress_step last;
+    ls_step last;
 } ls_progress;
 
 void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
-ls_status ls_progress_step_done(ls_progress *progress, const ls_progress_step *step);
+ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
 /* Lines of their own, above the one that is drawn: evaluations, samples, checkpoints. `text` has no newline at its end.
  */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
@@ -76,7 +66,7 @@ ls_status ls_progress_end(ls_progress *progress);
 
 /* The line without colours or newline, cut to `columns` (0: everything). A negative eta_s: not known. Returns its
  * bytes. */
-size_t ls_progress_format(const ls_progress_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
+size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
 /* Seconds left, from a moving average of the time of a step; negative before the first. */
 double ls_progress_eta(const ls_progress *progress);
 

@@ -1,20 +1,20 @@
-/* options.h: the options of `lockstep train`: where they come from, which of them go together, and what they mean
+/* run_options.h: the options of a run: where they come from, which of them go together, and what they mean
  * when they are left open. */
-#ifndef LS_CLI_TRAIN_OPTIONS_H
-#define LS_CLI_TRAIN_OPTIONS_H
+#ifndef LS_API_RUN_OPTIONS_H
+#define LS_API_RUN_OPTIONS_H
 
 #include "config/options.h"
 #include "run/settings.h"
 
 /* A run that goes on, and one that branches off, has the options of the run before, but for those given now. A fork of
  * a checkpoint has those of the run in which the checkpoint lies, if any. The caller ends *out, after a failure too. */
-ls_status ls_train_options_inherit(const ls_options *given, ls_options *out);
+ls_status ls_run_options_inherit(const ls_options *given, ls_options *out);
 /* Whether they go together. */
-ls_status ls_train_options_check(const ls_options *options);
+ls_status ls_run_options_check(const ls_options *options);
 /* What the weights begin from: --fork's checkpoint, --model, or the seed. The model of a fork is in its checkpoints. */
-const char *ls_train_model_name(const ls_options *options);
+const char *ls_run_model_name(const ls_options *options);
 /* Values that were left open are written into the options, so that the run directory tells what the run was, and going
  * on with it does not guess again. */
-ls_status ls_train_options_pin(ls_options *options, const ls_settings *settings);
+ls_status ls_run_options_pin(ls_options *options, const ls_settings *settings);
 
 #endif

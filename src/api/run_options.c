@@ -1,16 +1,85 @@
-/* options.c: the options of `lockstep train`. */
-#include "cli/train/options.h"
+/* run_options.c: the options of a run that goes on, and what options mean that were left open. */
+#include "api/run_options.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "checkpoint/store.h"
-#include "cli/cli.h"
-#include "cli/train/paths.h"
+#include "comm/launcher.h"
+#include "data/text/paths.h"
+#include "model/shape_file.h"
 #include "parallel/layout/layout.h"
 #include "run/folder/run_dir.h"
+
+/* ---- files that the config.json of a run names ---------------------------------------------------------------------
+ */
+
+/* Inputs (--data, --val-data, --tokenizer, --model, --layout) may be relative. They are looked for from the current
+ * directory, as they always were, and then from the one in which the run was started, which config.json records.
+ * Outputs stay in the run's folder: a run may be somebody else's, and its config must not choose which file of the
+ * user's is written over. */
+
+/* A name or a pattern that leads to a file. */
+static bool is_there(const char *name) {
+    ls_paths paths = {0};
+    if (ls_file_exists(name)) return true;
+    if (!strpbrk(name, "*?[") || ls_paths_expand(name, LS_SPLIT_ALL, &paths) != LS_OK) return false;
+    ls_paths_fini(&paths);
+    return true;
+}
+
+/* Appends one name of a list to `text`, from the folder where it is found. False: no room. */
+static bool append_name(char *text, size_t room, const char *name, const char *started_in) {
+    char there[2 * PATH_MAX];
+    size_t used = strlen(text);
+    snprintf(there, sizeof there, "%s/%s", started_in, name);
+    bool moved = *name && *name != '/' && !is_there(name) && is_there(there);
+    return snprintf(text + used, room - used, "%s%s", used ? "," : "", moved ? there : name) < (int)(room - used);
+}
+
+static ls_status settle_list(ls_options *o, ls_option_id id, const char *started_in) {
+    const char *old = o->source[id].text;
+    size_t names = 1, room;
+    for (const char *c = old; *c; c++) names += *c == ',';
+    room = strlen(old) + names * (strlen(started_in) + 2) + 1;
+    char *text = calloc(1, room), *list = strdup(old), *rest = list;
+    bool whole = text && list;
+    for (char *name; whole && (name = strsep(&rest, ",")) != NULL;) whole = append_name(text, room, name, started_in);
+    ls_status status = whole ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of files");
+    if (whole && strcmp(text, old) != 0) status = ls_options_put(o, id, text, LS_ORIGIN_FILE, 0);
+    free(text);
+    free(list);
+    return status;
+}
+
+/* `o` was read from the config.json of the folder `run`, and from nowhere else. */
+static ls_status settle_inputs(const char *run, ls_options *o) {
+    static const ls_option_id inputs[] = {LS_OPT_data, LS_OPT_val_data, LS_OPT_tokenizer, LS_OPT_model, LS_OPT_layout};
+    char started_in[PATH_MAX];
+    ls_shape shape;
+    if (!ls_run_dir_started_in(run, started_in) || started_in[0] != '/') return LS_OK;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        ls_option_id id = inputs[i];
+        if (o->source[id].origin != LS_ORIGIN_FILE || !o->source[id].text) continue;
+        if (id == LS_OPT_model && ls_shape_preset(o->source[id].text, &shape) == LS_OK) continue;
+        LS_TRY(settle_list(o, id, started_in));
+    }
+    return LS_OK;
+}
+
+/* --trace as a config file names it becomes --trace run, with a warning. Options of flags and of the environment are
+ * the user's own word and stay. */
+static ls_status keep_outputs_inside(ls_options *o) {
+    if (o->source[LS_OPT_trace].origin != LS_ORIGIN_FILE || !o->trace || strcmp(o->trace, "run") == 0) return LS_OK;
+    ls_log_warn("the config names %.200s for the trace; it goes to trace.json in the run's folder instead: give "
+                "--trace %.200s to write there",
+                o->trace, o->trace);
+    return ls_options_put(o, LS_OPT_trace, "run", LS_ORIGIN_FILE, 0);
+}
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */
 
@@ -52,14 +121,14 @@ static ls_status take_over(const char *run, bool fork, ls_options *out) {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/config.json", run);
     if (length >= PATH_MAX || !ls_file_exists(path)) return LS_OK;
-    LS_TRY(ls_options_set(out, LS_OPT_config, path, LS_ORIGIN_FLAG, 0));
+    LS_TRY(ls_options_put(out, LS_OPT_config, path, LS_ORIGIN_FLAG, 0));
     LS_TRY(ls_options_read_file(out, LS_COMMAND_TRAIN));
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) ls_options_reset(out, own[i]);
     for (size_t i = 0; fork && i < sizeof of_model / sizeof *of_model; i++) ls_options_reset(out, of_model[i]);
-    return ls_train_paths_settle(run, out);
+    return settle_inputs(run, out);
 }
 
-ls_status ls_train_options_inherit(const ls_options *given, ls_options *out) {
+ls_status ls_run_options_inherit(const ls_options *given, ls_options *out) {
     char run[PATH_MAX];
     ls_options_defaults(out);
     find_run(given, run);
@@ -70,14 +139,14 @@ ls_status ls_train_options_inherit(const ls_options *given, ls_options *out) {
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         const ls_option_source *source = &given->source[i];
         if (source->origin != LS_ORIGIN_DEFAULT)
-            LS_TRY(ls_options_set(out, (ls_option_id)i, source->text, source->origin, source->line));
+            LS_TRY(ls_options_put(out, (ls_option_id)i, source->text, source->origin, source->line));
     }
-    return ls_train_paths_keep_outputs_inside(out);
+    return keep_outputs_inside(out);
 }
 
 /* ---- what they mean ---------------------------------------------------------------------------------------------- */
 
-ls_status ls_train_options_check(const ls_options *o) {
+ls_status ls_run_options_check(const ls_options *o) {
     bool launched = ls_launcher_place().size > 0;
     if (launched && o->transport == LS_TRANSPORT_SHM)
         return ls_options_fail(
@@ -105,12 +174,12 @@ static bool has_checkpoint(const char *run) {
     return has;
 }
 
-const char *ls_train_model_name(const ls_options *o) {
+const char *ls_run_model_name(const ls_options *o) {
     const char *named = o->fork ? o->fork : o->preset ? o->preset : o->model;
     return named ? named : o->resume && has_checkpoint(o->out) ? o->out : "tiny";
 }
 
-ls_status ls_train_options_pin(ls_options *o, const ls_settings *set) {
+ls_status ls_run_options_pin(ls_options *o, const ls_settings *set) {
     const struct {
         ls_option_id id;
         int64_t value;
@@ -121,7 +190,7 @@ ls_status ls_train_options_pin(ls_options *o, const ls_settings *set) {
         char text[32];
         if (o->source[open[i].id].origin != LS_ORIGIN_DEFAULT) continue;
         snprintf(text, sizeof text, "%lld", (long long)open[i].value);
-        LS_TRY(ls_options_set(o, open[i].id, text, LS_ORIGIN_FILE, 0));
+        LS_TRY(ls_options_put(o, open[i].id, text, LS_ORIGIN_FILE, 0));
     }
     return LS_OK;
 }

@@ -1,14 +1,14 @@
-/* question.c: from options to a task for the planner. */
+/* plan_question.c: from options to a task for the planner. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/cluster.h"
+#include "api/cluster.h"
 #include "base/files.h"
 #include "run/inputs/image.h"
 #include "run/inputs/layout.h"
 #include "run/inputs/model.h"
-#include "cli/plan/command.h"
+#include "api/plan.h"
 #include "config/value.h"
 #include "plan/search.h"
 

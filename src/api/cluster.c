@@ -1,5 +1,5 @@
 /* cluster.c: from the options that describe a cluster to its chips and links. */
-#include "cli/options/cluster.h"
+#include "api/cluster.h"
 
 #include <stdio.h>
 #include <string.h>

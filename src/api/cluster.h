@@ -1,6 +1,6 @@
 /* cluster.h: a cluster by --cluster, --gpus-per-node, --node-link and --network. */
-#ifndef LS_CLI_OPTIONS_CLUSTER_H
-#define LS_CLI_OPTIONS_CLUSTER_H
+#ifndef LS_API_CLUSTER_H
+#define LS_API_CLUSTER_H
 
 #include <jansson.h>
 

@@ -1,0 +1,297 @@
+/* run_open.c: model, settings, layout, data and folder, in the order in which mistakes are cheapest to find. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/run.h"
+#include "api/run_options.h"
+#include "base/cpu.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "comm/launcher.h"
+#include "model/model.h"
+#include "run/inputs/bos.h"
+#include "run/inputs/image.h"
+#include "run/inputs/layout.h"
+
+ls_status ls_run_tell(const ls_run *r, ls_run_event event) {
+    return r->setup.event ? r->setup.event(r->setup.event_ctx, &event) : LS_OK;
+}
+
+static void say(void *ctx, const char *message) {
+    (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_PREPARES, .text = message});
+}
+
+/* runs/tiny-1, runs/tiny-2 … */
+static ls_status choose_out(ls_run *r) {
+    char path[512];
+    if (r->options.out) {
+        r->out = strdup(r->options.out);
+        return r->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+    }
+    for (int n = 1; n < 1000000; n++) {
+        snprintf(path, sizeof path, "runs/%s-%d", r->start.shape.name, n);
+        if (ls_file_exists(path)) continue;
+        r->out = strdup(path);
+        return r->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+    }
+    return ls_fail(LS_ERR_INPUT, "no free name left in runs/; choose a folder with --out");
+}
+
+ls_status ls_run_make_layout(ls_run *r) {
+    ls_model *model = NULL;
+    LS_TRY(ls_model_create(&r->settings.shape, r->settings.slices, &model));
+    ls_layout_task task = ls_trainer_task(&r->settings, model);
+    ls_status status = ls_layout_make(&r->request, &task, &r->layout);
+    ls_model_destroy(model);
+    return status;
+}
+
+/* There are as many workers as the launcher started. */
+static ls_status take_launched(ls_layout_request *request) {
+    ls_launcher launcher = ls_launcher_detect();
+    if (request->workers > 0 && request->workers != launcher.size)
+        return ls_fail(LS_ERR_INPUT, "--workers %d: %s started %d: use --workers %d, or leave it out", request->workers,
+                       launcher.name, launcher.size, launcher.size);
+    request->workers = launcher.size;
+    request->launcher = launcher.name;
+    return LS_OK;
+}
+
+static ls_status choose_layout(ls_run *r, ls_run_choose_fn choose) {
+    const ls_options *o = &r->options;
+    LS_TRY(ls_layout_request_from_options(o, &r->layout_file, &r->request));
+    if (r->launched) LS_TRY(take_launched(&r->request));
+    if (o->probe_again && !o->auto_layout)
+        return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
+    if (o->auto_layout) LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
+    if (o->auto_layout && !choose)
+        return ls_options_fail(o, LS_OPT_auto_layout, "this program has no planner: set dp, tp and pp");
+    if (o->auto_layout) LS_TRY(choose(r));
+    ls_status status = ls_run_make_layout(r);
+    return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
+}
+
+static ls_status prepare(ls_run *r, ls_run_choose_fn choose) {
+    ls_options *o = &r->options;
+    r->launched = ls_launcher_place().size > 0;
+    LS_TRY(ls_run_options_check(o));
+    bool together = r->launched && !o->dry_run;
+    LS_TRY((together ? ls_start_look : ls_start_open)(ls_run_model_name(o), &r->start));
+    if (o->fork && (!r->start.weights || ls_weights_kind_of(r->start.weights) != LS_WEIGHTS_CHECKPOINT))
+        return ls_options_fail(o, LS_OPT_fork, "not a run or a checkpoint; to start from other weights use --model");
+    if (!o->data && !r->setup.data && !o->dry_run && !ls_shape_sees_images(&r->start.shape))
+        return ls_fail(LS_ERR_INPUT, "train needs training data: --data FILE");
+    LS_TRY(ls_image_option_check(o, &r->start.shape));
+    LS_TRY(ls_settings_resolve(o, &r->start.shape, &r->settings));
+    if (ls_settings_lr_is_sudden(&r->settings) && ls_launcher_place().rank == 0)
+        ls_log_warn(
+            "the learning rate was raised with the batch, %g to %g, and there is no warm-up: the linear rule does "
+            "not hold for the first steps, while weights change fast; add --warmup N",
+            r->settings.lr_given, r->settings.lr.peak);
+    LS_TRY(ls_run_options_pin(o, &r->settings));
+    LS_TRY(choose_layout(r, choose));
+    return choose_out(r);
+}
+
+/* NULL in *out: there is none that can be read. A run that goes on is compared with its checkpoint later. */
+static void find_identity(const ls_run *r, ls_identity **out) {
+    enum { IDENTITY_BYTES_MAX = 1 << 20 };
+    char path[PATH_MAX], *text = NULL;
+    size_t bytes;
+    ls_checkpoint *checkpoint = NULL;
+    *out = NULL;
+    if (r->options.fork && ls_checkpoint_open(ls_weights_path(r->start.weights), &checkpoint) == LS_OK) {
+        if (ls_saved_identity(checkpoint, out) != LS_OK) *out = NULL;
+        ls_checkpoint_close(checkpoint);
+    }
+    if (!r->options.resume || snprintf(path, sizeof path, "%s/identity.json", r->out) >= PATH_MAX) return;
+    if (ls_file_read(path, IDENTITY_BYTES_MAX, &text, &bytes) != LS_OK) return;
+    if (ls_identity_from_text(path, text, bytes, out) != LS_OK) *out = NULL;
+    free(text);
+}
+
+static ls_status choose_frame(ls_run *r) {
+    ls_identity *before = NULL;
+    if (r->options.resume || r->options.fork) find_identity(r, &before);
+    ls_status status = ls_bos_option_go_on(&r->options, r->tokenizer, before, &r->frame);
+    ls_identity_destroy(before);
+    return status;
+}
+
+static ls_status open_corpora(ls_run *r) {
+    const ls_options *o = &r->options;
+    char cache[512];
+    LS_TRY(ls_cache_dir(cache, sizeof cache));
+    ls_corpus_options options = {.tokenizer = r->tokenizer,
+                                 .vocab = (uint32_t)r->start.shape.V,
+                                 .cache_dir = cache,
+                                 .frame = r->frame,
+                                 .wait_s = o->timeout,
+                                 .text_field = o->text_field,
+                                 .split = LS_SPLIT_TRAIN,
+                                 .say = say,
+                                 .say_ctx = r};
+    if (r->setup.data) LS_TRY(ls_corpus_open_source(r->setup.data, options.vocab, &r->corpus));
+    if (r->setup.validation) LS_TRY(ls_corpus_open_source(r->setup.validation, options.vocab, &r->val_corpus));
+    if (!r->corpus) LS_TRY(ls_corpus_open(o->data, &options, &r->corpus));
+    if (r->val_corpus) return LS_OK;
+    options.split = LS_SPLIT_VAL;
+    if (o->val_data) return ls_corpus_open(o->val_data, &options, &r->val_corpus);
+    if (r->setup.data) return LS_OK;
+    return ls_paths_any(o->data, LS_SPLIT_VAL) ? ls_corpus_open(o->data, &options, &r->val_corpus) : LS_OK;
+}
+
+static ls_status open_own_images(const ls_run *r, const ls_source *source, ls_images **out) {
+    ls_images_about about = ls_image_option_about(&r->settings.shape);
+    return ls_images_open_source(out, source, &about);
+}
+
+/* Own data has what it brings along to be validated with, and nothing else. */
+static ls_status open_image_files(ls_run *r) {
+    const ls_options *o = &r->options;
+    const ls_shape *shape = &r->settings.shape;
+    const char *validation = o->val_data ? o->val_data : o->data;
+    bool larger = r->augment.crop > 0;
+    if (r->setup.data)
+        LS_TRY(open_own_images(r, r->setup.data, &r->images));
+    else
+        LS_TRY(ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &r->images));
+    if (r->setup.validation) return open_own_images(r, r->setup.validation, &r->val_images);
+    if (r->setup.data && !o->val_data) return LS_OK;
+    return ls_image_option_open(validation, shape, larger, LS_IMAGES_TEST, 0, &r->val_images);
+}
+
+/* Of files what they hold; of the caller's own data what the caller says it is. */
+static ls_status identify_data(ls_run *r) {
+    ls_hash128 hash;
+    LS_TRY(ls_identity_create(&r->identity));
+    LS_TRY(ls_settings_identity(&r->settings, r->identity));
+    if (r->setup.data) return ls_identity_add_text(r->identity, "data", r->setup.data->identity, LS_IDENTITY_FIXED);
+    LS_TRY(r->images ? ls_images_hash(r->images, &hash) : ls_corpus_hash(r->corpus, &hash));
+    return ls_identity_add_hash(r->identity, "data", hash, LS_IDENTITY_FIXED);
+}
+
+static ls_status open_images(ls_run *r) {
+    const ls_options *o = &r->options;
+    LS_TRY(ls_image_option_augment(o, &r->settings.shape, &r->augment));
+    LS_TRY(open_image_files(r));
+    uint64_t count = ls_images_get_about(r->images)->count;
+    if (count < r->settings.B)
+        return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images; use --global-batch %llu or less",
+                               (unsigned long long)count, (unsigned long long)count);
+    LS_TRY(identify_data(r));
+    return ls_identity_add_text(r->identity, "augment", o->augment, LS_IDENTITY_FIXED);
+}
+
+ls_status ls_run_open_data(ls_run *r) {
+    if (ls_shape_sees_images(&r->settings.shape)) return open_images(r);
+    LS_TRY(ls_start_tokenizer(&r->start, r->options.tokenizer, &r->tokenizer));
+    LS_TRY(choose_frame(r));
+    LS_TRY(open_corpora(r));
+    LS_TRY(identify_data(r));
+    LS_TRY(ls_bos_option_identify(&r->frame, r->corpus, r->val_corpus, r->identity));
+    return ls_identity_add_f64(r->identity, "val-fraction", r->val_corpus ? 0 : r->settings.val_fraction,
+                               LS_IDENTITY_FIXED);
+}
+
+/* Without --out the number that was free may be taken meanwhile: the folder is the first that can be made. */
+static ls_status open_next(ls_run *r) {
+    char stem[512];
+    snprintf(stem, sizeof stem, "runs/%s", r->start.shape.name);
+    LS_TRY(ls_run_dir_open_next(stem, &r->dir));
+    free(r->out);
+    r->out = strdup(ls_run_dir_path(r->dir));
+    return r->out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a path");
+}
+
+ls_status ls_run_open_folder(ls_run *r) {
+    if (!r->options.out) return open_next(r);
+    return ls_run_dir_open(r->out, r->options.resume ? LS_RUN_RESUME : LS_RUN_START, &r->dir);
+}
+
+void ls_run_abandon(ls_run *r) {
+    ls_run_dir_abandon(r->dir);
+    r->dir = NULL;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+/* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
+ * without a name is made here, so that all workers know which it is.
+ * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
+static ls_status open_training(ls_run *r, ls_run_choose_fn choose) {
+    bool has_folder = !r->is_trial;
+    LS_TRY(ls_run_options_inherit(r->setup.options, &r->options));
+    LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
+    LS_TRY(ls_workers_options_from(&r->options, &r->workers));
+    LS_TRY(prepare(r, choose));
+    if (r->options.dry_run || r->launched) return LS_OK;
+    if (has_folder && (r->options.resume || ls_file_exists(r->out))) LS_TRY(ls_run_open_folder(r));
+    LS_TRY(ls_run_open_data(r));
+    return r->options.out || !has_folder ? LS_OK : ls_run_open_folder(r);
+}
+
+static ls_status open_run(const ls_run_setup *setup, ls_run_choose_fn choose, bool is_trial, ls_run **out) {
+    ls_command command = setup->options->command;
+    ls_run *r = calloc(1, sizeof *r);
+    ls_status status;
+    *out = NULL;
+    if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run");
+    r->setup = *setup;
+    r->is_trial = is_trial;
+    ls_options_defaults(&r->options);
+    if (command == LS_COMMAND_TRAIN)
+        status = open_training(r, choose);
+    else if (command == LS_COMMAND_EVAL || command == LS_COMMAND_GENERATE)
+        status = ls_loaded_open(setup, &r->loaded);
+    else
+        status = ls_fail(LS_ERR_INPUT, "a run has the options of train, eval or generate, not of %s",
+                         ls_command_info_get(command)->name);
+    if (status == LS_OK)
+        *out = r;
+    else
+        ls_run_close(r);
+    return status;
+}
+
+ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out) {
+    return open_run(setup, choose, false, out);
+}
+
+ls_status ls_run_open(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, false, out); }
+
+ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, true, out); }
+
+void ls_run_close(ls_run *r) {
+    if (!r) return;
+    if (!r->worked) ls_run_abandon(r);
+    ls_run_dir_close(r->dir);
+    ls_identity_destroy(r->identity);
+    ls_corpus_close(r->corpus);
+    ls_corpus_close(r->val_corpus);
+    ls_images_close(r->images);
+    ls_images_close(r->val_images);
+    ls_tokenizer_close(r->tokenizer);
+    ls_start_close(&r->start);
+    ls_loaded_close(r->loaded);
+    json_decref(r->layout_file);
+    ls_options_fini(&r->options);
+    free(r->out);
+    free(r);
+}
+
+ls_run_state ls_run_get_state(const ls_run *r) {
+    ls_run_state state = {.folder = r->out, .workers = 1};
+    if (r->loaded) {
+        state.parameters = ls_model_elems(r->loaded->model);
+        return state;
+    }
+    state.identity = r->identity_hash[0] ? r->identity_hash : NULL;
+    state.steps = r->settings.steps;
+    state.workers = ls_layout_workers(&r->layout);
+    if (!r->trainer) return state;
+    state.step = r->trainer->step;
+    state.rank = r->trainer->rank;
+    state.parameters = ls_model_elems(r->trainer->model);
+    return state;
+}

@@ -1,0 +1,289 @@
+/* run_work.c: what each worker of a run does. The first one has the folder, and reports. */
+#include <string.h>
+
+#include "api/generate.h"
+#include "api/run.h"
+#include "api/run_options.h"
+#include "base/fault.h"
+#include "base/files.h"
+#include "base/fpenv.h"
+#include "comm/world.h"
+#include "interop/copies.h"
+#include "observe/trace.h"
+#include "run/inputs/bos.h"
+#include "run/speed.h"
+#include "run/stop.h"
+
+/* ---- set-up ------------------------------------------------------------------------------------------------------ */
+
+/* The first worker tokenizes text that was never tokenized; the others find it done. */
+static ls_status open_data(ls_run *r, ls_world *world) {
+    if (r->corpus || r->images) return LS_OK;
+    if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
+    LS_TRY(ls_comm_barrier(ls_world_comm(world)));
+    return r->corpus || r->images ? LS_OK : ls_run_open_data(r);
+}
+
+/* A layout that was made without workers has equal shares for --shares auto. */
+static ls_status share_by_speed(ls_run *r, ls_world *world) {
+    bool is_auto = r->request.shares && strcmp(r->request.shares, "auto") == 0;
+    if (!is_auto || r->layout.dp == 1) return LS_OK;
+    LS_TRY(ls_speed_of_rows(world, r->device, &r->settings.shape, &r->layout, r->speeds));
+    r->request.speeds = r->speeds;
+    return ls_run_make_layout(r);
+}
+
+static ls_status create_trainer(ls_run *r, ls_world *world) {
+    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &r->device));
+    LS_TRY(share_by_speed(r, world));
+    ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
+    ls_trainer_data data = {.corpus = r->corpus,
+                            .val_corpus = r->val_corpus,
+                            .images = r->images,
+                            .val_images = r->val_images,
+                            .augment = r->augment};
+    return ls_trainer_create(&r->settings, &place, &data, &r->trainer);
+}
+
+/* ---- where the run begins ---------------------------------------------------------------------------------------- */
+
+static ls_status begin(ls_run *r) {
+    if (r->options.resume) {
+        bool anew;
+        return ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew);
+    }
+    if (r->options.fork) return ls_run_start_fork(r->trainer, r->start.weights, r->identity, &r->parent_identity);
+    if (r->start.weights) return ls_run_start_weights(r->trainer, r->start.weights, r->identity);
+    return ls_run_start_seed(r->trainer);
+}
+
+static ls_status open_store(ls_run *r) {
+    LS_TRY(ls_store_open(r->out, LS_STORE_WRITE, &r->store));
+    ls_store_set_keep(r->store, r->settings.keep);
+    return LS_OK;
+}
+
+/* A new folder gets its checkpoints/ after its identity: a run that is killed in between must not look like one. */
+static ls_status write_beginning(ls_run *r) {
+    const ls_options *o = &r->options;
+    ls_run_parent parent = {.path = o->fork, .step = r->trainer->step, .identity = r->parent_identity};
+    LS_TRY(ls_run_dir_begin(r->dir, r->identity, o, LS_COMMAND_TRAIN, o->fork ? &parent : NULL));
+    LS_TRY(ls_run_dir_write_layout(r->dir, ls_layout_to_json(&r->trainer->layout)));
+    return o->resume ? LS_OK : open_store(r);
+}
+
+/* Files that came with the model and that no tokenizer knows of go along from checkpoint to checkpoint, so that export
+ * writes them again. With another tokenizer those of the model's own tokenizer stay behind. */
+static ls_status carry_from(ls_run *r, const char *folder) {
+    static const char *const names[] = {LS_GENERATION_CONFIG, "chat_template.jinja", "added_tokens.json",
+                                        "tokenizer.model"};
+    size_t count = r->options.tokenizer ? 1 : sizeof names / sizeof *names;
+    for (size_t i = 0; i < count; i++) LS_TRY(ls_store_carry(r->store, folder, names[i]));
+    return LS_OK;
+}
+
+/* From the checkpoint that the run goes on from, else from where its weights come from. */
+static ls_status carry(ls_run *r) {
+    char *own = NULL;
+    if (r->options.resume) LS_TRY(ls_store_folder(r->store, r->trainer->step, &own));
+    const char *folder = own && ls_file_exists(own) ? own : r->start.weights ? ls_weights_path(r->start.weights) : NULL;
+    ls_status status = folder ? carry_from(r, folder) : LS_OK;
+    free(own);
+    return status;
+}
+
+/* What a fork began with is saved at once, since nobody could begin it anew. */
+static ls_status open_run(ls_run *r, ls_world *world) {
+    bool first = r->trainer->rank == 0;
+    if (first && !r->dir) LS_TRY(ls_run_open_folder(r));
+    if (first && r->options.resume) LS_TRY(ls_run_dir_check_checkpoints(r->dir));
+    if (first && r->options.resume) LS_TRY(open_store(r));
+    LS_TRY(ls_save_check_shared(world, r->out));
+    LS_TRY(begin(r));
+    if (first) LS_TRY(write_beginning(r));
+    if (first) LS_TRY(carry(r));
+    if (r->options.fork) LS_TRY(ls_save(r->store, r->trainer, r->identity, r->tokenizer));
+    return first ? ls_run_dir_open_metrics(r->dir, r->trainer->step, &r->metrics) : LS_OK;
+}
+
+/* ---- joining and leaving ----------------------------------------------------------------------------------------- */
+
+static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
+/* The timeline of a run that was stopped is written too. */
+static bool is_orderly(ls_status status) { return status == LS_OK || is_stop(status); }
+
+/* Of all workers' devices, with the matrix unit in use, measured at the same time. */
+static ls_status peak_of_all(ls_run *r, double *flops_s) {
+    int64_t peak = (int64_t)r->device->ops->peak_flops_s(r->device, r->trainer->settings.policy.unit);
+    LS_TRY(ls_partition_sum(r->trainer->partition, &peak, 1));
+    *flops_s = (double)peak;
+    return LS_OK;
+}
+
+/* A run that goes on keeps its unit, whatever there is. */
+static ls_status find_hint(ls_run *r) {
+    int64_t having[LS_UNITS];
+    if (r->options.resume || !ls_unit_hint_is_of_use(&r->settings.policy)) return LS_OK;
+    ls_unit_hint_count(having);
+    LS_TRY(ls_partition_sum(r->trainer->partition, having, LS_UNITS));
+    ls_unit_hint_text(having, ls_layout_workers(&r->trainer->layout), r->hint);
+    return LS_OK;
+}
+
+/* Samples begin as the documents do that the model learns from. */
+static ls_status encode_prompt(ls_run *r, const char *text, ls_tokens *out) {
+    ls_frame frame = r->frame;
+    if (!text) text = "";
+    if (!ls_corpus_has_text(r->corpus)) LS_TRY(ls_bos_option(&r->options, r->tokenizer, &frame));
+    LS_TRY(ls_frame_prompt(r->tokenizer, &frame, text, strlen(text), 0, out));
+    if (out->count > 0) return LS_OK;
+    int32_t eot = ls_tokenizer_eot(r->tokenizer);
+    return eot >= 0 ? ls_tokens_push(out, eot) : ls_tokenizer_encode(r->tokenizer, "\n", 1, 0, out);
+}
+
+static ls_status begin_loop(ls_run *r) {
+    const ls_options *o = &r->options;
+    ls_hash128 hash;
+    if (r->tokenizer) LS_TRY(encode_prompt(r, o->prompt, &r->prompt));
+    r->loop = (ls_loop){.trainer = r->trainer,
+                        .identity = r->identity,
+                        .saves = true,
+                        .store = r->store,
+                        .metrics = r->metrics,
+                        .tokenizer = r->tokenizer,
+                        .sample = ls_generate_options_from(o),
+                        .prompt = r->prompt.ids,
+                        .prompt_tokens = r->prompt.count,
+                        .event = r->setup.event,
+                        .event_ctx = r->setup.event_ctx};
+    LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    LS_TRY(find_hint(r));
+    LS_TRY(ls_identity_hash(r->identity, &hash));
+    ls_hash_text(hash, r->identity_hash);
+    return ls_loop_begin(&r->loop);
+}
+
+/* What the caller wants to be done in each worker. */
+typedef struct job {
+    ls_run *run;
+    ls_run_fn fn;
+    void *arg;
+} job;
+
+/* NULL in *path: no trace. The first worker writes it. */
+static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **path) {
+    *path = r->options.trace;
+    if (!*path || strcmp(*path, "run") != 0) return LS_OK;
+    if (snprintf(room, PATH_MAX, "%s/trace.json", r->out) >= PATH_MAX)
+        return ls_options_fail(&r->options, LS_OPT_trace, "the path of the run folder is too long");
+    *path = room;
+    return LS_OK;
+}
+
+static ls_status work(const job *j) {
+    ls_run *r = j->run;
+    ls_world *world = r->world;
+    char room[PATH_MAX];
+    const char *trace;
+    LS_TRY(ls_fault_read(ls_world_rank(world)));
+    if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
+    LS_TRY(open_data(r, world));
+    if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
+    LS_TRY(create_trainer(r, world));
+    LS_TRY(open_run(r, world));
+    LS_TRY(find_trace(r, room, &trace));
+    LS_TRY(ls_trace_begin(trace));
+    LS_TRY(begin_loop(r));
+    ls_status status = j->fn(r, j->arg);
+    ls_loop_end(&r->loop);
+    if (!is_orderly(status)) return status;
+    char message[LS_MESSAGE_MAX];
+    snprintf(message, sizeof message, "%s", ls_status_message());
+    LS_TRY(ls_trace_end(world, trace));
+    return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
+}
+
+static ls_status run_worker(ls_world *world, void *arg) {
+    const job *j = arg;
+    ls_run *r = j->run;
+    r->world = world;
+    ls_fpenv_set();
+    ls_status status = work(j), closed = ls_metrics_close(r->metrics);
+    if (status == LS_OK) status = closed;
+    if (!is_orderly(status))
+        ls_world_fail(world, status); /* or the others would be waited for while communicators end */
+    ls_tokens_fini(&r->prompt);
+    ls_trainer_destroy(r->trainer);
+    ls_store_close(r->store);
+    /* Here too: of forked workers the first one has made the folder, and the parent does not know. */
+    if (status != LS_OK && ls_world_rank(world) == 0) ls_run_abandon(r);
+    ls_device_destroy(r->device);
+    ls_identity_destroy(r->parent_identity);
+    r->trainer = NULL;
+    r->world = NULL;
+    return status;
+}
+
+ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
+    job j = {.run = r, .fn = fn, .arg = arg};
+    if (r->loaded) return ls_fail(LS_ERR_INPUT, "a run of eval or generate has no workers");
+    if (r->worked) return ls_fail(LS_ERR_INPUT, "the workers of a run start once: open it again, with resume");
+    r->worked = true;
+    r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
+    r->workers.pass_signals = 1;
+    ls_status status = ls_workers_run(&r->workers, run_worker, &j);
+    if (status != LS_OK) ls_run_abandon(r);
+    return status;
+}
+
+/* ---- what the caller does in each worker ------------------------------------------------------------------------- */
+
+static ls_status check_works(const ls_run *r) {
+    return r->trainer ? LS_OK : ls_fail(LS_ERR_INPUT, "a run trains in the function that ls_run_workers() calls");
+}
+
+ls_status ls_run_step(ls_run *r, ls_step *out) {
+    ls_step step;
+    LS_TRY(check_works(r));
+    LS_TRY(ls_loop_step(&r->loop, out ? out : &step));
+    return ls_stop_status_of(r->loop.stop);
+}
+
+ls_status ls_run_train(ls_run *r) {
+    LS_TRY(check_works(r));
+    return ls_loop_run(&r->loop);
+}
+
+ls_status ls_run_evaluate(ls_run *r, ls_evaluation *out) {
+    if (r->loaded) return ls_loaded_evaluate(r->loaded, out);
+    LS_TRY(check_works(r));
+    if (!r->trainer->has_val)
+        return ls_fail(LS_ERR_INPUT, "there is no validation data: give some, or a val-fraction of enough data");
+    return ls_loop_evaluate(&r->loop, out);
+}
+
+ls_status ls_run_save(ls_run *r) {
+    LS_TRY(check_works(r));
+    return ls_loop_save(&r->loop);
+}
+
+ls_status ls_run_hash(ls_run *r, char hash[LS_HASH_CHARS]) {
+    return ls_partition_hash(r->loaded ? r->loaded->partition : r->trainer->partition, hash);
+}
+
+ls_status ls_run_generate(ls_run *r, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens) {
+    ls_tokens ids = {0};
+    ls_text_writer writer = {.take = take, .ctx = ctx, .eot = -1};
+    if (r->loaded) return ls_loaded_generate(r->loaded, prompt, &writer, tokens);
+    LS_TRY(check_works(r));
+    if (!r->tokenizer) return ls_fail(LS_ERR_INPUT, "this model has no tokenizer; add --tokenizer FOLDER");
+    writer.tokenizer = r->tokenizer;
+    writer.eot = ls_tokenizer_eot(r->tokenizer);
+    writer.world = r->trainer->world;
+    ls_generate_options options = ls_generate_options_from(&r->options);
+    ls_status status = encode_prompt(r, prompt, &ids);
+    if (status == LS_OK)
+        status = ls_text_write(&writer, r->trainer->partition, r->settings.T, &options, prompt, &ids, tokens);
+    ls_tokens_fini(&ids);
+    return status;
+}
