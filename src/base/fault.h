@@ -1,7 +1,6 @@
 /* fault.h: fault injection for tests: a worker that is slow, numbers that are spoiled.
  *
- *     LS_FAULT_SLOW=RANK:PERCENT    the work of this worker takes so much longer: 1:300 makes worker 1 four times
- * slower
+ *     LS_FAULT_SLOW=RANK:PERCENT    how much longer its work takes: 1:300 makes worker 1 four times slower
  *
  * What is slowed down is put between begin and end, which cost one look at a number while the switch is off. The number
  * is set once, by each worker, before it works. */
