@@ -66,7 +66,7 @@ endif
 # The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md. Leaving errno alone changes no
 # value; it makes a square root one instruction.
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
-          -Wundef -Wformat=2 -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
+          -Wundef -Wformat=2 -Werror=implicit-function-declaration -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
 OPT    ?= -O3 -g
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
@@ -95,6 +95,7 @@ BIN     := $(BUILD)/lockstep
 # Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
+FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
@@ -187,7 +188,8 @@ verify-all-run: all
 	@for i in $$(seq $(VERIFY_PARTS)); do ./lockstep verify --all --part $$i/$(VERIFY_PARTS) --out $(BUILD)/verify --resume || exit 1; done
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED)
+# The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ)
 
 test:
 	@tools/setup test
