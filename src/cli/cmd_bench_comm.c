@@ -112,24 +112,23 @@ static json_t *row_json(const ls_bench_case *one, ls_native_op op, int s) {
                      ls_cli_json_real_if(one->has_peer, ratio(one, op, s)));
 }
 
-static json_t *worlds_json(const bench *b) {
-    json_t *worlds = json_array();
-    for (int c = 0; c < b->case_count; c++) {
-        const ls_bench_case *one = &b->cases[c];
-        json_array_append_new(worlds, json_pack("{s:i, s:s, s:i, s:f, s:b}", "workers", one->plan.workers, "transport",
-                                                one->own.transport, "threads", one->own.threads, "copy_bytes_per_s",
-                                                one->own.copy_bytes_per_s, "peer_measured", one->has_peer));
-    }
-    return worlds;
+static json_t *world_json(const void *ctx, int c) {
+    const ls_bench_case *one = &((const bench *)ctx)->cases[c];
+    return json_pack("{s:i, s:s, s:i, s:f, s:b}", "workers", one->plan.workers, "transport", one->own.transport,
+                     "threads", one->own.threads, "copy_bytes_per_s", one->own.copy_bytes_per_s, "peer_measured",
+                     one->has_peer);
 }
 
 static json_t *rows_json(const ls_bench_case *cases, int count) {
     json_t *rows = json_array();
+    int failed = 0;
     for (int c = 0; c < count; c++)
         for (int op = 0; op < LS_NATIVE_OPS; op++)
             for (int s = 0; s < cases[c].plan.size_count && ls_bench_plan_has(&cases[c].plan, (ls_native_op)op); s++)
-                json_array_append_new(rows, row_json(&cases[c], (ls_native_op)op, s));
-    return rows;
+                failed |= json_array_append_new(rows, row_json(&cases[c], (ls_native_op)op, s));
+    if (!failed) return rows;
+    json_decref(rows);
+    return NULL;
 }
 
 static ls_status print_json(const bench *b) {
@@ -138,7 +137,8 @@ static ls_status print_json(const bench *b) {
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
                   "lockstep", LS_VERSION, "dtype", "f32", "buffers", ls_bench_buffers_name(b->opts->buffers), "pinned",
                   b->opts->pin, "rounds", b->comm.rounds, "peer", ls_cli_json_text_if(peer), "peer_library",
-                  ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds", worlds_json(b));
+                  ls_cli_json_text_if(peer ? b->comm.peer.library : NULL), "worlds",
+                  ls_cli_json_list(b->case_count, world_json, b));
     return ls_cli_print_json_lines(
         json_pack("{s:o, s:o}", "machine", machine, "rows", rows_json(b->cases, b->case_count)));
 }

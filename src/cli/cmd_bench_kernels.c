@@ -145,25 +145,26 @@ static json_t *row_json(const ls_kbench *b, const ls_kbench_row *row) {
                      ls_cli_json_real_if(row->has_peer, f.ratio));
 }
 
-static json_t *counts_json(const ls_kbench *b) {
-    json_t *counts = json_array();
-    for (int c = 0; c < b->counts; c++) {
-        double mean = geometric_mean(b, b->count[c]);
-        json_array_append_new(counts,
-                              json_pack("{s:i, s:f, s:o*}", "threads", b->count[c], "peak_flops_per_s",
-                                        b->peak_flops_s[c], "gemm_ratio_geomean", ls_cli_json_real_if(mean > 0, mean)));
-    }
-    return counts;
+static json_t *row_json_at(const void *ctx, int i) {
+    const ls_kbench *b = ctx;
+    return row_json(b, &b->rows.row[i]);
+}
+
+static json_t *count_json(const void *ctx, int c) {
+    const ls_kbench *b = ctx;
+    double mean = geometric_mean(b, b->count[c]);
+    return json_pack("{s:i, s:f, s:o*}", "threads", b->count[c], "peak_flops_per_s", b->peak_flops_s[c],
+                     "gemm_ratio_geomean", ls_cli_json_real_if(mean > 0, mean));
 }
 
 static ls_status print_json(const ls_kbench *b) {
-    json_t *rows = json_array();
-    for (int i = 0; i < b->rows.count; i++) json_array_append_new(rows, row_json(b, &b->rows.row[i]));
+    json_t *rows = ls_cli_json_list(b->rows.count, row_json_at, b);
     json_t *machine = json_pack(
         "{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:b, s:o*, s:o*, s:o}", "cpu", ls_cpu_detect()->model, "cores",
         ls_cpu_count(), "lockstep", LS_VERSION, "isa", b->env.kernels->isa, "gemm", b->env.kernels->gemm.name, "pinned",
         b->placement.cpus != NULL, "rounds", b->rounds, "quick", b->quick, "peer", ls_cli_json_text_if(b->peer.path),
-        "peer_library", ls_cli_json_text_if(b->peer.path ? b->peer.library : NULL), "threads", counts_json(b));
+        "peer_library", ls_cli_json_text_if(b->peer.path ? b->peer.library : NULL), "threads",
+        ls_cli_json_list(b->counts, count_json, b));
     return ls_cli_print_json_lines(json_pack("{s:o, s:o}", "machine", machine, "rows", rows));
 }
 

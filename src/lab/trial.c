@@ -32,7 +32,10 @@ enum { HEAD_BYTES = 64 }; /* of shared memory: how large it is, and as much as i
 
 void *ls_trial_alloc(size_t count, size_t bytes) {
     size_t all;
-    if (__builtin_mul_overflow(count, bytes, &all) || __builtin_add_overflow(all, HEAD_BYTES, &all)) return NULL;
+    if (__builtin_mul_overflow(count, bytes, &all) || __builtin_add_overflow(all, HEAD_BYTES, &all)) {
+        errno = ENOMEM;
+        return NULL;
+    }
     char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) return NULL;
     memcpy(map, &all, sizeof all);
@@ -126,7 +129,7 @@ static ls_status await(pid_t pid, const ending *end) {
 static ls_status run_one(const ls_workers_options *workers, task *t) {
     pid_t parent = getpid();
     ending *end = ls_trial_alloc(1, sizeof *end);
-    if (!end) return ls_fail(LS_ERR_RESOURCE, "out of memory for the result of a worker");
+    if (!end) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the result of a worker");
     *end = (ending){.status = LS_ERR_FAILED, .message = "the worker exited before the run was finished"};
     fflush(NULL);
     pid_t pid = fork();

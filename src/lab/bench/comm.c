@@ -273,7 +273,7 @@ out:
 static ls_status measure(const ls_workers_options *options, const ls_bench_plan *plan, ls_bench_round *out) {
     ls_workers_options workers = *options;
     ls_bench_round *round = ls_trial_alloc(1, sizeof *round);
-    if (!round) return ls_fail(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *round);
+    if (!round) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *round);
     workers.workers = plan->workers;
     ls_status status = ls_workers_run(&workers, worker_main, &(job){.plan = plan, .round = round});
     if (status == LS_OK) *out = *round;

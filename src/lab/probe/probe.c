@@ -260,7 +260,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
     ls_launcher launcher = ls_launcher_detect();
     ls_status status;
     ls_native_machine *shared = ls_trial_alloc(1, sizeof *shared);
-    if (!shared) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
+    if (!shared) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
     describe(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;

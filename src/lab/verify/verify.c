@@ -78,7 +78,7 @@ static ls_status explain_tensor(const comparison *c, const ls_trial *trial, cons
     size_t elems = ls_param_elems(param);
     ls_status status = LS_OK;
     float *values = ls_trial_alloc(2 * elems, sizeof *values);
-    if (!values) return ls_fail(LS_ERR_RESOURCE, "out of memory for two tensors of %zu elements", elems);
+    if (!values) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for two tensors of %zu elements", elems);
     ls_verify_tensor alone = {
         .param = d->param,
         .which = d->kind == LS_VERIFY_GRADIENT ? LS_TENSOR_GRAD : LS_TENSOR_WEIGHT,
