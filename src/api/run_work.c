@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
+#include "comm/tensors.h"
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
@@ -34,7 +35,7 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
 }
 
 static ls_status create_trainer(ls_run *r, ls_world *world) {
-    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &r->device));
+    LS_TRY(ls_world_open_device(world, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     ls_trainer_data data = {.corpus = r->corpus,

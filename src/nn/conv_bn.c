@@ -43,7 +43,7 @@ static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) 
         size_t bytes[LS_WORKERS_MAX];
         for (int d = 0; d < ls_comm_size(sync->dp); d++)
             bytes[d] = (size_t)(sync->bounds[d + 1] - sync->bounds[d]) * C * sizeof(float);
-        LS_TRY(ls_comm_all_gather(sync->dp, rows, nn->scratch.gathered, bytes));
+        LS_TRY(ls_tensor_all_gather(nn->device, sync->dp, rows, nn->scratch.gathered, bytes));
         rows = nn->scratch.gathered;
     }
     for (int g = 0; g < sync->groups; g++) leaf[g] = rows + (size_t)g * C;

@@ -94,6 +94,8 @@ static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, siz
 }
 
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
+    const ls_memory_source *source = &cpu_of(device)->memory;
+    if (source->alloc) return source->alloc(source->ctx, bytes, out);
     *out = aligned_memory(bytes);
     if (!*out)
         return ls_fail(
@@ -103,8 +105,11 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 }
 
 static void free_memory(ls_device *device, void *memory) {
-    (void)device;
-    free(memory);
+    const ls_memory_source *source = &cpu_of(device)->memory;
+    if (source->alloc)
+        source->release(source->ctx, memory);
+    else
+        free(memory);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------------------------- */
@@ -171,14 +176,16 @@ static void fill_ops(ls_ops *ops) {
     ops->peak_flops_s = peak_flops_s;
 }
 
-ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, ls_device **out) {
+ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, const ls_memory_source *memory,
+                                  ls_device **out) {
     *out = NULL;
     ls_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return ls_fail(LS_ERR_RESOURCE, "out of memory for a device");
     cpu->pool = pool;
+    if (memory) cpu->memory = *memory;
     fill_ops(&cpu->ops);
     cpu->kernels = kernels ? kernels : ls_kernels_get();
-    cpu->base = (ls_device){.name = "cpu", .calls = &cpu_calls, .ops = &cpu->ops};
+    cpu->base = (ls_device){.name = "cpu", .is_host = true, .calls = &cpu_calls, .ops = &cpu->ops};
     *out = &cpu->base;
     return LS_OK;
 }
@@ -187,7 +194,7 @@ ls_status ls_device_open_cpu(int threads, const int *cpus, const ls_kernels *ker
     ls_pool *pool = NULL;
     *out = NULL;
     LS_TRY(ls_pool_create(threads, cpus, &pool));
-    ls_status status = ls_device_open_cpu_pool(pool, kernels, out);
+    ls_status status = ls_device_open_cpu_pool(pool, kernels, NULL, out);
     if (status == LS_OK)
         ((ls_cpu_device *)*out)->owns_pool = true;
     else

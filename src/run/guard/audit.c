@@ -126,7 +126,7 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
     static ls_kernels portable;
     if (!audit->other) {
         ls_kernels_fill(&portable, 0);
-        LS_TRY(step->pool ? ls_device_open_cpu_pool(step->pool, &portable, &audit->other)
+        LS_TRY(step->pool ? ls_device_open_cpu_pool(step->pool, &portable, NULL, &audit->other)
                           : ls_device_open_cpu(1, NULL, &portable, &audit->other));
     }
     ls_partition_use_device(partition, audit->other);
