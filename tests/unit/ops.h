@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "device/cpu/kernels.h"
+#include "device/cuda/cuda.h"
 #include "device/ops.h"
 
 enum { GUARD = 16, TWINS_MAX = 64 };
@@ -104,6 +105,14 @@ static inline void on_every_device(void (*body)(void)) {
             ls_device_destroy(device);
         }
     }
+    /* A GPU, or a CPU that plays one (tests/cuda). */
+    if (!getenv("LS_TEST_CUDA")) return;
+    table = (ls_kernels){.isa = "cuda"};
+    thread_count = 1;
+    ok(ls_device_open_cuda(0, &device));
+    ops = device->ops;
+    body();
+    ls_device_destroy(device);
 }
 
 #endif

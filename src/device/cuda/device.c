@@ -1,0 +1,310 @@
+/* device.c: a GPU as a device: one compute stream, memory by the driver, copies through pinned rings of bounded size.
+ *
+ * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
+ * WAIT_LIMIT_S. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/modules.h"
+
+enum {
+    EVENTS = 256,              /* of a ring: an older one is waited for by a newer one of its place */
+    PIECE_BYTES = 1 << 20,     /* of a copy from or to the host */
+    PIECES = 4,
+    LISTS = 64,
+    WAIT_LIMIT_S = 600,
+    BLOCKS_X_MAX = 0x7FFFFFFF,
+    BLOCKS_Y_MAX = 0xFFFF,
+};
+
+typedef struct cuda_device {
+    ls_device base;
+    const ls_cuda_driver *driver;
+    int gpu;
+    CUdevice handle;
+    CUcontext context;
+    CUstream stream;
+    CUevent events[EVENTS];
+    uint64_t recorded;
+    int processors;
+    size_t shared_max;
+    size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
+    ls_cuda_modules *modules;
+    void *scratch;
+    size_t scratch_bytes;
+    unsigned char *pinned; /* PIECES pieces, then LISTS lists */
+    CUevent piece_done[PIECES], list_done[LISTS];
+    bool piece_used[PIECES], list_used[LISTS];
+    unsigned next_piece, next_list;
+    void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
+    ls_ops ops;
+    char name[32];
+} cuda_device;
+
+static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
+static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
+
+#define CALL(cuda, name, ...)                                                                                          \
+    LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+
+static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
+    double begin = 0;
+    for (unsigned turn = 0;; turn++) {
+        CUresult result = ask(cuda, event);
+        if (result != CUDA_ERROR_NOT_READY) return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        if (turn < 1000) continue; /* most waits end within microseconds */
+        double now = ls_clock_seconds();
+        if (begin == 0) begin = now;
+        if (now - begin > WAIT_LIMIT_S)
+            return ls_fail(LS_ERR_FAILED, "GPU %d has not finished its work for %d seconds", cuda->gpu, WAIT_LIMIT_S);
+        if (now - begin > 0.002) ls_clock_sleep_us(100);
+    }
+}
+
+static CUresult ask_event(cuda_device *cuda, CUevent event) { return cuda->driver->cuEventQuery(event); }
+static CUresult ask_stream(cuda_device *cuda, CUevent event) {
+    (void)event;
+    return cuda->driver->cuStreamQuery(cuda->stream);
+}
+
+static ls_status finish_queue(ls_device *device) { return wait_until(cuda_of(device), ask_stream, NULL); }
+
+static ls_status record_event(ls_device *device, ls_event *out) {
+    cuda_device *cuda = cuda_of(device);
+    CALL(cuda, cuEventRecord, cuda->events[(cuda->recorded + 1) % EVENTS], cuda->stream);
+    *out = (ls_event){++cuda->recorded};
+    return LS_OK;
+}
+
+static ls_status wait_for_event(ls_device *device, ls_event event) {
+    cuda_device *cuda = cuda_of(device);
+    if (event.number < 1 || event.number > cuda->recorded)
+        return ls_fail(LS_ERR_INPUT,
+                       "event %llu was not recorded on this device, which has recorded %llu events; record it first",
+                       (unsigned long long)event.number, (unsigned long long)cuda->recorded);
+    return wait_until(cuda, ask_event, cuda->events[event.number % EVENTS]);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes) CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, cuda->stream);
+    return LS_OK;
+}
+
+static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    CUdeviceptr memory = 0;
+    *out = NULL;
+    CALL(cuda, cuMemAlloc, &memory, bytes ? bytes : 1);
+    *out = (void *)(uintptr_t)memory;
+    return fill_bytes(device, *out, 0, bytes);
+}
+
+static void free_memory(ls_device *device, void *memory) {
+    (void)finish_queue(device);
+    (void)cuda_of(device)->driver->cuMemFree(address(memory));
+}
+
+static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes) CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, cuda->stream);
+    return LS_OK;
+}
+
+/* The next piece of pinned memory, as soon as the copy that used it last is done. */
+static ls_status next_piece(cuda_device *cuda, unsigned *at) {
+    *at = cuda->next_piece++ % PIECES;
+    if (cuda->piece_used[*at]) LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[*at]));
+    cuda->piece_used[*at] = true;
+    return LS_OK;
+}
+
+static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    for (size_t begin = 0, n; begin < bytes; begin += n) {
+        n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
+        unsigned at;
+        LS_TRY(next_piece(cuda, &at));
+        unsigned char *piece = cuda->pinned + (size_t)at * PIECE_BYTES;
+        memcpy(piece, (const unsigned char *)host + begin, n);
+        CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, cuda->stream);
+        CALL(cuda, cuEventRecord, cuda->piece_done[at], cuda->stream);
+    }
+    return LS_OK;
+}
+
+/* Up to PIECES copies are under way while the host takes what has come. */
+static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    size_t asked = 0, taken = 0;
+    unsigned first = cuda->next_piece;
+    while (taken < bytes) {
+        while (asked < bytes && asked - taken < (size_t)PIECES * PIECE_BYTES) {
+            size_t n = bytes - asked < PIECE_BYTES ? bytes - asked : PIECE_BYTES;
+            unsigned at;
+            LS_TRY(next_piece(cuda, &at));
+            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n, cuda->stream);
+            CALL(cuda, cuEventRecord, cuda->piece_done[at], cuda->stream);
+            asked += n;
+        }
+        unsigned at = first++ % PIECES;
+        size_t n = bytes - taken < PIECE_BYTES ? bytes - taken : PIECE_BYTES;
+        LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[at]));
+        memcpy((unsigned char *)host + taken, cuda->pinned + (size_t)at * PIECE_BYTES, n);
+        taken += n;
+    }
+    return LS_OK;
+}
+
+ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    if (!cuda->scratch || bytes > cuda->scratch_bytes) {
+        if (cuda->scratch) free_memory(device, cuda->scratch);
+        cuda->scratch = NULL, cuda->scratch_bytes = 0;
+        LS_TRY(alloc_memory(device, bytes, &cuda->scratch));
+        cuda->scratch_bytes = bytes;
+    }
+    *out = cuda->scratch;
+    return LS_OK;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
+                         const void *args) {
+    cuda_device *cuda = cuda_of(device);
+    if (!grid.x) return LS_OK;
+    if (grid.x > BLOCKS_X_MAX || grid.y > BLOCKS_Y_MAX || grid.z > BLOCKS_Y_MAX)
+        return ls_fail(LS_ERR_INPUT, "%zu × %zu × %zu blocks are more than a GPU numbers: use a smaller micro-batch",
+                       grid.x, grid.y, grid.z);
+    CUfunction function;
+    LS_TRY(ls_cuda_modules_get(cuda->modules, kernel, &function));
+    if (shared > 48 << 10 && shared > cuda->shared_set[kernel]) {
+        CALL(cuda, cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+        cuda->shared_set[kernel] = shared;
+    }
+    void *parameters[1];
+    memcpy(parameters, &args, sizeof args);
+    CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z, threads,
+                                                   1, 1, (unsigned)shared, cuda->stream, parameters, NULL);
+    return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
+}
+
+ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes > LS_CUDA_LIST_BYTES)
+        return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
+    unsigned at = cuda->next_list++ % LISTS;
+    if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
+    cuda->list_used[at] = true;
+    size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
+    unsigned char *pinned = cuda->pinned + (size_t)PIECES * PIECE_BYTES + offset;
+    memcpy(pinned, host, bytes);
+    if (bytes) CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, cuda->stream);
+    CALL(cuda, cuEventRecord, cuda->list_done[at], cuda->stream);
+    *out = (const unsigned char *)cuda->lists + offset;
+    return LS_OK;
+}
+
+size_t ls_cuda_blocks(ls_device *device, size_t n) {
+    size_t most = (size_t)cuda_of(device)->processors * 16;
+    return n < most ? n : most;
+}
+
+size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
+
+ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {
+    if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s of type %d: must be f32, bf16 or f16", what, (int)dtype);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+static void destroy_cuda(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    const ls_cuda_driver *driver = cuda->driver;
+    if (cuda->stream) (void)finish_queue(device);
+    ls_cuda_modules_close(cuda->modules);
+    if (cuda->scratch) (void)driver->cuMemFree(address(cuda->scratch));
+    if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
+    if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
+    for (int i = 0; i < EVENTS; i++)
+        if (cuda->events[i]) (void)driver->cuEventDestroy(cuda->events[i]);
+    for (int i = 0; i < PIECES; i++)
+        if (cuda->piece_done[i]) (void)driver->cuEventDestroy(cuda->piece_done[i]);
+    for (int i = 0; i < LISTS; i++)
+        if (cuda->list_done[i]) (void)driver->cuEventDestroy(cuda->list_done[i]);
+    if (cuda->stream) (void)driver->cuStreamDestroy(cuda->stream);
+    if (cuda->context) (void)driver->cuDevicePrimaryCtxRelease(cuda->handle);
+    free(cuda);
+}
+
+static const ls_device_calls cuda_calls = {
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy = copy_bytes,
+    .fill = fill_bytes,
+    .record = record_event,
+    .wait = wait_for_event,
+    .finish = finish_queue,
+    .destroy = destroy_cuda,
+};
+
+static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
+    for (int i = 0; i < count; i++) CALL(cuda, cuEventCreate, &events[i], CU_EVENT_DISABLE_TIMING);
+    return LS_OK;
+}
+
+static ls_status open_gpu(cuda_device *cuda) {
+    int count = 0, value = 0;
+    CALL(cuda, cuDeviceGetCount, &count);
+    if (cuda->gpu < 0 || cuda->gpu >= count)
+        return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu, count);
+    CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
+    CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
+    cuda->processors = value;
+    CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
+    cuda->shared_max = (size_t)value;
+    CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);
+    CALL(cuda, cuCtxSetCurrent, cuda->context);
+    CALL(cuda, cuStreamCreate, &cuda->stream, CU_STREAM_NON_BLOCKING);
+    LS_TRY(make_events(cuda, cuda->events, EVENTS));
+    LS_TRY(make_events(cuda, cuda->piece_done, PIECES));
+    LS_TRY(make_events(cuda, cuda->list_done, LISTS));
+    void *pinned = NULL;
+    CALL(cuda, cuMemHostAlloc, &pinned, (size_t)PIECES * PIECE_BYTES + (size_t)LISTS * LS_CUDA_LIST_BYTES, 0);
+    cuda->pinned = pinned;
+    LS_TRY(alloc_memory(&cuda->base, (size_t)LISTS * LS_CUDA_LIST_BYTES, &cuda->lists));
+    return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);
+}
+
+ls_status ls_device_open_cuda(int gpu, ls_device **out) {
+    *out = NULL;
+    const ls_cuda_driver *driver;
+    LS_TRY(ls_cuda_driver_load(&driver));
+    cuda_device *cuda = calloc(1, sizeof *cuda);
+    if (!cuda) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    cuda->driver = driver;
+    cuda->gpu = gpu;
+    (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
+    ls_cuda_ops_fill(&cuda->ops);
+    cuda->base = (ls_device){.name = cuda->name, .calls = &cuda_calls, .ops = &cuda->ops};
+    ls_status status = open_gpu(cuda);
+    if (status != LS_OK) {
+        destroy_cuda(&cuda->base);
+        return status;
+    }
+    *out = &cuda->base;
+    return LS_OK;
+}

@@ -1,0 +1,9 @@
+/* ops.h: the host side of the operations on a GPU: each checks its call, chooses a grid and starts kernels. */
+#ifndef LS_DEVICE_CUDA_OPS_OPS_H
+#define LS_DEVICE_CUDA_OPS_OPS_H
+
+#include "device/cuda/launch.h"
+
+void ls_cuda_ops_fill_norm(ls_ops *ops);
+
+#endif
