@@ -174,7 +174,7 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     conv.w = param_of(block, u, WEIGHT)->w;
     conv.y = block->saved.conv_bn[u].c;
     LS_TRY(nn->ops->conv_forward(nn->device, &conv));
-    ls_fault_at(LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.residual = residual;

@@ -196,7 +196,7 @@ static ls_status forward(job *j) {
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[i], y));
-        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
+        ls_fault_at(partition->device, LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
         LS_TRY(made_stream(j, y, elems_after(partition, b)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(partition, b)));
     }
@@ -216,7 +216,7 @@ static ls_status head(job *j, float *d) {
     if (!is_empty(j)) {
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[b - chunk->first], d));
-        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+        ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
         LS_TRY(made_stream(j, d, elems_before(partition, b)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_LOSS, partition->nn.scratch.loss,
                                  ls_nn_rows(&partition->nn)));
@@ -244,7 +244,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
             LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
         if (block->kind->backward) LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
-            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+            ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
             LS_TRY(made_stream(j, d, elems_before(partition, b)));
             LS_TRY(
                 ls_partition_look(partition, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(partition, b)));
