@@ -115,7 +115,7 @@ static void free_memory(ls_device *device, void *memory) {
 /* ---- queue ------------------------------------------------------------------------------------------------------- */
 
 static ls_status record_event(ls_device *device, ls_event *out) {
-    *out = (ls_event){++cpu_of(device)->recorded};
+    *out = (ls_event){device->queue, ++cpu_of(device)->recorded};
     return LS_OK;
 }
 
@@ -151,6 +151,7 @@ static const ls_device_calls cpu_calls = {
     .copy = copy_bytes,
     .fill = fill_bytes,
     .record = record_event,
+    .follow = wait_for_event,
     .wait = wait_for_event,
     .finish = finish_queue,
     .destroy = destroy_cpu,

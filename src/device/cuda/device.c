@@ -1,4 +1,4 @@
-/* device.c: a GPU as a device: one compute stream, memory by the driver, copies through pinned rings of bounded size.
+/* device.c: a GPU as a device: a stream for each queue, memory by the driver, copies through pinned rings of bounded size.
  *
  * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
  * WAIT_LIMIT_S. */
@@ -28,15 +28,15 @@ typedef struct cuda_device {
     int gpu;
     CUdevice handle;
     CUcontext context;
-    CUstream stream;
-    CUevent events[EVENTS];
-    uint64_t recorded;
+    CUstream streams[LS_QUEUES];
+    CUevent events[LS_QUEUES][EVENTS];
+    uint64_t recorded[LS_QUEUES];
     int processors;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
     ls_cuda_modules *modules;
-    void *scratch;
-    size_t scratch_bytes;
+    void *scratch[LS_QUEUES];
+    size_t scratch_bytes[LS_QUEUES];
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
@@ -47,6 +47,7 @@ typedef struct cuda_device {
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
+static CUstream stream_of(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
 static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
 #define CALL(cuda, name, ...)                                                                                          \
@@ -69,34 +70,53 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
 }
 
 static CUresult ask_event(cuda_device *cuda, CUevent event) { return cuda->driver->cuEventQuery(event); }
-static CUresult ask_stream(cuda_device *cuda, CUevent event) {
+static CUresult ask_streams(cuda_device *cuda, CUevent event) {
     (void)event;
-    return cuda->driver->cuStreamQuery(cuda->stream);
+    CUresult result = CUDA_SUCCESS;
+    for (int q = 0; q < LS_QUEUES && result == CUDA_SUCCESS; q++)
+        if (cuda->streams[q]) result = cuda->driver->cuStreamQuery(cuda->streams[q]);
+    return result;
 }
 
-static ls_status finish_queue(ls_device *device) { return wait_until(cuda_of(device), ask_stream, NULL); }
+static ls_status finish_queues(ls_device *device) { return wait_until(cuda_of(device), ask_streams, NULL); }
 
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
-    CALL(cuda, cuEventRecord, cuda->events[(cuda->recorded + 1) % EVENTS], cuda->stream);
-    *out = (ls_event){++cuda->recorded};
+    int queue = device->queue;
+    uint64_t number = cuda->recorded[queue] + 1;
+    CALL(cuda, cuEventRecord, cuda->events[queue][number % EVENTS], cuda->streams[queue]);
+    cuda->recorded[queue] = number;
+    *out = (ls_event){queue, number};
+    return LS_OK;
+}
+
+static ls_status check_event(const cuda_device *cuda, ls_event event) {
+    uint64_t recorded = (unsigned)event.queue < LS_QUEUES ? cuda->recorded[event.queue] : 0;
+    if (event.number >= 1 && event.number <= recorded) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "event %llu was not recorded on this device, which has recorded %llu events; record it first",
+                   (unsigned long long)event.number, (unsigned long long)recorded);
+}
+
+static ls_status follow_event(ls_device *device, ls_event event) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(check_event(cuda, event));
+    if (event.queue == device->queue) return LS_OK;
+    CALL(cuda, cuStreamWaitEvent, stream_of(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
     return LS_OK;
 }
 
 static ls_status wait_for_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
-    if (event.number < 1 || event.number > cuda->recorded)
-        return ls_fail(LS_ERR_INPUT,
-                       "event %llu was not recorded on this device, which has recorded %llu events; record it first",
-                       (unsigned long long)event.number, (unsigned long long)cuda->recorded);
-    return wait_until(cuda, ask_event, cuda->events[event.number % EVENTS]);
+    LS_TRY(check_event(cuda, event));
+    return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
-    if (bytes) CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, cuda->stream);
+    if (bytes) CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
     return LS_OK;
 }
 
@@ -110,13 +130,13 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 }
 
 static void free_memory(ls_device *device, void *memory) {
-    (void)finish_queue(device);
+    (void)finish_queues(device);
     (void)cuda_of(device)->driver->cuMemFree(address(memory));
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
-    if (bytes) CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, cuda->stream);
+    if (bytes) CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
     return LS_OK;
 }
 
@@ -136,8 +156,8 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
         LS_TRY(next_piece(cuda, &at));
         unsigned char *piece = cuda->pinned + (size_t)at * PIECE_BYTES;
         memcpy(piece, (const unsigned char *)host + begin, n);
-        CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, cuda->stream);
-        CALL(cuda, cuEventRecord, cuda->piece_done[at], cuda->stream);
+        CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, stream_of(cuda));
+        CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
     }
     return LS_OK;
 }
@@ -152,8 +172,8 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
             size_t n = bytes - asked < PIECE_BYTES ? bytes - asked : PIECE_BYTES;
             unsigned at;
             LS_TRY(next_piece(cuda, &at));
-            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n, cuda->stream);
-            CALL(cuda, cuEventRecord, cuda->piece_done[at], cuda->stream);
+            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n, stream_of(cuda));
+            CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
             asked += n;
         }
         unsigned at = first++ % PIECES;
@@ -167,13 +187,53 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
 
 ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
-    if (!cuda->scratch || bytes > cuda->scratch_bytes) {
-        if (cuda->scratch) free_memory(device, cuda->scratch);
-        cuda->scratch = NULL, cuda->scratch_bytes = 0;
-        LS_TRY(alloc_memory(device, bytes, &cuda->scratch));
-        cuda->scratch_bytes = bytes;
+    void **scratch = &cuda->scratch[device->queue];
+    size_t *had = &cuda->scratch_bytes[device->queue];
+    if (!*scratch || bytes > *had) {
+        if (*scratch) free_memory(device, *scratch);
+        *scratch = NULL, *had = 0;
+        LS_TRY(alloc_memory(device, bytes, scratch));
+        *had = bytes;
     }
-    *out = cuda->scratch;
+    *out = *scratch;
+    return LS_OK;
+}
+
+/* ---- memory of other workers ----------------------------------------------------------------------------------------- */
+
+static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
+    cuda_device *cuda = cuda_of(device);
+    CUipcMemHandle handle;
+    CALL(cuda, cuIpcGetMemHandle, &handle, address(memory));
+    memcpy(out->bytes, handle.reserved, sizeof out->bytes);
+    return LS_OK;
+}
+
+static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    CUipcMemHandle ipc;
+    CUdeviceptr memory = 0;
+    memcpy(ipc.reserved, handle->bytes, sizeof ipc.reserved);
+    *out = NULL;
+    CALL(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    *out = (void *)(uintptr_t)memory;
+    return LS_OK;
+}
+
+static void close_memory(ls_device *device, void *memory) {
+    (void)finish_queues(device);
+    (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+}
+
+static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
+    cuda_device *cuda = cuda_of(device);
+    CALL(cuda, cuStreamWriteValue64, stream_of(cuda), address(counter), value, 0);
+    return LS_OK;
+}
+
+static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
+    cuda_device *cuda = cuda_of(device);
+    CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
     return LS_OK;
 }
 
@@ -195,7 +255,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
     CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z, threads,
-                                                   1, 1, (unsigned)shared, cuda->stream, parameters, NULL);
+                                                   1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
     return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
 }
 
@@ -209,8 +269,8 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
     unsigned char *pinned = cuda->pinned + (size_t)PIECES * PIECE_BYTES + offset;
     memcpy(pinned, host, bytes);
-    if (bytes) CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, cuda->stream);
-    CALL(cuda, cuEventRecord, cuda->list_done[at], cuda->stream);
+    if (bytes) CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, stream_of(cuda));
+    CALL(cuda, cuEventRecord, cuda->list_done[at], stream_of(cuda));
     *out = (const unsigned char *)cuda->lists + offset;
     return LS_OK;
 }
@@ -232,18 +292,21 @@ ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
-    if (cuda->stream) (void)finish_queue(device);
+    if (cuda->streams[0]) (void)finish_queues(device);
     ls_cuda_modules_close(cuda->modules);
-    if (cuda->scratch) (void)driver->cuMemFree(address(cuda->scratch));
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
-    for (int i = 0; i < EVENTS; i++)
-        if (cuda->events[i]) (void)driver->cuEventDestroy(cuda->events[i]);
+    for (int q = 0; q < LS_QUEUES; q++) {
+        if (cuda->scratch[q]) (void)driver->cuMemFree(address(cuda->scratch[q]));
+        for (int i = 0; i < EVENTS; i++)
+            if (cuda->events[q][i]) (void)driver->cuEventDestroy(cuda->events[q][i]);
+    }
     for (int i = 0; i < PIECES; i++)
         if (cuda->piece_done[i]) (void)driver->cuEventDestroy(cuda->piece_done[i]);
     for (int i = 0; i < LISTS; i++)
         if (cuda->list_done[i]) (void)driver->cuEventDestroy(cuda->list_done[i]);
-    if (cuda->stream) (void)driver->cuStreamDestroy(cuda->stream);
+    for (int q = 0; q < LS_QUEUES; q++)
+        if (cuda->streams[q]) (void)driver->cuStreamDestroy(cuda->streams[q]);
     if (cuda->context) (void)driver->cuDevicePrimaryCtxRelease(cuda->handle);
     free(cuda);
 }
@@ -256,9 +319,15 @@ static const ls_device_calls cuda_calls = {
     .copy = copy_bytes,
     .fill = fill_bytes,
     .record = record_event,
+    .follow = follow_event,
     .wait = wait_for_event,
-    .finish = finish_queue,
+    .finish = finish_queues,
     .destroy = destroy_cuda,
+    .share = share_memory,
+    .open = open_memory,
+    .close = close_memory,
+    .signal = signal_counter,
+    .await = await_counter,
 };
 
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
@@ -278,8 +347,8 @@ static ls_status open_gpu(cuda_device *cuda) {
     cuda->shared_max = (size_t)value;
     CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);
     CALL(cuda, cuCtxSetCurrent, cuda->context);
-    CALL(cuda, cuStreamCreate, &cuda->stream, CU_STREAM_NON_BLOCKING);
-    LS_TRY(make_events(cuda, cuda->events, EVENTS));
+    for (int q = 0; q < LS_QUEUES; q++) CALL(cuda, cuStreamCreate, &cuda->streams[q], CU_STREAM_NON_BLOCKING);
+    for (int q = 0; q < LS_QUEUES; q++) LS_TRY(make_events(cuda, cuda->events[q], EVENTS));
     LS_TRY(make_events(cuda, cuda->piece_done, PIECES));
     LS_TRY(make_events(cuda, cuda->list_done, LISTS));
     void *pinned = NULL;
