@@ -5,5 +5,9 @@
 #include "device/cuda/launch.h"
 
 void ls_cuda_ops_fill_norm(ls_ops *ops);
+void ls_cuda_ops_fill_act(ls_ops *ops);
+void ls_cuda_ops_fill_sum(ls_ops *ops);
+void ls_cuda_ops_fill_optim(ls_ops *ops);
+void ls_cuda_ops_fill_convert(ls_ops *ops);
 
 #endif
