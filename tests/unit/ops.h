@@ -95,6 +95,17 @@ static inline void check(const char *what, size_t a, size_t b) {
     release();
 }
 
+/* On a GPU, or a CPU that plays one (tests/cuda), where the environment says that there is one. */
+static inline void on_cuda(void (*body)(void)) {
+    if (!getenv("LS_TEST_CUDA")) return;
+    table = (ls_kernels){.isa = "cuda"};
+    thread_count = 1;
+    ok(ls_device_open_cuda(0, &device));
+    ops = device->ops;
+    body();
+    ls_device_destroy(device);
+}
+
 /* Calls `body` with `device` and `ops` set to each device in turn. */
 static inline void on_every_device(void (*body)(void)) {
     static const int threads[] = {1, 2, 3, 7};
@@ -110,14 +121,7 @@ static inline void on_every_device(void (*body)(void)) {
             ls_device_destroy(device);
         }
     }
-    /* A GPU, or a CPU that plays one (tests/cuda). */
-    if (!getenv("LS_TEST_CUDA")) return;
-    table = (ls_kernels){.isa = "cuda"};
-    thread_count = 1;
-    ok(ls_device_open_cuda(0, &device));
-    ops = device->ops;
-    body();
-    ls_device_destroy(device);
+    on_cuda(body);
 }
 
 #endif
