@@ -144,25 +144,20 @@ template <int W> LS_DEVICE uint32_t add_rows(const ls_cuda_token_grad &a, uint32
 }
 
 template <int W, int LEVELS> LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, uint32_t key, size_t c) {
-    const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });
+    const bool is_in = c < a.C;
     float *to = a.dtoken + (size_t)key * a.C + c;
-    pack<W> old = c < a.C ? load_pack<W>(to) : nothing;
-    if (a.accumulate) {
-        add_rows<W>(a, i, key, ~(uint64_t)0, c, old);
-        if (c < a.C) store_pack<W>(to, old);
-        return;
-    }
     tree<W, LEVELS> t;
     t.begin();
     for (int group = 0;;) {
         group = group_of(a, a.order[i], group);
-        pack<W> sum = nothing;
+        pack<W> sum = map(pack<W>(), [](float) { return -0.0f; });
+        if (a.accumulate && is_in) sum = load_pack<W>(to); /* with one group alone */
         i = add_rows<W>(a, i, key, a.bounds[group + 1] * a.T, c, sum);
         t.push(group, sum);
         if (i >= a.n || a.keys[i] != key) break;
     }
     t.end();
-    if (c < a.C) store_pack<W>(to, add(t.sum, old));
+    if (is_in) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, load_pack<W>(to)));
 }
 
 /* A warp for each place of the sorted order; those where no id begins have nothing to do. */

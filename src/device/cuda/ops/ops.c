@@ -11,4 +11,5 @@ void ls_cuda_ops_fill(ls_ops *ops) {
     ls_cuda_ops_fill_embed(ops);
     ls_cuda_ops_fill_token_sums(ops);
     ls_cuda_ops_fill_embed_grad(ops);
+    ls_cuda_ops_fill_loss(ops);
 }

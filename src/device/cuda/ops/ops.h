@@ -13,5 +13,6 @@ void ls_cuda_ops_fill_dropout(ls_ops *ops);
 void ls_cuda_ops_fill_embed(ls_ops *ops);
 void ls_cuda_ops_fill_token_sums(ls_ops *ops);
 void ls_cuda_ops_fill_embed_grad(ls_ops *ops);
+void ls_cuda_ops_fill_loss(ls_ops *ops);
 
 #endif
