@@ -5,5 +5,14 @@
 #include "device/cuda/launch.h"
 
 void ls_cuda_ops_fill_norm(ls_ops *ops);
+void ls_cuda_ops_fill_act(ls_ops *ops);
+void ls_cuda_ops_fill_sum(ls_ops *ops);
+void ls_cuda_ops_fill_optim(ls_ops *ops);
+void ls_cuda_ops_fill_convert(ls_ops *ops);
+void ls_cuda_ops_fill_dropout(ls_ops *ops);
+void ls_cuda_ops_fill_embed(ls_ops *ops);
+void ls_cuda_ops_fill_token_sums(ls_ops *ops);
+void ls_cuda_ops_fill_embed_grad(ls_ops *ops);
+void ls_cuda_ops_fill_loss(ls_ops *ops);
 
 #endif

@@ -1,0 +1,231 @@
+/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy"). A block has a row.
+ *
+ * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of sum16 are few, sixteen
+ * for each slice; so that they do not stand alone, the first warps add up one stretch of every slice while the others raise the next:
+ *
+ *     first warps         | add stretch 0 | add stretch 1 | …
+ *     others   | exp of 0 | exp of 1      | exp of 2      | … */
+#include "device/cuda/kernels/loss.h"
+#include "device/cuda/kernels/math.cuh"
+#include "device/cuda/kernels/tree.cuh"
+
+enum { AT_ONCE = 4 };
+
+/* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
+LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
+LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
+    return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
+}
+
+/* The largest number of the block, for all of its threads; `space` has one for each warp. */
+LS_DEVICE float block_max(float most, float *space) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) most = max_of(most, __shfl_xor_sync(~0u, most, mask));
+    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
+    __syncthreads();
+    most = space[0];
+    for (unsigned w = 1; w < blockDim.x / 32; w++) most = max_of(most, space[w]);
+    return most;
+}
+
+/* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
+template <int W, class F> LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
+    size_t i = begin + threadIdx.x * W;
+    const size_t step = (size_t)blockDim.x * W;
+    for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+        pack<W> x[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) x[k] = load_pack<W>(z + i + k * step);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) visit(width<W>(), i + k * step, x[k]);
+    }
+    for (; i < end; i += step) visit(width<W>(), i, load_pack<W>(z + i));
+}
+
+template <class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
+    size_t whole = a.aligned ? a.columns / 4 * 4 : 0;
+    visit_packs<4>(z, 0, whole, visit);
+    visit_packs<1>(z, whole, a.columns, visit);
+}
+
+LS_DEVICE float most_of(float most, const pack<1> &x) { return max_of(most, x.v[0]); }
+LS_DEVICE float most_of(float most, const pack<4> &x) {
+    return max_of(max_of(max_of(max_of(most, x.v[0]), x.v[1]), x.v[2]), x.v[3]);
+}
+
+LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
+/* e: the exponential. p − 0 is p, as no exponential is −0. */
+LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
+    float p = __fdiv_rn(e, l);
+    return (is_target ? p - 1.0f : p) * g;
+}
+
+/* ---- whole rows ---------------------------------------------------------------------------------------------------- */
+
+/* Exponentials of elements begin … end − 1 of every slice, by threads number `first` and up. */
+LS_DEVICE void raise_stretch(const ls_cuda_loss &a, float *row, float m, size_t begin, size_t end, unsigned first) {
+    for (size_t slice = 0; slice < a.slices; slice++) {
+        const size_t at = a.bounds[slice] - a.first, n = a.bounds[slice + 1] - a.first - at, to = end < n ? end : n;
+#pragma unroll 4
+        for (size_t i = begin + threadIdx.x - first; i < to; i += blockDim.x - first) row[at + i] = exp_of(row[at + i] - m);
+    }
+}
+
+/* Goes on with lane j of a slice over elements begin … end − 1. */
+LS_DEVICE float add_stretch(const ls_cuda_loss &a, const float *row, size_t slice, size_t begin, size_t end, float sum) {
+    const size_t at = a.bounds[slice] - a.first, n = a.bounds[slice + 1] - a.first - at, to = end < n ? end : n;
+#pragma unroll 8
+    for (size_t i = begin + threadIdx.x % 16; i < to; i += 16) sum = sum + row[at + i];
+    return sum;
+}
+
+/* The exponentials of a row in shared memory, and their sums by slices. */
+LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums) {
+    const size_t chains = 16 * a.slices, adders = (chains + 31) / 32 * 32, each = 4096;
+    if (4 * adders > blockDim.x) {
+        raise_stretch(a, row, m, 0, a.columns, 0);
+        __syncthreads();
+        for (size_t first = 0; first < chains; first += blockDim.x) {
+            size_t slice = (first + threadIdx.x) / 16;
+            float sum = slice < a.slices ? add_stretch(a, row, slice, 0, a.columns, 0.0f) : 0.0f;
+            sum = join16(sum);
+            if (slice < a.slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+        }
+        __syncthreads();
+        return;
+    }
+    /* A stretch of every slice together keeps the raising threads busy for a while. */
+    const size_t stretch = (each / a.slices + 15) / 16 * 16, slice = threadIdx.x / 16;
+    float sum = 0.0f;
+    size_t longest = 0;
+    for (size_t s = 0; s < a.slices; s++) longest = a.bounds[s + 1] - a.bounds[s] > longest ? a.bounds[s + 1] - a.bounds[s] : longest;
+    for (size_t begin = 0; begin < longest + stretch; begin += stretch) {
+        if (threadIdx.x >= adders)
+            raise_stretch(a, row, m, begin, begin + stretch, (unsigned)adders);
+        else if (slice < a.slices && begin > 0)
+            sum = add_stretch(a, row, slice, begin - stretch, begin, sum);
+        __syncthreads();
+    }
+    if (threadIdx.x < adders) {
+        sum = join16(sum);
+        if (slice < a.slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+    }
+    __syncthreads();
+}
+
+template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
+    visit_row(a, row, [&](auto w, size_t i, const auto &e) {
+        pack<w.n> d;
+#pragma unroll
+        for (int k = 0; k < w.n; k++) d.v[k] = dz_of(e.v[k], l, a.g, (int64_t)(i + k) == target);
+        store_pack<w.n>(dz + i, d);
+    });
+}
+
+LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], sum;
+    LS_SHARED(float, row); /* columns of it, then the sums of slices */
+    float *sums = row + (a.columns + 3) / 4 * 4;
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride + a.first;
+    const int64_t target = target_of(a, r) - (int64_t)a.first; /* all lie in the columns */
+    const float z_target = z[target];
+    float m = __uint_as_float(0xFF800000u);
+    visit_row(a, z, [&](auto w, size_t i, const auto &x) {
+        store_pack<w.n>(row + i, x);
+        m = most_of(m, x);
+    });
+    m = block_max(m, space); /* waits for the row too */
+    sum_row(a, row, m, sums);
+    if (threadIdx.x == 0) {
+        tree<1> t;
+        t.begin();
+        for (size_t i = 0; i < a.slices; i++) t.push((int)i, pack<1>{{sums[i]}});
+        t.end();
+        sum = t.sum.v[0];
+        a.loss[r] = value_of(z_target, m, sum);
+        if (a.m) a.m[r] = m;
+        if (a.l) a.l[r] = sum;
+    }
+    if (!a.dz) return;
+    __syncthreads();
+    LS_BY_TYPE(a.dz_dtype, T, { grad_row(a, row, (T *)a.dz + r * a.dz_stride + a.first, sum, target); });
+}
+
+/* ---- rows that workers share, and rows that shared memory does not hold --------------------------------------------- */
+
+LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride;
+    float m = __uint_as_float(0xFF800000u);
+    visit_row(a, z + a.first, [&](auto, size_t, const auto &x) { m = most_of(m, x); });
+    m = block_max(m, space);
+    if (threadIdx.x > 0) return;
+    const int64_t target = target_of(a, r);
+    a.m[r] = m;
+    a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
+}
+
+/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+    enum { LOADS = 16 };
+    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
+    const bool is_in = unit < a.rows * a.slices;
+    if (!is_in) unit = 0;
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = a.bounds[slice + 1];
+    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    size_t i = a.bounds[slice] + threadIdx.x % 16;
+    float sum = 0.0f;
+    for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
+        float x[LOADS];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) x[k] = z[i + 16 * k];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) sum = sum + exp_of(x[k] - m);
+    }
+    for (; i < end; i += 16) sum = sum + exp_of(z[i] - m);
+    sum = join16(sum);
+    if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
+}
+
+LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
+    size_t r = (size_t)blockIdx.x * LS_CUDA_LOSS_VALUES + threadIdx.x;
+    if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
+}
+
+/* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
+template <class T> LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+    for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
+        float x[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t i = first + k * blockDim.x + threadIdx.x;
+            x[k] = i < a.columns ? z[i] : 0.0f;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t i = first + k * blockDim.x + threadIdx.x;
+            if (i < a.columns) store(dz + i, dz_of(exp_of(x[k] - m), l, a.g, (int64_t)i == target));
+        }
+        __syncthreads();
+    }
+}
+
+LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride + a.first, m = a.m[r], l = a.l[r];
+    const int64_t target = target_of(a, r) - (int64_t)a.first;
+    LS_BY_TYPE(a.dz_dtype, T, {
+        T *dz = (T *)a.dz + r * a.dz_stride + a.first;
+        if (a.over)
+            grad_over(a, z, dz, m, l, target);
+        else
+            visit_row(a, z, [&](auto w, size_t i, const auto &x) {
+                pack<w.n> d;
+                for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
+                store_pack<w.n>(dz + i, d);
+            });
+    });
+}
