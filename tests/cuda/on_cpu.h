@@ -37,6 +37,7 @@ struct alignas(8) uint2 {
 };
 static inline float4 make_float4(float x, float y, float z, float w) { return float4{x, y, z, w}; }
 static inline float2 make_float2(float x, float y) { return float2{x, y}; }
+static inline uint2 make_uint2(uint32_t x, uint32_t y) { return uint2{x, y}; }
 static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return uint4{x, y, z, w}; }
 
 namespace on_cpu {
@@ -138,6 +139,11 @@ template <class T> static inline T __ldg(const T *p) { return *p; }
 template <class T> static inline T atomicAdd(T *p, T v) {
     T old = *p;
     *p = old + v;
+    return old;
+}
+template <class T> static inline T atomicOr(T *p, T v) {
+    T old = *p;
+    *p = old | v;
     return old;
 }
 template <class T> static inline T atomicMin(T *p, T v) {

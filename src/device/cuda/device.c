@@ -11,6 +11,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
+#include "device/dtype.h"
 
 enum {
     EVENTS = 256,              /* of a ring: an older one is waited for by a newer one of its place */
@@ -226,7 +227,12 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 
 ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {
     if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s of type %d: must be f32, bf16 or f16", what, (int)dtype);
+    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
+}
+
+ls_status ls_cuda_check_half(const char *what, ls_dtype dtype) {
+    if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------- */

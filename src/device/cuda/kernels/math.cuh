@@ -6,6 +6,13 @@ LS_DEVICE float quiet(float y, bool nan) { return nan ? __uint_as_float(0x7FC000
 LS_DEVICE float with_sign(float y, float x) { return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u)); }
 LS_DEVICE float abs_of(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu); }
 
+/* NaN wins, +0 > −0. */
+LS_DEVICE float max_of(float a, float b) {
+    float most = a > b ? a : b;
+    most = a == b ? __uint_as_float(__float_as_uint(a) & __float_as_uint(b)) : most;
+    return quiet(most, a != a || b != b);
+}
+
 /* e^x where the result is a normal number; elsewhere anything. */
 LS_DEVICE float exp_core(float x) {
     float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;

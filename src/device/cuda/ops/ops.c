@@ -5,4 +5,12 @@ void ls_cuda_ops_fill(ls_ops *ops) {
     ls_cuda_ops_fill_gemm(ops);
     ls_cuda_ops_fill_conv(ops);
     ls_cuda_ops_fill_norm(ops);
+    ls_cuda_ops_fill_act(ops);
+    ls_cuda_ops_fill_sum(ops);
+    ls_cuda_ops_fill_optim(ops);
+    ls_cuda_ops_fill_convert(ops);
+    ls_cuda_ops_fill_dropout(ops);
+    ls_cuda_ops_fill_embed(ops);
+    ls_cuda_ops_fill_token_sums(ops);
+    ls_cuda_ops_fill_embed_grad(ops);
 }

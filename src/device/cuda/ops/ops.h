@@ -10,5 +10,13 @@ ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g);
 void ls_cuda_ops_fill_gemm(ls_ops *ops);
 void ls_cuda_ops_fill_conv(ls_ops *ops);
 void ls_cuda_ops_fill_norm(ls_ops *ops);
+void ls_cuda_ops_fill_act(ls_ops *ops);
+void ls_cuda_ops_fill_sum(ls_ops *ops);
+void ls_cuda_ops_fill_optim(ls_ops *ops);
+void ls_cuda_ops_fill_convert(ls_ops *ops);
+void ls_cuda_ops_fill_dropout(ls_ops *ops);
+void ls_cuda_ops_fill_embed(ls_ops *ops);
+void ls_cuda_ops_fill_token_sums(ls_ops *ops);
+void ls_cuda_ops_fill_embed_grad(ls_ops *ops);
 
 #endif
