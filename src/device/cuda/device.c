@@ -281,6 +281,8 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
     return n < most ? n : most;
 }
 
+size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
+
 size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
 
 ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {

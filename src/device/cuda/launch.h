@@ -33,6 +33,8 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
 
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
+/* Multiprocessors of the GPU. */
+size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
 size_t ls_cuda_shared_max(ls_device *device);
 

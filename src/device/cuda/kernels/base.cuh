@@ -17,6 +17,11 @@
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
     type *name = (type *)ls_shared_memory
+#define LS_UNROLL _Pragma("unroll")
+#define LS_NO_UNROLL _Pragma("unroll 1")
+#else
+#define LS_UNROLL
+#define LS_NO_UNROLL
 #endif
 
 #define LS_DEVICE __device__ __forceinline__
@@ -55,6 +60,35 @@ LS_DEVICE uint16_t to_f16(float x) {
     return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
 }
 
+/* ---- copies into shared memory ------------------------------------------------------------------------------------- */
+
+/* Copies that a thread starts and does not wait for: those before a commit are one set; copy_async_wait<N> waits until at most N
+ * sets of this thread are still under way. Others see the numbers behind a __syncthreads() after the wait. */
+#ifndef LS_CUDA_ON_CPU_H
+LS_DEVICE void copy16_async(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
+}
+/* is_there false: zeros, and nothing is read. */
+LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global),
+                 "r"(is_there ? 16 : 0)
+                 : "memory");
+}
+LS_DEVICE void copy4_async(void *shared, const void *global) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
+}
+LS_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> LS_DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+#else
+LS_DEVICE void copy16_async(void *shared, const void *global) { *(float4 *)shared = *(const float4 *)global; }
+LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
+    *(float4 *)shared = is_there ? *(const float4 *)global : make_float4(0, 0, 0, 0);
+}
+LS_DEVICE void copy4_async(void *shared, const void *global) { *(float *)shared = *(const float *)global; }
+LS_DEVICE void copy_async_commit() {}
+template <int N> LS_DEVICE void copy_async_wait() {}
+#endif
+
 /* ---- sums over a row ----------------------------------------------------------------------------------------------- */
 
 /* The end of a sum16: thread j of sixteen neighbours has lane j; all of them get the sum. */
@@ -83,6 +117,24 @@ LS_DEVICE float load(const f16 *p) { return from_f16(p->bits); }
 LS_DEVICE void store(float *p, float x) { *p = x; }
 LS_DEVICE void store(bf16 *p, float x) { p->bits = to_bf16(x); }
 LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }
+
+/* Four neighbours; the address is a multiple of four elements. */
+LS_DEVICE float4 load4(const float *p) { return *(const float4 *)p; }
+LS_DEVICE float4 load4(const bf16 *p) {
+    uint2 x = *(const uint2 *)p;
+    return make_float4(from_bf16((uint16_t)x.x), from_bf16((uint16_t)(x.x >> 16)), from_bf16((uint16_t)x.y), from_bf16((uint16_t)(x.y >> 16)));
+}
+LS_DEVICE float4 load4(const f16 *p) {
+    uint2 x = *(const uint2 *)p;
+    return make_float4(from_f16((uint16_t)x.x), from_f16((uint16_t)(x.x >> 16)), from_f16((uint16_t)x.y), from_f16((uint16_t)(x.y >> 16)));
+}
+LS_DEVICE void store4(float *p, float4 x) { *(float4 *)p = x; }
+LS_DEVICE void store4(bf16 *p, float4 x) {
+    *(uint2 *)p = uint2{to_bf16(x.x) | (uint32_t)to_bf16(x.y) << 16, to_bf16(x.z) | (uint32_t)to_bf16(x.w) << 16};
+}
+LS_DEVICE void store4(f16 *p, float4 x) {
+    *(uint2 *)p = uint2{to_f16(x.x) | (uint32_t)to_f16(x.y) << 16, to_f16(x.z) | (uint32_t)to_f16(x.w) << 16};
+}
 
 /* The body once for each type of elements, T. */
 #define LS_BY_TYPE(dtype, T, ...)               \

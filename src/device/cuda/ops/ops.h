@@ -4,6 +4,11 @@
 
 #include "device/cuda/launch.h"
 
+/* A matmul by chains that was checked. */
+ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g);
+
+void ls_cuda_ops_fill_gemm(ls_ops *ops);
+void ls_cuda_ops_fill_conv(ls_ops *ops);
 void ls_cuda_ops_fill_norm(ls_ops *ops);
 void ls_cuda_ops_fill_act(ls_ops *ops);
 void ls_cuda_ops_fill_sum(ls_ops *ops);
