@@ -2,9 +2,10 @@
 #include "comm/tensors.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "comm/comm.h"
+#include "device/choose.h"
+#include "device/cuda/cuda.h"
 #include "device/fake/fake.h"
 
 /* ---- devices of workers ------------------------------------------------------------------------------------------ */
@@ -14,8 +15,10 @@ static void release(void *world, void *memory) { ls_world_free(world, memory); }
 
 ls_status ls_world_open_device(ls_world *world, const struct ls_kernels *kernels, ls_device **out) {
     ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
-    const char *name = getenv("LS_DEVICE");
-    if (name && strcmp(name, "fake") == 0) return ls_device_open_fake(out);
+    ls_device_choice choice;
+    LS_TRY(ls_device_choice_parse(getenv("LS_DEVICE") ? getenv("LS_DEVICE") : "cpu", &choice));
+    if (choice.kind == LS_DEVICE_FAKE) return ls_device_open_fake(out);
+    if (choice.kind == LS_DEVICE_CUDA) return ls_device_open_cuda(choice.number < 0 ? 0 : choice.number, out);
     return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
 }
 

@@ -11,21 +11,20 @@ _Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_S
                    (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
                "kernels know activations by the numbers of ls_act_fn");
 
-static ls_status run(ls_device *device, ls_cuda_kernel kernel, ls_act_fn fn, void *y, const void *dy, const void *x, ls_dtype act,
-                     size_t n, size_t packs) {
-    LS_TRY(ls_cuda_check_dtype(names[fn], act));
-    size_t width = ls_cuda_widest(act);
-    ls_cuda_act args = {.flat = {.n = n}, .fn = (int)fn, .act = (int)act, .y = y, .dy = dy, .x = x};
-    args.flat.aligned = ls_cuda_fits(y, act, 0, width) && ls_cuda_fits(dy, act, 0, width) && ls_cuda_fits(x, act, 0, width);
+static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call *c, const void *dy, size_t packs) {
+    LS_TRY(ls_cuda_check_dtype(names[c->fn], c->act));
+    size_t width = ls_cuda_widest(c->act);
+    ls_cuda_act args = {.flat = {.n = c->n}, .fn = (int)c->fn, .act = (int)c->act, .y = c->y, .dy = dy, .x = c->x};
+    args.flat.aligned = ls_cuda_fits(c->y, c->act, 0, width) && ls_cuda_fits(dy, c->act, 0, width) && ls_cuda_fits(c->x, c->act, 0, width);
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, width, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status act_forward(ls_device *device, ls_act_fn fn, void *y, const void *x, ls_dtype act, size_t n) {
-    return run(device, LS_CUDA_act_forward, fn, y, NULL, x, act, n, LS_CUDA_ACT_PACKS);
+static ls_status act_forward(ls_device *device, const ls_act_call *c) {
+    return run(device, LS_CUDA_act_forward, c, NULL, LS_CUDA_ACT_PACKS);
 }
 
-static ls_status act_backward(ls_device *device, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
-    return run(device, LS_CUDA_act_backward, fn, dx, dy, x, act, n, 1);
+static ls_status act_backward(ls_device *device, const ls_act_call *c) {
+    return run(device, LS_CUDA_act_backward, c, c->dy, 1);
 }
 
 /* ---- gates --------------------------------------------------------------------------------------------------------- */
@@ -76,16 +75,15 @@ static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c
     return add_bias(device, LS_CUDA_bias_gelu_forward, &args);
 }
 
-static ls_status bias_add(ls_device *device, void *y, ls_dtype act, size_t y_stride, const float *c, size_t c_stride,
-                          const float *bias, size_t rows, size_t columns) {
-    LS_TRY(ls_cuda_check_dtype("a sum with a bias", act));
-    ls_cuda_bias args = {.rows = {.rows = rows, .columns = columns},
-                         .act = (int)act,
-                         .y = y,
-                         .y_stride = y_stride,
-                         .c = c,
-                         .c_stride = c_stride,
-                         .bias = bias};
+static ls_status bias_add(ls_device *device, const ls_bias_add_call *c) {
+    LS_TRY(ls_cuda_check_dtype("a sum with a bias", c->act));
+    ls_cuda_bias args = {.rows = {.rows = c->rows, .columns = c->columns},
+                         .act = (int)c->act,
+                         .y = c->y,
+                         .y_stride = c->y_stride,
+                         .c = c->c,
+                         .c_stride = c->c_stride,
+                         .bias = c->bias};
     return add_bias(device, LS_CUDA_bias_add, &args);
 }
 

@@ -13,17 +13,18 @@ static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dty
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_CONVERT_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status convert(ls_device *device, void *out, ls_dtype to, const void *in, ls_dtype from, size_t n) {
+static ls_status convert(ls_device *device, const ls_convert_call *c) {
+    ls_dtype from = c->from, to = c->to;
     bool narrows = from == LS_F32 && (to == LS_BF16 || to == LS_F16), widens = to == LS_F32 && (from == LS_BF16 || from == LS_F16);
     if (!narrows && !widens)
         return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16", ls_dtype_name(from),
                        ls_dtype_name(to));
-    return run(device, LS_CUDA_convert, out, to, to, in, from, n);
+    return run(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
 }
 
-static ls_status round_elems(ls_device *device, float *y, const float *x, ls_dtype to, size_t n) {
-    LS_TRY(ls_cuda_check_half("rounding", to));
-    return run(device, LS_CUDA_round, y, to, LS_F32, x, LS_F32, n);
+static ls_status round_elems(ls_device *device, const ls_round_call *c) {
+    LS_TRY(ls_cuda_check_half("rounding", c->to));
+    return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
 }
 
 void ls_cuda_ops_fill_convert(ls_ops *ops) {

@@ -7,23 +7,23 @@
 
 enum { WIDTH = 4 };
 
-static ls_status embed_forward(ls_device *device, float *y, size_t y_stride, const void *token, ls_dtype token_dtype,
-                               const float *position, size_t position0, size_t period, const ls_embed_tokens *tokens) {
-    assert(!position || period > 0);
-    LS_TRY(ls_cuda_check_dtype("an embedding table", token_dtype));
+static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
+    const ls_embed_tokens *tokens = c->tokens;
+    assert(!c->position || c->period > 0);
+    LS_TRY(ls_cuda_check_dtype("an embedding table", c->token_dtype));
     ls_cuda_embed args = {.rows = {.rows = tokens->rows, .columns = tokens->C},
                           .ids = tokens->ids,
                           .id_begin = tokens->id_begin,
                           .id_end = tokens->id_end,
-                          .token = token,
-                          .token_dtype = (int)token_dtype,
-                          .position = position,
-                          .position0 = position0,
-                          .period = period,
-                          .y = y,
-                          .y_stride = y_stride};
-    args.rows.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(token, token_dtype, 0, WIDTH) && ls_cuda_fits(position, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(y, LS_F32, y_stride, WIDTH);
+                          .token = c->token,
+                          .token_dtype = (int)c->token_dtype,
+                          .position = c->position,
+                          .position0 = c->position0,
+                          .period = c->period,
+                          .y = c->y,
+                          .y_stride = c->y_stride};
+    args.rows.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->token, c->token_dtype, 0, WIDTH) &&
+                        ls_cuda_fits(c->position, LS_F32, 0, WIDTH) && ls_cuda_fits(c->y, LS_F32, c->y_stride, WIDTH);
     return ls_cuda_launch(device, LS_CUDA_embed_forward, ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_EMBED_ROWS), LS_CUDA_PACK_THREADS, 0,
                           &args);
 }

@@ -24,8 +24,9 @@ static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *fi
     return LS_OK;
 }
 
-static ls_status embed_token_grad(ls_device *device, float *dtoken, const float *dy, size_t dy_stride, const ls_embed_tokens *tokens,
-                                  const ls_token_groups *groups) {
+static ls_status embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
+    const ls_embed_tokens *tokens = c->tokens;
+    const ls_token_groups *groups = c->groups;
     LS_TRY(ls_cuda_check_group_rows(groups, tokens->rows));
     if (tokens->rows == 0 || tokens->C == 0 || tokens->id_end <= tokens->id_begin) return LS_OK;
     if (tokens->rows >= UINT32_MAX)
@@ -48,30 +49,29 @@ static ls_status embed_token_grad(ls_device *device, float *dtoken, const float 
                                .keys = sort.keys,
                                .n = sort.n,
                                .places = sort.places,
-                               .dtoken = dtoken,
-                               .dy = dy,
-                               .dy_stride = dy_stride,
+                               .dtoken = c->dtoken,
+                               .dy = c->dy,
+                               .dy_stride = c->dy_stride,
                                .C = tokens->C,
                                .T = groups->T,
                                .accumulate = groups->accumulate,
                                .groups = groups->groups,
                                .bounds = bounds};
-    args.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(dtoken, LS_F32, 0, WIDTH) && ls_cuda_fits(dy, LS_F32, dy_stride, WIDTH);
+    args.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->dtoken, LS_F32, 0, WIDTH) && ls_cuda_fits(c->dy, LS_F32, c->dy_stride, WIDTH);
     size_t pieces = ls_cuda_divide_up(tokens->C, args.aligned ? 32 * WIDTH : 32);
     ls_cuda_grid grid = {ls_cuda_divide_up(n, LS_CUDA_TOKEN_GRAD_THREADS / 32), pieces < BLOCKS_Y_MAX ? pieces : BLOCKS_Y_MAX, 1};
     bool is_few = groups->groups <= 1 << LS_CUDA_FEW_LEVELS;
     return ls_cuda_launch(device, is_few ? LS_CUDA_token_grad : LS_CUDA_token_grad_many, grid, LS_CUDA_TOKEN_GRAD_THREADS, 0, &args);
 }
 
-static ls_status embed_position_grad(ls_device *device, float *dposition, const float *dy, size_t dy_stride, size_t C,
-                                     const ls_token_groups *groups) {
-    LS_TRY(ls_cuda_check_groups(groups));
-    ls_cuda_token_join joins = {.rows = {.rows = groups->T, .columns = C},
-                                .in_stride = dy_stride,
-                                .in_sequence = groups->T * dy_stride,
-                                .in = {dy},
-                                .out = {dposition}};
-    return ls_cuda_join_tokens(device, &joins, 1, groups);
+static ls_status embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
+    LS_TRY(ls_cuda_check_groups(c->groups));
+    ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},
+                                .in_stride = c->dy_stride,
+                                .in_sequence = c->groups->T * c->dy_stride,
+                                .in = {c->dy},
+                                .out = {c->dposition}};
+    return ls_cuda_join_tokens(device, &joins, 1, c->groups);
 }
 
 void ls_cuda_ops_fill_embed_grad(ls_ops *ops) {

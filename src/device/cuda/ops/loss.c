@@ -84,7 +84,7 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     for (size_t i = 0; i < c->slices; i++) parts[i] = step.sums + i * c->rows;
     LS_TRY(loss_max(device, &step));
     LS_TRY(loss_sums(device, &step));
-    LS_TRY(device->ops->tree_sum(device, step.l, parts, LS_F32, (int)c->slices, c->rows));
+    LS_TRY(device->ops->tree_sum(device, &(ls_tree_sum_call){step.l, parts, LS_F32, (int)c->slices, c->rows}));
     LS_TRY(loss_values(device, &step));
     return c->dz ? loss_grad(device, &step) : LS_OK;
 }

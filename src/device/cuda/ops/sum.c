@@ -6,11 +6,11 @@
 
 enum { WIDTH = 4 };
 
-static ls_status add(ls_device *device, float *y, const float *a, const void *b, ls_dtype b_dtype, size_t n) {
-    LS_TRY(ls_cuda_check_dtype("a sum", b_dtype));
-    ls_cuda_add args = {.flat = {.n = n}, .b_dtype = (int)b_dtype, .y = y, .a = a, .b = b};
+static ls_status add(ls_device *device, const ls_add_call *c) {
+    LS_TRY(ls_cuda_check_dtype("a sum", c->b_dtype));
+    ls_cuda_add args = {.flat = {.n = c->n}, .b_dtype = (int)c->b_dtype, .y = c->y, .a = c->a, .b = c->b};
     args.flat.aligned =
-        ls_cuda_fits(y, LS_F32, 0, WIDTH) && ls_cuda_fits(a, LS_F32, 0, WIDTH) && ls_cuda_fits(b, b_dtype, 0, WIDTH);
+        ls_cuda_fits(c->y, LS_F32, 0, WIDTH) && ls_cuda_fits(c->a, LS_F32, 0, WIDTH) && ls_cuda_fits(c->b, c->b_dtype, 0, WIDTH);
     return ls_cuda_launch(device, LS_CUDA_add, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
@@ -26,17 +26,17 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status tree_sum(ls_device *device, float *out, const void *const *contributions, ls_dtype dtype, int leaves, size_t elems) {
-    if (leaves < 1 || leaves > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
-    LS_TRY(ls_cuda_check_dtype("a sum", dtype));
-    return join(device, LS_CUDA_tree_sum, out, contributions, dtype, leaves, elems);
+static ls_status tree_sum(ls_device *device, const ls_tree_sum_call *c) {
+    if (c->leaves < 1 || c->leaves > LS_GROUPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", c->leaves, LS_GROUPS_MAX);
+    LS_TRY(ls_cuda_check_dtype("a sum", c->dtype));
+    return join(device, LS_CUDA_tree_sum, c->out, c->contributions, c->dtype, c->leaves, c->elems);
 }
 
-static ls_status max(ls_device *device, float *out, const float *const *inputs, int count, size_t elems) {
-    if (count < 1 || count > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", count, LS_WORKERS_MAX);
-    return join(device, LS_CUDA_max, out, (const void *const *)inputs, LS_F32, count, elems);
+static ls_status max(ls_device *device, const ls_max_call *c) {
+    if (c->count < 1 || c->count > LS_WORKERS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
+    return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems);
 }
 
 static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y, const float *x, float factor, size_t n) {
@@ -45,12 +45,12 @@ static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status scale(ls_device *device, float *y, const float *x, float factor, size_t n) {
-    return scale_or_set(device, LS_CUDA_scale, y, x, factor, n);
+static ls_status scale(ls_device *device, const ls_scale_call *c) {
+    return scale_or_set(device, LS_CUDA_scale, c->y, c->x, c->factor, c->n);
 }
 
-static ls_status set(ls_device *device, float *y, float value, size_t n) {
-    return scale_or_set(device, LS_CUDA_set, y, NULL, value, n);
+static ls_status set(ls_device *device, const ls_set_call *c) {
+    return scale_or_set(device, LS_CUDA_set, c->y, NULL, c->value, c->n);
 }
 
 void ls_cuda_ops_fill_sum(ls_ops *ops) {

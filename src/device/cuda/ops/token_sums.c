@@ -79,7 +79,8 @@ static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_ch
     return ls_cuda_join_tokens(device, &joins, sums, groups);
 }
 
-static ls_status norm_params(ls_device *device, const ls_norm_call *c, const ls_token_groups *groups) {
+static ls_status norm_params(ls_device *device, const ls_norm_call *c) {
+    const ls_token_groups *groups = c->groups;
     LS_TRY(ls_cuda_check_dtype("a norm", c->act));
     LS_TRY(ls_cuda_check_group_rows(groups, c->rows));
     ls_cuda_chains args = {.act = (int)c->act,
@@ -93,12 +94,11 @@ static ls_status norm_params(ls_device *device, const ls_norm_call *c, const ls_
                       c->rms ? 1 : 2, groups);
 }
 
-static ls_status bias_grad(ls_device *device, float *db, const void *dy, ls_dtype act, size_t dy_stride, size_t columns,
-                           const ls_token_groups *groups) {
-    LS_TRY(ls_cuda_check_dtype("the gradient of a bias", act));
-    LS_TRY(ls_cuda_check_groups(groups));
-    ls_cuda_chains args = {.act = (int)act, .dy = dy, .dy_stride = dy_stride};
-    return run_chains(device, LS_CUDA_bias_chains, &args, columns, (float *const[2]){db, NULL}, 1, groups);
+static ls_status bias_grad(ls_device *device, const ls_bias_grad_call *c) {
+    LS_TRY(ls_cuda_check_dtype("the gradient of a bias", c->act));
+    LS_TRY(ls_cuda_check_groups(c->groups));
+    ls_cuda_chains args = {.act = (int)c->act, .dy = c->dy, .dy_stride = c->dy_stride};
+    return run_chains(device, LS_CUDA_bias_chains, &args, c->columns, (float *const[2]){c->db, NULL}, 1, c->groups);
 }
 
 void ls_cuda_ops_fill_token_sums(ls_ops *ops) {
