@@ -44,10 +44,6 @@ static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status stat
     return status;
 }
 
-static ls_status finish(ls_status status, ls_request *request) {
-    return status == LS_OK ? ls_request_wait(request) : status;
-}
-
 /* ---- moving ------------------------------------------------------------------------------------------------------ */
 
 ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
@@ -146,28 +142,32 @@ ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const
 
 ls_status ls_tensor_all_gather(ls_device *device, ls_comm *comm, const void *in, void *out, const size_t *bytes) {
     ls_request *request;
-    return finish(ls_tensor_all_gather_start(device, comm, in, out, bytes, &request), request);
+    LS_TRY(ls_tensor_all_gather_start(device, comm, in, out, bytes, &request));
+    return ls_request_wait(request);
 }
 
 ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes) {
     ls_request *request;
-    return finish(ls_tensor_send_start(device, comm, to, tag, buffer, bytes, &request), request);
+    LS_TRY(ls_tensor_send_start(device, comm, to, tag, buffer, bytes, &request));
+    return ls_request_wait(request);
 }
 
 ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
     ls_request *request;
-    return finish(receive_start(device, comm, from, tag, buffer, bytes, &request), request);
+    LS_TRY(receive_start(device, comm, from, tag, buffer, bytes, &request));
+    return ls_request_wait(request);
 }
 
 ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                const void *const *parts, void *out, size_t elems) {
     ls_request *request;
-    return finish(ls_tensor_all_reduce_start(device, comm, runs, dtype, parts, out, elems, &request), request);
+    LS_TRY(ls_tensor_all_reduce_start(device, comm, runs, dtype, parts, out, elems, &request));
+    return ls_request_wait(request);
 }
 
 ls_status ls_tensor_reduce_scatter(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                    const void *const *parts, void *out, const size_t *shards, size_t elems) {
     ls_request *request;
-    return finish(ls_tensor_reduce_scatter_start(device, comm, runs, dtype, parts, out, shards, elems, &request),
-                  request);
+    LS_TRY(ls_tensor_reduce_scatter_start(device, comm, runs, dtype, parts, out, shards, elems, &request));
+    return ls_request_wait(request);
 }
