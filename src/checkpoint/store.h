@@ -18,6 +18,7 @@
 #ifndef LS_CHECKPOINT_STORE_H
 #define LS_CHECKPOINT_STORE_H
 
+#include "base/files.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors_writer.h"
 
@@ -48,8 +49,8 @@ void ls_store_set_best(ls_store *store, int64_t step);
 
 /* Steps ascending. The caller frees *entries, which is NULL when there are none. */
 ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *count);
-/* The folder of a step, whether it is there or not; the caller frees it. */
-ls_status ls_store_folder(const ls_store *store, int64_t step, char **path);
+/* The folder of a step, whether it is there or not. */
+ls_path ls_store_folder(const ls_store *store, int64_t step);
 /* LS_OK when the checkpoint is sound; LS_ERR_INPUT tells what is damaged. `progress` may be NULL. */
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx);
 /* Verifies from the newest back. `skipped` gets a line for each damaged one that was passed over, and is "" when there

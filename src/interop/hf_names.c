@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
+
 typedef struct name_row {
     const char *ours, *theirs; /* in a block: behind "blocks.3." and "transformer.h.3." */
     int part;                  /* of a fused parameter; WHOLE */
@@ -83,14 +85,9 @@ static const struct {
 
 const char *ls_hf_prefix(const ls_shape *shape) { return names[shape->arch].prefix; }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
-    if (ls_shape_is_llama(shape)) return ends_with(name, "rotary_emb.inv_freq");
-    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias");
+    if (ls_shape_is_llama(shape)) return ls_ends_with(name, "rotary_emb.inv_freq");
+    return ls_ends_with(name, ".attn.bias") || ls_ends_with(name, ".attn.masked_bias");
 }
 
 ls_status ls_hf_check_shape(const ls_shape *shape) {
@@ -124,7 +121,7 @@ static const ls_param *find(const place *at, const char *name) {
 
 /* A bias that GPT-2 always has; false: this tensor is not there at all. */
 static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
-    if (ls_shape_is_llama(shape) || !ends_with(ours, ".bias")) return false;
+    if (ls_shape_is_llama(shape) || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
     out->rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
     out->columns = 1;

@@ -120,7 +120,7 @@ static ls_status put_copies(ls_store_save *save, const char *model, const char *
     if (tokenizer) LS_TRY(ls_copies_put(tokenizer, folder));
     LS_TRY(ls_copies_put_generation(model, folder));
     for (int i = 0; (name = ls_copies_name(i)); i++)
-        if (ls_path_has(folder, name)) LS_TRY(ls_store_add_file(save, name));
+        if (ls_folder_has(folder, name)) LS_TRY(ls_store_add_file(save, name));
     return LS_OK;
 }
 
@@ -143,17 +143,14 @@ out:
 ls_status ls_weights_save(ls_weights *weights, const char *folder, const char *tokenizer) {
     ls_out_folder out;
     ls_store *store = NULL;
-    char *made = NULL;
     ls_status status;
     if (!tokenizer) tokenizer = ls_weights_companions(weights);
     LS_TRY(ls_out_folder_begin(folder, &out));
-    LS_TRY_OUT(ls_store_open(out.partial, LS_STORE_WRITE, &store));
+    LS_TRY_OUT(ls_store_open(out.partial.text, LS_STORE_WRITE, &store));
     LS_TRY_OUT(fill(store, weights, tokenizer));
-    LS_TRY_OUT(ls_store_folder(store, 0, &made));
-    status = ls_out_folder_commit(&out, made);
+    status = ls_out_folder_commit(&out, ls_store_folder(store, 0).text);
 out:
     ls_store_close(store);
-    free(made);
     ls_out_folder_abort(&out);
     return status;
 }

@@ -48,11 +48,9 @@ static inline void check_tensors(const ls_checkpoint *checkpoint, const char *na
 static inline void check_content(const ls_store *store, int64_t step, unsigned salt) {
     ls_checkpoint *checkpoint;
     json_t *json;
-    char *path;
     int64_t value = -1;
     if (ls_store_verify(store, step, NULL, NULL) != LS_OK) fail_msg("%s", ls_status_message());
-    assert_int_equal(ls_store_folder(store, step, &path), LS_OK);
-    assert_int_equal(ls_checkpoint_open(path, &checkpoint), LS_OK);
+    assert_int_equal(ls_checkpoint_open(ls_store_folder(store, step).text, &checkpoint), LS_OK);
     assert_int_equal(ls_checkpoint_step(checkpoint), step);
     check_tensors(checkpoint, LS_CHECKPOINT_WEIGHTS, salt);
     check_tensors(checkpoint, LS_CHECKPOINT_OPTIMIZER, salt + 1);
@@ -63,7 +61,6 @@ static inline void check_content(const ls_store *store, int64_t step, unsigned s
     assert_int_equal(value, salt);
     json_decref(json);
     ls_checkpoint_close(checkpoint);
-    free(path);
 }
 
 /* −1 when there is none. */

@@ -94,7 +94,7 @@ static ls_status check_first_bytes(const char *path) {
 }
 
 static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
-    char prefix[LS_CACHE_PREFIX_BYTES], shard[LS_CACHE_PREFIX_BYTES];
+    ls_path prefix;
     LS_TRY(check_first_bytes(path));
     if (!options->tokenizer)
         return ls_fail(LS_ERR_INPUT, "%.*s is text and this model has no tokenizer; add --tokenizer FOLDER", SHOWN,
@@ -102,11 +102,11 @@ static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_o
     if (!options->cache_dir)
         return ls_fail(LS_ERR_INPUT, "%.*s is text: turn it into tokens with `lockstep tokenize`", SHOWN, path);
     corpus->has_text = true;
-    LS_TRY(ls_corpus_cache_fill(path, options, prefix));
+    LS_TRY(ls_corpus_cache_fill(path, options, &prefix));
     for (size_t number = 1;; number++) {
-        LS_TRY(ls_token_shard_path(prefix, number, shard, sizeof shard));
-        if (number > 1 && !ls_file_exists(shard)) return LS_OK;
-        LS_TRY(add_file(corpus, shard, true, options));
+        ls_path shard = ls_token_shard_path(prefix.text, number);
+        if (number > 1 && !ls_file_exists(shard.text)) return LS_OK;
+        LS_TRY(add_file(corpus, shard.text, true, options));
     }
 }
 
