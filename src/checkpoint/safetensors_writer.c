@@ -180,14 +180,6 @@ out:
     return status;
 }
 
-ls_status ls_safetensors_plan_bytes(const ls_safetensors_plan *plan, size_t *bytes) {
-    layout l;
-    LS_TRY(init_layout(&l, plan));
-    *bytes = l.begin[l.count];
-    free_layout(&l);
-    return LS_OK;
-}
-
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
 
 struct ls_safetensors_writer {
@@ -378,26 +370,4 @@ void ls_safetensors_abort(ls_safetensors_writer *writer) {
     free(writer->written);
     free_layout(&writer->layout);
     free(writer);
-}
-
-ls_status ls_safetensors_save(const char *path, const ls_safetensors_plan *plan, ls_safetensors_read_fn read, void *ctx,
-                              ls_hash128 *file_hash) {
-    ls_safetensors_writer *writer;
-    LS_TRY(ls_safetensors_create(path, plan, &writer));
-    ls_status status = LS_OK;
-    char *piece = malloc(LS_SAFETENSORS_PIECE_BYTES);
-    if (!piece) status = ls_fail(LS_ERR_RESOURCE, "out of memory to write %s", path);
-    for (int i = 0; i < plan->count && status == LS_OK; i++) {
-        size_t total = bytes_of(&writer->layout, i), elem_bytes = writer->layout.elem_bytes[i];
-        for (size_t done = 0; done < total && status == LS_OK;) {
-            size_t bytes = total - done < LS_SAFETENSORS_PIECE_BYTES ? total - done : LS_SAFETENSORS_PIECE_BYTES;
-            status = read(ctx, i, done, piece, bytes);
-            if (status == LS_OK) status = ls_safetensors_write_at(writer, i, done / elem_bytes, piece, bytes);
-            done += bytes;
-        }
-    }
-    free(piece);
-    if (status == LS_OK) return ls_safetensors_finish(writer, file_hash);
-    ls_safetensors_abort(writer);
-    return status;
 }

@@ -55,16 +55,6 @@ static ls_status add_hashed(ls_store_save *save, const char *name, uint64_t byte
     return ls_marker_add(&save->marker, name, &(ls_marker_file){.bytes = bytes, .has_hash = true, .hash = hash});
 }
 
-ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
-                               ls_safetensors_read_fn read, void *ctx) {
-    ls_hash128 hash;
-    size_t bytes;
-    LS_TRY(ls_marker_check_name(&save->marker, name));
-    LS_TRY(ls_safetensors_plan_bytes(plan, &bytes));
-    LS_TRY(ls_safetensors_save(ls_path_in(save->folder.text, name).text, plan, read, ctx, &hash));
-    return add_hashed(save, name, bytes, hash);
-}
-
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out) {
     *out = NULL;
@@ -74,15 +64,15 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
 
 ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
                                const ls_byte_sum *all) {
-    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer)};
-    if (all->bytes != file.bytes) {
+    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer), .has_hash = !all};
+    if (all && all->bytes != file.bytes) {
         ls_safetensors_abort(writer);
         return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64,
                        save->folder.text, name, all->bytes, file.bytes);
     }
-    file.has_sum = true; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
-    file.sum = ls_byte_sum_value(all);
-    LS_TRY(ls_safetensors_finish(writer, NULL));
+    file.has_sum = all; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
+    if (all) file.sum = ls_byte_sum_value(all);
+    LS_TRY(ls_safetensors_finish(writer, all ? NULL : &file.hash));
     return ls_marker_add(&save->marker, name, &file);
 }
 

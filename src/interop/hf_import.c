@@ -92,32 +92,23 @@ static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int 
     return LS_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+static bool is_known(const char *name, const ls_hf_tensor *list, int count, const char *prefix, bool bare) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(name_in(&list[i], prefix, bare), name) == 0) return true;
+    return false;
 }
 
-static ls_status check_rest(const ls_weights *weights, const char *const *known, size_t count) {
+static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
     const ls_shape *shape = &weights->model->shape;
     for (int i = 0; i < ls_safetensors_count(weights->file); i++) {
         const ls_safetensor *tensor = ls_safetensors_get(weights->file, i);
-        if (bsearch(&tensor->name, known, count, sizeof *known, compare_names)) continue;
+        if (is_known(tensor->name, list, count, ls_hf_prefix(shape), bare)) continue;
         if (ls_hf_is_buffer(shape, tensor->name)) continue;
         if (shape->tied && strcmp(tensor->name, LS_HF_HEAD) == 0) continue;
         return ls_fail(LS_ERR_INPUT, "%s: unexpected tensor '%.100s': the model in config.json has no such parameter",
                        ls_safetensors_path(tensor->file), tensor->name);
     }
     return LS_OK;
-}
-
-static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
-    const char *prefix = ls_hf_prefix(&weights->model->shape);
-    const char **known = calloc((size_t)count, sizeof *known);
-    if (!known) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d names", count);
-    for (int i = 0; i < count; i++) known[i] = name_in(&list[i], prefix, bare);
-    qsort(known, (size_t)count, sizeof *known, compare_names);
-    ls_status status = check_rest(weights, known, (size_t)count);
-    free(known);
-    return status;
 }
 
 /* ---- a head beside tied tables ----------------------------------------------------------------------------------- */

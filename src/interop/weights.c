@@ -11,7 +11,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "checkpoint/pieces.h"
 #include "checkpoint/store.h"
 #include "interop/copies.h"
 #include "interop/elems.h"
@@ -285,10 +284,10 @@ static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
-static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) {
+static ls_status load_needed(load *l, const ls_param *param, ls_partition_pieces *pieces) {
     LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
-    LS_TRY(ls_pieces_needed(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
-    for (int i = 0; i < pieces->count; i++) {
+    LS_TRY(ls_partition_pieces_list(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
+    for (size_t i = 0; i < pieces->count; i++) {
         size_t first = pieces->piece[i].first, end = first + pieces->piece[i].count, columns = param->columns;
         LS_TRY(load_rows(l, param, first / columns, (end + columns - 1) / columns));
     }
@@ -298,11 +297,11 @@ static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) 
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition) {
     load l = {.weights = weights, .sink = put_in_partition, .ctx = partition};
     const ls_model *model = ls_partition_model(partition);
-    ls_pieces pieces = {.count = 0};
+    ls_partition_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;
     for (int i = 0; i < model->nparams && status == LS_OK; i++) status = load_needed(&l, model->params[i], &pieces);
-    ls_pieces_fini(&pieces);
+    ls_partition_pieces_fini(&pieces);
     free(l.rows);
     return status;
 }

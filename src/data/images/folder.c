@@ -99,14 +99,9 @@ out:
 }
 
 static ls_status add_entry(picture_list *list, const char *path, int32_t label, uint32_t rank) {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
-        picture_entry *entries = realloc(list->entries, capacity * sizeof *entries);
-        if (!entries) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
-        list->entries = entries;
-        list->capacity = capacity;
-    }
-    char *copy = strdup(path);
+    picture_entry *entries = ls_list_grow(list->entries, list->count, &list->capacity, sizeof *entries);
+    if (entries) list->entries = entries;
+    char *copy = entries ? strdup(path) : NULL;
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
     list->entries[list->count++] = (picture_entry){.path = copy, .label = label, .rank = rank};
     return LS_OK;

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/text/corpus_cache.h"
 #include "data/text/map_file.h"
 #include "data/text/not_text.h"
@@ -54,14 +55,10 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
 }
 
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
-    if (corpus->count == corpus->capacity) {
-        size_t capacity = corpus->capacity ? 2 * corpus->capacity : 16;
-        part *parts = realloc(corpus->parts, capacity * sizeof *parts);
-        if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
-        corpus->parts = parts;
-        corpus->capacity = capacity;
-    }
-    part *last = &corpus->parts[corpus->count];
+    part *parts = ls_list_grow(corpus->parts, corpus->count, &corpus->capacity, sizeof *parts);
+    if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+    corpus->parts = parts;
+    part *last = &parts[corpus->count];
     LS_TRY(ls_token_file_open(path, &last->file));
     last->begin = corpus->tokens;
     corpus->count++;

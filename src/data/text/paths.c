@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
+#include "base/memory.h"
 
 enum { SHOWN = 200 };
 
@@ -36,14 +37,9 @@ void ls_paths_fini(ls_paths *paths) {
 }
 
 static ls_status add(ls_paths *paths, const char *name) {
-    if (paths->count == paths->capacity) {
-        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
-        char **names = realloc(paths->names, capacity * sizeof *names);
-        if (!names) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
-        paths->names = names;
-        paths->capacity = capacity;
-    }
-    char *copy = strdup(name);
+    char **names = ls_list_grow(paths->names, paths->count, &paths->capacity, sizeof *names);
+    if (names) paths->names = names;
+    char *copy = names ? strdup(name) : NULL;
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
     paths->names[paths->count++] = copy;
     return LS_OK;

@@ -11,7 +11,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FIRST_CAPACITY = 64, FLAGS_PER_WORD = 32 };
+#include "base/memory.h"
+
+enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FLAGS_PER_WORD = 32 };
 enum { VERSION_AT = 8, PIECE_AT = 12, COUNT_AT = 16, SHARD_AT = 24, IDS_AT = 40 };
 
 static const char MAGIC[8] = {'L', 'S', 'T', 'K', 'S', 'U', 'M', 'S'};
@@ -38,13 +40,9 @@ ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_
     const uint8_t *at = data;
     while (bytes) {
         size_t piece = bytes < LS_TOKEN_PIECE_BYTES ? bytes : LS_TOKEN_PIECE_BYTES;
-        if (list->count == list->capacity) {
-            size_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
-            uint64_t *sums = realloc(list->sums, capacity * sizeof *sums);
-            if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
-            list->sums = sums;
-            list->capacity = capacity;
-        }
+        uint64_t *sums = ls_list_grow(list->sums, list->count, &list->capacity, sizeof *sums);
+        if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
+        list->sums = sums;
         list->sums[list->count++] = XXH3_64bits(at, piece);
         at += piece;
         bytes -= piece;

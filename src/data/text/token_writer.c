@@ -100,6 +100,11 @@ static ls_status write_sums(const ls_token_writer *writer, const uint32_t header
     return ls_token_sum_list_write(&writer->pieces, &of, temporary_path(writer, writer->begun, ".sums").text);
 }
 
+static void put_pair(uint32_t *words, uint64_t value) {
+    words[0] = (uint32_t)value;
+    words[1] = (uint32_t)(value >> 32);
+}
+
 static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
     bool is_wide = width_of(writer) == 4;
     memset(header, 0, LS_LLMC_BYTES);
@@ -107,19 +112,13 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     header[1] = is_wide ? LS_LLMC_VERSION_32 : LS_LLMC_VERSION_16;
     header[2] = (uint32_t)writer->shard_count;
     header[LS_LLMC_ORIGIN_WORD] = LS_LLMC_ORIGIN_MAGIC;
-    uint64_t pairs[] = {writer->shard_text_bytes, writer->origin.tokenizer.lo, writer->origin.tokenizer.hi};
-    size_t places[] = {9, 12, 14};
-    for (size_t i = 0; i < 3; i++) {
-        header[places[i]] = (uint32_t)pairs[i];
-        header[places[i] + 1] = (uint32_t)(pairs[i] >> 32);
-    }
+    put_pair(header + 9, writer->shard_text_bytes);
     header[11] = writer->origin.vocab;
+    put_pair(header + 12, writer->origin.tokenizer.lo);
+    put_pair(header + 14, writer->origin.tokenizer.hi);
     ls_hash128 sum = ls_token_layout_sum(header, ls_hash_stream_value(writer->sum));
-    uint64_t halves[] = {sum.lo, sum.hi};
-    for (size_t i = 0; i < 2; i++) {
-        header[LS_LLMC_SUM_WORD + 2 * i] = (uint32_t)halves[i];
-        header[LS_LLMC_SUM_WORD + 2 * i + 1] = (uint32_t)(halves[i] >> 32);
-    }
+    put_pair(header + LS_LLMC_SUM_WORD, sum.lo);
+    put_pair(header + LS_LLMC_SUM_WORD + 2, sum.hi);
 }
 
 /* A name that is not taken, not even a symbolic link: what a process of the same number left behind, or somebody put

@@ -99,7 +99,7 @@ static ls_status read_merges(ls_tokenizer *tokenizer, const char *text, size_t b
 }
 
 static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const char *merges, size_t bytes) {
-    char end_of_text[] = "<|endoftext|>";
+    static const char end_of_text[] = "<|endoftext|>";
     if (!json_is_object(vocab)) return ls_fail(LS_ERR_INPUT, "the vocabulary must be an object of tokens and ids");
     LS_TRY(ls_tokenizer_load_vocab(tokenizer, vocab));
     LS_TRY(ls_bpe_init(&tokenizer->bpe, &tokenizer->vocab, count_lines(merges, bytes), false));
@@ -150,9 +150,8 @@ static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
 
 static void read_config_token(const ls_tokenizer *tokenizer, const json_t *value, int32_t *id) {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-    for (size_t i = 0; text && i < tokenizer->added.count; i++) {
-        if (strcmp(tokenizer->added.tokens[i].text, text) == 0) *id = tokenizer->added.tokens[i].id;
-    }
+    int32_t found = ls_added_id(&tokenizer->added, text);
+    if (found >= 0) *id = found;
 }
 
 /* Without a tokenizer.json, whose post_processor says it: as Hugging Face does. */
