@@ -108,7 +108,7 @@ out:
 /* In a file that is gone from its folder as soon as it is open. */
 static ls_status make_up_data(ls_lab_case *c) {
     const char *tmp = getenv("TMPDIR");
-    char folder[PATH_MAX - 64], prefix[PATH_MAX - 32], path[PATH_MAX];
+    char folder[PATH_MAX - 64], prefix[PATH_MAX - 32];
     ls_corpus_options options = {.vocab = (uint32_t)c->settings.shape.V};
     int length = snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (length < 0 || (size_t)length >= sizeof folder)
@@ -116,10 +116,10 @@ static ls_status make_up_data(ls_lab_case *c) {
     if (!mkdtemp(folder)) return ls_fail_errno(LS_ERR_INPUT, "cannot create a folder such as %s; set TMPDIR", folder);
     snprintf(prefix, sizeof prefix, "%s/tokens", folder);
     ls_status status = write_tokens(&c->settings, prefix);
-    if (status == LS_OK) status = ls_token_shard_path(prefix, 1, path, sizeof path);
     if (status == LS_OK) {
-        status = ls_corpus_open(path, &options, &c->corpus);
-        unlink(path);
+        ls_path path = ls_token_shard_path(prefix, 1);
+        status = ls_corpus_open(path.text, &options, &c->corpus);
+        unlink(path.text);
     }
     rmdir(folder);
     return status;

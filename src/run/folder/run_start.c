@@ -180,13 +180,8 @@ static ls_status choose_step(const ls_store *store, int64_t *step) {
 }
 
 static ls_status decide(const ls_store *store, decision *d) {
-    char *folder = NULL;
     LS_TRY(choose_step(store, &d->step));
-    if (d->step < 0) return LS_OK;
-    LS_TRY(ls_store_folder(store, d->step, &folder));
-    ls_status status = copy_path(folder, d->folder);
-    free(folder);
-    return status;
+    return d->step < 0 ? LS_OK : copy_path(ls_store_folder(store, d->step).text, d->folder);
 }
 
 static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) {
