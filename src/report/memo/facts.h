@@ -90,6 +90,7 @@ typedef struct ls_memo_line {
     char text[256];
 } ls_memo_line;
 ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
+#define LS_LAYOUT(layout) ls_memo_layout_text(layout).text
 /* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
 const char *ls_memo_time_phrase(ls_time_kind kind);
 

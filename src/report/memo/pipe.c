@@ -176,13 +176,12 @@ static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int heig
     const char *name = ls_schedule_kind_name(pipe->micro.schedule);
     if (drawn == micros)
         ls_page_end_chart(page, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
-                          micros, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text);
+                          micros, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]));
     else
         ls_page_end_chart(page, WIDTH, height,
                           "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
                           "the percentages above are for all %d.%s",
-                          drawn, micros, name, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text,
-                          micros,
+                          drawn, micros, name, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]), micros,
                           pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
 }
 
@@ -190,16 +189,16 @@ static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int heig
 static int draw_courses(const ls_svg_plot *plot, const ls_memo_pipe *pipe, const course *courses) {
     char title[160];
     snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
-             ls_number_percent(pipe->busy[0]).text);
+             LS_PERCENT(pipe->busy[0]));
     int y = draw_course(plot, &courses[0], title, 0);
     if (pipe->micro.virtual_stages > 1) {
-        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_number_percent(pipe->busy[2]).text);
+        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", LS_PERCENT(pipe->busy[2]));
         y = draw_course(plot, &courses[2], title, y + 8);
         snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
-                 ls_number_percent(pipe->busy[1]).text);
+                 LS_PERCENT(pipe->busy[1]));
     } else {
         snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),
-                 ls_number_percent(pipe->busy[1]).text);
+                 LS_PERCENT(pipe->busy[1]));
     }
     return draw_course(plot, &courses[1], title, y + 8);
 }
@@ -216,11 +215,11 @@ ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
         seconds[made] = courses[made].simulation.seconds;
         if (seconds[made] > span) span = seconds[made];
     }
-    ls_page_begin(page, LS_PAGE_CHART, "timelines");
-    const ls_svg_plot plot = {.out = page->open, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
+    FILE *out = ls_page_begin_chart(page, "timelines");
+    const ls_svg_plot plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
     int y = draw_courses(&plot, pipe, courses);
     ls_svg_time_axis(&plot, y + 3.5, 0);
-    draw_legend(page->open, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
+    draw_legend(out, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
     caption(page, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
 out:
     while (made > 0) course_free(&courses[--made]);
