@@ -84,7 +84,7 @@ ls_status ls_memo_facts_find(ls_memo_facts *f) {
     f->chips = f->site->chip.is_cpu ? "workers" : "GPUs";
     find_rates(f);
     LS_TRY(find_variants(f));
-    LS_TRY(ls_memo_flows_find(f));
+    ls_memo_flows_find(f);
     LS_TRY(ls_memo_pipe_find(f));
     ls_plan_losses_of(f->task, &f->choice, &f->losses);
     LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));

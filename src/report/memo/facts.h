@@ -63,7 +63,7 @@ typedef struct ls_memo_facts {
 
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
 /* traffic.c */
-ls_status ls_memo_flows_find(ls_memo_facts *facts);
+void ls_memo_flows_find(ls_memo_facts *facts);
 /* pipe.c */
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 

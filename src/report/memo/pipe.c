@@ -3,9 +3,6 @@
  *     stage 0 |▇▇          ▇▇▇▇|      both on one scale of time; what is empty is a stage with nothing to do
  *     stage 1 |  ▇▇    ▇▇▇▇    |
  */
-#include <stdlib.h>
-
-#include "parallel/schedule/simulate.h"
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 #include "report/svg.h"
@@ -63,14 +60,11 @@ static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
 
 static ls_status measure(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
     ls_plan_case c = ls_plan_case_of(task, l);
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-    ls_plan_chunks_of(&c, chunks);
+    ls_plan_chunks chunks;
     double work = 0, seconds, bubble;
-    ls_status status = ls_plan_pipeline_seconds(&c, chunks->forward, chunks->backward, chunks->send, &seconds, &bubble);
-    for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks->forward[g] + chunks->backward[g];
-    free(chunks);
-    if (status != LS_OK) return status;
+    ls_plan_chunks_of(&c, &chunks);
+    LS_TRY(ls_plan_pipeline_seconds(&c, chunks.forward, chunks.backward, chunks.send, &seconds, &bubble));
+    for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks.forward[g] + chunks.backward[g];
     *busy = work * c.micros / (l->pp * seconds);
     return ls_plan_predict(task, l, step);
 }
@@ -95,42 +89,11 @@ typedef struct course {
     ls_simulation simulation;
 } course;
 
-static void by_stage(const ls_knobs *l, const double *from, double *to) {
-    for (int s = 0; s < l->pp; s++)
-        for (int k = 0; k < l->virtual_stages; k++) to[s * l->virtual_stages + k] = from[k * l->pp + s];
-}
-
 static ls_status simulate(const ls_plan_task *task, const ls_knobs *l, int micros, course *out) {
     ls_plan_case c = ls_plan_case_of(task, l);
-    int count = l->pp * l->virtual_stages;
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    double *tables = malloc(3 * (size_t)count * sizeof *tables);
-    ls_status status = LS_OK;
-    if (!chunks || !tables) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-        goto out;
-    }
-    ls_plan_chunks_of(&c, chunks);
-    by_stage(l, chunks->forward, tables);
-    by_stage(l, chunks->backward, tables + count);
-    for (int g = 0; g < count; g++) tables[2 * count + g] = tables[count + g] / 2;
-    ls_simulate_costs costs = {.border_seconds = chunks->send};
-    costs.seconds[LS_ACTION_FORWARD] = tables;
-    costs.seconds[LS_ACTION_BACKWARD] = tables + count;
-    costs.seconds[LS_ACTION_BACKWARD_INPUT] = tables + 2 * count;
-    costs.seconds[LS_ACTION_BACKWARD_WEIGHTS] = tables + 2 * count;
-    LS_TRY_OUT(ls_schedule_make(l->schedule, l->pp, l->virtual_stages, micros, &out->schedule));
-    status = ls_simulate(&out->schedule, &costs, &out->simulation);
-    if (status != LS_OK) ls_schedule_free(&out->schedule);
-out:
-    free(tables);
-    free(chunks);
-    return status;
-}
-
-static void course_free(course *c) {
-    ls_simulation_free(&c->simulation);
-    ls_schedule_free(&c->schedule);
+    ls_plan_chunks chunks;
+    ls_plan_chunks_of(&c, &chunks);
+    return ls_plan_simulate(&c, micros, chunks.forward, chunks.backward, chunks.send, &out->schedule, &out->simulation);
 }
 
 static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14 : stages <= 32 ? 8 : 5; }
@@ -222,6 +185,9 @@ ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
     draw_legend(out, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
     caption(page, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
 out:
-    while (made > 0) course_free(&courses[--made]);
+    while (made-- > 0) {
+        ls_simulation_free(&courses[made].simulation);
+        ls_schedule_free(&courses[made].schedule);
+    }
     return status;
 }
