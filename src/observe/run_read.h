@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "config/options.h"
-#include "base/status.h"
+#include "base/memory.h"
 #include "lockstep.h"
 #include "observe/trace_read.h"
 
@@ -121,7 +121,6 @@ typedef struct ls_run_log {
     int64_t lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    size_t capacity[9];                 /* of the arrays above, in elements; the reader's own */
 } ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
@@ -133,14 +132,22 @@ void ls_run_log_free(ls_run_log *run);
 void ls_run_log_init(ls_run_log *run);
 /* One line, without its newline (run_lines.c). Fails for want of memory alone. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
-/* All lines of a text. */
+/* All lines of a text, or of a file, which need not be there. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
+ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
 /* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
 ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait);
+
+/* Space for one more record of an array of the run. */
+static inline ls_status ls_run_log_grow(void *array, size_t count, size_t record_bytes) {
+    return ls_array_grow(array, count, record_bytes, "records of a run");
+}
+/* Text of at most `capacity` bytes with its NUL: no control characters, and no half of a character at the end. */
+void ls_run_log_copy_text(char *out, size_t capacity, const char *from);
 
 /* The value of an option, or NULL; as a number, or NaN. */
 const char *ls_run_log_option_get(const ls_run_log *run, const char *name);

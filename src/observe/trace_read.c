@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "parallel/layout/layout.h"
 
 static const size_t FILE_MAX = (size_t)2 << 30;
@@ -18,7 +19,6 @@ typedef struct reader {
     size_t bytes, at;
     size_t event_at; /* of the event being read */
     ls_trace *trace;
-    size_t capacity;
     /* The first half of a pair, which its second half follows at once. */
     bool has_open, open_is_wanted;
     char open_id[64];
@@ -95,13 +95,7 @@ static bool is_reduction(const json_t *event) {
 
 static ls_status keep(reader *r, const ls_trace_span *span) {
     ls_trace *t = r->trace;
-    if (t->count == r->capacity) {
-        size_t capacity = r->capacity ? 2 * r->capacity : 1024;
-        ls_trace_span *spans = realloc(t->spans, capacity * sizeof *spans);
-        if (!spans) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu spans of %s", capacity, r->source);
-        t->spans = spans;
-        r->capacity = capacity;
-    }
+    LS_TRY(ls_array_grow(&t->spans, t->count, sizeof *t->spans, "spans of a trace"));
     t->spans[t->count++] = *span;
     return LS_OK;
 }

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 
 enum { SETS_MAX = 560 /* 3 of 16 */, CANDIDATES = 12, PURPOSE = 0x7EC0 };
@@ -25,7 +26,7 @@ typedef struct cover {
     size_t tuples, left; /* not seen */
     uint64_t drawn;      /* random numbers so far */
     ls_cover_row *rows;
-    int count, capacity;
+    int count;
 } cover;
 
 static int draw(cover *c, int n) {
@@ -162,13 +163,7 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
         if (g > most) best = row;
         if (g > most) most = g;
     }
-    if (c->count == c->capacity) {
-        int capacity = c->capacity ? 2 * c->capacity : 64;
-        ls_cover_row *rows = realloc(c->rows, (size_t)capacity * sizeof *rows);
-        if (!rows) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", capacity);
-        c->rows = rows;
-        c->capacity = capacity;
-    }
+    LS_TRY(ls_array_grow(&c->rows, (size_t)c->count, sizeof *c->rows, "rows"));
     for (int s = 0; s < c->sets; s++) *flag_of(c, &c->set[s], &best) = true;
     c->left -= (size_t)most;
     c->rows[c->count++] = best;

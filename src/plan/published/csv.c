@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/memory.h"
 
 enum { BYTES_MAX = 64 << 20, COLUMNS_MAX = 256 };
 
@@ -56,17 +57,10 @@ static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *cou
     return LS_OK;
 }
 
-static ls_status add_row(ls_csv *csv, size_t *capacity, char **fields, size_t count, size_t line) {
+static ls_status add_row(ls_csv *csv, char **fields, size_t count, size_t line) {
     static char none[] = "";
-    if (csv->rows == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 64;
-        char **grown = realloc(csv->field, more * csv->columns * sizeof *grown);
-        if (grown) csv->field = grown;
-        size_t *lines = grown ? realloc(csv->line, more * sizeof *lines) : NULL;
-        if (lines) csv->line = lines;
-        if (!lines) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", more);
-        *capacity = more;
-    }
+    LS_TRY(ls_array_grow(&csv->field, csv->rows, csv->columns * sizeof *csv->field, "rows"));
+    LS_TRY(ls_array_grow(&csv->line, csv->rows, sizeof *csv->line, "rows"));
     for (size_t i = 0; i < csv->columns; i++) csv->field[csv->rows * csv->columns + i] = i < count ? fields[i] : none;
     csv->line[csv->rows++] = line;
     return LS_OK;
@@ -74,14 +68,14 @@ static ls_status add_row(ls_csv *csv, size_t *capacity, char **fields, size_t co
 
 static ls_status read_rows(reader *r, ls_csv *out) {
     char *fields[COLUMNS_MAX];
-    size_t capacity = 0, count;
+    size_t count;
     LS_TRY(next_row(r, fields, COLUMNS_MAX, &out->columns));
-    LS_TRY(add_row(out, &capacity, fields, out->columns, 1));
+    LS_TRY(add_row(out, fields, out->columns, 1));
     while (*r->at) {
         size_t line = ++r->line;
         LS_TRY(next_row(r, fields, out->columns, &count));
         if (count == 1 && !*fields[0]) continue; /* an empty line */
-        LS_TRY(add_row(out, &capacity, fields, count, line));
+        LS_TRY(add_row(out, fields, count, line));
     }
     if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the header line", r->path);
     return LS_OK;
