@@ -284,7 +284,7 @@ static void add_up(const step *st, ls_prediction *out) {
     const stage_price *p = &st->stage[last];
     for (int i = 0; i < st->schedule.count[last]; i++) work += p->work[i];
     double slower = work > 0 ? (st->busy[last] - p->moved) / work : 1;
-    out->time[LS_TIME_MATMUL] = p->kind[LS_PRICE_PRODUCTS] * slower;
+    out->time[LS_TIME_MATMUL] = p->kind[LS_PRICE_MATMULS] * slower;
     out->time[LS_TIME_ATTENTION] = p->kind[LS_PRICE_ATTENTION] * slower;
     out->time[LS_TIME_SMALL] = (p->kind[LS_PRICE_PASSES] + p->kind[LS_PRICE_OPTIMIZER]) * slower;
     out->time[LS_TIME_ENDS] = p->kind[LS_PRICE_ENDS] * slower;

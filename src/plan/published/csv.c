@@ -82,10 +82,10 @@ static ls_status read_rows(reader *r, ls_csv *out) {
 }
 
 /* Takes over out->text, which has a NUL behind its bytes. */
-static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
+static ls_status parse(size_t bytes, ls_csv *out) {
     ls_status status = LS_OK;
-    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", name);
-    reader r = {.path = name, .at = out->text, .line = 1};
+    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", out->name);
+    reader r = {.path = out->name, .at = out->text, .line = 1};
     if (status == LS_OK) status = read_rows(&r, out);
     if (status != LS_OK) ls_csv_free(out);
     return status;
@@ -93,19 +93,19 @@ static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
 
 ls_status ls_csv_read(const char *path, ls_csv *out) {
     size_t bytes;
-    memset(out, 0, sizeof *out);
+    *out = (ls_csv){.name = path};
     LS_TRY(ls_file_read(path, BYTES_MAX, &out->text, &bytes));
-    return parse(path, bytes, out);
+    return parse(bytes, out);
 }
 
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out) {
-    memset(out, 0, sizeof *out);
+    *out = (ls_csv){.name = name};
     if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; the limit is %d", name, bytes, BYTES_MAX);
     out->text = malloc(bytes + 1);
     if (!out->text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu bytes of %s", bytes, name);
     memcpy(out->text, text, bytes);
     out->text[bytes] = '\0';
-    return parse(name, bytes, out);
+    return parse(bytes, out);
 }
 
 void ls_csv_free(ls_csv *csv) {
@@ -115,8 +115,20 @@ void ls_csv_free(ls_csv *csv) {
     memset(csv, 0, sizeof *csv);
 }
 
-int ls_csv_column(const ls_csv *csv, const char *name) {
+static const char *find(const ls_csv *csv, size_t row, const char *column) {
     for (size_t i = 0; i < csv->columns; i++)
-        if (strcmp(csv->field[i], name) == 0) return (int)i;
-    return -1;
+        if (strcmp(csv->field[i], column) == 0) return csv->field[row * csv->columns + i];
+    return NULL;
+}
+
+bool ls_csv_has(const ls_csv *csv, const char *column) { return find(csv, 0, column) != NULL; }
+
+const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column) {
+    const char *field = find(csv, row, column);
+    return field ? field : "";
+}
+
+ls_status ls_csv_refuse(const ls_csv *csv, size_t row, const char *column, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", csv->name, csv->line[row], column,
+                   ls_csv_field(csv, row, column), what);
 }
