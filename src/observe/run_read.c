@@ -34,7 +34,7 @@ void ls_run_log_free(ls_run_log *run) {
     ls_run_log_init(run);
 }
 
-ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait) {
+ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait) {
     LS_TRY(ls_run_log_grow(&run->usage, run->usage_count, sizeof *run->usage));
     run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)

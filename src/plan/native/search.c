@@ -174,11 +174,10 @@ static ls_status none_fits(const ls_native_found *found) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;
     ls_layout_text(&found->lacks.layout, text, sizeof text);
-    return ls_fail(
-        LS_ERR_RESOURCE,
-        "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks %.0f MiB "
-        "on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
-        found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
+    return ls_fail(LS_ERR_RESOURCE,
+                   "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks "
+                   "%.0f MiB on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
+                   found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
 }
 
 ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,
