@@ -47,9 +47,14 @@ static bool possible_from(const ls_cover_task *task, const ls_cover_row *row, in
 
 bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row) { return possible_from(task, row, 0, 0); }
 
-static ls_cover_row open_row(void) {
+ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, int factors, size_t number) {
     ls_cover_row row;
     for (int f = 0; f < LS_COVER_FACTORS_MAX; f++) row.level[f] = -1;
+    for (int k = factors - 1; k >= 0; k--) {
+        size_t levels = (size_t)task->levels[factor[k]];
+        row.level[factor[k]] = (int)(number % levels);
+        number /= levels;
+    }
     return row;
 }
 
@@ -61,15 +66,8 @@ static size_t set_tuples(const cover *c, const factor_set *set) {
     return n;
 }
 
-/* The tuple with this number, as a row. */
 static ls_cover_row tuple_row(const cover *c, const factor_set *set, size_t number) {
-    ls_cover_row row = open_row();
-    for (int k = c->task->strength - 1; k >= 0; k--) {
-        size_t levels = (size_t)c->task->levels[set->factor[k]];
-        row.level[set->factor[k]] = (int)(number % levels);
-        number /= levels;
-    }
-    return row;
+    return ls_cover_combination(c->task, set->factor, c->task->strength, number);
 }
 
 /* The flag of the row's tuple; NULL where the row is still open in one of the factors. */
