@@ -24,13 +24,24 @@ const char *ls_cause_name(ls_cause cause) { return names[cause]; }
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step) {
+ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {
     ls_diagnosis *d = c->out;
     /* There are fewer rules than places. */
     ls_finding *f = &d->finding[d->finding_count < LS_FINDINGS_MAX ? d->finding_count++ : LS_FINDINGS_MAX - 1];
-    *f = (ls_finding){
-        .cause = cause, .onset = step, .step = step, .last_step = step, .worker = LS_RUN_NONE, .group = LS_RUN_NONE};
+    *f = (ls_finding){.cause = cause, .onset = step, .step = step, .last_step = last_step, .size = size};
+    f->worker = f->group = LS_RUN_NONE;
     return f;
+}
+
+ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {
+    ls_finding *f = ls_finding_add(c, cause, step, last_step, size);
+    f->is_note = true;
+    return f;
+}
+
+void ls_finding_name(ls_finding *f, const ls_run_log_event *event) {
+    memcpy(f->block, event->block, sizeof f->block);
+    memcpy(f->tensor, event->tensor, sizeof f->tensor);
 }
 
 /* Texts of a run are UTF-8, and a text that is cut must stay so. */

@@ -1,6 +1,4 @@
 /* faults.c: workers that compute, or keep, numbers wrongly, as replica checks, hashes and audits saw them. */
-#include <string.h>
-
 #include "observe/diagnose/rules.h"
 
 static bool is_fault(const ls_run_log_event *e) {
@@ -58,13 +56,10 @@ void ls_diagnose_faults(ls_case *c) {
         persistent = persistent || e->persistent;
     }
     if (!first) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_FAULT, first->step);
-    f->last_step = last->step;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_FAULT, first->step, last->step, (double)count);
     f->worker = first->worker;
     f->group = first->group;
-    f->size = (double)count;
-    memcpy(f->block, first->block, sizeof f->block);
-    memcpy(f->tensor, first->tensor, sizeof f->tensor);
+    ls_finding_name(f, first);
     describe_fault(f, first);
     bool is_known = f->worker != LS_RUN_NONE;
     persistent = persistent || (is_known && of_worker > 2);

@@ -82,9 +82,7 @@ void ls_diagnose_data(ls_case *c) {
     jumps j = count_jumps(c);
     const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
     if (seen || !is_data(s, &j)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first]);
-    f->last_step = j.last_step;
-    f->size = (double)j.count;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first], j.last_step, (double)j.count);
     LS_TITLE(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
              j.count == 1 ? "" : "s", f->step);
     LS_EVIDENCE(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)", f->step, j.first->peak,
@@ -302,8 +300,7 @@ static ls_finding *add_waves(ls_case *c) {
     const ls_episode *first = NULL, *largest = NULL;
     size_t count = count_waves(c, &first, &largest);
     if (count < 3 + s->count / 20000) return NULL;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first]);
-    f->size = (double)count;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first], s->step[first->first], (double)count);
     LS_TITLE(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld", count,
              f->step);
     LS_EVIDENCE(f, "largest rise from step %lld to %lld: loss %.3f after %.3f", s->step[largest->first],
@@ -313,9 +310,8 @@ static ls_finding *add_waves(ls_case *c) {
 }
 
 static ls_finding *add_rise(ls_case *c) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first]);
-    f->last_step = c->series.step[c->rise.top];
-    f->size = c->rise.top_loss - c->rise.low_loss;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first], c->series.step[c->rise.top],
+                                   c->rise.top_loss - c->rise.low_loss);
     LS_TITLE(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps", f->step,
              c->rise.steps);
     describe_rise(c, f);
@@ -324,18 +320,14 @@ static ls_finding *add_rise(ls_case *c) {
 }
 
 static ls_finding *add_lengths(ls_case *c, const lengths *l) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step);
-    f->last_step = l->worst->step;
-    f->size = l->worst->ratio;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step, l->worst->step, l->worst->ratio);
     LS_TITLE(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
              100 * l->worst->ratio, f->step);
     return f;
 }
 
 static ls_finding *add_plateau(ls_case *c, const plateau *p) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
-    f->last_step = p->last;
-    f->size = p->ratio;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first, p->last, p->ratio);
     LS_TITLE(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss, p->first, p->last);
     set_onset(c, f);
     return f;
@@ -396,7 +388,7 @@ void ls_diagnose_unknown(ls_case *c) {
     double early = s->count > 0 ? norm_near(s, at / 2) : (double)NAN;
     bool grew = late > LARGE * early;
     ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
-    ls_finding *f = ls_finding_add(c, cause, s->first_bad);
+    ls_finding *f = ls_finding_add(c, cause, s->first_bad, s->first_bad, 0);
     LS_TITLE(f, "%s%sloss or gradient is not finite from step %lld on",
              cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
              s->first_bad);

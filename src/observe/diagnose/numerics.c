@@ -197,9 +197,7 @@ static void advise_underflow(const ls_case *c, ls_finding *f) {
 void ls_diagnose_underflow(ls_case *c) {
     stretch s;
     if (!find_stretch(c, is_flushed, flushed_size, &s)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_UNDERFLOW, s.first->step);
-    f->last_step = s.last->step;
-    f->size = s.worst->flushed;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_UNDERFLOW, s.first->step, s.last->step, s.worst->flushed);
     set_block(c, f, s.worst->worst_flushed);
     LS_TITLE(f, "gradients underflow: %.0f %% of them become zero in 16 bits, most in %s", 100 * s.worst->flushed,
              f->block);
@@ -224,9 +222,7 @@ static bool is_lost(const ls_case *c, const ls_point *p) {
 void ls_diagnose_lost(ls_case *c) {
     stretch s;
     if (!find_stretch(c, is_lost, lost_size, &s)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LOST_UPDATES, s.first->step);
-    f->last_step = s.last->step;
-    f->size = s.worst->lost;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LOST_UPDATES, s.first->step, s.last->step, s.worst->lost);
     set_block(c, f, s.worst->worst_lost);
     LS_TITLE(f, "updates are lost to rounding: up to %.0f %% of the weights do not change when they should",
              100 * s.worst->lost);

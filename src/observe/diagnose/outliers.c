@@ -103,11 +103,9 @@ static void describe_samples(ls_finding *f, const ls_run_log_event *e) {
 
 static void add_bad_data(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->first_data ? o->first_data : o->event[0];
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step, o->event[o->count - 1]->step, (double)o->count);
     size_t at = 0;
-    f->last_step = o->event[o->count - 1]->step;
     f->group = e->group;
-    f->size = (double)o->count;
     LS_TITLE(f, "bad data: %zu outlier gradient group%s, first at step %lld", o->count, o->count == 1 ? "" : "s",
              e->step);
     if (o->hot > 0 && isfinite(e->group_loss))
@@ -127,11 +125,9 @@ static void add_bad_data(ls_case *c, const outliers *o) {
 static void add_outlier(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->event[0];
     bool one = o->of_worker >= 2 && o->mostly_one;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step);
-    f->last_step = o->event[o->count - 1]->step;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step, o->event[o->count - 1]->step, factor_of(o->largest));
     f->worker = one || o->count == 1 ? o->worker : LS_RUN_NONE;
     f->group = e->group;
-    f->size = factor_of(o->largest);
     if (one)
         LS_TITLE(f, "worker %d produces outlier gradients: %zu of %zu outlier groups are its own", o->worker,
                  o->of_worker, o->count);
@@ -186,23 +182,18 @@ static bool is_harmless(const ls_case *c, const outliers *o) {
     return true;
 }
 
-static ls_finding *add_note(ls_case *c, const outliers *o) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
-    f->is_note = true;
-    f->size = (double)o->count;
-    return f;
-}
-
 static void judge(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
-    long long last = o->event[o->count - 1]->step;
+    long long first = o->event[0]->step, last = o->event[o->count - 1]->step;
     if (is_early(c, o))
-        LS_TITLE(add_note(c, o), "%zu outlier gradient group%s while the loss was still falling fast, up to step %lld",
-                 o->count, plural, last);
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
+                 "%zu outlier gradient group%s while the loss was still falling fast, up to step %lld", o->count,
+                 plural, last);
     else if (is_consequence(c, o))
-        LS_TITLE(add_note(c, o), "%zu outlier gradient group%s while the loss was rising", o->count, plural);
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
+                 "%zu outlier gradient group%s while the loss was rising", o->count, plural);
     else if (is_harmless(c, o))
-        LS_TITLE(add_note(c, o),
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
                  "%zu outlier gradient group%s, up to step %lld; their losses are normal, recomputing them gave the "
                  "same result, and nothing followed",
                  o->count, plural, last);

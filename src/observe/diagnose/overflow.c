@@ -107,12 +107,6 @@ static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_eve
     return NULL;
 }
 
-static void name_tensor(ls_finding *f, const ls_run_log_event *e) {
-    if (!e) return;
-    memcpy(f->block, e->block, sizeof f->block);
-    memcpy(f->tensor, e->tensor, sizeof f->tensor);
-}
-
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
@@ -120,10 +114,9 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) 
     long long step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
     const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
     if (!event || (floor && floor->step < event->step)) event = floor ? floor : event;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step);
-    name_tensor(f, event);
-    f->last_step = floor ? floor->step : run->steps[run->step_count - 1].step;
-    f->size = (double)s->count;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step,
+                                   floor ? floor->step : run->steps[run->step_count - 1].step, (double)s->count);
+    if (event) ls_finding_name(f, event);
     LS_TITLE(f, "fp16 overflows repeatedly from step %lld on%s%s", step, f->tensor[0] ? ", first in " : "", f->tensor);
     if (s->fall != SIZE_MAX)
         LS_EVIDENCE(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
@@ -139,12 +132,12 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) 
 
 static void add_always(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
+    const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, 0);
     size_t skipped = s->start_count + s->count, i = 0;
     while (i < run->step_count && !run->steps[i].skipped) i++;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
-    name_tensor(f, first_event(run, LS_EVENT_OVERFLOW, 0));
-    f->last_step = run->steps[run->step_count - 1].step;
-    f->size = (double)skipped / (double)run->step_count;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step, run->steps[run->step_count - 1].step,
+                                   (double)skipped / (double)run->step_count);
+    if (event) ls_finding_name(f, event);
     LS_TITLE(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
     LS_EVIDENCE(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end", skipped,
                 run->step_count, run->steps[i].scale, run->steps[i].step, run->steps[run->step_count - 1].scale);
@@ -155,10 +148,8 @@ static void add_always(ls_case *c, const skips *s) {
 static void note_start(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     if (s->start_count == 0) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step);
-    f->is_note = true;
-    f->last_step = run->steps[s->first - 1].step;
-    f->size = (double)s->start_count;
+    ls_finding *f =
+        ls_note_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step, run->steps[s->first - 1].step, (double)s->start_count);
     LS_TITLE(f, "the initial loss scale was too high: %zu step%s skipped until step %lld, which is normal",
              s->start_count, s->start_count == 1 ? " was" : "s were", f->last_step);
 }
@@ -168,9 +159,7 @@ static void note_growth(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     size_t i = s->first;
     while (!run->steps[i].skipped) i++;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
-    f->is_note = true;
-    f->size = (double)s->count;
+    ls_finding *f = ls_note_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step, run->steps[i].step, (double)s->count);
     LS_TITLE(f, "%zu more step%s skipped when the loss scale tried to grow, which is normal", s->count,
              s->count == 1 ? " was" : "s were");
 }
@@ -183,10 +172,10 @@ static void add_non_finite(ls_case *c) {
             (c->run->events[i].recurs || !c->run->events[i].has_recurs))
             e = &c->run->events[i];
     if (!e) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step);
-    name_tensor(f, e);
+    ls_finding *f =
+        ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step, e->step, (double)c->run->of_kind[LS_EVENT_NON_FINITE]);
+    ls_finding_name(f, e);
     f->worker = e->worker;
-    f->size = (double)c->run->of_kind[LS_EVENT_NON_FINITE];
     LS_TITLE(f, "%s in %s%s%s, %s, on worker %d", e->value[0] ? e->value : "a value that is not finite",
              e->block[0] ? e->block : "the model", e->tensor[0] ? ", " : "", e->tensor,
              e->what[0] ? e->what : "in a step", e->worker);

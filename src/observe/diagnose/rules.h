@@ -85,7 +85,10 @@ typedef struct ls_case {
 } ls_case;
 
 /* A finding to fill in; one too many overwrites the last. */
-ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step);
+ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
+ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
+/* Block and tensor of an event. */
+void ls_finding_name(ls_finding *finding, const ls_run_log_event *event);
 /* Prints into `out`; what does not fit is cut off between two characters. */
 void ls_diagnose_print(char *out, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Where the next piece of evidence goes. */

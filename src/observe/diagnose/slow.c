@@ -223,10 +223,9 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     const ls_run_log *run = c->run;
     double mean = 0;
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step);
-    f->last_step = run->usage[s->last].step;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step, run->usage[s->last].step,
+                                   typical(w, rank, s));
     f->worker = rank;
-    f->size = typical(w, rank, s);
     LS_TITLE(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
              s->alone ? "the other stages" : "the other workers");
     LS_EVIDENCE(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, f->step, f->last_step);
