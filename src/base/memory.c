@@ -1,10 +1,11 @@
-/* memory.c: what /proc/meminfo says is available, lists that grow, and regions. */
+/* memory.c: what /proc/meminfo says is available, arrays that grow, and regions. */
 #include "base/memory.h"
 
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const size_t look_first_bytes = (size_t)32 << 20;
 
@@ -60,4 +61,17 @@ void ls_region_free(ls_region *region) {
         region->last = before;
     }
     *region = (ls_region){0};
+}
+
+/* 64 elements, then twice as many whenever they are full. */
+ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what) {
+    enum { FIRST = 64 };
+    size_t capacity = count < FIRST ? FIRST : 2 * count, bytes;
+    void *memory;
+    if (count > 0 && (count < FIRST || (count & (count - 1)) != 0)) return LS_OK;
+    memcpy(&memory, array, sizeof memory);
+    memory = __builtin_mul_overflow(capacity, elem_bytes, &bytes) ? NULL : realloc(memory, bytes);
+    if (!memory) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu %s", capacity, what);
+    memcpy(array, &memory, sizeof memory);
+    return LS_OK;
 }

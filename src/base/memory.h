@@ -1,4 +1,4 @@
-/* memory.h: memory of the host. */
+/* memory.h: memory of the host: whether there is enough, arrays that grow, and regions. */
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 
@@ -24,5 +24,9 @@ typedef struct ls_region {
 /* `count` zeroed elements of `bytes`; NULL where memory is short. */
 void *ls_region_take(ls_region *region, size_t count, size_t bytes);
 void ls_region_free(ls_region *region);
+
+/* Space for one more element behind the `count` of an array that has grown by this call alone: its capacity follows
+ * from the count. `array` is the address of its pointer; `what` names its elements in the message. */
+ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what);
 
 #endif

@@ -18,6 +18,12 @@
     static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
         d->kernels->kernel(__VA_ARGS__, end - begin);                                                                  \
     }
+/* Those that go row by row of C columns. */
+#define ROWWISE(name, kernel, ...)                                                                                     \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        size_t C = d->columns, rows = end - begin;                                                                     \
+        d->kernels->kernel(__VA_ARGS__);                                                                               \
+    }
 #define UNARY(name, kernel) FLAT(name, kernel, S(1) + begin, S(0) + begin)
 #define BACKWARD(name, kernel) FLAT(name, kernel, S(2) + begin, S(1) + begin, S(0) + begin)
 #define SUM(name, kernel) FLAT(name, kernel, S(2) + begin, S(0) + begin, S(1) + begin)
@@ -26,17 +32,11 @@
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-static void layer_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_forward(AT(1, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, AT(0, begin), C,
-                                   d->per_column[0], d->per_column[1], 1e-5f, end - begin, C);
-}
+ROWWISE(layer_forward, norm.layer_forward, AT(1, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, AT(0, begin),
+        C, d->per_column[0], d->per_column[1], 1e-5f, rows, C)
 
-static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_backward(AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-                                    d->per_row[0] + begin, d->per_row[1] + begin, end - begin, C);
-}
+ROWWISE(layer_backward, norm.layer_backward, AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
+        d->per_row[0] + begin, d->per_row[1] + begin, rows, C)
 
 /* Sums down the rows are cut into token slices, each with sums of its own, as the operations do it. */
 static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
@@ -44,30 +44,17 @@ static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
     return sums + begin * SLICES_MAX / d->rows * d->columns;
 }
 
-static void layer_params(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_params(sums_of(d, d->per_column[2], begin), sums_of(d, d->per_column[3], begin),
-                                  AT(1, begin), C, AT(0, begin), C, d->per_row[0] + begin, d->per_row[1] + begin,
-                                  end - begin, 0, C);
-}
+ROWWISE(layer_params, norm.layer_params, sums_of(d, d->per_column[2], begin), sums_of(d, d->per_column[3], begin),
+        AT(1, begin), C, AT(0, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, rows, 0, C)
 
-static void rms_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_forward(AT(1, begin), C, d->per_row[1] + begin, AT(0, begin), C, d->per_column[0], 1e-5f,
-                                 end - begin, C);
-}
+ROWWISE(rms_forward, norm.rms_forward, AT(1, begin), C, d->per_row[1] + begin, AT(0, begin), C, d->per_column[0], 1e-5f,
+        rows, C)
 
-static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_backward(AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-                                  d->per_row[1] + begin, end - begin, C);
-}
+ROWWISE(rms_backward, norm.rms_backward, AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
+        d->per_row[1] + begin, rows, C)
 
-static void rms_params(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_params(sums_of(d, d->per_column[2], begin), AT(1, begin), C, AT(0, begin), C,
-                                d->per_row[1] + begin, end - begin, 0, C);
-}
+ROWWISE(rms_params, norm.rms_params, sums_of(d, d->per_column[2], begin), AT(1, begin), C, AT(0, begin), C,
+        d->per_row[1] + begin, rows, 0, C)
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
 
@@ -77,27 +64,15 @@ UNARY(silu_forward, act.silu_forward)
 BACKWARD(silu_backward, act.silu_backward)
 SUM(residual, act.residual)
 
-static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->act.gated_forward(AT(2, begin), C, AT(0, begin), AT(1, begin), C, end - begin, C);
-}
+ROWWISE(gated_forward, act.gated_forward, AT(2, begin), C, AT(0, begin), AT(1, begin), C, rows, C)
 
-static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->act.gated_backward(AT(3, begin), AT(4, begin), C, AT(2, begin), C, AT(0, begin), AT(1, begin), C,
-                                   end - begin, C);
-}
+ROWWISE(gated_backward, act.gated_backward, AT(3, begin), AT(4, begin), C, AT(2, begin), C, AT(0, begin), AT(1, begin),
+        C, rows, C)
 
-static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->act.bias_gelu_forward(AT(1, begin), C, AT(2, begin), C, AT(0, begin), C, d->per_column[1], end - begin,
-                                      C);
-}
+ROWWISE(bias_gelu_forward, act.bias_gelu_forward, AT(1, begin), C, AT(2, begin), C, AT(0, begin), C, d->per_column[1],
+        rows, C)
 
-static void bias_grad(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.bias_grad(sums_of(d, d->per_column[3], begin), AT(0, begin), d->columns, end - begin, 0,
-                              d->columns);
-}
+ROWWISE(bias_grad, act.bias_grad, sums_of(d, d->per_column[3], begin), AT(0, begin), C, rows, 0, C)
 
 /* ---- rotary embedding, embedding, loss --------------------------------------------------------------------------- */
 
@@ -181,13 +156,9 @@ static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->optim.sgd(S(0) + begin, S(1) + begin, NULL, S(2) + begin, &step, end - begin);
 }
 
-static void square_sums(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.square_sums(d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin, end - begin);
-}
+FLAT(square_sums, optim.square_sums, d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin)
 
-static void scale(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.scale(S(0) + begin, S(0) + begin, 1.0f, end - begin);
-}
+FLAT(scale, optim.scale, S(0) + begin, S(0) + begin, 1.0f)
 
 NARROW(f32_to_bf16, convert.f32_to_bf16)
 WIDEN(bf16_to_f32, convert.bf16_to_f32)
@@ -196,9 +167,7 @@ WIDEN(f16_to_f32, convert.f16_to_f32)
 WIDEN(widen_bf16, add.widen_bf16)
 SUM(add_f32, add.add_f32)
 
-static void add_two_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->add.add_two_f32(S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin, end - begin);
-}
+FLAT(add_two_f32, add.add_two_f32, S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin)
 
 static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->add.copy_stream(S(1) + begin, S(0) + begin, (end - begin) * sizeof(float));
@@ -215,9 +184,7 @@ UNARY(math_erf, math.erf)
 UNARY(math_sin, math.sin)
 UNARY(math_cos, math.cos)
 
-static void math_pow(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->math.pow(S(1) + begin, S(0) + begin, 0.37f, end - begin);
-}
+FLAT(math_pow, math.pow, S(1) + begin, S(0) + begin, 0.37f)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
