@@ -218,13 +218,8 @@ ls_status ls_options_read_text(ls_options *options, ls_command command, const ch
 ls_status ls_options_read_file(ls_options *options, ls_command command) {
     char *text = NULL;
     size_t bytes = 0;
-    ls_status status = ls_file_read(options->config, FILE_MAX, &text, &bytes);
-    if (status != LS_OK) {
-        char where[LS_OPTION_WHERE_MAX];
-        ls_options_where(options, LS_OPT_config, where);
-        return ls_fail_at(status, "%s: ", where);
-    }
-    status = ls_options_read_text(options, command, options->config, text, bytes);
+    LS_TRY(ls_options_blame(options, LS_OPT_config, ls_file_read(options->config, FILE_MAX, &text, &bytes)));
+    ls_status status = ls_options_read_text(options, command, options->config, text, bytes);
     free(text);
     return status;
 }

@@ -249,11 +249,7 @@ static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
         return ls_options_fail(o, id, "only --lr-schedule step has it; the schedule is %s", ls_lr_kind_name(lr->kind));
     }
     lr->gamma = o->lr_gamma;
-    if (ls_lr_steps_parse(o->lr_steps, lr->total_steps, &lr->steps) != LS_OK) {
-        char where[LS_OPTION_WHERE_MAX];
-        ls_options_where(o, LS_OPT_lr_steps, where);
-        return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
-    }
+    LS_TRY(ls_options_blame(o, LS_OPT_lr_steps, ls_lr_steps_parse(o->lr_steps, lr->total_steps, &lr->steps)));
     if (lr->warmup_steps >= lr->total_steps || lr->steps.at[0] >= lr->warmup_steps) return LS_OK;
     return ls_options_fail(o, LS_OPT_lr_steps,
                            "the rate would fall at step %" PRId64 ", within the %" PRId64

@@ -471,8 +471,7 @@ static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {
     return LS_OK;
 }
 
-/* ---- the update ---------------------------------------------------------------------------------------------------
- */
+/* ---- the update -------------------------------------------------------------------------------------------------- */
 
 /* For tests that spoil numbers; otherwise nobody is there. */
 static void let_spoil(const ls_trainer *t, bool after) {

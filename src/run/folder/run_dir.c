@@ -119,8 +119,7 @@ static ls_status check_folder(const char *path) {
     return LS_OK;
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------------------
- */
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 /* Makes the folder and those above it, and remembers which of them were not there. */
 static ls_status make_folders(ls_run_dir *dir, const char *path) {
