@@ -107,7 +107,7 @@ const char *ls_identity_get_text(const ls_identity *identity, const char *name) 
 }
 
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name) {
-    const field *f = find(from, name);
+    const field *f = find(to, name) ? NULL : find(from, name);
     return f ? add(to, name, json_incref(f->value), f->rule) : LS_OK;
 }
 
@@ -197,14 +197,10 @@ ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *
     LS_TRY(ls_identity_to_json(identity, &json));
     char *plain = json_dumps(json, JSON_INDENT(2));
     json_decref(json);
-    size_t length = plain ? strlen(plain) : 0;
-    *text = plain ? realloc(plain, length + 2) : NULL;
-    if (!*text) {
-        free(plain);
-        return no_text();
-    }
-    memcpy(*text + length, "\n", 2);
-    *bytes = length + 1;
+    int length = plain ? asprintf(text, "%s\n", plain) : -1;
+    free(plain);
+    if (length < 0) return no_text();
+    *bytes = (size_t)length;
     return LS_OK;
 }
 

@@ -57,7 +57,7 @@ bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t 
 /* Borrowed; NULL where there is no text of that name. */
 const char *ls_identity_get_text(const ls_identity *identity, const char *name);
 
-/* Adds the field of that name of another identity, where it has one. */
+/* Adds the field of that name of another identity, where that has one and `to` has none. */
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
