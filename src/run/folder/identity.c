@@ -331,6 +331,11 @@ size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_id
     return count;
 }
 
+bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name) {
+    const field *a = find(here, name), *b = find(there, name);
+    return a && b ? json_equal(a->value, b->value) : a == b;
+}
+
 static bool is_among(const char *name, const char *const *names) {
     for (; names && *names; names++)
         if (strcmp(*names, name) == 0) return true;

@@ -83,6 +83,9 @@ typedef struct ls_identity_change {
  * Writes the first `room` of them; returns how many there are. */
 size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_identity_change *changes, size_t room);
 
+/* Whether both have the field with the same value, or neither has it. */
+bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name);
+
 /* LS_OK where nothing differs but fields named in `may_differ` (NULL, or names ended by NULL). Else LS_ERR_INPUT with
  * the first fields in plain words, "lr is 0.001 here and 0.0006 in the checkpoint", and with what to do. `there_is`
  * says what the other one is: "the checkpoint". */
