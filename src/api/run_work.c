@@ -10,7 +10,7 @@
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
-#include "run/inputs/bos.h"
+#include "run/inputs/inputs.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -59,7 +59,7 @@ static ls_status begin(ls_run *r) {
 
 static ls_status open_store(ls_run *r) {
     LS_TRY(ls_store_open(r->out, LS_STORE_WRITE, &r->store));
-    ls_store_set_keep(r->store, r->settings.keep);
+    ls_store_set_keep(r->store, (int)r->settings.options.keep);
     return LS_OK;
 }
 

@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "run/inputs/bos.h"
+#include "run/inputs/inputs.h"
 #include "data/text/map_file.h"
 #include "data/text/paths.h"
 #include "data/text/text.h"

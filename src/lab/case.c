@@ -8,8 +8,7 @@
 
 #include "base/rng.h"
 #include "model/model.h"
-#include "run/inputs/bos.h"
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 
 /* A batch that no number of workers divides evenly. */
 enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, PURPOSE_TOKENS = 0x7EC1 };
@@ -91,7 +90,7 @@ static ls_status write_tokens(const ls_settings *s, const char *prefix) {
     ls_status status = LS_OK;
     ls_token_writer *writer = NULL;
     ls_token_origin origin = {.vocab = (uint32_t)s->shape.V};
-    ls_rng_key key = ls_rng_key_make(s->seed, PURPOSE_TOKENS, 0);
+    ls_rng_key key = ls_rng_key_make(s->options.seed, PURPOSE_TOKENS, 0);
     size_t count = SEQUENCES * s->T + 1;
     int32_t *ids = malloc(count * sizeof *ids);
     if (!ids) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu tokens", count);

@@ -67,7 +67,7 @@ static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
     ls_status status = timed_steps(t, fd, record->steps, mine);
     if (fd >= 0) (void)close(fd);
     if (status != LS_OK) return status;
-    if (t->rank != 0 || t->settings.numerics == 0) return LS_OK;
+    if (t->rank != 0 || t->settings.options.numerics == 0) return LS_OK;
     ls_noise_value noise =
         ls_noise_get(&t->guard.noise, (int64_t)(t->settings.B * t->settings.T), (int64_t)t->settings.B);
     *record->noise = (ls_scale_noise){noise.valid && noise.scale_sequences > 0, noise.scale_sequences};

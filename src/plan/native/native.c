@@ -162,7 +162,7 @@ static ls_status price_update(const ls_native_task *task, ls_partition *partitio
     LS_TRY(ls_partition_finish_grads(partition));
     LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
     LS_TRY(ls_optimizer_step(&update, &price->device, &task->settings->policy, model));
-    if (task->settings->checks_replicas)
+    if (task->settings->options.check >= LS_CHECK_REPLICAS)
         LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;

@@ -138,7 +138,7 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     ls_noise_save(&t->guard.noise, noise);
     if (t->guard.outlier) ls_outlier_save(t->guard.outlier, outlier);
     return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
-           (t->settings.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
+           (t->settings.options.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
            (!t->guard.outlier || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
                                   put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
 }

@@ -1,5 +1,5 @@
-/* bos.c: see bos_option.h. */
-#include "run/inputs/bos.h"
+/* bos.c: the tokens around text, of a new run and of one that goes on. */
+#include "run/inputs/inputs.h"
 
 #include <string.h>
 
