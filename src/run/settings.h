@@ -8,9 +8,9 @@
 
 #include "config/options.h"
 #include "nn/shape.h"
-#include "optim/lr_scaling.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "run/folder/identity.h"
 
 typedef struct ls_settings {

@@ -32,45 +32,79 @@
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-ROWWISE(layer_forward, norm.layer_forward, AT(1, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, AT(0, begin),
-        C, d->per_column[0], d->per_column[1], 1e-5f, rows, C)
-
-ROWWISE(layer_backward, norm.layer_backward, AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-        d->per_row[0] + begin, d->per_row[1] + begin, rows, C)
-
 /* Sums down the rows are cut into token slices, each with sums of its own, as the operations do it. */
 static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
     enum { SLICES_MAX = 64 };
     return sums + begin * SLICES_MAX / d->rows * d->columns;
 }
 
-ROWWISE(layer_params, norm.layer_params, sums_of(d, d->per_column[2], begin), sums_of(d, d->per_column[3], begin),
-        AT(1, begin), C, AT(0, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, rows, 0, C)
+static ls_norm_call norm_call(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
+    ls_norm_call call = {.rows = end - begin, .C = d->columns, .rms = rms, .eps = 1e-5f};
+    call.x_stride = call.y_stride = call.dy_stride = call.dx_stride = d->columns;
+    call.x = AT(0, begin);
+    call.w = d->per_column[0];
+    call.b = d->per_column[1];
+    call.mean = d->per_row[0] + begin;
+    call.rstd = d->per_row[1] + begin;
+    call.y = AT(1, begin);
+    call.dy = AT(1, begin);
+    call.dw = sums_of(d, d->per_column[2], begin);
+    call.db = sums_of(d, d->per_column[3], begin);
+    return call;
+}
 
-ROWWISE(rms_forward, norm.rms_forward, AT(1, begin), C, d->per_row[1] + begin, AT(0, begin), C, d->per_column[0], 1e-5f,
-        rows, C)
+#define NORM(name, kernel, rms)                                                                                        \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        ls_norm_call call = norm_call(d, begin, end, rms);                                                             \
+        d->kernels->norm.kernel(&call);                                                                                \
+    }
+NORM(layer_forward, forward, false)
+NORM(layer_params, params, false)
+NORM(rms_forward, forward, true)
+NORM(rms_params, params, true)
 
-ROWWISE(rms_backward, norm.rms_backward, AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-        d->per_row[1] + begin, rows, C)
+static void backward(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
+    ls_norm_call call = norm_call(d, begin, end, rms);
+    call.dx = AT(2, begin);
+    d->kernels->norm.backward(&call);
+}
 
-ROWWISE(rms_params, norm.rms_params, sums_of(d, d->per_column[2], begin), AT(1, begin), C, AT(0, begin), C,
-        d->per_row[1] + begin, rows, 0, C)
+static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, false); }
+static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, true); }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
 
-UNARY(gelu_forward, act.gelu_forward)
-BACKWARD(gelu_backward, act.gelu_backward)
-UNARY(silu_forward, act.silu_forward)
-BACKWARD(silu_backward, act.silu_backward)
+UNARY(gelu_forward, act.forward[LS_ACT_GELU])
+BACKWARD(gelu_backward, act.backward[LS_ACT_GELU])
+UNARY(silu_forward, act.forward[LS_ACT_SILU])
+BACKWARD(silu_backward, act.backward[LS_ACT_SILU])
 SUM(residual, act.residual)
 
-ROWWISE(gated_forward, act.gated_forward, AT(2, begin), C, AT(0, begin), AT(1, begin), C, rows, C)
+static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
+    size_t C = d->columns;
+    d->kernels->act.gated_forward(&(ls_gated_call){.rows = end - begin,
+                                                   .columns = C,
+                                                   .gate = AT(0, begin),
+                                                   .up = AT(1, begin),
+                                                   .in_stride = C,
+                                                   .y = AT(2, begin),
+                                                   .y_stride = C});
+}
 
-ROWWISE(gated_backward, act.gated_backward, AT(3, begin), AT(4, begin), C, AT(2, begin), C, AT(0, begin), AT(1, begin),
-        C, rows, C)
+static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
+    ls_gated_call call = {.rows = end - begin, .columns = d->columns, .gate = AT(0, begin), .up = AT(1, begin)};
+    call.in_stride = call.dy_stride = call.din_stride = d->columns;
+    call.dy = AT(2, begin);
+    call.dgate = AT(3, begin);
+    call.dup = AT(4, begin);
+    d->kernels->act.gated_backward(&call);
+}
 
-ROWWISE(bias_gelu_forward, act.bias_gelu_forward, AT(1, begin), C, AT(2, begin), C, AT(0, begin), C, d->per_column[1],
-        rows, C)
+static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
+    size_t C = d->columns;
+    d->kernels->act.bias_gelu_forward(
+        &(ls_bias_gelu_call){end - begin, C, AT(0, begin), C, d->per_column[1], AT(2, begin), C, AT(1, begin), C});
+}
 
 ROWWISE(bias_grad, act.bias_grad, sums_of(d, d->per_column[3], begin), AT(0, begin), C, rows, 0, C)
 
@@ -111,7 +145,7 @@ static ls_embed_tokens tokens_of(const ls_kbench_data *d, size_t begin, size_t e
 
 static void embed_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_embed_tokens tokens = tokens_of(d, begin, end);
-    d->kernels->embed.forward(AT(2, begin), d->columns, S(0), S(1), begin, d->rows, &tokens);
+    d->kernels->embed.forward(&(ls_embed_call){AT(2, begin), d->columns, S(0), LS_F32, S(1), begin, d->rows, &tokens});
 }
 
 static void token_grad(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -139,21 +173,22 @@ static void loss_value(const ls_kbench_data *d, size_t begin, size_t end) { loss
 /* ---- optimizers, formats, sums ----------------------------------------------------------------------------------- */
 
 static void adamw(const ls_kbench_data *d, size_t begin, size_t end) {
-    ls_adamw_step step = {.factor = 1.0f,
-                          .beta1 = 0.9f,
-                          .beta1_rest = 0.1f,
-                          .beta2 = 0.95f,
-                          .beta2_rest = 0.05f,
-                          .rate = 1e-6f,
-                          .root = 1.0f,
-                          .epsilon = 1e-8f,
-                          .decay = 1.0f};
-    d->kernels->optim.adamw(S(0) + begin, S(1) + begin, S(2) + begin, NULL, S(3) + begin, &step, end - begin);
+    ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
+                           .factor = 1.0f,
+                           .beta1 = 0.9f,
+                           .beta1_rest = 0.1f,
+                           .beta2 = 0.95f,
+                           .beta2_rest = 0.05f,
+                           .rate = 1e-6f,
+                           .root = 1.0f,
+                           .epsilon = 1e-8f,
+                           .decay = 1.0f};
+    d->kernels->optim.update(&(ls_update_call){S(0), {S(1), S(2)}, NULL, LS_F32, S(3), &step, d->rows}, begin, end);
 }
 
 static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
-    ls_sgd_step step = {.factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
-    d->kernels->optim.sgd(S(0) + begin, S(1) + begin, NULL, S(2) + begin, &step, end - begin);
+    ls_update_step step = {.rule = LS_OPTIMIZER_SGD, .factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
+    d->kernels->optim.update(&(ls_update_call){S(0), {S(1)}, NULL, LS_F32, S(2), &step, d->rows}, begin, end);
 }
 
 FLAT(square_sums, optim.square_sums, d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "observe/diagnose/rules.h"
-#include "optim/lr_scaling.h"
+#include "optim/schedule.h"
 
 static const double UP = 4;             /* score of each step that a jump lasts, where it is the only one */
 static const double HIGH = 6;           /* score of a jump that lasts some steps */

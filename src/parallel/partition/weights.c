@@ -204,8 +204,10 @@ static ls_status round_own(ls_partition *partition, const ls_param *param) {
     size_t own = ls_param_range_elems(param->own);
     if (!param->held || !param->own_w16 || !param->own_w || own == 0) return LS_OK;
     if (policy->no_master)
-        LS_TRY(partition->nn.ops->round(partition->device, param->own_w, param->own_w, policy->act, own));
-    return partition->nn.ops->convert(partition->device, param->own_w16, policy->act, param->own_w, LS_F32, own);
+        LS_TRY(partition->nn.ops->round(partition->device,
+                                        &(ls_round_call){param->own_w, param->own_w, policy->act, own}));
+    return partition->nn.ops->convert(partition->device,
+                                      &(ls_convert_call){param->own_w16, policy->act, param->own_w, LS_F32, own});
 }
 
 ls_status ls_partition_settle(ls_partition *partition) {
@@ -250,7 +252,7 @@ static ls_status add_squares(ls_partition *partition, size_t blocks, ls_exact_su
 }
 
 ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum) {
-    LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares, x, elems));
+    LS_TRY(partition->nn.ops->square_sums(partition->device, &(ls_square_sums_call){partition->squares, x, elems}));
     return add_squares(partition, blocks_of(elems), sum);
 }
 
@@ -260,8 +262,10 @@ static ls_status square_param(ls_partition *partition, const ls_param *param, ls
     for (int i = 0; i < slices; i++) {
         block_run run = run_of(partition, param, i, 0);
         if (run.end <= run.begin) continue;
-        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
-                                              param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
+        LS_TRY(partition->nn.ops->square_sums(partition->device,
+                                              &(ls_square_sums_call){partition->squares + done,
+                                                                     param->own_grad + (run.begin - param->own.begin),
+                                                                     run.end - run.begin}));
         done += blocks_of(run.end - run.begin);
     }
     return add_squares(partition, done, sum);
@@ -285,8 +289,9 @@ ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *par
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
         if (row < first || row + rows > end) continue;
-        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
-                                              leaf + (row - first) * param->columns, rows * param->columns));
+        LS_TRY(partition->nn.ops->square_sums(
+            partition->device, &(ls_square_sums_call){partition->squares + done, leaf + (row - first) * param->columns,
+                                                      rows * param->columns}));
         done += blocks_of(rows * param->columns);
     }
     return add_squares(partition, done, sum);
@@ -300,7 +305,9 @@ ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
     for (int i = 0; i < count && status == LS_OK; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         size_t own = ls_param_range_elems(param->own), index = own;
-        if (own > 0) status = partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index);
+        if (own > 0)
+            status = partition->nn.ops->find_bad(partition->device,
+                                                 &(ls_find_bad_call){param->own_grad, LS_F32, own, &index});
         bad[i] = index < own;
     }
     if (status == LS_OK) status = ls_partition_sum(partition, bad, (size_t)count);
@@ -316,7 +323,7 @@ static ls_status look_at_replica(ls_partition *partition, const ls_param *param,
     size_t own = ls_param_range_elems(param->own), index = own;
     double bad = (double)NAN;
     if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index));
+    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){param->own_grad, LS_F32, own, &index}));
     if (index < own) ls_exact_sum_add_many(sum, &bad, 1);
     return LS_OK;
 }

@@ -147,7 +147,7 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
         bool gathered = layout->zero == 3 && (p->kind == LS_PARAM_MATRIX || p->kind == LS_PARAM_TOKENS);
         ls_hash128 hash;
         if (p->held && !gathered)
-            LS_TRY(device->ops->hash(device, &hash, p->w, ls_param_local_elems(p) * sizeof(float)));
+            LS_TRY(device->ops->hash(device, &(ls_hash_call){&hash, p->w, ls_param_local_elems(p) * sizeof(float)}));
     }
     return LS_OK;
 }
@@ -155,7 +155,8 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
 static ls_status price_update(const ls_native_task *task, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
-    ls_optimizer_update update = {.kind = task->settings->optimizer.kind};
+    ls_update_step step = {.rule = task->settings->optimizer.kind};
+    ls_optimizer_update update = {.step = {step, step}};
     const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
