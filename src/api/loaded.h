@@ -5,7 +5,7 @@
 #include "api/generate.h"
 #include "comm/placement.h"
 #include "data/windows.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 
 /* Tokens of a sequence where --seq does not say: all positions of the model, up to this. */
 enum { LS_LOADED_T_MAX = 4096 };

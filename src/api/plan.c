@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plan/native/native.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 struct ls_plan {
     int count;

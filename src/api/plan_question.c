@@ -5,9 +5,7 @@
 
 #include "api/cluster.h"
 #include "base/files.h"
-#include "run/inputs/image.h"
-#include "run/inputs/layout.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 #include "api/plan.h"
 #include "config/value.h"
 #include "plan/search.h"

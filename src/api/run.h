@@ -8,9 +8,9 @@
 #include "data/text/corpus.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_start.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 #include "run/loop.h"
-#include "run/progress/unit_hint.h"
+#include "run/progress.h"
 
 /* Completes run->request by a layout for this machine: --auto-layout. */
 typedef ls_status (*ls_run_choose_fn)(ls_run *run);

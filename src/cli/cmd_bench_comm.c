@@ -10,7 +10,7 @@
 #include "cli/print_json.h"
 #include "cli/progress.h"
 #include "lab/bench/comm.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 enum { CASES_MAX = 10 };
 

@@ -10,7 +10,7 @@
  *                          hands over    0    1, 2    3    4+5   6+7       (1+2 is no node of the tree)
  */
 #include "cli/cli.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +26,6 @@
 #include "numerics/float16.h"
 #include "numerics/tree.h"
 #include "observe/trace.h"
-#include "run/inputs/layout.h"
 
 enum { FEATURES = 512, OUTPUTS = 256, GROUPS = 8, GROUP_SAMPLES = 16, STEPS = 20, CASES_MAX = 6 };
 enum {

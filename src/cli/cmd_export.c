@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 #include "cli/cli.h"
 #include "data/tokenizer/tokenizer.h"
 #include "interop/hf.h"

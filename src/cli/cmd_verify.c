@@ -10,7 +10,7 @@
 #include "config/value.h"
 #include "lab/verify/verify.h"
 #include "parallel/layout/layout.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 typedef struct session {
     const ls_options *opts;

@@ -8,7 +8,7 @@
 
 #include "api/cluster.h"
 #include "cli/print_json.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     json_t *measured;

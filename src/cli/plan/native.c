@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 #include "cli/plan/command.h"
 #include "cli/print_json.h"
 #include "plan/native/native.h"

@@ -18,6 +18,12 @@
     static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
         d->kernels->kernel(__VA_ARGS__, end - begin);                                                                  \
     }
+/* Those that go row by row of C columns. */
+#define ROWWISE(name, kernel, ...)                                                                                     \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        size_t C = d->columns, rows = end - begin;                                                                     \
+        d->kernels->kernel(__VA_ARGS__);                                                                               \
+    }
 #define UNARY(name, kernel) FLAT(name, kernel, S(1) + begin, S(0) + begin)
 #define BACKWARD(name, kernel) FLAT(name, kernel, S(2) + begin, S(1) + begin, S(0) + begin)
 #define SUM(name, kernel) FLAT(name, kernel, S(2) + begin, S(0) + begin, S(1) + begin)
@@ -100,10 +106,7 @@ static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end)
         &(ls_bias_gelu_call){end - begin, C, AT(0, begin), C, d->per_column[1], AT(2, begin), C, AT(1, begin), C});
 }
 
-static void bias_grad(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.bias_grad(sums_of(d, d->per_column[3], begin), AT(0, begin), d->columns, end - begin, 0,
-                              d->columns);
-}
+ROWWISE(bias_grad, act.bias_grad, sums_of(d, d->per_column[3], begin), AT(0, begin), C, rows, 0, C)
 
 /* ---- rotary embedding, embedding, loss --------------------------------------------------------------------------- */
 
@@ -188,13 +191,9 @@ static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->optim.update(&(ls_update_call){S(0), {S(1)}, NULL, LS_F32, S(2), &step, d->rows}, begin, end);
 }
 
-static void square_sums(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.square_sums(d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin, end - begin);
-}
+FLAT(square_sums, optim.square_sums, d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin)
 
-static void scale(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.scale(S(0) + begin, S(0) + begin, 1.0f, end - begin);
-}
+FLAT(scale, optim.scale, S(0) + begin, S(0) + begin, 1.0f)
 
 NARROW(f32_to_bf16, convert.f32_to_bf16)
 WIDEN(bf16_to_f32, convert.bf16_to_f32)
@@ -203,9 +202,7 @@ WIDEN(f16_to_f32, convert.f16_to_f32)
 WIDEN(widen_bf16, add.widen_bf16)
 SUM(add_f32, add.add_f32)
 
-static void add_two_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->add.add_two_f32(S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin, end - begin);
-}
+FLAT(add_two_f32, add.add_two_f32, S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin)
 
 static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->add.copy_stream(S(1) + begin, S(0) + begin, (end - begin) * sizeof(float));
@@ -222,9 +219,7 @@ UNARY(math_erf, math.erf)
 UNARY(math_sin, math.sin)
 UNARY(math_cos, math.cos)
 
-static void math_pow(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->math.pow(S(1) + begin, S(0) + begin, 0.37f, end - begin);
-}
+FLAT(math_pow, math.pow, S(1) + begin, S(0) + begin, 0.37f)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 

@@ -198,25 +198,20 @@ static ls_status fill(passes *p, const ls_probe_worker *w, ls_native_pass which,
     return LS_OK;
 }
 
-ls_status ls_probe_passes(const ls_probe_worker *w) {
+ls_status ls_probe_passes(ls_probe_worker *w) {
     passes p = {.device = w->device};
-    float *ids = NULL;
-    ls_status status = LS_OK;
+    float *ids;
     memset(w->rates->pass, 0, sizeof w->rates->pass);
-    for (int i = 0; i < ARRAYS; i++) LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
-    LS_TRY_OUT(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
-    LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
+    for (int i = 0; i < ARRAYS; i++) LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
+    LS_TRY(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
+    LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
     p.ids = (int32_t *)(void *)ids;
     for (size_t i = 0; i < LS_NATIVE_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
     for (int which = 0; which < LS_NATIVE_PASSES; which++)
         for (int is_16 = 0; is_16 < 2; is_16++) {
             if (!has_type((ls_native_pass)which, is_16)) continue;
             make_sane(&p);
-            LS_TRY_OUT(fill(&p, w, (ls_native_pass)which, is_16));
+            LS_TRY(fill(&p, w, (ls_native_pass)which, is_16));
         }
-out:
-    for (int i = 0; i < ARRAYS; i++) ls_probe_free(w, p.at[i]);
-    ls_probe_free(w, p.vector);
-    ls_probe_free(w, ids);
-    return status;
+    return LS_OK;
 }
