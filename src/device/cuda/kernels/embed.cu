@@ -32,13 +32,13 @@ LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
 
 /* Both halves of a pair are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
 template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
-    const size_t packs = a.half / W, units = a.heads * packs;
+    const uint32_t packs = (uint32_t)a.half / W, units = (uint32_t)a.heads * packs; /* the host checks that they fit */
     for (size_t base = (size_t)blockIdx.x * blockDim.x;; base += (size_t)gridDim.x * blockDim.x) {
-        size_t row = base / units, unit = base % units + threadIdx.x;
-        if (row >= a.rows) return;
+        size_t row = base / units;
+        uint32_t unit = (uint32_t)(base % units) + threadIdx.x;
         row += unit / units, unit %= units;
         if (row >= a.rows) return;
-        const size_t head = unit / packs, i = unit % packs * W, at = (a.position0 + row) % a.period * a.half + i;
+        const size_t head = unit / packs, i = (size_t)(unit % packs) * W, at = (a.position0 + row) % a.period * a.half + i;
         const T *x = (const T *)a.x + row * a.x_row_stride + head * a.x_head_stride + i;
         T *y = (T *)a.y + row * a.y_row_stride + head * a.y_head_stride + i;
         pack<W> first = load_pack<W>(x), second = load_pack<W>(x + a.half), cos = load_pack<W>(a.cos + at), sin = load_pack<W>(a.sin + at);

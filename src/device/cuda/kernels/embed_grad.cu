@@ -28,13 +28,13 @@ LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
 /* Each count becomes the sum of those before it. One block; a thread has neighbours. */
 LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
     __shared__ uint32_t sums[LS_CUDA_SCAN_THREADS];
-    const uint64_t n = (uint64_t)LS_CUDA_SORT_DIGITS * a.tiles, each = (n + LS_CUDA_SCAN_THREADS - 1) / LS_CUDA_SCAN_THREADS;
+    const uint64_t n = (uint64_t)LS_CUDA_SORT_DIGITS * a.tiles, each = (n + blockDim.x - 1) / blockDim.x;
     uint64_t begin = threadIdx.x * each, end = begin + each < n ? begin + each : n;
     uint32_t mine = 0;
     for (uint64_t i = begin; i < end; i++) mine += a.counts[i];
     sums[threadIdx.x] = mine;
     __syncthreads();
-    for (uint32_t step = 1; step < LS_CUDA_SCAN_THREADS; step *= 2) {
+    for (uint32_t step = 1; step < blockDim.x; step *= 2) {
         uint32_t before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
         __syncthreads();
         sums[threadIdx.x] += before;

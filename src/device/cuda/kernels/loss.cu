@@ -9,7 +9,7 @@
 #include "device/cuda/kernels/math.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
-enum { AT_ONCE = 4 };
+enum { AT_ONCE = 4, RUN = 128 }; /* RUN: elements that a warp raises at a time */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -30,16 +30,17 @@ LS_DEVICE float block_max(float most, float *space) {
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
 template <int W, class F> LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
-    size_t i = begin + threadIdx.x * W;
+    enum { LOADS = W == 1 ? 8 : 4 };
     const size_t step = (size_t)blockDim.x * W;
-    for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
-        pack<W> x[AT_ONCE];
+    for (size_t i = begin + threadIdx.x * W; i < end; i += LOADS * step) {
+        pack<W> x[LOADS];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) x[k] = load_pack<W>(z + i + k * step);
+        for (int k = 0; k < LOADS; k++)
+            if (i + k * step < end) x[k] = load_pack<W>(z + i + k * step);
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) visit(width<W>(), i + k * step, x[k]);
+        for (int k = 0; k < LOADS; k++)
+            if (i + k * step < end) visit(width<W>(), i + k * step, x[k]);
     }
-    for (; i < end; i += step) visit(width<W>(), i, load_pack<W>(z + i));
 }
 
 template <class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
@@ -62,53 +63,73 @@ LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
 
 /* ---- whole rows ---------------------------------------------------------------------------------------------------- */
 
-/* Exponentials of elements begin … end − 1 of every slice, by threads number `first` and up. */
-LS_DEVICE void raise_stretch(const ls_cuda_loss &a, float *row, float m, size_t begin, size_t end, unsigned first) {
-    for (size_t slice = 0; slice < a.slices; slice++) {
-        const size_t at = a.bounds[slice] - a.first, n = a.bounds[slice + 1] - a.first - at, to = end < n ? end : n;
-#pragma unroll 4
-        for (size_t i = begin + threadIdx.x - first; i < to; i += blockDim.x - first) row[at + i] = exp_of(row[at + i] - m);
+/* Where slice i begins in the row, counted from the first column; the end of the last too. In shared memory, like the row. */
+LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
+    for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(a.bounds[i] - a.first);
+}
+
+/* Exponentials of `runs` runs of every slice, from element `begin` on, by the warps number `first` and up. */
+LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, float m, unsigned begin, unsigned runs, unsigned first) {
+    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    for (unsigned unit = threadIdx.x / 32 - first; unit < slices * runs; unit += warps - first) {
+        const unsigned slice = unit / runs, i = begin + unit % runs * RUN + lane, at = ends[slice], n = ends[slice + 1] - at;
+        float x[RUN / 32];
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++) x[k] = i + 32 * k < n ? row[at + i + 32 * k] : m;
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++) x[k] = exp_of(x[k] - m);
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++)
+            if (i + 32 * k < n) row[at + i + 32 * k] = x[k];
     }
 }
 
-/* Goes on with lane j of a slice over elements begin … end − 1. */
-LS_DEVICE float add_stretch(const ls_cuda_loss &a, const float *row, size_t slice, size_t begin, size_t end, float sum) {
-    const size_t at = a.bounds[slice] - a.first, n = a.bounds[slice + 1] - a.first - at, to = end < n ? end : n;
-#pragma unroll 8
-    for (size_t i = begin + threadIdx.x % 16; i < to; i += 16) sum = sum + row[at + i];
+/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end, float sum) {
+    enum { LOADS = 16 };
+    const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
+    for (unsigned i = begin + threadIdx.x % 16; i < to; i += 16 * LOADS) {
+        float x[LOADS];
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++)
+            if (i + 16 * k < to) x[k] = row[at + i + 16 * k];
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++)
+            if (i + 16 * k < to) sum = sum + x[k];
+    }
     return sum;
 }
 
 /* The exponentials of a row in shared memory, and their sums by slices. */
-LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums) {
-    const size_t chains = 16 * a.slices, adders = (chains + 31) / 32 * 32, each = 4096;
-    if (4 * adders > blockDim.x) {
-        raise_stretch(a, row, m, 0, a.columns, 0);
+LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32, warps = blockDim.x / 32;
+    unsigned longest = 0;
+    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    if (4 * adders > warps) {
+        raise_stretch(row, ends, slices, m, 0, (longest + RUN - 1) / RUN, 0);
         __syncthreads();
-        for (size_t first = 0; first < chains; first += blockDim.x) {
-            size_t slice = (first + threadIdx.x) / 16;
-            float sum = slice < a.slices ? add_stretch(a, row, slice, 0, a.columns, 0.0f) : 0.0f;
+        for (unsigned first = 0; first < chains; first += blockDim.x) {
+            const unsigned slice = (first + threadIdx.x) / 16;
+            float sum = slice < slices ? add_stretch(row, ends, slice, 0, longest, 0.0f) : 0.0f;
             sum = join16(sum);
-            if (slice < a.slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+            if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
         }
         __syncthreads();
         return;
     }
-    /* A stretch of every slice together keeps the raising threads busy for a while. */
-    const size_t stretch = (each / a.slices + 15) / 16 * 16, slice = threadIdx.x / 16;
+    /* A stretch gives every raising warp two runs, so that none waits long for another. */
+    const unsigned runs = 2 * (warps - adders) / slices, stretch = runs * RUN, slice = threadIdx.x / 16;
     float sum = 0.0f;
-    size_t longest = 0;
-    for (size_t s = 0; s < a.slices; s++) longest = a.bounds[s + 1] - a.bounds[s] > longest ? a.bounds[s + 1] - a.bounds[s] : longest;
-    for (size_t begin = 0; begin < longest + stretch; begin += stretch) {
-        if (threadIdx.x >= adders)
-            raise_stretch(a, row, m, begin, begin + stretch, (unsigned)adders);
-        else if (slice < a.slices && begin > 0)
-            sum = add_stretch(a, row, slice, begin - stretch, begin, sum);
+    for (unsigned begin = 0; begin < longest + stretch; begin += stretch) {
+        if (threadIdx.x >= 32 * adders)
+            raise_stretch(row, ends, slices, m, begin, runs, adders);
+        else if (slice < slices && begin > 0)
+            sum = add_stretch(row, ends, slice, begin - stretch, begin, sum);
         __syncthreads();
     }
-    if (threadIdx.x < adders) {
+    if (threadIdx.x < 32 * adders) {
         sum = join16(sum);
-        if (slice < a.slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+        if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
     }
     __syncthreads();
 }
@@ -124,19 +145,21 @@ template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *r
 
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32], sum;
-    LS_SHARED(float, row); /* columns of it, then the sums of slices */
+    LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
+    uint32_t *ends = (uint32_t *)(sums + a.slices);
     const size_t r = blockIdx.x;
     const float *z = a.z + r * a.z_stride + a.first;
     const int64_t target = target_of(a, r) - (int64_t)a.first; /* all lie in the columns */
     const float z_target = z[target];
     float m = __uint_as_float(0xFF800000u);
+    copy_bounds(a, ends);
     visit_row(a, z, [&](auto w, size_t i, const auto &x) {
         store_pack<w.n>(row + i, x);
         m = most_of(m, x);
     });
     m = block_max(m, space); /* waits for the row too */
-    sum_row(a, row, m, sums);
+    sum_row(a, row, m, sums, ends);
     if (threadIdx.x == 0) {
         tree<1> t;
         t.begin();

@@ -40,14 +40,15 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_ch
     size_t row = sequence * a.slices.T + token_of(a.slices, slice);
     const size_t end = sequence * a.slices.T + token_of(a.slices, slice + 1);
     chain_sums<W> sums = {};
-    for (; row + U <= end; row += U) {
+    for (; row < end; row += U) {
         chain_packs<W> in[U];
 #pragma unroll
-        for (int u = 0; u < U; u++) in[u] = load_token<KIND, W, T>(a, row + u, c);
+        for (int u = 0; u < U; u++)
+            if (row + u < end) in[u] = load_token<KIND, W, T>(a, row + u, c);
 #pragma unroll
-        for (int u = 0; u < U; u++) add_token<KIND>(sums, in[u]);
+        for (int u = 0; u < U; u++)
+            if (row + u < end) add_token<KIND>(sums, in[u]);
     }
-    for (; row < end; row++) add_token<KIND>(sums, load_token<KIND, W, T>(a, row, c));
     size_t at = number * a.rows.columns + c;
     store_pack<W>(a.out[0] + at, KIND == LS_CUDA_CHAIN_BIAS ? sums.b : sums.w);
     if (KIND == LS_CUDA_CHAIN_LAYER) store_pack<W>(a.out[1] + at, sums.b);
@@ -65,11 +66,11 @@ LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
 }
 
 LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 4, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 8, T>(a); });
+    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 16, T>(a); });
 }
 
 LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 4, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 8, T>(a); });
+    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 16, T>(a); });
 }
 
 /* ---- joins --------------------------------------------------------------------------------------------------------- */
@@ -77,15 +78,15 @@ LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
 /* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an earlier call. */
 template <int W> LS_DEVICE pack<W> join_group(const float *in, size_t step, size_t begin, size_t end, pack<W> sum) {
     enum { AT_ONCE = 8 };
-    size_t s = begin;
-    for (; s + AT_ONCE <= end; s += AT_ONCE) {
+    for (size_t s = begin; s < end; s += AT_ONCE) {
         pack<W> x[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) x[k] = load_pack<W>(in + (s + k) * step);
+        for (int k = 0; k < AT_ONCE; k++)
+            if (s + k < end) x[k] = load_pack<W>(in + (s + k) * step);
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) sum = add(sum, x[k]);
+        for (int k = 0; k < AT_ONCE; k++)
+            if (s + k < end) sum = add(sum, x[k]);
     }
-    for (; s < end; s++) sum = add(sum, load_pack<W>(in + s * step));
     return sum;
 }
 

@@ -33,6 +33,8 @@ static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);
     LS_TRY(ls_cuda_check_dtype("a rotation", c->act));
+    if (c->heads > 0 && c->d > INT32_MAX / c->heads)
+        return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads, c->d);
     ls_cuda_rope args = {.act = (int)c->act,
                          .back = back,
                          .rows = c->rows,

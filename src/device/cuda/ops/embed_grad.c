@@ -5,17 +5,20 @@
 #include "device/cuda/ops/pack.h"
 #include "device/cuda/ops/token_sums.h"
 
-enum { WIDTH = 4, BLOCKS_Y_MAX = 1 << 15 };
+enum { WIDTH = 4, BLOCKS_Y_MAX = 1 << 15, SCAN_THREADS_MIN = 32, COUNTS_OF_A_THREAD = 8 };
 
 /* Sorts rows by id: sort->to and sort->keys; `spare` and `first` are the memory of rows. */
 static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *first, uint32_t *spare) {
     uint32_t *keys = sort->keys;
+    unsigned scan_threads = SCAN_THREADS_MIN;
+    while (scan_threads < LS_CUDA_SCAN_THREADS && (size_t)scan_threads * COUNTS_OF_A_THREAD < LS_CUDA_SORT_DIGITS * (size_t)sort->tiles)
+        scan_threads *= 2;
     sort->to = first;
     for (sort->shift = 0; sort->shift < 32 && sort->places >> sort->shift > 0; sort->shift += LS_CUDA_SORT_BITS) {
         bool is_last = sort->shift + LS_CUDA_SORT_BITS >= 32 || sort->places >> (sort->shift + LS_CUDA_SORT_BITS) == 0;
         sort->keys = is_last ? keys : NULL;
         LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_count, (ls_cuda_grid){sort->tiles, 1, 1}, LS_CUDA_SORT_THREADS, 0, sort));
-        LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_scan, (ls_cuda_grid){1, 1, 1}, LS_CUDA_SCAN_THREADS, 0, sort));
+        LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_scan, (ls_cuda_grid){1, 1, 1}, scan_threads, 0, sort));
         LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_scatter, (ls_cuda_grid){sort->tiles, 1, 1}, LS_CUDA_SORT_THREADS, 0, sort));
         if (is_last) break;
         sort->from = sort->to;

@@ -94,7 +94,7 @@ static ls_status loss_rows(ls_device *device, const ls_loss_call *c) {
     if (c->rows == 0) return LS_OK;
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     if (columns > room / sizeof(float)) return long_rows(device, c);
-    size_t shared = (columns + WIDTH + c->slices) * sizeof(float);
+    size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
     return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, shared) : long_rows(device, c);
 }
 

@@ -14,4 +14,7 @@ void ls_cuda_ops_fill(ls_ops *ops) {
     ls_cuda_ops_fill_token_sums(ops);
     ls_cuda_ops_fill_embed_grad(ops);
     ls_cuda_ops_fill_loss(ops);
+    ls_cuda_ops_fill_count(ops);
+    ls_cuda_ops_fill_hash(ops);
+    ls_cuda_ops_fill_peak(ops);
 }

@@ -19,5 +19,8 @@ void ls_cuda_ops_fill_embed(ls_ops *ops);
 void ls_cuda_ops_fill_token_sums(ls_ops *ops);
 void ls_cuda_ops_fill_embed_grad(ls_ops *ops);
 void ls_cuda_ops_fill_loss(ls_ops *ops);
+void ls_cuda_ops_fill_count(ls_ops *ops);
+void ls_cuda_ops_fill_hash(ls_ops *ops);
+void ls_cuda_ops_fill_peak(ls_ops *ops);
 
 #endif
