@@ -463,12 +463,12 @@ static void let_spoil(const ls_trainer *t, bool after) {
         bool is_16 = p->w16 != NULL;
         void *copy = is_16 ? (void *)p->w16 : p->w;
         if (after && p->held && copy)
-            ls_fault_at(ls_partition_device(t->partition), LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p), is_16 ? 2 : sizeof(float));
+            ls_fault_at(t->device, LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p), is_16 ? 2 : sizeof(float));
         if (own == 0) continue;
-        if (!after) ls_fault_at(ls_partition_device(t->partition), LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
-        if (after) ls_fault_at(ls_partition_device(t->partition), LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
+        if (!after) ls_fault_at(t->device, LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
+        if (after) ls_fault_at(t->device, LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
         for (int m = 0; after && m < 2 && p->moment[m]; m++)
-            ls_fault_at(ls_partition_device(t->partition), LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
+            ls_fault_at(t->device, LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
     }
 }
 
