@@ -18,9 +18,15 @@
     extern __shared__ float4 ls_shared_memory[]; \
     type *name = (type *)ls_shared_memory
 #define LS_UNROLL _Pragma("unroll")
+#define LS_UNROLL_2 _Pragma("unroll 2")
+#define LS_UNROLL_4 _Pragma("unroll 4")
+#define LS_UNROLL_8 _Pragma("unroll 8")
 #define LS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define LS_UNROLL
+#define LS_UNROLL_2
+#define LS_UNROLL_4
+#define LS_UNROLL_8
 #define LS_NO_UNROLL
 #endif
 
