@@ -88,7 +88,7 @@ static void check_difference(size_t n) {
     }
     ok(ls_device_copy_in(device, after.dev, after.ref, n * sizeof(float)));
     ok(ls_device_copy_in(device, by.dev, by.ref, n * sizeof(float)));
-    ok(ops->difference(device, before.dev, after.dev, by.dev, &got, n));
+    ok(ops->difference(device, &(ls_difference_call){before.dev, after.dev, by.dev, &got, n}));
     for (size_t i = 0; i < n; i++) before.ref[i] = after.ref[i] - before.ref[i];
     assert_int_equal(got, want);
     check("difference", n, 0);
@@ -102,7 +102,7 @@ static void check_hash(size_t bytes, size_t shift) {
     ls_hash128 pieces[PIECES_MAX], got;
     size_t count = 0;
     for (size_t at = 0; at < bytes; at += PIECE) pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
-    ok(ops->hash(device, &got, (const char *)x.dev + shift, bytes));
+    ok(ops->hash(device, &(ls_hash_call){&got, (const char *)x.dev + shift, bytes}));
     if (!ls_hash_equal(got, ls_hash_combine(pieces, count))) fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
     check("hash", bytes, shift);
 }

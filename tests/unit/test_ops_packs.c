@@ -101,35 +101,35 @@ static void flat(void) {
     size_t n = rows * C;
     void *x = some(n, type), *dy = some(n, type), *y = some(n, type);
     float *a = some(n, LS_F32), *b = some(n, LS_F32), *c = some(n, LS_F32), *d = some(n, LS_F32);
-    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
-    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
+    const ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 0.5f, 1e-3f, 0.9f, 0.1f, 0.99f, 0.01f, 1.1f, 1e-8f, 0.999f, 0, 0, false};
+    const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = true};
     int64_t counts[LS_COUNTS] = {0};
     size_t bad[2] = {0, 0};
     for (int fn = 0; fn < LS_ACT_FNS; fn++) {
-        ok(ops->act_forward(device, (ls_act_fn)fn, y, x, type, n));
-        ok(ops->act_backward(device, (ls_act_fn)fn, x, dy, y, type, n));
+        ok(ops->act_forward(device, &(ls_act_call){.fn = (ls_act_fn)fn, .y = y, .x = x, .act = type, .n = n}));
+        ok(ops->act_backward(device, &(ls_act_call){(ls_act_fn)fn, x, dy, y, type, n}));
     }
-    ok(ops->find_bad(device, y, type, n, &bad[0]));
-    ok(ops->find_bad(device, a, LS_F32, n, &bad[1]));
-    ok(ops->count(device, counts, a, 0.125f, type, n));
-    ok(ops->difference(device, d, a, b, &counts[0], n));
+    ok(ops->find_bad(device, &(ls_find_bad_call){y, type, n, &bad[0]}));
+    ok(ops->find_bad(device, &(ls_find_bad_call){a, LS_F32, n, &bad[1]}));
+    ok(ops->count(device, &(ls_count_call){counts, a, 0.125f, type, n}));
+    ok(ops->difference(device, &(ls_difference_call){d, a, b, &counts[0], n}));
     keep(counts, sizeof counts, LS_F32);
     keep(bad, sizeof bad, LS_F32);
-    ok(ops->add(device, c, a, y, type, n));
-    ok(ops->scale(device, a, b, 0.3f, n));
+    ok(ops->add(device, &(ls_add_call){c, a, y, type, n}));
+    ok(ops->scale(device, &(ls_scale_call){a, b, 0.3f, n}));
     void *copy = type == LS_F32 ? NULL : dy;
-    ok(ops->adamw(device, a, b, c, copy, type, d, &adamw, n));
-    ok(ops->sgd(device, d, b, copy, type, c, &sgd, n));
-    ok(ops->sgd(device, d, NULL, copy, type, c, &sgd, n));
+    ok(ops->update(device, &(ls_update_call){a, {b, c}, copy, type, d, &adamw, n}));
+    ok(ops->update(device, &(ls_update_call){d, {b}, copy, type, c, &sgd, n}));
+    ok(ops->update(device, &(ls_update_call){d, {NULL}, copy, type, c, &sgd, n}));
     const void *parts[3] = {x, y, x};
     const float *inputs[3] = {b, c, d};
-    ok(ops->tree_sum(device, a, parts, type, 3, n));
-    ok(ops->max(device, d, inputs, 3, n));
-    ok(ops->set(device, c, -0.0f, n - 1));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){a, parts, type, 3, n}));
+    ok(ops->max(device, &(ls_max_call){d, inputs, 3, n}));
+    ok(ops->set(device, &(ls_set_call){c, -0.0f, n - 1}));
     if (type == LS_F32) return;
-    ok(ops->round(device, b, a, type, n));
-    ok(ops->convert(device, x, type, b, LS_F32, n));
-    ok(ops->convert(device, b, LS_F32, y, type, n));
+    ok(ops->round(device, &(ls_round_call){b, a, type, n}));
+    ok(ops->convert(device, &(ls_convert_call){x, type, b, LS_F32, n}));
+    ok(ops->convert(device, &(ls_convert_call){b, LS_F32, y, type, n}));
 }
 
 static void gates(void) {
@@ -142,8 +142,8 @@ static void gates(void) {
     ok(ops->gated_backward(device, &g));
     float *c = some(rows * s, LS_F32), *bias = some(C, LS_F32), *pre = some(rows * C, LS_F32), *z = some(rows * s, LS_F32);
     ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, c, s, bias, pre, C, z, s}));
-    ok(ops->bias_add(device, dy, type, C, c, s, bias, rows, C));
-    ok(ops->bias_add(device, in, type, s, c, s, NULL, rows, C));
+    ok(ops->bias_add(device, &(ls_bias_add_call){dy, type, C, c, s, bias, rows, C}));
+    ok(ops->bias_add(device, &(ls_bias_add_call){in, type, s, c, s, NULL, rows, C}));
 }
 
 static void dropouts(void) {
@@ -163,7 +163,7 @@ static void embeddings(void) {
     const int32_t *ids = some_ids(rows, V + 2);
     void *token = some(V * C, type), *position = some(PERIOD * C, LS_F32), *y = some(rows * (C + 4), LS_F32);
     ls_embed_tokens tokens = {ids, 1, V + 1, rows, C};
-    ok(ops->embed_forward(device, y, C + 4, token, type, position, 3, PERIOD, &tokens));
+    ok(ops->embed_forward(device, &(ls_embed_call){y, C + 4, token, type, position, 3, PERIOD, &tokens}));
     size_t heads = 3, d = C, s = heads * d + 8;
     void *x = some(rows * s, type), *turned = some(rows * heads * d, type);
     void *cosines = some(PERIOD * d / 2, LS_F32), *sines = some(PERIOD * d / 2, LS_F32);
@@ -199,17 +199,19 @@ static void token_sums(void) {
     void *dw = some(SLICES * WIDE, LS_F32), *db = some(SLICES * WIDE, LS_F32), *dbias = some(SLICES * WIDE, LS_F32);
     ls_norm_call c = {.rows = n, .C = WIDE, .act = type, .x = x, .x_stride = WIDE, .dy = dy, .dy_stride = WIDE};
     c.mean = mean, c.rstd = rstd, c.dw = dw, c.db = db;
-    ok(ops->norm_params(device, &c, &g));
+    c.groups = &g;
+    ok(ops->norm_params(device, &c));
     c.rms = true, c.dw = dbias;
-    ok(ops->norm_params(device, &c, &g));
-    ok(ops->bias_grad(device, some(SLICES * WIDE, LS_F32), dy, type, WIDE, WIDE, &g));
+    c.groups = &g;
+    ok(ops->norm_params(device, &c));
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){some(SLICES * WIDE, LS_F32), dy, type, WIDE, WIDE, &g}));
     if (type != LS_F32) return;
     ls_embed_tokens tokens = {some_ids(n, V), 3, V - 3, n, WIDE};
-    ok(ops->embed_token_grad(device, some(V * WIDE, LS_F32), dy, WIDE, &tokens, &g));
-    ok(ops->embed_position_grad(device, some(2 * T * WIDE, LS_F32), dy, WIDE, WIDE, &g));
+    ok(ops->embed_token_grad(device, &(ls_token_grad_call){some(V * WIDE, LS_F32), dy, WIDE, &tokens, &g}));
+    ok(ops->embed_position_grad(device, &(ls_position_grad_call){some(2 * T * WIDE, LS_F32), dy, WIDE, WIDE, &g}));
     g.T = 2 * T, g.groups = 1, g.accumulate = true;
     g.bounds = (const size_t[2]){0, 4};
-    ok(ops->embed_position_grad(device, some(2 * T * WIDE, LS_F32), dy, WIDE, WIDE, &g));
+    ok(ops->embed_position_grad(device, &(ls_position_grad_call){some(2 * T * WIDE, LS_F32), dy, WIDE, WIDE, &g}));
 }
 
 static void all_packs(void) {
@@ -247,7 +249,7 @@ static void check_many(int leaves, size_t n) {
     const void **parts = malloc((size_t)leaves * sizeof *parts);
     assert_non_null(parts);
     for (int i = 0; i < leaves; i++) parts[i] = x.dev + (size_t)i * n;
-    ok(ops->tree_sum(device, out.dev, parts, LS_F32, leaves, n));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){out.dev, parts, LS_F32, leaves, n}));
     for (size_t e = 0; e < n; e++) out.ref[e] = tree(x.ref + e, leaves, n);
     free(parts);
     check("many", (size_t)leaves, n);
