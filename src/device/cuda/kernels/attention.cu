@@ -50,48 +50,76 @@ LS_DEVICE float rounded(float x, int act) {
     return act == LS_CUDA_F32 ? x : act == LS_CUDA_BF16 ? from_bf16(to_bf16(x)) : from_f16(to_f16(x));
 }
 
-template <class T> LS_DEVICE float4 load_row_part(const T *p, int count, bool is_vector) {
-    if (is_vector) return load4(p);
-    float4 x = make_float4(load(p), 0, 0, 0);
-    if (count > 1) x.y = load(p + 1);
-    if (count > 2) x.z = load(p + 2);
-    if (count > 3) x.w = load(p + 3);
+/* Up to four neighbours from element `at` on. */
+LS_DEVICE float4 load_some(const ls_cuda_attention &a, const void *from, size_t at, int count) {
+    float4 x = make_float4(0, 0, 0, 0);
+    LS_BY_TYPE(a.act, T, {
+        const T *p = (const T *)from + at;
+        if (a.is_vector) return load4(p);
+        x.x = load(p);
+        if (count > 1) x.y = load(p + 1);
+        if (count > 2) x.z = load(p + 2);
+        if (count > 3) x.w = load(p + 3);
+    });
     return x;
 }
 
-/* ROWS rows of a head from `first` on, D numbers each, S apart; what is not there is 0. */
-template <int D, int ROWS, int S, int THREADS, class T>
-LS_DEVICE void load_rows_of(const ls_cuda_attention &a, float *to, const T *from, size_t stride, int first, int rows) {
-    LS_UNROLL_4 for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
+LS_DEVICE void store_some(const ls_cuda_attention &a, void *to, size_t at, float4 x, int count) {
+    LS_BY_TYPE(a.act, T, {
+        T *p = (T *)to + at;
+        if (a.is_vector) return store4(p, x);
+        store(p, x.x);
+        if (count > 1) store(p + 1, x.y);
+        if (count > 2) store(p + 2, x.z);
+        if (count > 3) store(p + 3, x.w);
+    });
+}
+
+/* ROWS rows of a head from `first` on, D numbers each, S apart; what is not there is 0. They are there behind wait_rows() and a
+ * __syncthreads(). */
+template <int D, int ROWS, int S, int THREADS>
+LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, int first, int rows) {
+    size_t base = head_at(x, sequence, head);
+    if (a.act == LS_CUDA_F32 && a.is_vector) {
+        LS_UNROLL_4 for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
+            int r = i / (D / 4), c = i % (D / 4) * 4;
+            bool is_there = first + r < rows && c < a.head_size;
+            size_t at = is_there ? base + (size_t)(first + r) * x.row_stride + c : 0;
+            copy16_async_or_zero(&to[r * S + c], (const float *)x.at + at, is_there);
+        }
+        return;
+    }
+    LS_UNROLL_2 for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
         int r = i / (D / 4), c = i % (D / 4) * 4;
-        float4 x = make_float4(0, 0, 0, 0);
-        if (first + r < rows && c < a.head_size) x = load_row_part(from + (size_t)(first + r) * stride + c, a.head_size - c, a.is_vector);
-        *(float4 *)&to[r * S + c] = x;
+        float4 v = make_float4(0, 0, 0, 0);
+        if (first + r < rows && c < a.head_size) v = load_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, a.head_size - c);
+        *(float4 *)&to[r * S + c] = v;
     }
 }
 
-template <int D, int ROWS, int S, int THREADS>
-LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, int first, int rows) {
-    LS_BY_TYPE(a.act, T, {
-        load_rows_of<D, ROWS, S, THREADS>(a, to, (const T *)x.at + head_at(x, sequence, head), x.row_stride, first, rows);
-    });
+LS_DEVICE void wait_rows() {
+    copy_async_commit();
+    copy_async_wait<0>();
 }
 
-/* Columns c … c+3 of a row. */
-LS_DEVICE void store_quad(const ls_cuda_attention &a, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, int row, int c, float4 v) {
-    int count = a.head_size - c;
-    if (count <= 0) return;
-    LS_BY_TYPE(a.act, T, {
-        T *to = (T *)x.at + head_at(x, sequence, head) + (size_t)row * x.row_stride + c;
-        if (a.is_vector) {
-            store4(to, v);
-        } else {
-            store(to, v.x);
-            if (count > 1) store(to + 1, v.y);
-            if (count > 2) store(to + 2, v.z);
-            if (count > 3) store(to + 3, v.w);
-        }
-    });
+/* The other way: from shared memory, which all threads have written and waited for. */
+template <int D, int ROWS, int S, int THREADS>
+LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, const float *from, int first, int rows) {
+    size_t base = head_at(x, sequence, head);
+    LS_NO_UNROLL for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
+        int r = i / (D / 4), c = i % (D / 4) * 4;
+        if (first + r < rows && c < a.head_size)
+            store_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, *(const float4 *)&from[r * S + c], a.head_size - c);
+    }
+}
+
+/* A thread's weights, of rows ty + 16·i and columns tx + ACROSS·j, rounded where products read them. */
+template <int I, int J, int ACROSS, int S> LS_DEVICE void round_weights(const ls_cuda_attention &a, float *weights, int ty, int tx) {
+    if (a.act == LS_CUDA_F32) return;
+    LS_NO_UNROLL for (int e = 0; e < I * J; e++) {
+        float *w = &weights[(ty + e / J * 16) * S + tx + e % J * ACROSS];
+        *w = rounded(*w, a.act);
+    }
 }
 
 /* ---- dropout ------------------------------------------------------------------------------------------------------- */
@@ -194,6 +222,7 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
     for (int t = 0; t * BK < end; t++) {
         __syncthreads();
         load_rows<D, BK, S, THREADS>(a, K, part.k, p.sequence, kv, t * BK, a.T);
+        wait_rows();
         __syncthreads();
         dot_rows<D, EXACT, 16, 8>(s, Q + ty * S, K + tx * S, n);
         LS_UNROLL for (int i = 0; i < I; i++)
@@ -214,6 +243,7 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
         load_rows<D, BK, S, THREADS>(a, K, part.k, p.sequence, kv, t * BK, a.T);
         load_rows<D, BK, D, THREADS>(a, V, part.v, p.sequence, kv, t * BK, a.T);
         if (drops) make_factors<BQ, BK, THREADS>(a, p, p.head, q0, t * BK, P, SP, 1);
+        wait_rows();
         __syncthreads();
         dot_rows<D, EXACT, 16, 8>(s, Q + ty * S, K + tx * S, n);
         int first[I], last[I];
@@ -224,15 +254,17 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
                 float *to = &P[(ty + 16 * i) * SP + tx + 8 * j], weight = exp_of(part.scale * s[i][j] - most[i]);
                 if (t >= full && tx + 8 * j > last[i]) weight = 0.0f;
                 lane[i][j % 2] = lane[i][j % 2] + weight;
-                *to = rounded(drops ? weight * *to : weight, a.act);
+                *to = drops ? weight * *to : weight;
             }
         }
+        round_weights<I, J, 8, SP>(a, P, ty, tx);
         __syncwarp();
         if (t < full)
             weigh_rows<16, 8, SP, D, true>(o, P + ty * SP, V + tx * 4, BK, first, last);
         else
             weigh_rows<16, 8, SP, D, false>(o, P + ty * SP, V + tx * 4, min((int)BK, end - t * BK), first, last);
     }
+    __syncthreads();
     LS_UNROLL for (int i = 0; i < I; i++) {
         float l = lane[i][0] + lane[i][1]; /* lane j += lane j + 8 */
         l = l + __shfl_down_sync(~0u, l, 4, 8);
@@ -240,17 +272,18 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
         l = l + __shfl_down_sync(~0u, l, 1, 8);
         l = __shfl_sync(~0u, l, 0, 8);
         int row = row0 + ty + 16 * i;
-        if (row >= rows) continue;
-        if (tx == 0) {
+        if (tx == 0 && row < rows) {
             part.m[stats_at(a, p, p.head) + row] = most[i];
             part.l[stats_at(a, p, p.head) + row] = l;
         }
         LS_UNROLL for (int j = 0; j < D / 32; j++) {
             const float *x = &o[i][4 * j];
-            store_quad(a, part.o, p.sequence, p.head, row, tx * 4 + 32 * j,
-                       make_float4(__fdiv_rn(x[0], l), __fdiv_rn(x[1], l), __fdiv_rn(x[2], l), __fdiv_rn(x[3], l)));
+            *(float4 *)&Q[(ty + 16 * i) * S + tx * 4 + 32 * j] =
+                make_float4(__fdiv_rn(x[0], l), __fdiv_rn(x[1], l), __fdiv_rn(x[2], l), __fdiv_rn(x[3], l));
         }
     }
+    __syncthreads();
+    store_rows<D, BQ, S, THREADS>(a, part.o, p.sequence, p.head, Q, row0, rows);
 }
 
 LS_KERNEL(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<64, true, 8>(a); }
@@ -280,6 +313,14 @@ LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
     if (is_in && threadIdx.x % 16 == 0) p.part->dots[stats_at(a, p, p.head) + row] = sum;
 }
 
+/* A thread's part of a result to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes nothing. */
+template <int S, int I, int C> LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty, int tx) {
+    LS_UNROLL for (int i = 0; i < I; i++)
+        LS_UNROLL for (int j = 0; j < C; j += 4)
+            *(float4 *)&to[(ty + 16 * i) * S + tx * 4 + 16 * j] =
+                make_float4(factor * x[i][j], factor * x[i][j + 1], factor * x[i][j + 2], factor * x[i][j + 3]);
+}
+
 /* Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BQ = 16 * I, BK = 16 * J, S = D + 4, SP = BK + 8 };
@@ -306,6 +347,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
         load_rows<D, BK, S, THREADS>(a, K, part.k, p.sequence, kv, t * BK, T);
         load_rows<D, BK, S, THREADS>(a, V, part.v, p.sequence, kv, t * BK, T);
         if (drops) make_factors<BQ, BK, THREADS>(a, p, p.head, q0, t * BK, P, SP, 1);
+        wait_rows();
         __syncthreads();
         float s[I][J], dp[I][J];
         dot_rows<D, EXACT, 16, 16>(s, Q + ty * S, K + tx * S, n);
@@ -316,24 +358,20 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
             last[i] = q0 + ty + 16 * i - t * BK;
             LS_UNROLL for (int j = 0; j < J; j++) {
                 float *to = &P[(ty + 16 * i) * SP + tx + 16 * j], weight = __fdiv_rn(exp_of(part.scale * s[i][j] - m[i]), l[i]);
-                *to = rounded(weight * ((drops ? *to * dp[i][j] : dp[i][j]) - dots[i]), a.act);
+                *to = weight * ((drops ? *to * dp[i][j] : dp[i][j]) - dots[i]);
             }
         }
+        round_weights<I, J, 16, SP>(a, P, ty, tx);
         __syncwarp();
         if (t < full)
             weigh_rows<16, 16, SP, S, true>(dq, P + ty * SP, K + tx * 4, BK, first, last);
         else
             weigh_rows<16, 16, SP, S, false>(dq, P + ty * SP, K + tx * 4, min((int)BK, end - t * BK), first, last);
     }
-    LS_UNROLL for (int i = 0; i < I; i++) {
-        int row = q0 + ty + 16 * i;
-        if (row >= T) continue;
-        LS_UNROLL for (int j = 0; j < D / 64; j++) {
-            const float *x = &dq[i][4 * j];
-            store_quad(a, part.dq, p.sequence, p.head, row, tx * 4 + 64 * j,
-                       make_float4(part.scale * x[0], part.scale * x[1], part.scale * x[2], part.scale * x[3]));
-        }
-    }
+    __syncthreads();
+    put_rows<S>(Q, dq, part.scale, ty, tx);
+    __syncthreads();
+    store_rows<D, BQ, S, THREADS>(a, part.dq, p.sequence, p.head, Q, q0, T);
 }
 
 LS_KERNEL(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<64, true, 8, 4>(a); }
@@ -368,6 +406,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
                 stats[2 * BQ + threadIdx.x] = part.dots[at];
             }
             if (drops) make_factors<BQ, BK, THREADS>(a, p, head, t * BQ, k0, P, 1, SP);
+            wait_rows();
             __syncthreads();
             float s[I][J], dp[I][J];
             dot_rows<D, EXACT, 16, 16>(s, K + ty * S, Q + tx * S, n);
@@ -380,10 +419,12 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
                 LS_UNROLL for (int j = 0; j < J; j++) {
                     int q = tx + 16 * j, at = (ty + 16 * i) * SP + q;
                     float weight = __fdiv_rn(exp_of(part.scale * s[i][j] - stats[q]), stats[BQ + q]), factor = drops ? P[at] : 1.0f;
-                    DS[at] = rounded(weight * ((drops ? factor * dp[i][j] : dp[i][j]) - stats[2 * BQ + q]), a.act);
-                    P[at] = rounded(drops ? weight * factor : weight, a.act);
+                    DS[at] = weight * ((drops ? factor * dp[i][j] : dp[i][j]) - stats[2 * BQ + q]);
+                    P[at] = drops ? weight * factor : weight;
                 }
             }
+            round_weights<I, J, 16, SP>(a, P, ty, tx);
+            round_weights<I, J, 16, SP>(a, DS, ty, tx);
             __syncwarp();
             if (t * BQ >= k0 + BK - 1 && rows == BQ) {
                 weigh_rows<16, 16, SP, S, true>(dv, P + ty * SP, G + tx * 4, BQ, first, last);
@@ -393,17 +434,12 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
                 weigh_rows<16, 16, SP, S, false>(dk, DS + ty * SP, Q + tx * 4, rows, first, last);
             }
         }
-    LS_UNROLL for (int i = 0; i < I; i++) {
-        int row = k0 + ty + 16 * i;
-        if (row >= T) continue;
-        LS_UNROLL for (int j = 0; j < D / 64; j++) {
-            const float *x = &dk[i][4 * j], *y = &dv[i][4 * j];
-            int c = tx * 4 + 64 * j;
-            store_quad(a, part.dk, p.sequence, p.head, row, c,
-                       make_float4(part.scale * x[0], part.scale * x[1], part.scale * x[2], part.scale * x[3]));
-            store_quad(a, part.dv, p.sequence, p.head, row, c, make_float4(y[0], y[1], y[2], y[3]));
-        }
-    }
+    __syncthreads();
+    put_rows<S>(K, dk, part.scale, ty, tx);
+    put_rows<S>(V, dv, 1.0f, ty, tx);
+    __syncthreads();
+    store_rows<D, BK, S, THREADS>(a, part.dk, p.sequence, p.head, K, k0, T);
+    store_rows<D, BK, S, THREADS>(a, part.dv, p.sequence, p.head, V, k0, T);
 }
 
 LS_KERNEL(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<64, true, 8, 4>(a); }

@@ -8,6 +8,7 @@
  * threads of a block are fibers there). Compiled with -fmad=false: a fused multiply-add is where __fmaf_rn stands and
  * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/arithmetic.md, in its order. */
 #pragma once
+#include "device/cuda/kernels/divider.h"
 #include "device/cuda/kernels/types.h"
 
 #ifndef LS_CUDA_ON_CPU_H
@@ -21,16 +22,20 @@
 #define LS_UNROLL_2 _Pragma("unroll 2")
 #define LS_UNROLL_4 _Pragma("unroll 4")
 #define LS_UNROLL_8 _Pragma("unroll 8")
+#define LS_UNROLL_16 _Pragma("unroll 16")
 #define LS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define LS_UNROLL
 #define LS_UNROLL_2
 #define LS_UNROLL_4
 #define LS_UNROLL_8
+#define LS_UNROLL_16
 #define LS_NO_UNROLL
 #endif
 
 #define LS_DEVICE __device__ __forceinline__
+
+LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
 
 /* ---- 16-bit numbers ------------------------------------------------------------------------------------------------ */
 

@@ -22,8 +22,6 @@ template <int M, int N, int ROWS, int COLUMNS> struct tile_shape {
     enum { BM = M, BN = N, TM = ROWS, TN = COLUMNS, THREADS = M / ROWS * (N / COLUMNS) };
 };
 
-LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
-
 LS_DEVICE size_t grid_row_at(const ls_cuda_grid_rows &g, uint32_t row) {
     uint32_t q = divide(row, g.n2), i = divide(q, g.n1);
     return i * g.step0 + (q - i * g.n1.divisor) * g.step1 + (row - q * g.n2.divisor) * g.step2;

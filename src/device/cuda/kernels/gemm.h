@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_GEMM_H
 #define LS_DEVICE_CUDA_KERNELS_GEMM_H
 
+#include "device/cuda/kernels/divider.h"
 #include "device/cuda/kernels/types.h"
 
 enum {
@@ -16,11 +17,6 @@ enum {
 #define LS_CUDA_GEMM_LARGE 128, 128, 8, 8
 #define LS_CUDA_GEMM_NARROW 128, 64, 8, 8
 #define LS_CUDA_GEMM_SMALL 64, 64, 8, 4
-
-/* Quotients x / divisor of numbers below 2^31 without a division: (high half of x · factor + x) >> shift. */
-typedef struct ls_cuda_divider {
-    uint32_t divisor, factor, shift;
-} ls_cuda_divider;
 
 /* Rows at distances of their own: ls_gemm_grid. */
 typedef struct ls_cuda_grid_rows {

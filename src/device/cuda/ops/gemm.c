@@ -106,15 +106,8 @@ static bool bounds_are_aligned(const ls_gemm *g) {
     return true;
 }
 
-static ls_cuda_divider divider_of(size_t divisor) {
-    ls_cuda_divider d = {divisor ? (uint32_t)divisor : 1, 0, 0};
-    while (((uint64_t)1 << d.shift) < d.divisor) d.shift++;
-    d.factor = (uint32_t)((((((uint64_t)1 << d.shift) - d.divisor) << 32) / d.divisor) + 1);
-    return d;
-}
-
 static ls_cuda_grid_rows grid_of(const ls_gemm_grid *g) {
-    return (ls_cuda_grid_rows){divider_of(g->n1), divider_of(g->n2), g->step0, g->step1, g->step2};
+    return (ls_cuda_grid_rows){ls_cuda_divider_of(g->n1), ls_cuda_divider_of(g->n2), g->step0, g->step1, g->step2};
 }
 
 static bool grid_is_aligned(const void *p, const ls_gemm_grid *g) {
@@ -160,10 +153,10 @@ static void gather_args_of(const ls_gemm *g, ls_cuda_gemm_gather *args) {
     const ls_gemm_patches *p = g->patches ? g->patches : &plain;
     const ls_gemm_grid *rows = g->b_rows ? g->b_rows : &plain_rows;
     args->patches = (ls_cuda_patches){
-        .positions = divider_of(p->rows_y * p->rows_x),
-        .rows_x = divider_of(p->rows_x),
-        .channels = divider_of(p->channels),
-        .taps_x = divider_of(p->taps_x),
+        .positions = ls_cuda_divider_of(p->rows_y * p->rows_x),
+        .rows_x = ls_cuda_divider_of(p->rows_x),
+        .channels = ls_cuda_divider_of(p->channels),
+        .taps_x = ls_cuda_divider_of(p->taps_x),
         .height = (uint32_t)p->height,
         .width = (uint32_t)p->width,
         .first_y = (int)p->first_y,

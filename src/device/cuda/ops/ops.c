@@ -5,6 +5,8 @@ void ls_cuda_ops_fill(ls_ops *ops) {
     ls_cuda_ops_fill_gemm(ops);
     ls_cuda_ops_fill_conv(ops);
     ls_cuda_ops_fill_attention(ops);
+    ls_cuda_ops_fill_pooling(ops);
+    ls_cuda_ops_fill_batch_norm(ops);
     ls_cuda_ops_fill_norm(ops);
     ls_cuda_ops_fill_act(ops);
     ls_cuda_ops_fill_sum(ops);

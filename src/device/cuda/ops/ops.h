@@ -10,6 +10,8 @@ ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g);
 void ls_cuda_ops_fill_gemm(ls_ops *ops);
 void ls_cuda_ops_fill_conv(ls_ops *ops);
 void ls_cuda_ops_fill_attention(ls_ops *ops);
+void ls_cuda_ops_fill_pooling(ls_ops *ops);
+void ls_cuda_ops_fill_batch_norm(ls_ops *ops);
 void ls_cuda_ops_fill_norm(ls_ops *ops);
 void ls_cuda_ops_fill_act(ls_ops *ops);
 void ls_cuda_ops_fill_sum(ls_ops *ops);
