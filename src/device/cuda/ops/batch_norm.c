@@ -70,14 +70,14 @@ static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cud
     return ls_cuda_launch(device, LS_CUDA_batch_norm_join, grid, LS_CUDA_BATCH_NORM_CHAINS, 0, &args);
 }
 
-static ls_status batch_norm_sums(ls_device *device, const ls_batch_norm_call *c, float *sums) {
+static ls_status batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
-    return run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_SUMS, sums, NULL);
+    return run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
-static ls_status batch_norm_squares(ls_device *device, const ls_batch_norm_call *c, float *sums) {
+static ls_status batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
-    return run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_SUMS, sums, NULL);
+    return run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
 static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
@@ -87,21 +87,21 @@ static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_cal
 
 /* ---- statistics ---------------------------------------------------------------------------------------------------- */
 
-static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, const float *sums, int kind) {
+static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int kind) {
     LS_TRY(check(c));
     ls_cuda_batch_norm args = args_of(c);
-    args.sums = sums;
+    args.sums = c->sums;
     args.kind = kind;
     ls_cuda_grid grid = {ls_cuda_divide_up(args.stats, LS_CUDA_BATCH_NORM_THREADS), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_batch_norm_stats, grid, LS_CUDA_BATCH_NORM_THREADS, 0, &args);
 }
 
-static ls_status batch_norm_mean(ls_device *device, const ls_batch_norm_call *c, const float *sums) {
-    return make_stats(device, c, sums, LS_CUDA_BATCH_NORM_MEAN);
+static ls_status batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
+    return make_stats(device, c, LS_CUDA_BATCH_NORM_MEAN);
 }
 
-static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c, const float *sums) {
-    return make_stats(device, c, sums, LS_CUDA_BATCH_NORM_RSTD);
+static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
+    return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
 
 /* ---- maps ---------------------------------------------------------------------------------------------------------- */
