@@ -21,6 +21,7 @@
 #define LS_COMM_COMM_H
 
 #include "base/events.h"
+#include "base/memory.h"
 #include "comm/reduce_plan.h"
 #include "comm/world.h"
 
@@ -42,6 +43,7 @@ typedef struct ls_mail ls_mail; /* messages between members: collectives/send_re
 
 struct ls_comm {
     ls_world *world;
+    ls_region memory; /* of the lists */
     int rank, size;
     int *world_rank; /* by rank */
 
@@ -146,6 +148,9 @@ static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
 /* A request for a collective, numbered; or for a message or LS_TRAFFIC_KINDS (the wait at a communicator's end), not
  * numbered. */
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
+/* "all-reduce", "dp". */
+const char *ls_traffic_kind_name(ls_traffic_kind kind);
+const char *ls_mesh_axis_name(ls_axis axis);
 /* "all_reduce": how a trace calls it. */
 const char *ls_request_trace_name(const ls_request *request);
 /* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */

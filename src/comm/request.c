@@ -27,11 +27,12 @@ static const kind_names kinds[LS_TRAFFIC_KINDS + 1] = {
     [LS_TRAFFIC_KINDS] = {"the end of a communicator", "end", false},
 };
 
+const char *ls_traffic_kind_name(ls_traffic_kind kind) { return kinds[kind].text; }
 const char *ls_request_trace_name(const ls_request *r) { return kinds[r->kind].trace; }
 
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     ls_world *world = comm->world;
-    const char *name = kinds[kind].text;
+    const char *name = ls_traffic_kind_name(kind);
     *out = NULL;
     if (world->failed)
         return ls_fail(LS_ERR_PEER, "%s called after a failure: the communicator can no longer be used", name);

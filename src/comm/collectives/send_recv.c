@@ -55,10 +55,10 @@ ls_status ls_mail_open(ls_comm *comm) {
     size_t n = (size_t)comm->local_size;
     ls_mail *mail = comm->mail = calloc(1, sizeof *mail);
     if (!mail) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
-    mail->out = calloc(n, sizeof(channel *));
-    mail->in = calloc(n, sizeof(channel *));
-    mail->list = calloc(n, sizeof(listed *));
-    return mail->out && mail->in && mail->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
+    mail->out = ls_region_take(&comm->memory, n, sizeof(channel *));
+    mail->in = ls_region_take(&comm->memory, n, sizeof(channel *));
+    mail->list = ls_region_take(&comm->memory, n, sizeof(listed *));
+    return comm->memory.is_short ? ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator") : LS_OK;
 }
 
 static void free_list(listed *list) {
@@ -79,9 +79,6 @@ void ls_mail_close(ls_comm *comm) {
     for (size_t i = 0; i < mail->n_sent; i++) ls_heap_free(&comm->world->heap, mail->sent[i]);
     free_list(mail->spare);
     free(mail->sent);
-    free(mail->out);
-    free(mail->in);
-    free(mail->list);
     free(mail);
     comm->mail = NULL;
 }
