@@ -182,7 +182,8 @@ static ls_status wait_for_leavers(ls_request *r) {
     ls_comm *comm = r->comm;
     for (int l = 0; l < comm->local_size; l++) {
         r->blocked_on = ls_comm_local_rank(comm, l);
-        if (atomic_load_explicit(&comm->completed[l].count, memory_order_acquire) < comm->issued) return LS_OK;
+        if (atomic_load_explicit(&comm->completed[l].count, memory_order_acquire) < comm->issued)
+            return LS_REQUEST_WAITS;
     }
     return ls_request_complete(r);
 }

@@ -169,7 +169,6 @@ static bool is_eldest(const ls_request *r, bool same_tag) {
 
 static ls_status step_send(ls_request *r) {
     ls_comm *comm = r->comm;
-    bool done;
     if (r->phase == BEGIN && comm->machine_of[r->peer] != comm->machine) {
         LS_TRY(ls_request_net_send(r, LS_NET_MESSAGE, r->peer, r->tag, r->in, r->bytes));
         r->phase = NET;
@@ -178,24 +177,24 @@ static ls_status step_send(ls_request *r) {
         while (*last) last = (ls_request **)&(*last)->message;
         *last = r;
         r->phase = POSTED;
-        return LS_OK; /* the receiver ends it */
+        return LS_REQUEST_WAITS; /* the receiver ends it */
     } else if (r->phase == BEGIN) {
         r->blocked_on = r->peer;
-        if (!is_eldest(r, false)) return LS_OK;
+        if (!is_eldest(r, false)) return LS_REQUEST_WAITS;
         bool posted;
         LS_TRY(post(r, local_number(comm, r->peer), &posted));
-        if (!posted) return LS_OK;
+        if (!posted) return LS_REQUEST_WAITS;
         r->phase = POSTED;
         return r->bytes <= INSIDE_BYTES ? ls_request_complete(r) : LS_OK;
     }
     if (r->phase == NET) {
-        LS_TRY(ls_request_net_done(r, &done));
-        return done ? ls_request_complete(r) : LS_OK;
+        LS_TRY(ls_request_net_await(r));
+        return ls_request_complete(r);
     }
-    if (r->peer == comm->rank) return LS_OK;
+    if (r->peer == comm->rank) return LS_REQUEST_WAITS;
     record *message = r->message;
     r->blocked_on = r->peer;
-    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_OK;
+    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_REQUEST_WAITS;
     LS_TRY(keep_record(comm, message));
     return ls_request_complete(r);
 }
@@ -247,7 +246,7 @@ static ls_status receive_local(ls_request *r, int from) {
         record *message = entry->message;
         if (message->tag != r->tag) continue;
         LS_TRY(check_size(r, message->bytes));
-        if (!ls_wire_received(r, message->leaves_ns, r->bytes)) return LS_OK;
+        if (!ls_wire_received(r, message->leaves_ns, r->bytes)) return LS_REQUEST_WAITS;
         r->ready_ns = message->leaves_ns;
         if (message->data)
             ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes,
@@ -261,7 +260,7 @@ static ls_status receive_local(ls_request *r, int from) {
         ls_world_ring_member(comm, from);
         return ls_request_complete(r);
     }
-    return LS_OK;
+    return LS_REQUEST_WAITS;
 }
 
 static ls_status receive_from_self(ls_request *r) {
@@ -275,20 +274,19 @@ static ls_status receive_from_self(ls_request *r) {
         (void)ls_request_complete(send);
         return ls_request_complete(r);
     }
-    return LS_OK;
+    return LS_REQUEST_WAITS;
 }
 
 static ls_status step_recv(ls_request *r) {
     ls_comm *comm = r->comm;
-    bool done;
     r->blocked_on = r->peer;
     if (comm->machine_of[r->peer] != comm->machine) {
         if (r->phase == BEGIN) LS_TRY(ls_request_net_recv(r, LS_NET_MESSAGE, r->peer, r->tag, r->out, r->bytes));
         r->phase = NET;
-        LS_TRY(ls_request_net_done(r, &done));
-        return done ? ls_request_complete(r) : LS_OK;
+        LS_TRY(ls_request_net_await(r));
+        return ls_request_complete(r);
     }
-    if (!is_eldest(r, true)) return LS_OK;
+    if (!is_eldest(r, true)) return LS_REQUEST_WAITS;
     if (r->peer == comm->rank) return receive_from_self(r);
     return receive_local(r, local_number(comm, r->peer));
 }

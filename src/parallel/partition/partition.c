@@ -33,8 +33,7 @@ static size_t micro_of(const ls_partition_setup *setup) {
 /* Blocks of 1024 elements of the parameter that has most, with a short one at the end of each slice. */
 static size_t most_square_blocks(const ls_model *model) {
     size_t most = 0;
-    int count = ls_model_params(model);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < model->nparams; i++) {
         size_t blocks = ls_param_elems(ls_model_param(model, i)) / LS_SQUARE_BLOCK + (size_t)model->S;
         if (blocks > most) most = blocks;
     }

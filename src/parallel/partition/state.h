@@ -166,6 +166,9 @@ ls_status ls_partition_add_result(ls_partition *partition, int made, const void 
 /* Matmuls show their results while somebody sums them or hunts. */
 void ls_partition_watch_results(ls_partition *partition);
 
+/* weights.c: every worker's `own`, whole int64 numbers, by rank; the caller frees *all. */
+ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t bytes, void **all);
+
 /* partition.c: the gradient steps of a micro-batch whose sequences are all of one group, which goes to `slot`. Their
  * number. */
 int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
