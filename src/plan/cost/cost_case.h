@@ -11,8 +11,12 @@ typedef struct ls_plan_case {
     const ls_site *site; /* whose chips are the slowest here */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
+    double C, hidden;    /* columns of the residual stream and of the MLP */
+    bool gated;          /* the MLP */
+    double elem;         /* bytes of weights as they are read, and of activations */
     double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
     double vocabulary;   /* as padded for the ways */
+    double table;        /* parameters of a table of tokens on a chip */
     int micros;          /* of a replica and step */
     int tp_inner, dp_inner;
 } ls_plan_case;
