@@ -10,6 +10,7 @@
 
 static const char *const form_names[3] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
 static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
+static const char *const type_names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 
@@ -24,10 +25,7 @@ const char *ls_native_pass_name(ls_native_pass pass) {
 
 const char *ls_native_op_name(ls_native_op op) { return op_names[op]; }
 
-const char *ls_native_type_name(int type) {
-    static const char *const names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
-    return names[type];
-}
+const char *ls_native_type_name(int type) { return type_names[type]; }
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -42,7 +40,7 @@ static json_t *products_json(const ls_native_rates *r) {
     for (int i = 0; i < r->products; i++) {
         const ls_native_matmul *p = &r->product[i];
         json_array_append_new(list,
-                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], ls_native_type_name(p->type),
+                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], type_names[p->type],
                                         (json_int_t)p->m, (json_int_t)p->n, (json_int_t)p->k, p->slices, p->seconds));
     }
     return list;
@@ -59,7 +57,7 @@ static json_t *attention_json(const ls_native_rates *r) {
                 json_array_append_new(heads, seconds_list(r->attention[back][type][d], LS_NATIVE_LENGTHS));
             json_object_set_new(both, directions[back], heads);
         }
-        json_object_set_new(types, ls_native_type_name(type), both);
+        json_object_set_new(types, type_names[type], both);
     }
     return types;
 }
@@ -128,16 +126,14 @@ static ls_status read_name(const json_t *value, const char *what, const char *co
 }
 
 static ls_status read_product(const json_t *row, ls_native_matmul *out) {
-    const char *types[LS_NATIVE_TYPES];
     size_t *const sizes[3] = {&out->m, &out->n, &out->k};
     double number = 0;
     int form;
-    for (int t = 0; t < LS_NATIVE_TYPES; t++) types[t] = ls_native_type_name(t);
     if (!json_is_array(row) || json_array_size(row) != 7)
         return ls_fail(LS_ERR_INPUT, "products_seconds: each row must be [form, type, m, n, k, slices, seconds]");
     LS_TRY(read_name(json_array_get(row, 0), "products_seconds", form_names, 3, &form));
     out->form = (ls_gemm_form)form;
-    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", types, LS_NATIVE_TYPES, &out->type));
+    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", type_names, LS_NATIVE_TYPES, &out->type));
     for (int i = 0; i < 3; i++) {
         LS_TRY(read_positive(json_array_get(row, (size_t)i + 2), "products_seconds", &number));
         if (number < 1 || number > 1e9)
@@ -170,7 +166,7 @@ static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     json_t *types;
     LS_TRY(ls_json_get_object(object, "attention_head_seconds", &types));
     for (int type = 0; type < LS_NATIVE_TYPES; type++) {
-        const json_t *both = json_object_get(types, ls_native_type_name(type));
+        const json_t *both = json_object_get(types, type_names[type]);
         if (!both && type > 0) continue;
         for (int back = 0; back < 2; back++)
             for (int d = 0; d < LS_NATIVE_HEADS; d++)
