@@ -44,7 +44,7 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
     }
     out->worst = LS_TIME_SMALL;
     for (int k = 0; k < LS_TIME_KINDS; k++) {
-        if (out->lost[k] < 0) { /* better than the rate of large products: then that much was not needed */
+        if (out->lost[k] < 0) { /* better than the rate of large matmuls: then that much was not needed */
             out->useful += out->lost[k];
             out->lost[k] = 0;
         }

@@ -23,7 +23,7 @@ typedef struct ls_plan_case {
 
 /* Seconds of a pass over a layer, by what they are for. */
 typedef struct ls_pass_time {
-    double products, attention, small, tp;
+    double matmuls, attention, small, tp;
 } ls_pass_time;
 
 typedef struct ls_layer_time {
@@ -35,7 +35,7 @@ typedef struct ls_ends_time {
     double embed_forward, embed_backward, head_forward, head_backward;
 } ls_ends_time;
 
-static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p->attention + p->small + p->tp; }
+static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p->attention + p->small + p->tp; }
 
 /* predict.c: as ls_plan_predict() without the simulation: the step takes no less, and the memory is the same. */
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);

@@ -9,7 +9,7 @@ double ls_plan_layer_params(const ls_plan_case *c) {
     return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (c->gated ? 3 : 2)) / c->t + 4 * C;
 }
 
-/* Operands of products in 8 bits are made from 16 bits: read and written, after their largest value is known. */
+/* Operands of matmuls in 8 bits are made from 16 bits: read and written, after their largest value is known. */
 static const double CAST_BYTES = 3;
 
 static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
@@ -20,8 +20,8 @@ static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out)
     out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
 }
 
-/* The four products with weights. */
-static void products(const ls_plan_case *c, ls_layer_time *out) {
+/* The four matmuls with weights. */
+static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     double C = c->C, f = c->hidden, slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
     const double shapes[4][2] = {
@@ -29,9 +29,9 @@ static void products(const ls_plan_case *c, ls_layer_time *out) {
     ls_plan_type type = c->layout->type;
     for (int i = 0; i < 4; i++) {
         double n = shapes[i][0], k = shapes[i][1];
-        out->forward.products += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
-        out->backward.products += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
-                                          ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
+        out->forward.matmuls += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
+        out->backward.matmuls += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
+                                         ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
         casts(c, n, k, out);
     }
 }
@@ -41,7 +41,7 @@ static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
 }
 
-/* Without flash, products over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
+/* Without flash, matmuls over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
  * multiples of 64 elements of 16 bits; Anthony et al. 2024, figures of attention over the size of a head). */
 enum { HEAD_LINE = 64 };
 static const double ODD_HEAD_SHARE = .75;
@@ -97,7 +97,7 @@ static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     int tp = c->layout->tp;
     double bytes = c->elem * c->tokens * c->C, seen = 1 - tp_hidden(c);
     if (c->layout->sequence_parallel) {
-        /* Inputs of products in 8 bits are gathered as such. */
+        /* Inputs of matmuls in 8 bits are gathered as such. */
         double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
         double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, gathered) +
                       ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
@@ -127,11 +127,11 @@ static double sum_gradients(const ls_plan_case *c, double params) {
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
-/* Every other product, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
+/* Every other matmul, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
 static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
     double C = c->C, f = c->hidden, q = C * c->width, k = C * c->keys;
     double all = 2 * q + 2 * k + C * f * (c->gated ? 3 : 2), repeated = q + C * f + (c->gated ? k : 0);
-    return layer->forward.products * repeated / all + layer->forward.small + .5 * layer->forward.tp;
+    return layer->forward.matmuls * repeated / all + layer->forward.small + .5 * layer->forward.tp;
 }
 
 /* `alternated`: before the layer waits for the host, so that less to do is never more to repeat. */
@@ -149,7 +149,7 @@ static double again(const ls_plan_case *c, const ls_layer_time *layer, double al
 
 ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     ls_layer_time out = {0};
-    products(c, &out);
+    matmuls(c, &out);
     attention(c, &out);
     passes(c, &out);
     exchanges(c, &out);

@@ -43,7 +43,7 @@ static double layer_bytes(const ls_plan_case *c) {
     return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2);
 }
 
-/* Every other product's result is kept, and attention's; the rest is computed again. */
+/* Every other matmul's result is kept, and attention's; the rest is computed again. */
 static double alternate_bytes(const ls_plan_case *c) {
     double heads = c->gated ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
     return (c->gated ? 2 : 1) * stream_bytes(c) + c->elem * c->tokens * heads / c->t + hidden_bytes(c);

@@ -216,7 +216,7 @@ static double busiest(const ls_plan_case *c, const part_times *parts, const ls_p
         waits += ls_plan_blocked_seconds(c, chunks->send, g) + ls_plan_blocked_seconds(c, chunks->send, g - 1);
     }
     double times = (double)own * c->micros, m = c->micros;
-    out->time[LS_TIME_MATMUL] = times * (layer->forward.products + layer->backward.products);
+    out->time[LS_TIME_MATMUL] = times * (layer->forward.matmuls + layer->backward.matmuls);
     out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
     out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
     out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);

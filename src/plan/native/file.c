@@ -35,10 +35,10 @@ static json_t *seconds_list(const double *seconds, int count) {
     return list;
 }
 
-static json_t *products_json(const ls_native_rates *r) {
+static json_t *matmuls_json(const ls_native_rates *r) {
     json_t *list = json_array();
-    for (int i = 0; i < r->products; i++) {
-        const ls_native_matmul *p = &r->product[i];
+    for (int i = 0; i < r->matmuls; i++) {
+        const ls_native_matmul *p = &r->matmul[i];
         json_array_append_new(list,
                               json_pack("[s, s, I, I, I, i, f]", form_names[p->form], type_names[p->type],
                                         (json_int_t)p->m, (json_int_t)p->n, (json_int_t)p->k, p->slices, p->seconds));
@@ -76,8 +76,8 @@ static json_t *passes_json(const ls_native_rates *r) {
 static json_t *rates_json(const ls_native_rates *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
-                     "products_seconds", products_json(r), "attention_head_seconds", attention_json(r),
-                     "passes_seconds", passes_json(r));
+                     "products_seconds", matmuls_json(r), "attention_head_seconds", attention_json(r), "passes_seconds",
+                     passes_json(r));
 }
 
 json_t *ls_native_machine_to_json(const ls_native_machine *m) {
@@ -125,7 +125,7 @@ static ls_status read_name(const json_t *value, const char *what, const char *co
     return ls_fail(LS_ERR_INPUT, "%s: unknown name '%.40s'", what, text ? text : "");
 }
 
-static ls_status read_product(const json_t *row, ls_native_matmul *out) {
+static ls_status read_matmul(const json_t *row, ls_native_matmul *out) {
     size_t *const sizes[3] = {&out->m, &out->n, &out->k};
     double number = 0;
     int form;
@@ -147,14 +147,14 @@ static ls_status read_product(const json_t *row, ls_native_matmul *out) {
     return read_positive(json_array_get(row, 6), "products_seconds", &out->seconds);
 }
 
-static ls_status read_products(const json_t *object, ls_native_rates *out) {
+static ls_status read_matmuls(const json_t *object, ls_native_rates *out) {
     json_t *list;
     LS_TRY(ls_json_get_array(object, "products_seconds", &list));
     size_t count = json_array_size(list);
     if (count > LS_NATIVE_MATMULS_MAX)
         return ls_fail(LS_ERR_INPUT, "products_seconds: must have at most %d rows", LS_NATIVE_MATMULS_MAX);
-    out->products = (int)count;
-    for (size_t i = 0; i < count; i++) LS_TRY(read_product(json_array_get(list, i), &out->product[i]));
+    out->matmuls = (int)count;
+    for (size_t i = 0; i < count; i++) LS_TRY(read_matmul(json_array_get(list, i), &out->matmul[i]));
     ls_native_rates_fit(out);
     for (int form = 0; form < 3; form++)
         if (!out->law[form][0].known)
@@ -204,7 +204,7 @@ static ls_status read_rates(const json_t *object, int cores, ls_native_rates *ou
     LS_TRY(read_positive(json_object_get(object, "launch_seconds"), "launch_seconds", &out->launch_seconds));
     LS_TRY(read_positive(json_object_get(object, "copy_bytes_per_second"), "copy_bytes_per_second",
                          &out->copy_bytes_per_second));
-    LS_TRY(read_products(object, out));
+    LS_TRY(read_matmuls(object, out));
     LS_TRY(read_attention(object, out));
     return read_passes(object, out);
 }
