@@ -28,13 +28,13 @@ static void add_product(ls_native_rates *r, ls_gemm_form form, size_t m, size_t 
                         double law[4]) {
     double M = (double)m, N = (double)n, K = (double)k;
     double seconds = law[0] * 2 * M * N * K + law[1] * M * K + law[2] * N * K + law[3] * M * N * slices;
-    r->product[r->products++] = (ls_native_matmul){form, 0, m, n, k, slices, seconds};
+    r->matmul[r->matmuls++] = (ls_native_matmul){form, 0, m, n, k, slices, seconds};
 }
 
 static void fill_products(ls_native_rates *r, double law[4]) {
     static const size_t sizes[][3] = {{64, 64, 64},    {64, 256, 128}, {256, 64, 128},  {128, 128, 512},
                                       {512, 128, 128}, {16, 768, 768}, {1024, 96, 256}, {256, 512, 64}};
-    r->products = 0;
+    r->matmuls = 0;
     for (int form = 0; form < 3; form++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             add_product(r, (ls_gemm_form)form, sizes[i][0], sizes[i][1], sizes[i][2], i % 2 ? 8 : 1, law);
@@ -143,7 +143,7 @@ static void test_points_correct_the_law(void **state) {
     ls_native_rates *r = malloc(sizeof *r);
     assert_non_null(r);
     *r = machine.rates[0];
-    ls_native_matmul *odd = &r->product[0];
+    ls_native_matmul *odd = &r->matmul[0];
     double before = ls_native_matmul_seconds(r, odd->form, 0, 64, 64, 64, 1);
     double far = ls_native_matmul_seconds(r, odd->form, 0, 4096, 4096, 4096, 1);
     odd->seconds *= 2; /* the law stays */
