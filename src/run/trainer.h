@@ -117,7 +117,5 @@ ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
 /* The partition of the worker of `rank` under a layout, but for world and mesh. */
 ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
-/* Bytes of the worker of `rank` under a layout, without making anything. */
-ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena);
 
 #endif
