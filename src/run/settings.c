@@ -360,7 +360,7 @@ static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "model.mlp-bias", shape->mlp_bias, F));
     LS_TRY(ls_identity_add_f64(id, "model.eps", shape->eps, F));
     LS_TRY(ls_identity_add_f64(id, "model.init-std", shape->init_std, F));
-    if (!ls_shape_is_llama(shape)) return LS_OK;
+    if (!ls_shape_family(shape)->rotary) return LS_OK;
     LS_TRY(ls_identity_add_f64(id, "model.rope-base", shape->rope.base, F));
     if (!shape->rope.scaled) return LS_OK;
     LS_TRY(ls_identity_add_f64(id, "model.rope-factor", shape->rope.factor, F));

@@ -4,7 +4,7 @@
  * activations, the copies around attention. */
 #include "plan/cost/cost_case.h"
 
-static bool gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
+static bool gated(const ls_plan_case *c) { return ls_shape_family(&c->task->shape)->gated; }
 
 static double hidden(const ls_plan_case *c) { return (double)c->task->shape.hidden; }
 

@@ -22,7 +22,7 @@ static double min(double a, double b) { return a < b ? a : b; }
 
 static double elem(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
 
-static bool is_gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
+static bool is_gated(const ls_plan_case *c) { return ls_shape_family(&c->task->shape)->gated; }
 
 /* An array as wide as the residual stream; a chip of a row that divides the sequence has its part. */
 static double whole_bytes(const ls_plan_case *c) { return elem(c) * c->tokens * (double)c->task->shape.C; }
