@@ -297,7 +297,7 @@ static void release(void *ctx, void *memory) {
 static ls_status fill_rope(ls_partition *partition) {
     const ls_shape *shape = &partition->model->shape;
     size_t elems = partition->setup.T * (shape->head_size / 2);
-    if (!ls_shape_is_llama(shape)) return LS_OK;
+    if (!ls_shape_family(shape)->rotary) return LS_OK;
     float *tables = malloc(2 * elems * sizeof *tables);
     if (!tables)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for the rotary table of %zu positions", partition->setup.T);

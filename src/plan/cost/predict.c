@@ -24,14 +24,14 @@ const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]
 double ls_plan_params(const ls_shape *shape) {
     double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
            k = (double)ls_shape_key_width(shape), V = (double)shape->V;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2) + 4 * C;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2) + 4 * C;
     return layer * (double)shape->L + V * C * (shape->tied ? 1 : 2);
 }
 
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
     double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
            k = (double)ls_shape_key_width(shape), V = (double)shape->V, n = seq * batch;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2);
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2);
     return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
 }
 
