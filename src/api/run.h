@@ -4,16 +4,12 @@
 #define LS_API_RUN_H
 
 #include "api/loaded.h"
-#include "data/images/images.h"
-#include "data/text/corpus.h"
+#include "lab/verify/verify.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_start.h"
 #include "run/inputs/model.h"
 #include "run/loop.h"
 #include "run/progress/unit_hint.h"
-
-/* Completes run->request by a layout for this machine: --auto-layout. */
-typedef ls_status (*ls_run_choose_fn)(ls_run *run);
 
 struct ls_run {
     /* the same in all workers */
@@ -30,9 +26,7 @@ struct ls_run {
     char *out;                     /* folder; owned */
     ls_tokenizer *tokenizer;
     ls_frame frame; /* around each document */
-    ls_corpus *corpus, *val_corpus;
-    ls_images *images, *val_images; /* of an image model, in the place of tokenizer and corpora */
-    ls_augment augment;
+    ls_trainer_data data;
     ls_identity *identity;
     bool is_trial; /* to be compared: it has no folder */
     bool worked;   /* ls_run_workers() was called */
@@ -56,11 +50,15 @@ struct ls_run {
     ls_loaded *loaded;
 };
 
-/* ls_run_open() with --auto-layout by `choose`; NULL: it is refused. */
-ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out);
-
 /* A run of train that is opened to be compared, without a folder. */
 ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
+
+/* ---- verification ------------------------------------------------------------------------------------------------ */
+
+/* What the options of verify ask for; `fault` is where one may be kept. The caller adds its functions. */
+ls_status ls_verify_request_read(const ls_options *options, ls_verify_fault *fault, ls_verify_request *out);
+/* The fault of LS_FAULT_BITS, for tests; *out is left alone where there is none. */
+ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **out);
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */
 

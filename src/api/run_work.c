@@ -3,7 +3,7 @@
 
 #include "api/generate.h"
 #include "api/run.h"
-#include "api/run_options.h"
+#include "api/options.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -18,10 +18,10 @@
 
 /* The first worker tokenizes text that was never tokenized; the others find it done. */
 static ls_status open_data(ls_run *r, ls_world *world) {
-    if (r->corpus || r->images) return LS_OK;
+    if (r->data.corpus || r->data.images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
     LS_TRY(ls_comm_barrier(ls_world_comm(world)));
-    return r->corpus || r->images ? LS_OK : ls_run_open_data(r);
+    return r->data.corpus || r->data.images ? LS_OK : ls_run_open_data(r);
 }
 
 /* A layout that was made without workers has equal shares for --shares auto. */
@@ -37,12 +37,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
-    ls_trainer_data data = {.corpus = r->corpus,
-                            .val_corpus = r->val_corpus,
-                            .images = r->images,
-                            .val_images = r->val_images,
-                            .augment = r->augment};
-    return ls_trainer_create(&r->settings, &place, &data, &r->trainer);
+    return ls_trainer_create(&r->settings, &place, &r->data, &r->trainer);
 }
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
@@ -134,7 +129,7 @@ static ls_status find_hint(ls_run *r) {
 static ls_status encode_prompt(ls_run *r, const char *text, ls_tokens *out) {
     ls_frame frame = r->frame;
     if (!text) text = "";
-    if (!ls_corpus_has_text(r->corpus)) LS_TRY(ls_bos_option(&r->options, r->tokenizer, &frame));
+    if (!ls_corpus_has_text(r->data.corpus)) LS_TRY(ls_bos_option(&r->options, r->tokenizer, &frame));
     LS_TRY(ls_frame_prompt(r->tokenizer, &frame, text, strlen(text), 0, out));
     if (out->count > 0) return LS_OK;
     int32_t eot = ls_tokenizer_eot(r->tokenizer);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run.h"
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/print_json.h"
 #include "cli/progress.h"
-#include "cli/verify_order.h"
 #include "parallel/layout/layout.h"
 #include "report/order_chart.h"
 
@@ -30,7 +30,7 @@ static ls_status check_options(const ls_options *o) {
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         bool other = ls_layout_is_option(id) || id == LS_OPT_layout;
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) other |= id == others[i];
-        if (other && (o->source[id].origin == LS_ORIGIN_FLAG || o->source[id].origin == LS_ORIGIN_ENV))
+        if (other && ls_options_is_asked_for(o, id))
             return ls_options_fail(o, id,
                                    "--order compares summation orders, not layouts, and chooses the workers: omit this "
                                    "option, or --order");
@@ -232,7 +232,7 @@ static ls_status run(session *s) {
     ls_order_request request = {.options = s->opts, .on_start = on_start, .on_row = on_row, .ctx = s};
     const char *name;
     LS_TRY(check_options(s->opts));
-    LS_TRY(ls_verify_read_fault(s->opts, &fault, &request.fault));
+    LS_TRY(ls_verify_read_fault(&fault, &request.fault));
     s->json = json_pack("{s:[]}", "models");
     if (!s->json) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
     for (int i = 0; i < LS_ORDER_CASES_MAX && ls_lab_case_name(s->opts, i, &name); i++) {
@@ -250,7 +250,7 @@ static ls_status run(session *s) {
                    r->way.workers);
 }
 
-ls_status ls_verify_show_order(const ls_options *opts) {
+ls_status ls_cmd_verify_order(const ls_options *opts) {
     session *s = calloc(1, sizeof *s);
     if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     s->opts = opts;

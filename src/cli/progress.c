@@ -21,15 +21,10 @@ void ls_cli_progress(const char *format, ...) {
     fflush(stderr);
 }
 
-static void say_probe(const char *what) {
+void ls_cli_progress_probe(void *ctx, const char *what) {
+    (void)ctx;
     if (what)
         ls_cli_progress("measuring this machine: %s", what);
     else
         ls_cli_progress_end();
-}
-
-ls_probe_options ls_cli_probe_options(const ls_options *options, int workers) {
-    enum { QUICK_SECONDS = 3 };
-    return (ls_probe_options){
-        .seconds = options->quick ? QUICK_SECONDS : 0, .workers = workers, .no_pin = !options->pin, .say = say_probe};
 }

@@ -79,8 +79,8 @@ typedef struct ls_trainer_place {
 /* What is learned from, and what is held back (may be NULL): tokens, or images for a model that sees images. They
  * outlive the trainer. */
 typedef struct ls_trainer_data {
-    const ls_corpus *corpus, *val_corpus;
-    const ls_images *images, *val_images;
+    ls_corpus *corpus, *val_corpus;
+    ls_images *images, *val_images;
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
 

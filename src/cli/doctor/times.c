@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/cluster.h"
+#include "api/plan.h"
 #include "cli/print_json.h"
 #include "run/inputs/model.h"
 

@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/plan/command.h"
+#include "cli/plan/report.h"
 
-#define GIB (1024.0 * 1024.0 * 1024.0)
+#define MIB (1024.0 * 1024.0)
+#define GIB (1024.0 * MIB)
 
-enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, DIGITS_MAX = 32, TEXT_MAX = 160 };
+enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, DIGITS_MAX = 32, TEXT_MAX = 256 };
 
 /* "1,234,567" */
 static const char *grouped(double number, char text[DIGITS_MAX]) {
@@ -21,7 +22,8 @@ static const char *grouped(double number, char text[DIGITS_MAX]) {
     return text;
 }
 
-void ls_plan_print_part(const char *label, double value, double share) {
+/* A part of a whole: a line with its share as a bar, where there is any. */
+static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
     printf("  %-20s %10.4g %6.1f %%  ", label, value, 100 * share);
@@ -78,7 +80,7 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
 static void print_times(const ls_prediction *p) {
     printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
     for (int k = 0; k < LS_TIME_KINDS; k++)
-        ls_plan_print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
+        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
     printf("  %-20s %10.4g\n", "sum", p->seconds);
     if (p->link_dp > 0)
         printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
@@ -88,8 +90,7 @@ static void print_times(const ls_prediction *p) {
 static void print_memory(const ls_prediction *p, int stages) {
     printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
-        ls_plan_print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB,
-                           p->memory[k] / p->capacity_bytes);
+        print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB, p->memory[k] / p->capacity_bytes);
     printf("  %-20s %10.4g of %.4g GiB", "sum", p->memory_bytes / GIB, p->capacity_bytes / GIB);
     if (stages > 1) printf(", on stage %d, the most loaded", p->heaviest_stage);
     printf("\n");
@@ -270,4 +271,57 @@ void ls_plan_report(const ls_plan_answer *a) {
     print_losses(a);
     print_changes(a);
     print_scaling(a);
+}
+
+/* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it ---------------------
+ */
+
+static void print_parts(const ls_prediction *p) {
+    printf("\n%-22s %10s\n", "time of a step", "s");
+    for (int k = 0; k < LS_TIME_KINDS; k++)
+        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
+    printf("  %-20s %10.4g\n\n%-22s %10s\n", "sum", p->seconds, "memory per worker", "MiB");
+    for (int k = 0; k < LS_MEMORY_KINDS; k++)
+        print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / MIB, p->memory[k] / p->memory_bytes);
+    printf("  %-20s %10.4g\n", "sum", p->memory_bytes / MIB);
+}
+
+static void print_native_misfit(const ls_plan *plan) {
+    const ls_native_choice *c = &plan->found.lacks;
+    char text[TEXT_MAX];
+    if (plan->found.missing == 0) return;
+    ls_layout_text(&c->layout, text, sizeof text);
+    printf("\n%d do not fit; the closest, %s, lacks %.1f MiB on its most loaded worker\n", plan->found.missing, text,
+           (c->prediction.memory_bytes - c->prediction.capacity_bytes) / MIB);
+}
+
+static void print_others(const ls_plan *plan) {
+    const ls_prediction *best = &plan->found.fits[0].prediction;
+    char text[TEXT_MAX];
+    if (plan->found.fitting > 1) printf("\nothers\n");
+    for (int i = 1; i < plan->found.fitting; i++) {
+        const ls_prediction *p = &plan->found.fits[i].prediction;
+        ls_layout_text(&plan->found.fits[i].layout, text, sizeof text);
+        printf("  %10.4g s  %+6.1f %%  %+9.1f MiB  %s\n", p->seconds, 100 * (p->seconds / best->seconds - 1),
+               (p->memory_bytes - best->memory_bytes) / MIB, text);
+    }
+}
+
+void ls_plan_report_native(const ls_plan *plan) {
+    const ls_settings *s = &plan->settings;
+    char text[TEXT_MAX];
+    printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
+    printf("machine  %s, %d cores, as measured by lockstep probe\n", plan->machine.cpu, plan->machine.cores);
+    printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
+           s->slices);
+    printf("layouts  %d tried, %d fit\n", plan->found.tried, plan->found.tried - plan->found.missing);
+    if (plan->found.fitting > 0) {
+        const ls_prediction *p = &plan->found.fits[0].prediction;
+        ls_layout_text(&plan->found.fits[0].layout, text, sizeof text);
+        printf("\nbest     %s\n         a step takes %.4g s: %.0f tokens/s\n", text, p->seconds,
+               (double)s->B * (double)s->T / p->seconds);
+        print_parts(p);
+        print_others(plan);
+    }
+    print_native_misfit(plan);
 }

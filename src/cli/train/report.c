@@ -14,6 +14,27 @@
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
 
+void ls_train_print_plan(const ls_plan *plan) {
+    enum { NEXT = 3 };
+    FILE *out = plan->options->json ? stderr : stdout;
+    const ls_native_found *found = &plan->found;
+    const ls_native_choice *best = &found->fits[0];
+    char text[LAYOUT_TEXT_MAX];
+    ls_layout_text(&best->layout, text, sizeof text);
+    fprintf(out, "auto     %s: %.4g s a step predicted", text, best->prediction.seconds);
+    if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
+        fprintf(out, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
+    fprintf(out, "\n         best of %d layouts on the machine as %s", found->tried,
+            plan->measured_now ? "measured now" : "measured before");
+    for (int i = 1; i < found->fitting && i <= NEXT; i++) {
+        const ls_native_choice *c = &found->fits[i];
+        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
+                c->layout.pp, c->layout.zero, 100 * (c->prediction.seconds / best->prediction.seconds - 1));
+    }
+    fprintf(out, "\n");
+    fflush(out); /* before workers are forked, who have its buffer too */
+}
+
 static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,

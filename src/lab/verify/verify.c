@@ -170,7 +170,8 @@ static ls_status was_done(comparison *c, const char *layout, bool *done) {
 
 static void say(const comparison *c, int row, int rows, const char *layout) {
     const ls_verify_request *r = c->session->request;
-    if (ls_trial_is_first(&c->session->place)) r->on_start(r->ctx, c->one.settings.shape.name, row, rows, layout);
+    if (r->on_start && ls_trial_is_first(&c->session->place))
+        r->on_start(r->ctx, c->one.settings.shape.name, row, rows, layout);
 }
 
 /* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
@@ -216,6 +217,8 @@ static ls_status make_request(comparison *c) {
     session *s = c->session;
     json_t *file = NULL;
     ls_layout_request request;
+    if (s->request->layout) c->layout = *s->request->layout;
+    if (s->request->layout) return LS_OK;
     LS_TRY(ls_layout_request_from_options(s->request->options, &file, &request));
     if (s->place.world) request.workers = ls_world_size(s->place.world);
     ls_status status = ls_layout_make(&request, &c->one.task, &c->layout);
@@ -247,14 +250,17 @@ static ls_status run_alone(comparison *c) {
     c->alone_trial = ls_trial_make(&c->one, &one, (int)r->options->threads);
     say(c, 0, 1, "one worker");
     LS_TRY(run_trial(s, &c->alone_trial, &job));
-    return ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &c->one, &c->alone) : LS_OK;
+    return r->on_case && ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &c->one, &c->alone) : LS_OK;
 }
 
 static ls_status run_case(session *s, const char *name) {
     const ls_verify_request *r = s->request;
     comparison c = {.session = s};
     ls_status status = LS_OK;
-    LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &c.one));
+    if (r->one)
+        c.one = *r->one;
+    else
+        LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &c.one));
     int params = ls_model_params(c.one.model);
     LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.alone));
     LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.record));
@@ -265,7 +271,7 @@ out:
     free(c.matrix);
     ls_verify_record_close(&c.alone);
     ls_verify_record_close(&c.record);
-    ls_lab_case_close(&c.one);
+    if (!r->one) ls_lab_case_close(&c.one);
     return status;
 }
 
@@ -274,7 +280,8 @@ static ls_status run_cases(ls_world *world, void *arg) {
     double start = ls_clock_seconds();
     const char *name;
     s->place.world = world;
-    for (int i = 0; ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
+    if (s->request->one) LS_TRY(run_case(s, NULL));
+    for (int i = 0; !s->request->one && ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
     s->out->seconds = ls_clock_seconds() - start;
     return LS_OK;
 }
