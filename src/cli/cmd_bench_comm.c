@@ -7,8 +7,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "lab/bench/comm.h"
 #include "run/inputs/layout.h"
 

@@ -9,8 +9,7 @@
 #include "base/fpenv.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "lab/bench/kernels.h"
 #include "numerics/elementary.h"
 

@@ -5,7 +5,7 @@
 #include "api/run.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "numerics/elementary.h"
 #include "run/stop.h"
 

@@ -1,6 +1,6 @@
 /* cmd_exchange.c: `lockstep import` and `lockstep export`: models from other programs, and for them. */
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 
 ls_status ls_cmd_import(const ls_options *options) {
     ls_exchanged model;

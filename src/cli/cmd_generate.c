@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "data/tokenizer/utf8_stream.h"
 #include "run/stop.h"
 

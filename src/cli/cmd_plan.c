@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/plan/report.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "report/memo/memo.h"
 
 /* ---- lists of chips, links and programs, for people -------------------------------------------------------------- */

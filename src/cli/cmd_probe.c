@@ -5,8 +5,7 @@
 #include "api/plan.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "plan/hardware/machine_file.h"
 
 enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };

@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "config/value.h"
 #include "parallel/traffic/traffic.h"
 #include "report/scale_page.h"

@@ -3,8 +3,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 
 static void show(void *ctx, const ls_tokenized *t) {
     double *shown_s = ctx, now_s = ls_clock_seconds();

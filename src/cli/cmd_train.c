@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "cli/train/report.h"
 #include "run/progress/progress.h"
 

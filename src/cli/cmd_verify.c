@@ -5,8 +5,7 @@
 #include "api/run.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "run/inputs/layout.h"
 
 typedef struct session {

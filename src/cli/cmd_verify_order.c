@@ -7,8 +7,7 @@
 #include "api/run.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "parallel/layout/layout.h"
 #include "report/order_chart.h"
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "cli/print_json.h"
+#include "cli/print.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/plan.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "run/inputs/model.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {

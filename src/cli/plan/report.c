@@ -4,23 +4,12 @@
 #include <string.h>
 
 #include "cli/plan/report.h"
+#include "report/numbers.h"
 
 #define MIB (1024.0 * 1024.0)
 #define GIB (1024.0 * MIB)
 
-enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, DIGITS_MAX = 32, TEXT_MAX = 256 };
-
-/* "1,234,567" */
-static const char *grouped(double number, char text[DIGITS_MAX]) {
-    char plain[DIGITS_MAX];
-    int length = snprintf(plain, sizeof plain, "%.0f", number), used = 0;
-    for (int i = 0; i < length && used < DIGITS_MAX - 2; i++) {
-        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
-        text[used++] = plain[i];
-    }
-    text[used] = '\0';
-    return text;
-}
+enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX = 256 };
 
 /* A part of a whole: a line with its share as a bar, where there is any. */
 static void print_part(const char *label, double value, double share) {
@@ -44,7 +33,6 @@ static void print_site(const ls_site *site) {
 static void print_question(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_cluster *cluster = &task->cluster;
-    char number[DIGITS_MAX];
     printf("model    %s: %.4g B parameters, %zu layers\n", task->shape.name, ls_plan_params(&task->shape) / 1e9,
            task->shape.L);
     printf("cluster  ");
@@ -55,9 +43,9 @@ static void print_question(const ls_plan_answer *a) {
     }
     double tokens = (double)task->global_batch * (double)task->seq;
     printf("\nstep     %zu sequences of %zu tokens = %s tokens; program %s\n", task->global_batch, task->seq,
-           grouped(tokens, number), task->stack.name);
-    printf("layouts  %s tried, ", grouped((double)a->found.tried, number));
-    printf("%s fit", grouped((double)a->found.fit, number));
+           ls_number_whole(tokens).text, task->stack.name);
+    printf("layouts  %s tried, %s fit", ls_number_whole((double)a->found.tried).text,
+           ls_number_whole((double)a->found.fit).text);
     double used = a->question->request.memory_bytes, all = cluster->site[0].chip.memory_bytes;
     if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < all) all = cluster->site[1].chip.memory_bytes;
     if (used > 0)
@@ -69,11 +57,10 @@ static void print_question(const ls_plan_answer *a) {
 
 static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     const ls_plan_question *q = a->question;
-    char number[DIGITS_MAX];
     if (!(q->tokens > 0)) return;
     double days = q->tokens / rate / 86400, hours = days * 24 * chips;
-    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, grouped(hours, number));
-    if (q->price > 0) printf(", %s at %.4g per hour", grouped(hours * q->price, number), q->price);
+    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, ls_number_whole(hours).text);
+    if (q->price > 0) printf(", %s at %.4g per hour", ls_number_whole(hours * q->price).text, q->price);
     printf("\n");
 }
 
@@ -99,13 +86,13 @@ static void print_memory(const ls_prediction *p, int stages) {
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_prediction *p = &a->best->prediction;
-    char text[TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
+    char text[TEXT_MAX];
     int chips = ls_cluster_chips(&task->cluster);
     double rate = ls_plan_tokens_per_second(task, p);
     ls_knobs_text(&a->best->layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
     printf("\nbest     %s\n", text);
     printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
-           p->micros > 1 ? "es" : "", p->seconds, grouped(rate, number), grouped(rate / chips, each),
+           p->micros > 1 ? "es" : "", p->seconds, ls_number_whole(rate).text, ls_number_whole(rate / chips).text,
            100 * ls_plan_mfu(task, a->best));
     print_cost(a, rate, chips);
     if (task->cluster.sites > 1) {

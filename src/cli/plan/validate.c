@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "plan/published/validate.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "cli/train/report.h"
 #include "run/dry_run.h"
 #include "run/settings.h"

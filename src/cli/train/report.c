@@ -8,8 +8,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "cli/print_json.h"
-#include "cli/shell_word.h"
+#include "cli/print.h"
 #include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
