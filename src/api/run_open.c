@@ -131,47 +131,50 @@ static ls_status choose_frame(ls_run *r) {
     return status;
 }
 
-static ls_status open_corpora(ls_run *r) {
-    const ls_options *o = &r->options;
+ls_status ls_run_open_corpus(ls_run *r, const char *paths, ls_split split, ls_corpus **out) {
     char cache[512];
     LS_TRY(ls_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = r->tokenizer,
                                  .vocab = (uint32_t)r->start.shape.V,
                                  .cache_dir = cache,
                                  .frame = r->frame,
-                                 .wait_s = o->timeout,
-                                 .text_field = o->text_field,
-                                 .split = LS_SPLIT_TRAIN,
+                                 .wait_s = r->options.timeout,
+                                 .text_field = r->options.text_field,
+                                 .split = split,
                                  .say = say,
                                  .say_ctx = r};
-    if (r->setup.data) LS_TRY(ls_corpus_open_source(r->setup.data, options.vocab, &r->data.corpus));
-    if (r->setup.validation) LS_TRY(ls_corpus_open_source(r->setup.validation, options.vocab, &r->data.val_corpus));
-    if (!r->data.corpus) LS_TRY(ls_corpus_open(o->data, &options, &r->data.corpus));
-    if (r->data.val_corpus) return LS_OK;
-    options.split = LS_SPLIT_VAL;
-    if (o->val_data) return ls_corpus_open(o->val_data, &options, &r->data.val_corpus);
-    if (r->setup.data) return LS_OK;
-    return ls_paths_any(o->data, LS_SPLIT_VAL) ? ls_corpus_open(o->data, &options, &r->data.val_corpus) : LS_OK;
+    return ls_corpus_open(paths, &options, out);
+}
+
+static ls_status open_corpora(ls_run *r) {
+    const ls_options *o = &r->options;
+    const ls_run_setup *own = &r->setup;
+    uint32_t vocab = (uint32_t)r->start.shape.V;
+    if (own->data) LS_TRY(ls_corpus_open_source(own->data, vocab, &r->data.corpus));
+    if (own->validation) LS_TRY(ls_corpus_open_source(own->validation, vocab, &r->data.val_corpus));
+    if (!own->data) LS_TRY(ls_run_open_corpus(r, o->data, LS_SPLIT_TRAIN, &r->data.corpus));
+    bool has_files = o->val_data || (!own->data && ls_paths_any(o->data, LS_SPLIT_VAL));
+    if (own->validation || !has_files) return LS_OK;
+    return ls_run_open_corpus(r, o->val_data ? o->val_data : o->data, LS_SPLIT_VAL, &r->data.val_corpus);
 }
 
 static ls_status open_own_images(const ls_run *r, const ls_source *source, ls_images **out) {
-    ls_images_about about = ls_image_option_about(&r->settings.shape);
+    ls_images_about about = ls_image_option_about(&r->start.shape);
     return ls_images_open_source(out, source, &about);
 }
 
 /* Own data has what it brings along to be validated with, and nothing else. */
 static ls_status open_image_files(ls_run *r) {
     const ls_options *o = &r->options;
+    const ls_run_setup *own = &r->setup;
     const ls_shape *shape = &r->settings.shape;
-    const char *validation = o->val_data ? o->val_data : o->data;
     bool larger = r->data.augment.crop > 0;
-    if (r->setup.data)
-        LS_TRY(open_own_images(r, r->setup.data, &r->data.images));
-    else
-        LS_TRY(ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &r->data.images));
-    if (r->setup.validation) return open_own_images(r, r->setup.validation, &r->data.val_images);
-    if (r->setup.data && !o->val_data) return LS_OK;
-    return ls_image_option_open(validation, shape, larger, LS_IMAGES_TEST, 0, &r->data.val_images);
+    LS_TRY(own->data ? open_own_images(r, own->data, &r->data.images)
+                     : ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &r->data.images));
+    if (own->validation) return open_own_images(r, own->validation, &r->data.val_images);
+    if (own->data && !o->val_data) return LS_OK;
+    return ls_image_option_open(o->val_data ? o->val_data : o->data, shape, larger, LS_IMAGES_TEST, 0,
+                                &r->data.val_images);
 }
 
 /* Of files what they hold; of the caller's own data what the caller says it is. */
@@ -234,7 +237,6 @@ void ls_run_abandon(ls_run *r) {
  * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
 static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
-    LS_TRY(ls_run_options_inherit(r->setup.options, &r->options));
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
     LS_TRY(ls_workers_options_from(&r->options, &r->workers));
     LS_TRY(prepare(r));
@@ -246,20 +248,17 @@ static ls_status open_training(ls_run *r) {
 
 static ls_status open_run(const ls_run_setup *setup, bool is_trial, ls_run **out) {
     ls_command command = setup->options->command;
-    ls_run *r = calloc(1, sizeof *r);
-    ls_status status;
     *out = NULL;
+    if (command != LS_COMMAND_TRAIN && command != LS_COMMAND_EVAL && command != LS_COMMAND_GENERATE)
+        return ls_fail(LS_ERR_INPUT, "a run has the options of train, eval or generate, not of %s",
+                       ls_command_info_get(command)->name);
+    ls_run *r = calloc(1, sizeof *r);
     if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run");
     r->setup = *setup;
     r->is_trial = is_trial;
-    ls_options_defaults(&r->options);
-    if (command == LS_COMMAND_TRAIN)
-        status = open_training(r);
-    else if (command == LS_COMMAND_EVAL || command == LS_COMMAND_GENERATE)
-        status = ls_loaded_open(setup, &r->loaded);
-    else
-        status = ls_fail(LS_ERR_INPUT, "a run has the options of train, eval or generate, not of %s",
-                         ls_command_info_get(command)->name);
+    ls_status status = ls_run_options_inherit(setup->options, &r->options);
+    r->options.command = command;
+    if (status == LS_OK) status = command == LS_COMMAND_TRAIN ? open_training(r) : ls_run_load(r);
     if (status == LS_OK)
         *out = r;
     else
@@ -274,6 +273,7 @@ ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out) { return op
 void ls_run_close(ls_run *r) {
     if (!r) return;
     if (!r->worked) ls_run_abandon(r);
+    ls_run_unload(r);
     ls_run_dir_close(r->dir);
     ls_identity_destroy(r->identity);
     ls_corpus_close(r->data.corpus);
@@ -282,7 +282,6 @@ void ls_run_close(ls_run *r) {
     ls_images_close(r->data.val_images);
     ls_tokenizer_close(r->tokenizer);
     ls_start_close(&r->start);
-    ls_loaded_close(r->loaded);
     json_decref(r->layout_file);
     ls_options_fini(&r->options);
     free(r->out);
@@ -291,8 +290,8 @@ void ls_run_close(ls_run *r) {
 
 ls_run_state ls_run_get_state(const ls_run *r) {
     ls_run_state state = {.folder = r->out, .workers = 1};
-    if (r->loaded) {
-        state.parameters = ls_model_elems(r->loaded->model);
+    if (ls_run_is_loaded(r)) {
+        state.parameters = ls_model_elems(r->loaded.model);
         return state;
     }
     state.identity = r->identity_hash[0] ? r->identity_hash : NULL;
