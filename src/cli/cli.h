@@ -1,7 +1,7 @@
 /* cli.h: the program. main() finds the command, fills its options and calls its function; only this folder prints.
  *
  * A command is a row of config/commands.def and a file cmd_<name>.c with the function. It returns a status and leaves
- * printing the message to main(). */
+ * printing the message to main(). A process runs one command once, so what is too large for the stack is static. */
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 

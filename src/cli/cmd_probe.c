@@ -1,6 +1,5 @@
 /* cmd_probe.c: `lockstep probe`: measures this machine for the planner and writes a cluster file. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "api/plan.h"
 #include "base/clock.h"
@@ -67,13 +66,9 @@ ls_status ls_cmd_probe(const ls_options *o) {
     double begin = ls_clock_seconds();
     char path[PATH_MAX];
     bool first;
-    ls_native_machine *machine = malloc(sizeof *machine);
-    if (!machine) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *machine);
-    ls_status status = ls_plan_probe(o, ls_cli_progress_probe, path, machine, &first);
-    if (status == LS_OK && first && o->json)
-        status = print_json(machine);
-    else if (status == LS_OK && first)
-        print_text(machine, path, ls_clock_seconds() - begin);
-    free(machine);
-    return status;
+    static ls_native_machine machine;
+    LS_TRY(ls_plan_probe(o, ls_cli_progress_probe, path, &machine, &first));
+    if (first && o->json) return print_json(&machine);
+    if (first) print_text(&machine, path, ls_clock_seconds() - begin);
+    return LS_OK;
 }

@@ -132,17 +132,8 @@ static void print_hash(const ls_order_case *done) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* JSON has no infinity. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
-static json_t *losses(const ls_order_case *done, const ls_order_result *r) {
-    json_t *list = json_array();
-    for (int64_t s = 0; s < done->steps; s++) {
-        if (json_array_append_new(list, json_sprintf("%a", r->loss[s])) == 0) continue;
-        json_decref(list);
-        return NULL;
-    }
-    return list;
+static json_t *loss_json(const void *result, int step) {
+    return json_sprintf("%a", ((const ls_order_result *)result)->loss[step]);
 }
 
 static json_t *case_json(const ls_lab_case *c) {
@@ -157,14 +148,14 @@ static json_t *row_json(const ls_order_case *done, int way) {
     char name[TEXT_MAX], against[TEXT_MAX];
     ls_order_way_text(&r->way, name, sizeof name);
     base_text(done, way, against);
-    json_t *json =
-        json_pack("{s:s, s:s, s:i, s:s, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "sum", name, "kind",
-                  ls_order_kind_name(r->way.kind), "workers", r->way.workers, "against", against, "gradients_changed",
-                  (json_int_t)r->grad.changed, "gradients_relative", number(r->grad.relative), "weights_changed",
-                  (json_int_t)r->weight.changed, "weights_by", number(r->weight.absolute), "loss_by",
-                  number(fabs(r->loss[done->steps - 1] - base->loss[done->steps - 1])), "first_step_in_bits",
-                  (json_int_t)r->first_bits, "first_step_in_print", (json_int_t)r->first_seen, "weights_xxh128",
-                  r->weights.text, "loss_hex", losses(done, r));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:i, s:s, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "sum", name, "kind",
+        ls_order_kind_name(r->way.kind), "workers", r->way.workers, "against", against, "gradients_changed",
+        (json_int_t)r->grad.changed, "gradients_relative", ls_cli_json_number(r->grad.relative), "weights_changed",
+        (json_int_t)r->weight.changed, "weights_by", ls_cli_json_number(r->weight.absolute), "loss_by",
+        ls_cli_json_number(fabs(r->loss[done->steps - 1] - base->loss[done->steps - 1])), "first_step_in_bits",
+        (json_int_t)r->first_bits, "first_step_in_print", (json_int_t)r->first_seen, "weights_xxh128", r->weights.text,
+        "loss_hex", ls_cli_json_list((int)done->steps, loss_json, r));
     if (json && base == r) json_object_set_new(json, "against", json_null());
     return json;
 }
@@ -250,13 +241,11 @@ static ls_status run(session *s) {
 }
 
 ls_status ls_cmd_verify_order(const ls_options *opts) {
-    session *s = calloc(1, sizeof *s);
-    if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-    s->opts = opts;
-    ls_status status = run(s);
+    static session s;
+    s.opts = opts;
+    ls_status status = run(&s);
     ls_cli_progress_end();
-    for (int i = 0; i < s->count; i++) ls_order_case_free(&s->cases[i]);
-    json_decref(s->json);
-    free(s);
+    for (int i = 0; i < s.count; i++) ls_order_case_free(&s.cases[i]);
+    json_decref(s.json);
     return status;
 }
