@@ -34,11 +34,8 @@ enum {
 enum { PURPOSE_INPUT = 1, PURPOSE_TRUTH = 2, PURPOSE_NOISE = 3 };
 static const float learning_rate = 0x1p-9f; /* below 2 / the largest eigenvalue of XᵀX, about 2⁻⁸ */
 
-/* Made by the parent; workers are forked and only read it. */
-typedef struct problem {
-    float *x; /* [SAMPLES][FEATURES] */
-    float *y; /* [SAMPLES][OUTPUTS] */
-} problem;
+/* X and Y. Made by the parent; workers are forked and only read them. */
+static float inputs[SAMPLES * FEATURES], targets[SAMPLES * OUTPUTS];
 
 typedef struct hashes {
     char gradient[LS_HASH_CHARS], weights[LS_HASH_CHARS];
@@ -54,7 +51,6 @@ typedef struct demo_case {
 } demo_case;
 
 typedef struct job {
-    const problem *problem;
     demo_case *all;    /* workers together */
     demo_case *on_one; /* where not NULL: every worker first does the whole work alone */
     const char *trace;
@@ -83,32 +79,20 @@ static void multiply(const float *x, const float *w, float *out, int samples) {
         for (int s = 0; s < samples; s++) add_scaled(out + s * OUTPUTS, x[s * FEATURES + k], w + k * OUTPUTS, OUTPUTS);
 }
 
-static void problem_free(problem *p) {
-    free(p->x);
-    free(p->y);
-}
-
-static ls_status problem_make(problem *p, uint64_t seed) {
-    ls_status status = LS_OK;
-    float *truth = NULL;
-    LS_TRY_OUT(floats_alloc(SAMPLES * FEATURES, &p->x));
-    LS_TRY_OUT(floats_alloc(SAMPLES * OUTPUTS, &p->y));
-    LS_TRY_OUT(floats_alloc(ELEMS, &truth));
-    fill_random(p->x, SAMPLES * FEATURES, seed, PURPOSE_INPUT);
-    fill_random(p->y, SAMPLES * OUTPUTS, seed, PURPOSE_NOISE);
+static void make_problem(uint64_t seed) {
+    static float truth[ELEMS];
+    fill_random(inputs, SAMPLES * FEATURES, seed, PURPOSE_INPUT);
+    fill_random(targets, SAMPLES * OUTPUTS, seed, PURPOSE_NOISE);
     fill_random(truth, ELEMS, seed, PURPOSE_TRUTH);
-    multiply(p->x, truth, p->y, SAMPLES);
-out:
-    free(truth);
-    return status;
+    multiply(inputs, truth, targets, SAMPLES);
 }
 
 /* out = Xᵀ(X·w − Y) over the samples of one group */
-static void group_gradient(const problem *p, const float *w, int group, float *out) {
+static void group_gradient(const float *w, int group, float *out) {
     float error[GROUP_SAMPLES * OUTPUTS] = {0};
-    const float *x = p->x + group * GROUP_SAMPLES * FEATURES;
+    const float *x = inputs + group * GROUP_SAMPLES * FEATURES;
     multiply(x, w, error, GROUP_SAMPLES);
-    add_scaled(error, -1, p->y + group * GROUP_SAMPLES * OUTPUTS, GROUP_SAMPLES * OUTPUTS);
+    add_scaled(error, -1, targets + group * GROUP_SAMPLES * OUTPUTS, GROUP_SAMPLES * OUTPUTS);
     memset(out, 0, ELEMS * sizeof *out);
     for (int k = 0; k < FEATURES; k++)
         for (int s = 0; s < GROUP_SAMPLES; s++)
@@ -118,7 +102,6 @@ static void group_gradient(const problem *p, const float *w, int group, float *o
 /* ---- a worker ---- */
 
 typedef struct worker {
-    const problem *problem;
     ls_world *world;
     ls_comm *comm;
     ls_tree_node nodes[LS_TREE_COVER_MAX];
@@ -133,16 +116,16 @@ static ls_status node_gradient(const worker *k, ls_tree_node node, float *out) {
     const float *leaves[GROUPS];
     for (int g = 0; g < node.count; g++) {
         float *leaf = k->leaves + (size_t)g * ELEMS;
-        group_gradient(k->problem, k->weights, node.first + g, leaf);
+        group_gradient(k->weights, node.first + g, leaf);
         leaves[g] = leaf;
     }
     return ls_tree_sum(leaves, node.count, out, ELEMS);
 }
 
-static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm, const problem *p) {
+static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm) {
     int rank = ls_comm_rank(comm), size = ls_comm_size(comm);
     void *memory = NULL;
-    *k = (worker){.problem = p, .world = world, .comm = comm};
+    *k = (worker){.world = world, .comm = comm};
     k->node_count = ls_tree_cover(GROUPS, GROUPS * rank / size, GROUPS * (rank + 1) / size, k->nodes);
     for (int n = 0; n < k->node_count; n++) {
         LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
@@ -189,11 +172,11 @@ static ls_status compare_members(ls_comm *comm, const hashes *mine) {
 }
 
 /* Gradient descent by the members of `comm`. */
-static ls_status descend(ls_world *world, ls_comm *comm, const problem *p, demo_case *out) {
+static ls_status descend(ls_world *world, ls_comm *comm, demo_case *out) {
     ls_status status = LS_OK;
     hashes mine;
     worker k;
-    LS_TRY_OUT(worker_open(&k, world, comm, p));
+    LS_TRY_OUT(worker_open(&k, world, comm));
     LS_TRY_OUT(ls_comm_barrier(comm));
     double start = ls_clock_seconds();
     for (int step = 0; step < STEPS; step++) {
@@ -217,12 +200,12 @@ static ls_status worker_main(ls_world *world, void *arg) {
     if (j->on_one != NULL) {
         ls_comm *alone;
         LS_TRY(ls_comm_split(ls_world_comm(world), ls_world_rank(world), 0, &alone));
-        ls_status status = descend(world, alone, j->problem, j->on_one);
+        ls_status status = descend(world, alone, j->on_one);
         ls_comm_destroy(alone);
         LS_TRY(status);
     }
     LS_TRY(ls_trace_begin(j->trace));
-    LS_TRY(descend(world, ls_world_comm(world), j->problem, j->all));
+    LS_TRY(descend(world, ls_world_comm(world), j->all));
     return ls_trace_end(world, j->trace);
 }
 
@@ -259,14 +242,14 @@ static void ring_compare(const float *one, const float *many, demo_case *c) {
     }
 }
 
-static ls_status ring_run(const problem *p, demo_case *cases, int count) {
+static ls_status ring_run(demo_case *cases, int count) {
     float *zero, *leaves, *sums, *one, *many;
     LS_TRY(floats_alloc((size_t)(GROUPS + cases[count - 1].workers + 3) * ELEMS, &zero));
     one = zero + ELEMS;
     many = one + ELEMS;
     leaves = many + ELEMS;
     sums = leaves + (size_t)GROUPS * ELEMS;
-    for (int g = 0; g < GROUPS; g++) group_gradient(p, zero, g, leaves + (size_t)g * ELEMS);
+    for (int g = 0; g < GROUPS; g++) group_gradient(zero, g, leaves + (size_t)g * ELEMS);
     ring_sum(leaves, 1, sums, one);
     for (int c = 0; c < count; c++) {
         ring_sum(leaves, cases[c].workers, sums, many);
@@ -278,17 +261,17 @@ static ls_status ring_run(const problem *p, demo_case *cases, int count) {
 
 /* ---- the command ---- */
 
-static ls_status cases_run(const ls_options *opts, const problem *p, demo_case *cases, int count) {
+static ls_status cases_run(const ls_options *opts, demo_case *cases, int count) {
     ls_workers_options options;
     LS_TRY(ls_workers_options_from(opts, &options));
     if (ls_launcher_place().size > 0) {
         /* The launcher's workers can be joined only once: both cases in one run. */
-        job both = {.problem = p, .all = &cases[1], .on_one = &cases[0], .trace = opts->trace};
+        job both = {.all = &cases[1], .on_one = &cases[0], .trace = opts->trace};
         return ls_workers_run(&options, worker_main, &both);
     }
     for (int c = 0; c < count; c++) {
         options.workers = cases[c].workers;
-        LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .all = &cases[c], .trace = opts->trace}));
+        LS_TRY(ls_workers_run(&options, worker_main, &(job){.all = &cases[c], .trace = opts->trace}));
     }
     return LS_OK;
 }
@@ -356,20 +339,16 @@ static ls_status tell(const ls_options *opts, const demo_case *cases, int count)
 }
 
 ls_status ls_cmd_demo(const ls_options *opts) {
-    ls_status status = LS_OK;
-    problem p = {NULL, NULL};
     size_t bytes = sizeof(demo_case) * CASES_MAX;
     /* More workers than cores are what is shown here, not something to warn of. */
     if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
     demo_case *cases = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (cases == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", bytes);
     int count = cases_choose(opts, cases);
-    LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));
-    LS_TRY_OUT(ring_run(&p, cases, count));
-    LS_TRY_OUT(cases_run(opts, &p, cases, count));
-    if (ls_launcher_place().rank == 0) status = tell(opts, cases, count);
-out:
+    make_problem((uint64_t)opts->seed);
+    ls_status status = ring_run(cases, count);
+    if (status == LS_OK) status = cases_run(opts, cases, count);
+    if (status == LS_OK && ls_launcher_place().rank == 0) status = tell(opts, cases, count);
     munmap(cases, bytes);
-    problem_free(&p);
     return status;
 }

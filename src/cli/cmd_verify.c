@@ -18,19 +18,9 @@ typedef struct session {
 static const char *const verdicts[] = {
     [LS_VERDICT_EQUAL] = "ok", [LS_VERDICT_DIFFERS] = "DIFFERS", [LS_VERDICT_FAILED] = "FAILED"};
 
-static void bytes_text(uint64_t bytes, char text[24]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(text, 24, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-}
-
 static void print_row(const ls_verify_result *r) {
-    char traffic[24];
-    bytes_text(r->totals.traffic_bytes, traffic);
-    printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds, traffic,
-           verdicts[r->verdict], r->layout);
+    printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds,
+           ls_cli_bytes(r->totals.traffic_bytes).text, verdicts[r->verdict], r->layout);
     fflush(stdout);
 }
 

@@ -71,6 +71,18 @@ void ls_cli_progress_probe(void *ctx, const char *what) {
         ls_cli_progress_end();
 }
 
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+ls_cli_text ls_cli_bytes(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    ls_cli_text out;
+    int u = 0;
+    for (; value >= 1024 && u < 4; u++) value /= 1024;
+    snprintf(out.text, sizeof out.text, "%.*f %s", u == 0 ? 0 : 1, value, units[u]);
+    return out;
+}
+
 /* ---- quoting ----------------------------------------------------------------------------------------------------- */
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=+@%-";

@@ -34,6 +34,14 @@ void ls_cli_progress_end(void);
 /* What of this machine is being measured; NULL: it is done. */
 void ls_cli_progress_probe(void *ctx, const char *what);
 
+/* ---- for people -------------------------------------------------------------------------------------------------- */
+
+/* "512 B", "1.5 MiB": ls_cli_bytes(x).text lives as long as the expression it is in. */
+typedef struct ls_cli_text {
+    char text[24];
+} ls_cli_text;
+ls_cli_text ls_cli_bytes(uint64_t bytes);
+
 /* ---- names in commands that a user is told to type --------------------------------------------------------------- */
 
 /* `text` as one word of a POSIX shell: as it is where that is safe, else in single quotes. Cut where there is no room.

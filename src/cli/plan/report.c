@@ -20,6 +20,11 @@ static void print_part(const char *label, double value, double share) {
     putchar('\n');
 }
 
+static const char *brief(const ls_plan_choice *c, char text[TEXT_MAX]) {
+    ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, TEXT_MAX);
+    return text;
+}
+
 /* ---- what was asked ---------------------------------------------------------------------------------------------- */
 
 static void print_site(const ls_site *site) {
@@ -112,8 +117,8 @@ static void print_best(const ls_plan_answer *a) {
 
 static void print_row(const ls_plan_choice *c) {
     char text[TEXT_MAX];
-    ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
     int wide = 0;
+    brief(c, text);
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
     printf("  %s%*s %10.4g %8.1f  ", text, wide < 40 ? 40 - wide : 0, "", c->prediction.seconds,
            c->prediction.memory_bytes / GIB);
@@ -152,22 +157,16 @@ static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
     char text[TEXT_MAX];
     printf("\nnothing fits. These would:\n");
-    if (r->is_freed) {
-        ls_knobs_text(&r->freed.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  other options: %s: %.1f GiB, %.4g s per step\n", text, r->freed.prediction.memory_bytes / GIB,
-               r->freed.prediction.seconds);
-    }
-    if (r->chips > 0) {
-        ls_knobs_text(&r->with.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
+    if (r->is_freed)
+        printf("  other options: %s: %.1f GiB, %.4g s per step\n", brief(&r->freed, text),
+               r->freed.prediction.memory_bytes / GIB, r->freed.prediction.seconds);
+    if (r->chips > 0)
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
-               a->question->task.cluster.sites > 1 ? " at each site" : "", text, r->with.prediction.memory_bytes / GIB,
-               r->with.prediction.seconds);
-    }
-    if (r->chip.name[0]) {
-        ls_knobs_text(&r->other.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, text,
+               a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
+               r->with.prediction.memory_bytes / GIB, r->with.prediction.seconds);
+    if (r->chip.name[0])
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, brief(&r->other, text),
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
-    }
     if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
 }
@@ -236,10 +235,7 @@ static void print_scaling(const ls_plan_answer *a) {
         print_share(w->tokens_per_second, w->ideal_tokens_per_second);
         print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
         print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
-        text[0] = '\0';
-        if (w->best.prediction.seconds > 0)
-            ls_knobs_text(&w->best.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  %s\n", w->best.prediction.seconds > 0 ? text : "nothing fits");
+        printf("  %s\n", w->best.prediction.seconds > 0 ? brief(&w->best, text) : "nothing fits");
     }
 }
 

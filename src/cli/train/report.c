@@ -151,11 +151,8 @@ static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORK
     return ls_comm_all_gather(ls_world_comm(trainer->world), &bytes[trainer->rank], bytes, each);
 }
 
-static json_t *list_arenas(const ls_trainer *trainer, const uint64_t *bytes) {
-    json_t *list = json_array();
-    for (int r = 0; r < ls_layout_workers(&trainer->layout); r++)
-        json_array_append_new(list, json_integer((json_int_t)bytes[r]));
-    return list;
+static json_t *arena_json(const void *bytes, int rank) {
+    return json_integer((json_int_t)((const uint64_t *)bytes)[rank]);
 }
 
 ls_status ls_train_print_done(const ls_run *run) {
@@ -173,9 +170,9 @@ ls_status ls_train_print_done(const ls_run *run) {
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", loss);
-    json_t *object =
-        json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
-                  isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128", weights,
-                  "identity", run->identity_hash, "out", run->out, "arena_bytes", list_arenas(trainer, arenas));
+    json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
+                               isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
+                               weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
+                               ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
     return ls_cli_print_json(object);
 }
