@@ -9,7 +9,7 @@
 #include "interop/hf.h"
 #include "interop/llmc.h"
 #include "interop/save.h"
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 
 static ls_status check_tokenizer(const ls_options *o) {
     if (!o->tokenizer || strcmp(o->tokenizer, "bytes") == 0 || ls_file_exists(o->tokenizer)) return LS_OK;

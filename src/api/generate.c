@@ -6,7 +6,7 @@
 #include "base/fpenv.h"
 #include "run/agree.h"
 #include "run/generate.h"
-#include "run/inputs/bos.h"
+#include "run/inputs/inputs.h"
 
 enum { EOS_MAX = 256 };
 

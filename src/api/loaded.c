@@ -13,8 +13,7 @@
 #include "model/model.h"
 #include "numerics/elementary.h"
 #include "run/folder/save.h"
-#include "run/inputs/bos.h"
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 #include "run/settings.h"
 #include "run/stop.h"
 

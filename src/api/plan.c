@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "comm/launcher.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 /* ---- a machine that was measured --------------------------------------------------------------------------------- */
 

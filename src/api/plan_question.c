@@ -7,9 +7,7 @@
 #include "config/value.h"
 #include "plan/hardware/machine_file.h"
 #include "plan/search.h"
-#include "run/inputs/image.h"
-#include "run/inputs/layout.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 
 /* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
 static const double HEADROOM = .05;
@@ -19,14 +17,14 @@ enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKE
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
 static bool names_file(const char *name) {
-    return strchr(name, '/') || ls_path_has_suffix(name, ".json") || ls_path_has_suffix(name, ".yaml") ||
-           ls_path_has_suffix(name, ".yml") || ls_file_exists(name);
+    return strchr(name, '/') || ls_ends_with(name, ".json") || ls_ends_with(name, ".yaml") ||
+           ls_ends_with(name, ".yml") || ls_file_exists(name);
 }
 
 /* "100gbe", "4x25gbe"; "400gbe/node" is one link for all the chips of a node. `id` is for messages. */
 static ls_status read_link(const ls_options *o, ls_option_id id, const char *text, int node, ls_link *out) {
     char name[LS_MACHINE_NAME_MAX];
-    bool shared = ls_path_has_suffix(text, "/node");
+    bool shared = ls_ends_with(text, "/node");
     size_t length = strlen(text) - (shared ? strlen("/node") : 0);
     if (length >= sizeof name) return ls_options_fail(o, id, "is too long for the name of a link");
     memcpy(name, text, length);

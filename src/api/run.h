@@ -8,9 +8,9 @@
 #include "lab/verify/verify.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_start.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 #include "run/loop.h"
-#include "run/progress/unit_hint.h"
+#include "run/progress.h"
 
 /* Of eval and generate: a model with weights, ready to run forward in this process. */
 typedef struct ls_loaded {

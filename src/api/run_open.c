@@ -10,9 +10,7 @@
 #include "base/log.h"
 #include "comm/launcher.h"
 #include "model/model.h"
-#include "run/inputs/bos.h"
-#include "run/inputs/image.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 ls_status ls_run_tell(const ls_run *r, ls_run_event event) {
     return r->setup.event ? r->setup.event(r->setup.event_ctx, &event) : LS_OK;
@@ -100,7 +98,7 @@ static ls_status prepare(ls_run *r) {
         ls_log_warn(
             "the learning rate was raised with the batch, %g to %g, and there is no warm-up: the linear rule does "
             "not hold for the first steps, while weights change fast; add --warmup N",
-            r->settings.lr_given, r->settings.lr.peak);
+            r->settings.options.lr, r->settings.lr.peak);
     LS_TRY(ls_run_options_pin(o, &r->settings));
     LS_TRY(choose_layout(r));
     return choose_out(r);
@@ -295,7 +293,7 @@ ls_run_state ls_run_get_state(const ls_run *r) {
         return state;
     }
     state.identity = r->identity_hash[0] ? r->identity_hash : NULL;
-    state.steps = r->settings.steps;
+    state.steps = r->settings.options.steps;
     state.workers = ls_layout_workers(&r->layout);
     if (!r->trainer) return state;
     state.step = r->trainer->step;

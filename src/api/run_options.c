@@ -185,7 +185,7 @@ ls_status ls_run_options_pin(ls_options *o, const ls_settings *set) {
         int64_t value;
     } open[] = {{LS_OPT_seq, (int64_t)set->T},         {LS_OPT_global_batch, (int64_t)set->B},
                 {LS_OPT_groups, set->groups},          {LS_OPT_slices, set->slices},
-                {LS_OPT_warmup, set->lr.warmup_steps}, {LS_OPT_eval_every, set->eval_every}};
+                {LS_OPT_warmup, set->lr.warmup_steps}, {LS_OPT_eval_every, set->options.eval_every}};
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         char text[32];
         if (o->source[open[i].id].origin != LS_ORIGIN_DEFAULT) continue;

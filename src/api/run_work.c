@@ -52,7 +52,7 @@ static ls_status begin(ls_run *r) {
 
 static ls_status open_store(ls_run *r) {
     LS_TRY(ls_store_open(r->out, LS_STORE_WRITE, &r->store));
-    ls_store_set_keep(r->store, r->settings.keep);
+    ls_store_set_keep(r->store, (int)r->settings.options.keep);
     return LS_OK;
 }
 
@@ -77,12 +77,9 @@ static ls_status carry_from(ls_run *r, const char *folder) {
 
 /* From the checkpoint that the run goes on from, else from where its weights come from. */
 static ls_status carry(ls_run *r) {
-    char *own = NULL;
-    if (r->options.resume) LS_TRY(ls_store_folder(r->store, r->trainer->step, &own));
-    const char *folder = own && ls_file_exists(own) ? own : r->start.weights ? ls_weights_path(r->start.weights) : NULL;
-    ls_status status = folder ? carry_from(r, folder) : LS_OK;
-    free(own);
-    return status;
+    ls_path own = ls_store_folder(r->store, r->trainer->step);
+    if (r->options.resume && ls_file_exists(own.text)) return carry_from(r, own.text);
+    return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
 /* What a fork began with is saved at once, since nobody could begin it anew. */

@@ -14,7 +14,7 @@
 #include "data/text/text.h"
 #include "data/text/token_file.h"
 #include "data/tokenizer/tokenizer.h"
-#include "run/inputs/bos.h"
+#include "run/inputs/inputs.h"
 
 enum { SHOWN = 200 };
 
@@ -50,7 +50,7 @@ static ls_status check_options(tokenize *t) {
 }
 
 static ls_status set_prefixes(tokenize *t) {
-    const char *out = t->opts->out, *slash = ls_path_has_suffix(out, "/") ? "" : "/";
+    const char *out = t->opts->out, *slash = ls_ends_with(out, "/") ? "" : "/";
     enum { ROOM = sizeof t->out->out - 32 }; /* what a shard's name adds */
     struct stat about;
     bool is_folder = !*slash || (stat(out, &about) == 0 && S_ISDIR(about.st_mode));
@@ -71,13 +71,12 @@ static ls_status set_prefixes(tokenize *t) {
 }
 
 static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_writer **out) {
-    char path[LS_OUT_CHARS];
+    ls_path path = ls_token_shard_path(prefix, 1);
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(t->tokenizer), .tokenizer = ls_tokenizer_hash(t->tokenizer)};
-    LS_TRY(ls_token_shard_path(prefix, 1, path, sizeof path));
-    if (ls_file_exists(path))
+    if (ls_file_exists(path.text))
         return ls_options_fail(t->opts, LS_OPT_out, "%.*s exists already: remove it, or choose another --out", SHOWN,
-                               path);
-    LS_TRY(ls_file_can_write(path));
+                               path.text);
+    LS_TRY(ls_file_can_write(path.text));
     return ls_token_writer_open(prefix, &origin, (uint64_t)t->opts->shard_tokens, out);
 }
 

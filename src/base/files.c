@@ -6,7 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <ftw.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +15,51 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_CHUNK_BYTES = 64 * 1024, TEMPORARY_TRIES = 100 };
+enum { READ_CHUNK_BYTES = 64 * 1024, TEMPORARY_TRIES = 100, OPEN_FOLDERS_MAX = 8 };
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+ls_path ls_path_format(const char *format, ...) {
+    ls_path path;
+    va_list values;
+    va_start(values, format);
+    if (vsnprintf(path.text, sizeof path.text, format, values) < 0) path.text[0] = '\0';
+    va_end(values);
+    return path;
+}
+
+ls_path ls_path_in(const char *folder, const char *name) {
+    return ls_path_format("%s%s%s", folder, *folder == '\0' || ls_ends_with(folder, "/") ? "" : "/", name);
+}
+
+ls_path ls_path_beside(const char *path, const char *name) {
+    const char *slash = strrchr(path, '/');
+    return ls_path_format("%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+}
+
+bool ls_ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+bool ls_file_has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), tail = strlen(suffix);
+    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
+}
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads until `capacity` bytes are there or the file ends; −1 with errno. */
-static ssize_t read_fully(int fd, char *data, size_t capacity) {
-    size_t used = 0;
-    while (used < capacity) {
-        ssize_t got = read(fd, data + used, capacity - used);
+size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        char *at = (char *)data + done;
+        ssize_t got = offset < 0 ? read(fd, at, bytes - done) : pread(fd, at, bytes - done, offset + (off_t)done);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return -1;
-        if (got == 0) break;
-        used += (size_t)got;
+        if (got == 0) errno = 0;
+        if (got <= 0) break;
+        done += (size_t)got;
     }
-    return (ssize_t)used;
+    return done;
 }
 
 /* The size a file claims is a hint only: files in /proc say 0, and a log may grow meanwhile. */
@@ -42,13 +73,12 @@ static ls_status read_all(int fd, const char *path, size_t hint, size_t max_byte
             return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s (%zu bytes)", path, capacity);
         }
         text = larger;
-        ssize_t got = read_fully(fd, text + used, capacity - used);
-        if (got < 0) {
+        used += ls_fd_read(fd, text + used, capacity - used, -1);
+        if (used < capacity && errno != 0) {
             ls_status status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
             free(text);
             return status;
         }
-        used += (size_t)got;
         if (used < capacity) break;
         if (used > max_bytes) {
             free(text);
@@ -106,55 +136,60 @@ ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static ls_status write_fully(int fd, const char *path, const char *data, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t put = write(fd, data, bytes);
+size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
+    size_t done = 0;
+    while (done < bytes) {
+        const char *at = (const char *)data + done;
+        ssize_t put = offset < 0 ? write(fd, at, bytes - done) : pwrite(fd, at, bytes - done, offset + (off_t)done);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %s", path);
-        data += put;
-        bytes -= (size_t)put;
+        if (put == 0) errno = ENOSPC; /* nothing else could be meant */
+        if (put <= 0) break;
+        done += (size_t)put;
     }
-    return LS_OK;
+    return done;
 }
 
-static int fsync_retry(int fd) {
+int ls_fd_sync(int fd) {
     int rc;
     do rc = fsync(fd);
     while (rc != 0 && errno == EINTR);
     return rc;
 }
 
-static void folder_of(const char *path, char folder[PATH_MAX]) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        snprintf(folder, PATH_MAX, ".");
-    else
-        snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
-/* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
-static ls_status sync_parent(const char *path) {
-    char folder[PATH_MAX];
-    folder_of(path, folder);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
-    ls_status status = LS_OK;
-    if (fsync_retry(fd) != 0 && errno != EINVAL)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
-    (void)close(fd);
-    return status;
-}
-
 /* A name beside `path`, new also among processes of other machines on a shared disk. */
-static ls_status open_temporary(const char *path, char *name, size_t capacity, int *fd) {
+ls_status ls_new_file_open(const char *path, ls_new_file *file) {
+    *file = (ls_new_file){.path = ls_path_format("%s", path), .fd = -1};
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
-        if (snprintf(name, capacity, "%s.tmp-%ld-%d", path, (long)getpid(), i) >= (int)capacity)
-            return ls_fail(LS_ERR_INPUT, "cannot write %s: the name is too long", path);
-        *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*fd >= 0) return LS_OK;
+        file->temporary = ls_path_format("%s.tmp-%ld-%d", path, (long)getpid(), i);
+        file->fd = open(file->temporary.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        file->has_temporary = file->fd >= 0;
+        if (file->has_temporary) return LS_OK;
         if (errno != EEXIST) break;
     }
-    return ls_fail_errno(LS_ERR_FAILED, "cannot create a temporary file for %s", path);
+    return ls_fail_errno(errno == ENAMETOOLONG ? LS_ERR_INPUT : LS_ERR_FAILED, "cannot create a temporary file for %s",
+                         path);
+}
+
+ls_status ls_new_file_settle(ls_new_file *file) {
+    if (ls_fd_sync(file->fd) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", file->path.text);
+    int rc = close(file->fd);
+    file->fd = -1;
+    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot close %s", file->path.text);
+}
+
+ls_status ls_new_file_commit(ls_new_file *file) {
+    if (file->fd >= 0) LS_TRY(ls_new_file_settle(file));
+    if (rename(file->temporary.text, file->path.text) != 0)
+        return ls_fail_errno(LS_ERR_FAILED, "cannot rename the temporary file to %s", file->path.text);
+    file->has_temporary = false;
+    return ls_folder_sync_parent(file->path.text);
+}
+
+void ls_new_file_close(ls_new_file *file) {
+    if (file->fd >= 0) (void)close(file->fd);
+    if (file->has_temporary) (void)unlink(file->temporary.text);
+    file->fd = -1;
+    file->has_temporary = false;
 }
 
 /* As root, a rename onto /dev/null would replace the device for everybody. */
@@ -169,61 +204,68 @@ static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
 }
 
 ls_status ls_file_can_write(const char *path) {
-    char folder[PATH_MAX];
     bool is_there;
     mode_t mode;
     LS_TRY(check_target(path, &is_there, &mode));
-    folder_of(path, folder);
-    if (access(folder, W_OK | X_OK) == 0) return LS_OK;
+    if (access(ls_path_beside(path, ".").text, W_OK | X_OK) == 0) return LS_OK;
     return ls_fail_errno(LS_ERR_INPUT, "cannot write to the folder of %s", path);
 }
 
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes) {
-    char temporary[PATH_MAX];
-    bool is_there = false, made = false;
+    ls_new_file file;
+    bool is_there = false;
     mode_t mode = 0;
-    int fd = -1;
-    ls_status status;
-    LS_TRY_OUT(check_target(path, &is_there, &mode));
-    LS_TRY_OUT(open_temporary(path, temporary, sizeof temporary, &fd));
-    made = true;
-    LS_TRY_OUT(write_fully(fd, path, data, bytes));
-    if (is_there && fchmod(fd, mode) != 0) {
+    LS_TRY(check_target(path, &is_there, &mode));
+    LS_TRY(ls_new_file_open(path, &file));
+    ls_status status = LS_OK;
+    if (ls_fd_write(file.fd, data, bytes, -1) < bytes)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot write %s", path);
+    else if (is_there && fchmod(file.fd, mode) != 0)
         status = ls_fail_errno(LS_ERR_FAILED, "cannot set the permissions of %s", path);
-        goto out;
-    }
-    if (fsync_retry(fd) != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
-        goto out;
-    }
-    int rc = close(fd);
-    fd = -1;
-    if (rc != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot close %s", path);
-        goto out;
-    }
-    if (rename(temporary, path) != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the temporary file to %s", path);
-        goto out;
-    }
-    made = false;
-    status = sync_parent(path);
-out:
-    if (fd >= 0) (void)close(fd);
-    if (made) (void)unlink(temporary);
+    if (status == LS_OK) status = ls_new_file_commit(&file);
+    ls_new_file_close(&file);
     return status;
-}
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-bool ls_file_has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcasecmp(path + length - tail, suffix) == 0;
 }
 
 bool ls_file_exists(const char *path) {
     struct stat about;
     return stat(path, &about) == 0;
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+bool ls_folder_exists(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+bool ls_folder_has(const char *folder, const char *name) { return ls_file_exists(ls_path_in(folder, name).text); }
+
+bool ls_folder_is_plain_name(const char *name) {
+    return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
+ls_status ls_folder_sync(const char *folder) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
+    ls_status status = LS_OK;
+    if (ls_fd_sync(fd) != 0 && errno != EINVAL)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync folder %s to disk", folder);
+    (void)close(fd); /* nothing was written */
+    return status;
+}
+
+ls_status ls_folder_sync_parent(const char *path) { return ls_folder_sync(ls_path_beside(path, ".").text); }
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)about, (void)kind, (void)place;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+ls_status ls_folder_remove(const char *folder) {
+    if (nftw(folder, remove_one, OPEN_FOLDERS_MAX, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot remove folder %s", folder);
 }
 
 static ls_status make_one(const char *path) {

@@ -1,8 +1,11 @@
-/* memory.c: what /proc/meminfo says is available. */
+/* memory.c: what /proc/meminfo says is available, arrays that grow, and regions. */
 #include "base/memory.h"
 
+#include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const size_t look_first_bytes = (size_t)32 << 20;
 
@@ -23,4 +26,52 @@ ls_status ls_memory_check(size_t bytes) {
     if (bytes <= available) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB requested, %zu MiB available", bytes >> 20,
                    available >> 20);
+}
+
+void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes) {
+    if (count < *capacity) return list;
+    size_t more = *capacity ? 2 * *capacity : 16;
+    void *larger = realloc(list, more * bytes);
+    if (larger) *capacity = more;
+    return larger;
+}
+
+typedef struct ls_region_block {
+    alignas(max_align_t) struct ls_region_block *before;
+} ls_region_block;
+
+void *ls_region_take(ls_region *region, size_t count, size_t bytes) {
+    size_t all;
+    bool fits =
+        !__builtin_mul_overflow(count, bytes, &all) && !__builtin_add_overflow(all, sizeof(ls_region_block), &all);
+    ls_region_block *block = fits ? calloc(1, all) : NULL;
+    if (!block) {
+        region->is_short = true;
+        return NULL;
+    }
+    block->before = region->last;
+    region->last = block;
+    return block + 1;
+}
+
+void ls_region_free(ls_region *region) {
+    while (region->last) {
+        ls_region_block *before = region->last->before;
+        free(region->last);
+        region->last = before;
+    }
+    *region = (ls_region){0};
+}
+
+/* 64 elements, then twice as many whenever they are full. */
+ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what) {
+    enum { FIRST = 64 };
+    size_t capacity = count < FIRST ? FIRST : 2 * count, bytes;
+    void *memory;
+    if (count > 0 && (count < FIRST || (count & (count - 1)) != 0)) return LS_OK;
+    memcpy(&memory, array, sizeof memory);
+    memory = __builtin_mul_overflow(capacity, elem_bytes, &bytes) ? NULL : realloc(memory, bytes);
+    if (!memory) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu %s", capacity, what);
+    memcpy(array, &memory, sizeof memory);
+    return LS_OK;
 }

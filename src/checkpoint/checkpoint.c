@@ -7,65 +7,53 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "checkpoint/byte_sum.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/marker.h"
 
 /* Far more than a run has to say about itself. */
 enum { JSON_BYTES_MAX = 64 << 20 };
 
 struct ls_checkpoint {
-    char *folder;
     ls_marker marker;
+    char folder[];
 };
-
-static ls_status out_of_memory(const char *folder) {
-    return ls_fail(LS_ERR_RESOURCE, "out of memory to open checkpoint %s", folder);
-}
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static ls_status read_marker(ls_checkpoint *checkpoint) {
     struct stat about;
-    char *path = ls_folder_join(checkpoint->folder, LS_CHECKPOINT_MARKER);
-    if (!path) return out_of_memory(checkpoint->folder);
-    ls_status status;
+    ls_path path = ls_path_in(checkpoint->folder, LS_CHECKPOINT_MARKER);
     if (stat(checkpoint->folder, &about) != 0)
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot open checkpoint %s", checkpoint->folder);
-    else if (!S_ISDIR(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: not a folder", checkpoint->folder);
-    else if (stat(path, &about) != 0 && errno == ENOENT)
-        status = ls_fail(LS_ERR_INPUT, "%s has no %s: not a checkpoint, or one whose save did not finish",
-                         checkpoint->folder, LS_CHECKPOINT_MARKER);
-    else
-        status = ls_marker_read(path, &checkpoint->marker);
-    free(path);
-    return status;
+        return ls_fail_errno(LS_ERR_INPUT, "cannot open checkpoint %s", checkpoint->folder);
+    if (!S_ISDIR(about.st_mode))
+        return ls_fail(LS_ERR_INPUT, "cannot open checkpoint %s: not a folder", checkpoint->folder);
+    if (stat(path.text, &about) != 0 && errno == ENOENT)
+        return ls_fail(LS_ERR_INPUT, "%s has no %s: not a checkpoint, or one whose save did not finish",
+                       checkpoint->folder, LS_CHECKPOINT_MARKER);
+    return ls_marker_read(path.text, &checkpoint->marker);
 }
 
 static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_file *file) {
     struct stat about;
-    char *path = ls_folder_join(checkpoint->folder, file->name);
-    if (!path) return out_of_memory(checkpoint->folder);
-    ls_status status = LS_OK;
-    if (stat(path, &about) != 0)
-        status = ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot look at %s", path);
-    else if (!S_ISREG(about.st_mode))
-        status = ls_fail(LS_ERR_INPUT, "%s is not a regular file", path);
-    else if ((uint64_t)about.st_size != file->bytes)
-        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes; %" PRIu64 " were saved", path,
-                         (long long)about.st_size, file->bytes);
-    free(path);
-    return status;
+    ls_path path = ls_path_in(checkpoint->folder, file->name);
+    if (stat(path.text, &about) != 0)
+        return ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot look at %s", path.text);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "%s is not a regular file", path.text);
+    if ((uint64_t)about.st_size != file->bytes)
+        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes; %" PRIu64 " were saved", path.text,
+                       (long long)about.st_size, file->bytes);
+    return LS_OK;
 }
 
 ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out) {
     *out = NULL;
-    ls_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
-    if (!checkpoint) return out_of_memory(folder);
-    checkpoint->folder = strdup(folder);
-    ls_status status = checkpoint->folder ? read_marker(checkpoint) : out_of_memory(folder);
+    size_t length = strlen(folder);
+    ls_checkpoint *checkpoint = calloc(1, sizeof *checkpoint + length + 1);
+    if (!checkpoint) return ls_fail(LS_ERR_RESOURCE, "out of memory to open checkpoint %s", folder);
+    memcpy(checkpoint->folder, folder, length);
+    ls_status status = read_marker(checkpoint);
     for (int i = 0; i < checkpoint->marker.count && status == LS_OK; i++)
         status = check_size(checkpoint, &checkpoint->marker.files[i]);
     if (status == LS_OK)
@@ -78,7 +66,6 @@ ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out) {
 void ls_checkpoint_close(ls_checkpoint *checkpoint) {
     if (!checkpoint) return;
     ls_marker_fini(&checkpoint->marker);
-    free(checkpoint->folder);
     free(checkpoint);
 }
 
@@ -104,7 +91,7 @@ static ls_status compare(const char *path, ls_hash128 is, ls_hash128 was) {
     return ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, not the recorded %s", path, is_text, was_text);
 }
 
-static ls_status verify_path(const char *path, const ls_marker_file *file, struct progress_state *state) {
+static ls_status verify_file(const char *path, const ls_marker_file *file, struct progress_state *state) {
     if (file->has_hash) {
         ls_hash128 hash;
         uint64_t bytes;
@@ -120,19 +107,12 @@ static ls_status verify_path(const char *path, const ls_marker_file *file, struc
     return compare(path, ls_byte_sum_value(&sum), file->sum);
 }
 
-static ls_status verify_file(const ls_checkpoint *checkpoint, const ls_marker_file *file,
-                             struct progress_state *state) {
-    char *path = ls_folder_join(checkpoint->folder, file->name);
-    if (!path) return out_of_memory(checkpoint->folder);
-    ls_status status = verify_path(path, file, state);
-    free(path);
-    return status;
-}
-
 ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx) {
     struct progress_state state = {.call = progress, .ctx = ctx, .total_bytes = ls_checkpoint_bytes(checkpoint)};
-    for (int i = 0; i < checkpoint->marker.count; i++)
-        LS_TRY(verify_file(checkpoint, &checkpoint->marker.files[i], &state));
+    for (int i = 0; i < checkpoint->marker.count; i++) {
+        const ls_marker_file *file = &checkpoint->marker.files[i];
+        LS_TRY(verify_file(ls_path_in(checkpoint->folder, file->name).text, file, &state));
+    }
     return LS_OK;
 }
 
@@ -152,28 +132,19 @@ bool ls_checkpoint_has(const ls_checkpoint *checkpoint, const char *name) {
     return ls_marker_find(&checkpoint->marker, name);
 }
 
-static ls_status file_path(const ls_checkpoint *checkpoint, const char *name, char **path) {
-    *path = NULL;
-    if (!ls_checkpoint_has(checkpoint, name))
-        return ls_fail(LS_ERR_INPUT, "checkpoint %s has no %s", checkpoint->folder, name);
-    *path = ls_folder_join(checkpoint->folder, name);
-    return *path ? LS_OK : out_of_memory(checkpoint->folder);
+static ls_status need_file(const ls_checkpoint *checkpoint, const char *name) {
+    if (ls_checkpoint_has(checkpoint, name)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "checkpoint %s has no %s", checkpoint->folder, name);
 }
 
 ls_status ls_checkpoint_open_tensors(const ls_checkpoint *checkpoint, const char *name, ls_safetensors **out) {
-    char *path;
     *out = NULL;
-    LS_TRY(file_path(checkpoint, name, &path));
-    ls_status status = ls_safetensors_open(path, out);
-    free(path);
-    return status;
+    LS_TRY(need_file(checkpoint, name));
+    return ls_safetensors_open(ls_path_in(checkpoint->folder, name).text, out);
 }
 
 ls_status ls_checkpoint_load_json(const ls_checkpoint *checkpoint, const char *name, json_t **out) {
-    char *path;
     *out = NULL;
-    LS_TRY(file_path(checkpoint, name, &path));
-    ls_status status = ls_json_load_file(path, JSON_BYTES_MAX, out);
-    free(path);
-    return status;
+    LS_TRY(need_file(checkpoint, name));
+    return ls_json_load_file(ls_path_in(checkpoint->folder, name).text, JSON_BYTES_MAX, out);
 }

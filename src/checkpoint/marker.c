@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/folder.h"
 
 enum { FORMAT = 1, MARKER_BYTES_MAX = 1 << 20 };
 

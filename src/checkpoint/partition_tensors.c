@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checkpoint/pieces.h"
-
 enum { PIECE_ELEMS = 1 << 20 };
 
 static ls_status no_memory(int count) {
@@ -14,40 +12,40 @@ static ls_status no_memory(int count) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+static const ls_param *param_of(const ls_partition_tensors *t, int i) { return t->model->params[i / t->per_param]; }
+
+static ls_partition_tensor which_of(const ls_partition_tensors *t, int i) {
+    return (ls_partition_tensor)((int)t->first + i % t->per_param);
+}
+
 static void declare(ls_partition_tensors *t, int i) {
     static const char *const suffix[] = {
         [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
-    const ls_param *param = t->params[i / t->per_param];
-    snprintf(t->names[i], sizeof t->names[i], "%s%s", param->name, suffix[(int)t->first + i % t->per_param]);
+    const ls_param *param = param_of(t, i);
+    snprintf(t->names[i], sizeof t->names[i], "%s%s", param->name, suffix[which_of(t, i)]);
     t->shapes[i][0] = (int64_t)param->rows;
     t->shapes[i][1] = (int64_t)param->columns;
     t->decls[i] = (ls_safetensors_decl){
         .name = t->names[i], .dtype = LS_F32, .dims = param->kind == LS_PARAM_VECTOR ? 1 : 2, .shape = t->shapes[i]};
 }
 
-ls_status ls_partition_tensors_open(ls_partition *partition, ls_partition_tensor first, int per_param,
+ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor first, int per_param,
                                     ls_partition_tensors *out) {
-    const ls_model *model = ls_partition_model(partition);
-    int params = ls_model_params(model), at = 0;
     ls_partition_tensors t = {
-        .partition = partition, .first = first, .per_param = per_param, .count = params * per_param};
-    t.params = calloc((size_t)params + 1, sizeof(const ls_param *));
+        .model = model, .first = first, .per_param = per_param, .count = model->nparams * per_param};
     t.decls = calloc((size_t)t.count + 1, sizeof *t.decls);
     t.shapes = calloc((size_t)t.count + 1, sizeof *t.shapes);
     t.names = calloc((size_t)t.count + 1, sizeof *t.names);
     *out = t;
-    if (!t.params || !t.decls || !t.shapes || !t.names) {
+    if (!t.decls || !t.shapes || !t.names) {
         ls_partition_tensors_close(out);
         return no_memory(t.count);
     }
-    for (int b = 0; b < model->nblocks; b++)
-        for (int i = 0; i < model->blocks[b].nparams; i++) t.params[at++] = &model->blocks[b].param[i];
     for (int i = 0; i < t.count; i++) declare(&t, i);
     return LS_OK;
 }
 
 void ls_partition_tensors_close(ls_partition_tensors *t) {
-    free(t->params);
     free(t->decls);
     free(t->shapes);
     free(t->names);
@@ -59,26 +57,21 @@ void ls_partition_tensors_close(ls_partition_tensors *t) {
 /* What goes along from tensor to tensor. */
 typedef struct work {
     const ls_partition_tensors *t;
+    ls_partition *partition;
     ls_safetensors_writer *writer; /* one of these two */
     const ls_safetensors *file;
-    ls_pieces pieces;
+    ls_partition_pieces pieces;
     float *host; /* PIECE_ELEMS */
 } work;
 
-static ls_partition_tensor which_of(const ls_partition_tensors *t, int i) {
-    return (ls_partition_tensor)((int)t->first + i % t->per_param);
-}
-
 static ls_status write_piece(const work *w, int i, size_t first, size_t count) {
-    const ls_param *param = w->t->params[i / w->t->per_param];
-    LS_TRY(ls_partition_read(w->t->partition, param, which_of(w->t, i), first, count, w->host));
+    LS_TRY(ls_partition_read(w->partition, param_of(w->t, i), which_of(w->t, i), first, count, w->host));
     return ls_safetensors_write_at(w->writer, i, first, w->host, count * sizeof(float));
 }
 
 static ls_status read_piece(const work *w, int i, const ls_safetensor *tensor, size_t first, size_t count) {
-    const ls_param *param = w->t->params[i / w->t->per_param];
     LS_TRY(ls_safetensor_read(tensor, first * sizeof(float), w->host, count * sizeof(float)));
-    return ls_partition_write(w->t->partition, param, which_of(w->t, i), first, count, w->host);
+    return ls_partition_write(w->partition, param_of(w->t, i), which_of(w->t, i), first, count, w->host);
 }
 
 static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor) {
@@ -91,12 +84,11 @@ static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor)
 }
 
 static ls_status move_tensor(work *w, int i) {
-    const ls_param *param = w->t->params[i / w->t->per_param];
     const ls_safetensor *tensor = NULL;
     if (w->file) LS_TRY(find_tensor(w, i, &tensor));
-    LS_TRY(w->file ? ls_pieces_needed(w->t->partition, param, which_of(w->t, i), &w->pieces)
-                   : ls_pieces_once(w->t->partition, param, &w->pieces));
-    for (int k = 0; k < w->pieces.count; k++) {
+    ls_partition_tensor which = w->file ? which_of(w->t, i) : LS_TENSOR_REPORTED;
+    LS_TRY(ls_partition_pieces_list(w->partition, param_of(w->t, i), which, &w->pieces));
+    for (size_t k = 0; k < w->pieces.count; k++) {
         const ls_partition_piece *piece = &w->pieces.piece[k];
         for (size_t done = 0; done < piece->count; done += PIECE_ELEMS) {
             size_t count = piece->count - done < PIECE_ELEMS ? piece->count - done : PIECE_ELEMS;
@@ -112,17 +104,19 @@ static ls_status move_all(work *w) {
     w->host = malloc(PIECE_ELEMS * sizeof *w->host);
     if (!w->host) return no_memory(w->t->count);
     for (int i = 0; i < w->t->count && status == LS_OK; i++) status = move_tensor(w, i);
-    ls_pieces_fini(&w->pieces);
+    ls_partition_pieces_fini(&w->pieces);
     free(w->host);
     return status;
 }
 
-ls_status ls_partition_tensors_write(const ls_partition_tensors *t, ls_safetensors_writer *writer) {
-    work w = {.t = t, .writer = writer};
+ls_status ls_partition_tensors_write(const ls_partition_tensors *t, ls_partition *partition,
+                                     ls_safetensors_writer *writer) {
+    work w = {.t = t, .partition = partition, .writer = writer};
     return move_all(&w);
 }
 
-ls_status ls_partition_tensors_read(const ls_partition_tensors *t, const ls_safetensors *file) {
-    work w = {.t = t, .file = file};
+ls_status ls_partition_tensors_read(const ls_partition_tensors *t, ls_partition *partition,
+                                    const ls_safetensors *file) {
+    work w = {.t = t, .partition = partition, .file = file};
     return move_all(&w);
 }

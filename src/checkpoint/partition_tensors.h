@@ -14,24 +14,25 @@ enum { LS_PARTITION_TENSOR_NAME_MAX = LS_PARAM_NAME_MAX + 8 };
 
 /* Tensor i of the file is tensor first + i % per_param of parameter i / per_param. */
 typedef struct ls_partition_tensors {
-    ls_partition *partition;
+    const ls_model *model;
     ls_partition_tensor first;
     int per_param, count;
-    const ls_param **params;
     ls_safetensors_decl *decls;
     int64_t (*shapes)[2];
     char (*names)[LS_PARTITION_TENSOR_NAME_MAX];
 } ls_partition_tensors;
 
-/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the partition. On failure
- * nothing is left to release. */
-ls_status ls_partition_tensors_open(ls_partition *partition, ls_partition_tensor first, int per_param,
+/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the model. On failure nothing is
+ * left to release. */
+ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor first, int per_param,
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);
 
-/* To a writer of decls, joined or not. */
-ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_safetensors_writer *writer);
+/* From a partition of the model to a writer of decls, joined or not. */
+ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
+                                     ls_safetensors_writer *writer);
 /* LS_ERR_INPUT for a file without one of the tensors, or with one of another shape or type. */
-ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, const ls_safetensors *file);
+ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, ls_partition *partition,
+                                    const ls_safetensors *file);
 
 #endif

@@ -50,27 +50,6 @@ const char *ls_safetensors_type_name(ls_dtype dtype) {
     return types[i].name;
 }
 
-struct ls_safetensors {
-    char *path;
-    int fd;                      /* −1: the file lies in memory of the caller, */
-    const unsigned char *memory; /* here */
-    size_t file_bytes;
-    size_t data_at;         /* first byte behind the header */
-    json_t *header;         /* names, types and texts of the tensors belong to it */
-    ls_safetensor *tensors; /* in the order of the header */
-    int count;
-    int64_t *shapes; /* of all tensors, one after the other */
-    const ls_safetensor **by_name;
-};
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp((*(const ls_safetensor *const *)a)->name, (*(const ls_safetensor *const *)b)->name);
-}
-
-void ls_safetensors_sort(const ls_safetensor **list, int count) {
-    qsort(list, (size_t)count, sizeof *list, compare_names);
-}
-
 /* "[2, 3]", cut when it is long. */
 static void shape_text(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYTES]) {
     size_t used = 1;
@@ -96,16 +75,10 @@ static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, 
         if (bytes > 0) memcpy(host, file->memory + offset, bytes);
         return LS_OK;
     }
-    while (bytes > 0) {
-        ssize_t got = pread(file->fd, host, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes, file->path);
-        if (got == 0) return ls_fail(LS_ERR_FAILED, "%s became shorter while it was read", file->path);
-        host = (char *)host + got;
-        offset += (size_t)got;
-        bytes -= (size_t)got;
-    }
-    return LS_OK;
+    size_t got = ls_fd_read(file->fd, host, bytes, (off_t)offset);
+    if (got == bytes) return LS_OK;
+    if (errno == 0) return ls_fail(LS_ERR_FAILED, "%s became shorter while it was read", file->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes of %s", bytes - got, file->path);
 }
 
 static ls_status read_header_text(ls_safetensors *file, size_t bytes) {
@@ -142,8 +115,6 @@ static ls_status load_header(ls_safetensors *file) {
     file->data_at = LENGTH_BYTES + (size_t)bytes;
     return read_header_text(file, (size_t)bytes);
 }
-
-static bool is_metadata(const char *key) { return strcmp(key, "__metadata__") == 0; }
 
 /* Counts what must be allocated. */
 static size_t count_dims(json_t *header) {
@@ -249,19 +220,19 @@ static ls_status read_tensors(ls_safetensors *file) {
     size_t entries = json_object_size(file->header), next_dim = 0;
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
     file->shapes = calloc(count_dims(file->header) + 1, sizeof *file->shapes);
-    file->by_name = calloc(entries + 1, sizeof(const ls_safetensor *));
-    if (!file->tensors || !file->shapes || !file->by_name)
+    if (!file->tensors || !file->shapes)
         return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", entries, file->path);
+    LS_TRY(ls_safetensors_make_lists(file, entries));
     const char *name;
     json_t *entry;
     json_object_foreach(file->header, name, entry) {
-        if (is_metadata(name)) continue;
+        if (strcmp(name, "__metadata__") == 0) continue;
         ls_safetensor *tensor = &file->tensors[file->count];
         *tensor = (ls_safetensor){.name = name, .file = file};
         ls_status status = read_entry(entry, file->file_bytes - file->data_at, file->shapes + next_dim, tensor);
         if (status != LS_OK) return ls_fail_at(status, "%s: tensor '%.100s': ", file->path, name);
         next_dim += (size_t)tensor->dims;
-        file->by_name[file->count++] = tensor;
+        file->list[file->count++] = tensor;
     }
     return LS_OK;
 }
@@ -273,8 +244,10 @@ static int compare_places(const void *a, const void *b) {
 }
 
 /* Invariant 2. */
-static ls_status check_places(const ls_safetensors *file, const ls_safetensor **sorted) {
+static ls_status check_places(const ls_safetensors *file) {
+    const ls_safetensor **sorted = file->by_name;
     size_t end = 0, data_bytes = file->file_bytes - file->data_at;
+    memcpy(sorted, file->list, (size_t)file->count * sizeof *sorted);
     qsort(sorted, (size_t)file->count, sizeof *sorted, compare_places);
     for (int i = 0; i < file->count; i++) {
         if (sorted[i]->begin < end)
@@ -293,44 +266,64 @@ static ls_status parse_header(ls_safetensors *file) {
     LS_TRY(load_header(file));
     LS_TRY(check_metadata(file));
     LS_TRY(read_tensors(file));
-    LS_TRY(check_places(file, file->by_name));
-    ls_safetensors_sort(file->by_name, file->count);
+    LS_TRY(check_places(file));
+    ls_safetensors_sort(file);
     return LS_OK;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static ls_status new_file(const char *path, int fd, const void *memory, size_t bytes, ls_safetensors **out) {
+ls_status ls_safetensors_new(const char *path, ls_safetensors **out) {
     ls_safetensors *file = *out = calloc(1, sizeof *file);
-    if (!file) {
-        if (fd >= 0) (void)close(fd);
-        return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
-    }
-    *file = (ls_safetensors){.path = strdup(path), .fd = fd, .memory = memory, .file_bytes = bytes};
-    ls_status status = file->path ? parse_header(file) : ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+    if (file) *file = (ls_safetensors){.path = strdup(path), .fd = -1};
+    if (file && file->path) return LS_OK;
+    free(file);
+    *out = NULL;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
+}
+
+ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count) {
+    file->list = calloc(count + 1, sizeof(const ls_safetensor *));
+    file->by_name = calloc(count + 1, sizeof(const ls_safetensor *));
+    if (file->list && file->by_name) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", count, file->path);
+}
+
+/* *out is complete, or nothing is left of it. */
+static ls_status conclude(ls_status status, ls_safetensors **out) {
     if (status == LS_OK) return LS_OK;
-    ls_safetensors_close(file);
+    ls_safetensors_close(*out);
     *out = NULL;
     return status;
 }
 
-ls_status ls_safetensors_open(const char *path, ls_safetensors **out) {
+static ls_status open_file(ls_safetensors *file) {
     uint64_t bytes;
-    int fd;
-    *out = NULL;
-    LS_TRY(ls_file_open_regular(path, &fd, &bytes));
-    if (bytes > 0) return new_file(path, fd, NULL, (size_t)bytes, out);
-    (void)close(fd);
-    return ls_fail(LS_ERR_INPUT, "%s is empty", path);
+    LS_TRY(ls_file_open_regular(file->path, &file->fd, &bytes));
+    if (bytes == 0) return ls_fail(LS_ERR_INPUT, "%s is empty", file->path);
+    file->file_bytes = (size_t)bytes;
+    return parse_header(file);
+}
+
+ls_status ls_safetensors_open(const char *path, ls_safetensors **out) {
+    LS_TRY(ls_safetensors_new(path, out));
+    return conclude(open_file(*out), out);
 }
 
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out) {
-    return new_file(source, -1, data, bytes, out);
+    LS_TRY(ls_safetensors_new(source, out));
+    (*out)->memory = data;
+    (*out)->file_bytes = bytes;
+    return conclude(parse_header(*out), out);
 }
 
 void ls_safetensors_close(ls_safetensors *file) {
     if (!file) return;
+    for (int i = 0; i < file->shard_count; i++) ls_safetensors_close(file->shards[i]);
+    free(file->shards);
+    free(file->shard_names);
     json_decref(file->header);
+    free(file->list);
     free(file->by_name);
     free(file->shapes);
     free(file->tensors);
@@ -347,25 +340,23 @@ int ls_safetensors_count(const ls_safetensors *file) { return file->count; }
 
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index) {
     assert(index >= 0 && index < file->count);
-    return &file->tensors[index];
+    return file->list[index];
 }
 
-const ls_safetensor *ls_safetensors_search(const ls_safetensor *const *sorted, int count, const char *name) {
-    int low = 0, high = count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        int order = strcmp(name, sorted[middle]->name);
-        if (order == 0) return sorted[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const ls_safetensor *const *)a)->name, (*(const ls_safetensor *const *)b)->name);
+}
+
+void ls_safetensors_sort(ls_safetensors *file) {
+    memcpy(file->by_name, file->list, (size_t)file->count * sizeof *file->list);
+    qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, compare_names);
 }
 
 const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char *name) {
-    return ls_safetensors_search(file->by_name, file->count, name);
+    const ls_safetensor wanted = {.name = name}, *key = &wanted;
+    const ls_safetensor **found =
+        bsearch(&key, file->by_name, (size_t)file->count, sizeof *file->by_name, compare_names);
+    return found ? *found : NULL;
 }
 
 ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const int64_t *shape) {
@@ -379,18 +370,14 @@ ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const
                    want);
 }
 
-ls_status ls_safetensors_accept(const char *place, const char *name, const ls_safetensor *found, int dims,
-                                const int64_t *shape, const ls_safetensor **out) {
+ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
+                              const ls_safetensor **out) {
+    const ls_safetensor *found = ls_safetensors_find(file, name);
     *out = NULL;
-    if (!found) return ls_fail(LS_ERR_INPUT, "%s has no tensor '%.100s'", place, name);
+    if (!found) return ls_fail(LS_ERR_INPUT, "%s has no tensor '%.100s'", file->path, name);
     LS_TRY(ls_safetensor_check_shape(found, dims, shape));
     *out = found;
     return LS_OK;
-}
-
-ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
-                              const ls_safetensor **out) {
-    return ls_safetensors_accept(file->path, name, ls_safetensors_find(file, name), dims, shape, out);
 }
 
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key) {
@@ -399,16 +386,12 @@ const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char 
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static ls_status check_readable(const ls_safetensor *tensor) {
-    if (tensor->is_readable) return LS_OK;
-    return ls_fail(LS_ERR_INPUT,
-                   "%s: tensor '%.100s' is %s, which lockstep cannot read; convert it to F32, BF16 or F16",
-                   tensor->file->path, tensor->name, tensor->type);
-}
-
 ls_status ls_safetensor_read(const ls_safetensor *tensor, size_t byte_offset, void *host, size_t bytes) {
     const ls_safetensors *file = tensor->file;
-    LS_TRY(check_readable(tensor));
+    if (!tensor->is_readable)
+        return ls_fail(LS_ERR_INPUT,
+                       "%s: tensor '%.100s' is %s, which lockstep cannot read; convert it to F32, BF16 or F16",
+                       file->path, tensor->name, tensor->type);
     if (byte_offset > tensor->bytes || bytes > tensor->bytes - byte_offset)
         return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' has %zu bytes; cannot read %zu from byte %zu on", file->path,
                        tensor->name, tensor->bytes, bytes, byte_offset);

@@ -41,12 +41,19 @@ typedef struct ls_safetensor {
 ls_status ls_safetensors_open(const char *path, ls_safetensors **out);
 /* The same for a file that lies in memory, which stays the caller's and must outlive *out. `source` names it. */
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out);
+/* The tensors of one model, in one file or spread over several by an index: a JSON file {"metadata": …, "weight_map":
+ * {tensor: file name}}; the files lie beside it. All files are opened and checked with the index, and every tensor must
+ * be in the file that the index says. A tensor that the index does not name is not there.
+ *
+ * `path` is a safetensors file, an index (its name ends in .json), or a folder with model.safetensors or
+ * model.safetensors.index.json in it, looked for in this order. */
+ls_status ls_safetensors_open_set(const char *path, ls_safetensors **out);
 /* NULL does nothing. */
 void ls_safetensors_close(ls_safetensors *file);
 
 const char *ls_safetensors_path(const ls_safetensors *file);
 int ls_safetensors_count(const ls_safetensors *file);
-/* In the order of the header. */
+/* In the order of the header or of the index. */
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index);
 /* NULL when there is none. */
 const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char *name);

@@ -22,10 +22,9 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "checkpoint/byte_sum.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/safetensors_file.h"
 
-enum { TEMPORARY_TRIES = 100, LENGTH_BYTES = 8, DATA_ALIGN = 64 };
+enum { LENGTH_BYTES = 8, DATA_ALIGN = 64 };
 
 /* ---- where everything lies --------------------------------------------------------------------------------------- */
 
@@ -181,22 +180,12 @@ out:
     return status;
 }
 
-ls_status ls_safetensors_plan_bytes(const ls_safetensors_plan *plan, size_t *bytes) {
-    layout l;
-    LS_TRY(init_layout(&l, plan));
-    *bytes = l.begin[l.count];
-    free_layout(&l);
-    return LS_OK;
-}
-
 /* ---- beginning --------------------------------------------------------------------------------------------------- */
 
 struct ls_safetensors_writer {
     layout layout;
-    char *path; /* NULL for a writer that joined */
-    char *temporary;
-    int fd;
-    bool has_temporary; /* this writer made it and removes it unless it gets its name */
+    ls_new_file file; /* of a writer that joined: another one's temporary file, under both names */
+    bool is_owner;    /* this writer made the file */
     bool is_shared;
     size_t *written; /* bytes, for each tensor */
     ls_byte_sum sum; /* of what this writer has written */
@@ -208,7 +197,7 @@ static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writ
     ls_safetensors_writer *writer = calloc(1, sizeof *writer);
     *out = writer;
     if (!writer) goto no_memory;
-    writer->fd = -1;
+    writer->file.fd = -1;
     writer->is_shared = plan->is_shared;
     LS_TRY(init_layout(&writer->layout, plan));
     writer->written = calloc((size_t)plan->count + 1, sizeof *writer->written);
@@ -220,59 +209,29 @@ no_memory:
 
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
-static ls_status open_temporary(ls_safetensors_writer *writer, const char *path) {
-    writer->path = strdup(path);
-    for (int i = 0; i < TEMPORARY_TRIES && writer->path; i++) {
-        free(writer->temporary);
-        if (asprintf(&writer->temporary, "%s.tmp-%ld-%d", path, (long)getpid(), i) < 0) writer->temporary = NULL;
-        if (!writer->temporary) break;
-        writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        writer->has_temporary = writer->fd >= 0;
-        if (writer->has_temporary) return LS_OK;
-        if (errno != EEXIST) return ls_fail_errno(LS_ERR_FAILED, "cannot create a temporary file for %s", path);
-    }
-    return ls_fail(LS_ERR_RESOURCE, "cannot find a name for a temporary file beside %s", path);
-}
-
 /* posix_fallocate() would write zeros where the file system cannot reserve; there the size alone is set. */
 static ls_status reserve(const ls_safetensors_writer *writer) {
     int rc;
-    do rc = fallocate(writer->fd, 0, 0, (off_t)file_bytes(writer));
+    do rc = fallocate(writer->file.fd, 0, 0, (off_t)file_bytes(writer));
     while (rc != 0 && errno == EINTR);
     if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
-        do rc = ftruncate(writer->fd, (off_t)file_bytes(writer));
+        do rc = ftruncate(writer->file.fd, (off_t)file_bytes(writer));
         while (rc != 0 && errno == EINTR);
     }
     if (rc == 0) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot reserve %zu bytes for %s", file_bytes(writer), writer->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot reserve %zu bytes for %s", file_bytes(writer), writer->file.path.text);
 }
 
-static ls_status write_fully(const ls_safetensors_writer *writer, const char *data, size_t bytes, size_t offset) {
-    size_t left = bytes;
-    while (left > 0) {
-        ssize_t put = pwrite(writer->fd, data, left, (off_t)offset);
-        if (put < 0 && errno == EINTR) continue;
-        if (put == 0) errno = ENOSPC; /* nothing else could be meant */
-        if (put <= 0)
-            return ls_fail_errno(LS_ERR_FAILED, "cannot write %s: %zu of %zu bytes are missing from byte %zu on",
-                                 writer->path ? writer->path : writer->temporary, left, bytes, offset);
-        data += put;
-        offset += (size_t)put;
-        left -= (size_t)put;
-    }
-    return LS_OK;
-}
-
-static ls_status force_to_disk(const ls_safetensors_writer *writer) {
-    int rc;
-    do rc = fsync(writer->fd);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", writer->temporary);
+static ls_status write_fully(const ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
+    size_t put = ls_fd_write(writer->file.fd, data, bytes, (off_t)offset);
+    if (put == bytes) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot write %s: %zu of %zu bytes are missing from byte %zu on",
+                         writer->file.path.text, bytes - put, bytes, offset + put);
 }
 
 /* In the order of the file, or not at all. */
 static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
-    if (!writer->path || offset != writer->file_stream_next) return;
+    if (!writer->is_owner || offset != writer->file_stream_next) return;
     ls_hash_stream_add(writer->file_stream, data, bytes);
     writer->file_stream_next += bytes;
 }
@@ -283,13 +242,15 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
     *out = NULL;
     LS_TRY(ls_file_can_write(path));
     LS_TRY_OUT(new_writer(plan, &writer));
-    LS_TRY_OUT(open_temporary(writer, path));
+    LS_TRY_OUT(ls_new_file_open(path, &writer->file));
+    writer->is_owner = true;
     LS_TRY_OUT(reserve(writer));
     ls_byte_sum_add(&writer->sum, 0, writer->layout.header, writer->layout.begin[0]);
     hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
     LS_TRY_OUT(write_fully(writer, writer->layout.header, writer->layout.begin[0], 0));
     /* Other machines see the header only when it is on disk. */
-    if (writer->is_shared) LS_TRY_OUT(force_to_disk(writer));
+    if (writer->is_shared && ls_fd_sync(writer->file.fd) != 0)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", writer->file.temporary.text);
 out:
     if (status == LS_OK)
         *out = writer;
@@ -298,34 +259,25 @@ out:
     return status;
 }
 
-/* Whether the file begins with the header that this writer would give it. */
-static bool has_header(const ls_safetensors_writer *writer, int fd, char *header) {
-    size_t bytes = writer->layout.begin[0], used = 0;
-    while (used < bytes) {
-        ssize_t got = pread(fd, header + used, bytes - used, (off_t)used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        used += (size_t)got;
-    }
-    return memcmp(header, writer->layout.header, bytes) == 0;
-}
-
-/* A writer that joins must mean the very same file. */
+/* A writer that joins must mean the very same file, which begins with the header that it would give it. */
 static ls_status check_joined(const ls_safetensors_writer *writer) {
     struct stat about;
-    int fd = open(writer->temporary, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", writer->temporary);
+    const char *temporary = writer->file.temporary.text;
+    size_t bytes = writer->layout.begin[0];
+    int fd = open(temporary, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
     ls_status status = LS_OK;
-    char *header = malloc(writer->layout.begin[0]);
+    char *header = malloc(bytes);
     if (!header)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", writer->temporary);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", temporary);
     else if (fstat(fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", writer->temporary);
-    else if ((size_t)about.st_size != file_bytes(writer) || !has_header(writer, fd, header))
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", temporary);
+    else if ((size_t)about.st_size != file_bytes(writer) || ls_fd_read(fd, header, bytes, 0) < bytes ||
+             memcmp(header, writer->layout.header, bytes) != 0)
         status = ls_fail(LS_ERR_INPUT,
                          "%s has the header of other tensors: the workers do not declare the same ones, or it was "
                          "damaged as it was written",
-                         writer->temporary);
+                         temporary);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     (void)close(fd);
     free(header);
@@ -337,15 +289,11 @@ ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *
     ls_status status;
     *out = NULL;
     LS_TRY_OUT(new_writer(plan, &writer));
-    writer->temporary = strdup(temporary);
-    if (!writer->temporary) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", temporary);
-        goto out;
-    }
+    writer->file.path = writer->file.temporary = ls_path_format("%s", temporary);
     writer->is_shared = true;
     LS_TRY_OUT(check_joined(writer));
-    writer->fd = open(temporary, O_WRONLY | O_CLOEXEC);
-    if (writer->fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
+    writer->file.fd = open(temporary, O_WRONLY | O_CLOEXEC);
+    if (writer->file.fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
 out:
     if (status == LS_OK)
         *out = writer;
@@ -354,7 +302,7 @@ out:
     return status;
 }
 
-const char *ls_safetensors_temporary(const ls_safetensors_writer *writer) { return writer->temporary; }
+const char *ls_safetensors_temporary(const ls_safetensors_writer *writer) { return writer->file.temporary.text; }
 
 size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return file_bytes(writer); }
 
@@ -364,8 +312,8 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
                                   size_t bytes) {
     const layout *l = &writer->layout;
     if (tensor < 0 || tensor >= l->count)
-        return ls_fail(LS_ERR_INPUT, "%s has %d tensors; number %d was to be written", writer->temporary, l->count,
-                       tensor);
+        return ls_fail(LS_ERR_INPUT, "%s has %d tensors; number %d was to be written", writer->file.temporary.text,
+                       l->count, tensor);
     size_t elem_bytes = l->elem_bytes[tensor], capacity = bytes_of(l, tensor), offset;
     if (bytes % elem_bytes != 0 || __builtin_mul_overflow(elem_offset, elem_bytes, &offset) || offset > capacity ||
         bytes > capacity - offset)
@@ -386,17 +334,10 @@ static ls_status check_written(const ls_safetensors_writer *writer) {
     for (int i = 0; i < writer->layout.count; i++) {
         size_t bytes = bytes_of(&writer->layout, i);
         if (writer->written[i] != bytes)
-            return ls_fail(LS_ERR_FAILED, "%s: %zu bytes of tensor '%.100s' were written; it has %zu", writer->path,
-                           writer->written[i], writer->layout.names[i], bytes);
+            return ls_fail(LS_ERR_FAILED, "%s: %zu bytes of tensor '%.100s' were written; it has %zu",
+                           writer->file.path.text, writer->written[i], writer->layout.names[i], bytes);
     }
     return LS_OK;
-}
-
-static ls_status close_file(ls_safetensors_writer *writer) {
-    LS_TRY(force_to_disk(writer));
-    int rc = close(writer->fd);
-    writer->fd = -1;
-    return rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot close %s", writer->temporary);
 }
 
 const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer) { return &writer->sum; }
@@ -405,25 +346,18 @@ const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer) 
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {
     uint64_t bytes;
     bool is_ordered = writer->file_stream_next == file_bytes(writer) && !writer->is_shared;
-    if (!is_ordered) return ls_hash_file(writer->temporary, NULL, NULL, hash, &bytes);
+    if (!is_ordered) return ls_hash_file(writer->file.temporary.text, NULL, NULL, hash, &bytes);
     *hash = ls_hash_stream_value(writer->file_stream);
     return LS_OK;
 }
 
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash) {
     ls_status status;
-    bool is_owner = writer->path;
-    assert(is_owner || !file_hash);
+    assert(writer->is_owner || !file_hash);
     if (!writer->is_shared) LS_TRY_OUT(check_written(writer));
-    LS_TRY_OUT(close_file(writer));
-    if (!is_owner) goto out;
+    LS_TRY_OUT(ls_new_file_settle(&writer->file));
     if (file_hash) LS_TRY_OUT(take_file_hash(writer, file_hash));
-    if (rename(writer->temporary, writer->path) != 0) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot put the new %s in place", writer->path);
-        goto out;
-    }
-    writer->has_temporary = false;
-    status = ls_folder_sync_parent(writer->path);
+    if (writer->is_owner) status = ls_new_file_commit(&writer->file);
 out:
     ls_safetensors_abort(writer);
     return status;
@@ -431,34 +365,9 @@ out:
 
 void ls_safetensors_abort(ls_safetensors_writer *writer) {
     if (!writer) return;
-    if (writer->has_temporary) (void)unlink(writer->temporary);
-    if (writer->fd >= 0) (void)close(writer->fd);
+    ls_new_file_close(&writer->file);
     ls_hash_stream_destroy(writer->file_stream);
     free(writer->written);
-    free(writer->temporary);
-    free(writer->path);
     free_layout(&writer->layout);
     free(writer);
-}
-
-ls_status ls_safetensors_save(const char *path, const ls_safetensors_plan *plan, ls_safetensors_read_fn read, void *ctx,
-                              ls_hash128 *file_hash) {
-    ls_safetensors_writer *writer;
-    LS_TRY(ls_safetensors_create(path, plan, &writer));
-    ls_status status = LS_OK;
-    char *piece = malloc(LS_SAFETENSORS_PIECE_BYTES);
-    if (!piece) status = ls_fail(LS_ERR_RESOURCE, "out of memory to write %s", path);
-    for (int i = 0; i < plan->count && status == LS_OK; i++) {
-        size_t total = bytes_of(&writer->layout, i), elem_bytes = writer->layout.elem_bytes[i];
-        for (size_t done = 0; done < total && status == LS_OK;) {
-            size_t bytes = total - done < LS_SAFETENSORS_PIECE_BYTES ? total - done : LS_SAFETENSORS_PIECE_BYTES;
-            status = read(ctx, i, done, piece, bytes);
-            if (status == LS_OK) status = ls_safetensors_write_at(writer, i, done / elem_bytes, piece, bytes);
-            done += bytes;
-        }
-    }
-    free(piece);
-    if (status == LS_OK) return ls_safetensors_finish(writer, file_hash);
-    ls_safetensors_abort(writer);
-    return status;
 }

@@ -45,14 +45,6 @@ typedef struct ls_safetensors_plan {
     bool is_shared; /* other processes join: finish cannot tell whether all was written */
 } ls_safetensors_plan;
 
-/* Copies bytes byte_offset … byte_offset + bytes − 1 of a declared tensor to the host; from a device in pieces. */
-typedef ls_status (*ls_safetensors_read_fn)(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes);
-
-enum { LS_SAFETENSORS_PIECE_BYTES = 4 << 20 };
-
-/* Bytes of the whole file. */
-ls_status ls_safetensors_plan_bytes(const ls_safetensors_plan *plan, size_t *bytes);
-
 /* LS_ERR_INPUT for a bad plan, LS_ERR_RESOURCE when the disk is full, LS_ERR_FAILED otherwise; then there is nothing
  * to release. */
 ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
@@ -76,9 +68,5 @@ const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer);
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
 /* NULL does nothing. */
 void ls_safetensors_abort(ls_safetensors_writer *writer);
-
-/* Writes a whole file; reads the tensors in pieces of at most LS_SAFETENSORS_PIECE_BYTES. file_hash may be NULL. */
-ls_status ls_safetensors_save(const char *path, const ls_safetensors_plan *plan, ls_safetensors_read_fn read, void *ctx,
-                              ls_hash128 *file_hash);
 
 #endif

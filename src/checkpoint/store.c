@@ -19,13 +19,12 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/store_folder.h"
 
 enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64 };
 
-static ls_status out_of_memory(const char *folder) {
-    return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", folder);
+static ls_status out_of_memory(const ls_store *store) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", store->folder.text);
 }
 
 /* ---- names in the folder, and `latest` and `best`, which name one of them ---------------------------------------- */
@@ -46,9 +45,9 @@ static bool parse_name(const char *text, ls_store_name *name) {
 ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *count) {
     *names = NULL;
     *count = 0;
-    DIR *dir = opendir(store->folder);
+    DIR *dir = opendir(store->folder.text);
     if (!dir && errno == ENOENT) return LS_OK;
-    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder);
+    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder.text);
     ls_status status = LS_OK;
     struct dirent *entry;
     while (errno = 0, (entry = readdir(dir)) != NULL) {
@@ -56,13 +55,14 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
         if (!parse_name(entry->d_name, &name)) continue;
         ls_store_name *more = realloc(*names, ((size_t)*count + 1) * sizeof *more);
         if (!more) {
-            status = out_of_memory(store->folder);
+            status = out_of_memory(store);
             break;
         }
         *names = more;
         more[(*count)++] = name;
     }
-    if (status == LS_OK && errno != 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot read folder %s", store->folder);
+    if (status == LS_OK && errno != 0)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot read folder %s", store->folder.text);
     (void)closedir(dir);
     if (status == LS_OK) return LS_OK;
     free(*names);
@@ -71,37 +71,23 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
     return status;
 }
 
-ls_status ls_store_path(const ls_store *store, int64_t step, const char *suffix, char **path) {
-    if (asprintf(path, "%s/step-%0*" PRId64 "%s", store->folder, STEP_DIGITS, step, suffix) >= 0) return LS_OK;
-    *path = NULL;
-    return out_of_memory(store->folder);
+ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix) {
+    return ls_path_format("%s/step-%0*" PRId64 "%s", store->folder.text, STEP_DIGITS, step, suffix);
 }
 
 ls_status ls_store_rename(const ls_store *store, int64_t step, const char *from, const char *to) {
-    char *old = NULL, *new = NULL;
-    ls_status status;
-    LS_TRY_OUT(ls_store_path(store, step, from, &old));
-    LS_TRY_OUT(ls_store_path(store, step, to, &new));
-    LS_TRY_OUT(ls_folder_remove(new));
-    if (rename(old, new) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot rename %s to %s", old, new);
-out:
-    free(old);
-    free(new);
-    return status;
+    ls_path old = ls_store_path(store, step, from), new = ls_store_path(store, step, to);
+    LS_TRY(ls_folder_remove(new.text));
+    if (rename(old.text, new.text) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot rename %s to %s", old.text, new.text);
 }
 
 ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffix) {
-    char *path = NULL;
-    ls_status status;
     if (*suffix == '\0') {
         LS_TRY(ls_store_rename(store, step, "", LS_STORE_PARTIAL));
         suffix = LS_STORE_PARTIAL;
     }
-    LS_TRY_OUT(ls_store_path(store, step, suffix, &path));
-    LS_TRY_OUT(ls_folder_remove(path));
-out:
-    free(path);
-    return status;
+    return ls_folder_remove(ls_store_path(store, step, suffix).text);
 }
 
 /* ---- latest and best --------------------------------------------------------------------------------------------- */
@@ -129,16 +115,11 @@ static ls_status write_text(const char *path, const char *text) {
 /* −1: no step. */
 static ls_status write_name(const ls_store *store, const char *name, int64_t step) {
     char text[64];
-    char *path = ls_folder_join(store->folder, name);
-    if (!path) return out_of_memory(store->folder);
-    ls_status status = LS_OK;
+    ls_path path = ls_path_in(store->folder.text, name);
     snprintf(text, sizeof text, "step-%0*" PRId64 "\n", STEP_DIGITS, step);
-    if (step >= 0)
-        status = write_text(path, text);
-    else if (unlink(path) != 0 && errno != ENOENT)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot remove %s, which names no checkpoint", path);
-    free(path);
-    return status;
+    if (step >= 0) return write_text(path.text, text);
+    if (unlink(path.text) == 0 || errno == ENOENT) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot remove %s, which names no checkpoint", path.text);
 }
 
 ls_status ls_store_fix_latest(const ls_store *store) {
@@ -154,13 +135,13 @@ ls_status ls_store_fix_best(const ls_store *store) {
 }
 
 int64_t ls_store_read_best(const ls_store *store) {
-    char *path = ls_folder_join(store->folder, "best"), *text = NULL;
+    ls_path path = ls_path_in(store->folder.text, "best");
+    char *text = NULL;
     size_t bytes = 0;
     ls_store_name name = {.step = -1};
-    bool is_named = path && ls_file_exists(path) && ls_file_read(path, LATEST_BYTES_MAX, &text, &bytes) == LS_OK &&
+    bool is_named = ls_file_exists(path.text) && ls_file_read(path.text, LATEST_BYTES_MAX, &text, &bytes) == LS_OK &&
                     parse_name(text, &name);
     free(text);
-    free(path);
     return is_named ? name.step : -1;
 }
 
@@ -173,17 +154,11 @@ static bool is_unreadable(void) {
 }
 
 static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
-    char *folder;
     struct stat about;
-    LS_TRY(ls_store_path(store, step, "", &folder));
-    char *marker = ls_folder_join(folder, LS_CHECKPOINT_MARKER);
-    ls_status status = marker ? LS_OK : out_of_memory(store->folder);
-    *out = marker && stat(marker, &about) == 0;
-    if (marker && !*out && errno != ENOENT && errno != ENOTDIR)
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", marker);
-    free(marker);
-    free(folder);
-    return status;
+    ls_path marker = ls_path_in(ls_store_folder(store, step).text, LS_CHECKPOINT_MARKER);
+    *out = stat(marker.text, &about) == 0;
+    if (*out || errno == ENOENT || errno == ENOTDIR) return LS_OK;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", marker.text);
 }
 
 static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
@@ -202,12 +177,12 @@ static bool is_temporary(const char *name) {
 }
 
 static ls_status clean_temporaries(const ls_store *store) {
-    DIR *dir = opendir(store->folder);
-    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder);
+    DIR *dir = opendir(store->folder.text);
+    if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot open folder %s", store->folder.text);
     ls_status status = LS_OK;
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;)
         if (is_temporary(entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) != 0)
-            status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s in %s", entry->d_name, store->folder);
+            status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s in %s", entry->d_name, store->folder.text);
     (void)closedir(dir);
     return status;
 }
@@ -216,17 +191,17 @@ static ls_status prepare_for_writing(const ls_store *store) {
     ls_store_name *names = NULL;
     int count = 0;
     ls_status status;
-    LS_TRY_OUT(ls_dir_make(store->folder));
-    if (access(store->folder, R_OK | W_OK | X_OK) != 0) {
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot write to folder %s", store->folder);
+    LS_TRY_OUT(ls_dir_make(store->folder.text));
+    if (access(store->folder.text, R_OK | W_OK | X_OK) != 0) {
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot write to folder %s", store->folder.text);
         goto out;
     }
-    LS_TRY_OUT(ls_folder_sync_parent(store->folder));
+    LS_TRY_OUT(ls_folder_sync_parent(store->folder.text));
     LS_TRY_OUT(ls_store_names(store, &names, &count));
     for (int i = 0; i < count; i++) LS_TRY_OUT(clean_one(store, &names[i]));
     LS_TRY_OUT(clean_temporaries(store));
     LS_TRY_OUT(ls_store_fix_latest(store));
-    status = ls_folder_sync(store->folder);
+    status = ls_folder_sync(store->folder.text);
 out:
     free(names);
     return status;
@@ -235,12 +210,11 @@ out:
 ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
     *out = NULL;
     ls_store *store = calloc(1, sizeof *store);
-    if (!store) return out_of_memory(dir);
+    if (!store) return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", dir);
     store->mode = mode;
     store->best = -1;
-    store->folder = ls_folder_join(dir, "checkpoints");
-    ls_status status = store->folder ? LS_OK : out_of_memory(dir);
-    if (status == LS_OK && mode == LS_STORE_WRITE) status = prepare_for_writing(store);
+    store->folder = ls_path_in(dir, "checkpoints");
+    ls_status status = mode == LS_STORE_WRITE ? prepare_for_writing(store) : LS_OK;
     if (status == LS_OK) store->best = ls_store_read_best(store);
     if (status == LS_OK)
         *out = store;
@@ -256,7 +230,6 @@ void ls_store_close(ls_store *store) {
         free(store->carried[i].data);
     }
     free(store->carried);
-    free(store->folder);
     free(store);
 }
 
@@ -265,24 +238,17 @@ void ls_store_set_keep(ls_store *store, int keep) { store->keep = keep < 0 ? 0 :
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name) {
     size_t count = (size_t)store->carried_count;
     ls_store_file file = {NULL, NULL, 0};
-    char *path = ls_folder_join(folder, name);
-    if (!path) return out_of_memory(store->folder);
-    ls_status status = LS_OK;
-    if (!ls_file_exists(path)) goto out;
-    LS_TRY_OUT(ls_file_read(path, CARRIED_BYTES_MAX, &file.data, &file.bytes));
+    ls_path path = ls_path_in(folder, name);
+    if (!ls_file_exists(path.text)) return LS_OK;
     ls_store_file *carried = realloc(store->carried, (count + 1) * sizeof *carried);
-    if (carried) store->carried = carried;
-    file.name = carried ? strdup(name) : NULL;
-    if (!file.name) {
-        status = out_of_memory(store->folder);
-        free(file.data);
-        goto out;
-    }
+    if (!carried) return out_of_memory(store);
+    store->carried = carried;
+    LS_TRY(ls_file_read(path.text, CARRIED_BYTES_MAX, &file.data, &file.bytes));
+    file.name = strdup(name);
     store->carried[store->carried_count++] = file;
-out:
-    free(path);
-    return status;
+    return file.name ? LS_OK : out_of_memory(store);
 }
+
 void ls_store_set_best(ls_store *store, int64_t step) { store->best = step < 0 ? -1 : step; }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
@@ -302,7 +268,7 @@ ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *co
     if (name_count == 0) goto out;
     *entries = calloc((size_t)name_count, sizeof **entries);
     if (!*entries) {
-        status = out_of_memory(store->folder);
+        status = out_of_memory(store);
         goto out;
     }
     for (int i = 0; i < name_count; i++) {
@@ -322,34 +288,26 @@ out:
     return status;
 }
 
-ls_status ls_store_folder(const ls_store *store, int64_t step, char **path) {
-    return ls_store_path(store, step, "", path);
-}
+ls_path ls_store_folder(const ls_store *store, int64_t step) { return ls_store_path(store, step, ""); }
 
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx) {
     ls_checkpoint *checkpoint = NULL;
-    char *folder = NULL;
-    ls_status status;
-    LS_TRY_OUT(ls_store_path(store, step, "", &folder));
-    LS_TRY_OUT(ls_checkpoint_open(folder, &checkpoint));
-    if (ls_checkpoint_step(checkpoint) != step) {
-        status = ls_fail(LS_ERR_INPUT, "%s is damaged: its %s is that of step %" PRId64, folder, LS_CHECKPOINT_MARKER,
-                         ls_checkpoint_step(checkpoint));
-        goto out;
-    }
-    status = ls_checkpoint_verify(checkpoint, progress, ctx);
-out:
+    LS_TRY(ls_checkpoint_open(ls_store_folder(store, step).text, &checkpoint));
+    ls_status status = LS_OK;
+    if (ls_checkpoint_step(checkpoint) != step)
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: its %s is that of step %" PRId64, ls_checkpoint_path(checkpoint),
+                         LS_CHECKPOINT_MARKER, ls_checkpoint_step(checkpoint));
+    if (status == LS_OK) status = ls_checkpoint_verify(checkpoint, progress, ctx);
     ls_checkpoint_close(checkpoint);
-    free(folder);
     return status;
 }
 
 /* Adds the last failure's message as a line. */
-static ls_status add_line(const char *folder, int64_t step, char **text) {
+static ls_status add_line(const ls_store *store, int64_t step, char **text) {
     char *more;
     const char *old = *text ? *text : "";
     if (asprintf(&more, "%sstep %" PRId64 " was skipped: %s\n", old, step, ls_status_message()) < 0)
-        return out_of_memory(folder);
+        return out_of_memory(store);
     free(*text);
     *text = more;
     return LS_OK;
@@ -362,19 +320,20 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
     ls_status status;
     *step = -1;
     *skipped = strdup("");
-    if (!*skipped) return out_of_memory(store->folder);
+    if (!*skipped) return out_of_memory(store);
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     for (int i = count - 1; i >= 0; i--) {
         status = ls_store_verify(store, entries[i].step, progress, ctx);
         if (status == LS_OK) *step = entries[i].step;
         /* Too little memory, too many open files or no permission say nothing about the checkpoint. */
         if (status == LS_OK || status == LS_ERR_RESOURCE || is_unreadable()) goto out;
-        LS_TRY_OUT(add_line(store->folder, entries[i].step, skipped));
+        LS_TRY_OUT(add_line(store, entries[i].step, skipped));
     }
     if (count == 0)
-        status = ls_fail(LS_ERR_INPUT, "there is no checkpoint in %s", store->folder);
+        status = ls_fail(LS_ERR_INPUT, "there is no checkpoint in %s", store->folder.text);
     else
-        status = ls_fail(LS_ERR_INPUT, "none of the %d checkpoints in %s is sound; %s", count, store->folder, *skipped);
+        status =
+            ls_fail(LS_ERR_INPUT, "none of the %d checkpoints in %s is sound; %s", count, store->folder.text, *skipped);
 out:
     free(entries);
     return status;

@@ -18,6 +18,7 @@
 #ifndef LS_CHECKPOINT_STORE_H
 #define LS_CHECKPOINT_STORE_H
 
+#include "base/files.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors_writer.h"
 
@@ -48,8 +49,8 @@ void ls_store_set_best(ls_store *store, int64_t step);
 
 /* Steps ascending. The caller frees *entries, which is NULL when there are none. */
 ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *count);
-/* The folder of a step, whether it is there or not; the caller frees it. */
-ls_status ls_store_folder(const ls_store *store, int64_t step, char **path);
+/* The folder of a step, whether it is there or not. */
+ls_path ls_store_folder(const ls_store *store, int64_t step);
 /* LS_OK when the checkpoint is sound; LS_ERR_INPUT tells what is damaged. `progress` may be NULL. */
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx);
 /* Verifies from the newest back. `skipped` gets a line for each damaged one that was passed over, and is "" when there
@@ -63,11 +64,9 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
 /* A checkpoint of this step that is there already is replaced at the commit. One save at a time. */
 ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out);
 /* After a failure of one of these the caller ends the save with ls_store_abort(). */
-ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
-                               ls_safetensors_read_fn read, void *ctx);
-/* The same in two halves, for a file that several processes write: the others join its writer, and end theirs before
- * this one is ended here. `all` is the sum of what all writers were given, this one too. Ends the writer, on failure
- * too. */
+/* A file of tensors, in two halves. Where several processes write it, the others join its writer, and end theirs before
+ * this one is ended here; `all` is the sum of what all writers were given, this one too. NULL: this one has written it
+ * all, in order. Ends the writer, on failure too. */
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out);
 ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,

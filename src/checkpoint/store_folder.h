@@ -2,6 +2,7 @@
 #ifndef LS_CHECKPOINT_STORE_FOLDER_H
 #define LS_CHECKPOINT_STORE_FOLDER_H
 
+#include "base/files.h"
 #include "checkpoint/store.h"
 
 #define LS_STORE_PARTIAL ".partial"   /* not complete, or on its way out */
@@ -15,7 +16,7 @@ typedef struct ls_store_file {
 } ls_store_file;
 
 struct ls_store {
-    char *folder; /* DIR/checkpoints */
+    ls_path folder; /* DIR/checkpoints */
     ls_store_mode mode;
     int keep;
     int64_t best; /* −1: none */
@@ -32,8 +33,7 @@ typedef struct ls_store_name {
 
 /* All names of this kind, in no order; the caller frees *names, which is NULL when there are none. */
 ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *count);
-/* The path of a name; the caller frees it. */
-ls_status ls_store_path(const ls_store *store, int64_t step, const char *suffix, char **path);
+ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix);
 /* Gives the folder of a step another suffix; one that has it is removed first. Not forced to disk. */
 ls_status ls_store_rename(const ls_store *store, int64_t step, const char *from, const char *to);
 /* Removes the folder of a step. One that counts loses its name first, so that a crash leaves no half of it. */

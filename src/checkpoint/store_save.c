@@ -17,114 +17,76 @@
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "checkpoint/folder.h"
 #include "checkpoint/marker.h"
 #include "checkpoint/store_folder.h"
 
 struct ls_store_save {
     ls_store *store;
-    char *folder; /* step-N.partial */
+    ls_path folder; /* step-N.partial */
     ls_marker marker;
 };
-
-static ls_status out_of_memory(const ls_store *store) {
-    return ls_fail(LS_ERR_RESOURCE, "out of memory to save a checkpoint in %s", store->folder);
-}
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     *out = NULL;
     if (store->mode != LS_STORE_WRITE)
-        return ls_fail(LS_ERR_INPUT, "%s was opened for reading; it cannot be saved to", store->folder);
+        return ls_fail(LS_ERR_INPUT, "%s was opened for reading; it cannot be saved to", store->folder.text);
     if (step < 0) return ls_fail(LS_ERR_INPUT, "cannot save a checkpoint of step %" PRId64, step);
-    if (store->is_saving) return ls_fail(LS_ERR_INPUT, "a checkpoint is being saved in %s already", store->folder);
+    if (store->is_saving) return ls_fail(LS_ERR_INPUT, "a checkpoint is being saved in %s already", store->folder.text);
     ls_store_save *save = calloc(1, sizeof *save);
-    if (!save) return out_of_memory(store);
-    save->store = store;
-    save->marker.step = step;
-    ls_status status;
-    LS_TRY_OUT(ls_store_path(store, step, LS_STORE_PARTIAL, &save->folder));
-    LS_TRY_OUT(ls_folder_remove(save->folder));
-    if (mkdir(save->folder, 0777) != 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot create folder %s", save->folder);
-out:
-    if (status == LS_OK) {
-        store->is_saving = true;
+    if (!save) return ls_fail(LS_ERR_RESOURCE, "out of memory to save a checkpoint in %s", store->folder.text);
+    *save = (ls_store_save){
+        .store = store, .folder = ls_store_path(store, step, LS_STORE_PARTIAL), .marker = {.step = step}};
+    ls_status status = ls_folder_remove(save->folder.text);
+    if (status == LS_OK && mkdir(save->folder.text, 0777) != 0)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot create folder %s", save->folder.text);
+    store->is_saving = status == LS_OK;
+    if (status == LS_OK)
         *out = save;
-        return LS_OK;
-    }
-    free(save->folder);
-    free(save);
+    else
+        free(save);
     return status;
 }
 
-const char *ls_store_save_folder(const ls_store_save *save) { return save->folder; }
-
-/* The path of a file that is to be in the checkpoint; the caller frees it. */
-static ls_status new_file(const ls_store_save *save, const char *name, char **path) {
-    *path = NULL;
-    LS_TRY(ls_marker_check_name(&save->marker, name));
-    *path = ls_folder_join(save->folder, name);
-    return *path ? LS_OK : out_of_memory(save->store);
-}
+const char *ls_store_save_folder(const ls_store_save *save) { return save->folder.text; }
 
 static ls_status add_hashed(ls_store_save *save, const char *name, uint64_t bytes, ls_hash128 hash) {
     return ls_marker_add(&save->marker, name, &(ls_marker_file){.bytes = bytes, .has_hash = true, .hash = hash});
 }
 
-ls_status ls_store_put_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
-                               ls_safetensors_read_fn read, void *ctx) {
-    ls_hash128 hash;
-    size_t bytes;
-    char *path;
-    LS_TRY(new_file(save, name, &path));
-    ls_status status = ls_safetensors_plan_bytes(plan, &bytes);
-    if (status == LS_OK) status = ls_safetensors_save(path, plan, read, ctx, &hash);
-    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
-    free(path);
-    return status;
-}
-
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out) {
-    char *path;
     *out = NULL;
-    LS_TRY(new_file(save, name, &path));
-    ls_status status = ls_safetensors_create(path, plan, out);
-    free(path);
-    return status;
+    LS_TRY(ls_marker_check_name(&save->marker, name));
+    return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
 ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
                                const ls_byte_sum *all) {
-    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer)};
-    if (all->bytes != file.bytes) {
+    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer), .has_hash = !all};
+    if (all && all->bytes != file.bytes) {
         ls_safetensors_abort(writer);
-        return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64, save->folder,
-                       name, all->bytes, file.bytes);
+        return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64,
+                       save->folder.text, name, all->bytes, file.bytes);
     }
-    file.has_sum = true; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
-    file.sum = ls_byte_sum_value(all);
-    LS_TRY(ls_safetensors_finish(writer, NULL));
+    file.has_sum = all; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
+    if (all) file.sum = ls_byte_sum_value(all);
+    LS_TRY(ls_safetensors_finish(writer, all ? NULL : &file.hash));
     return ls_marker_add(&save->marker, name, &file);
 }
 
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes) {
-    char *path;
-    LS_TRY(new_file(save, name, &path));
+    LS_TRY(ls_marker_check_name(&save->marker, name));
     ls_hash128 hash = ls_hash_bytes(data, bytes);
-    ls_status status = ls_file_write_atomic(path, data, bytes);
-    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
-    free(path);
-    return status;
+    LS_TRY(ls_file_write_atomic(ls_path_in(save->folder.text, name).text, data, bytes));
+    return add_hashed(save, name, bytes, hash);
 }
 
 static ls_status force_to_disk(const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
-    do rc = fsync(fd);
-    while (rc != 0 && errno == EINTR);
-    ls_status status = rc == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
+    ls_status status = ls_fd_sync(fd) == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
     (void)close(fd); /* nothing was written through it */
     return status;
 }
@@ -133,30 +95,17 @@ static ls_status force_to_disk(const char *path) {
 ls_status ls_store_add_file(ls_store_save *save, const char *name) {
     ls_hash128 hash;
     uint64_t bytes;
-    char *path;
-    LS_TRY(new_file(save, name, &path));
-    ls_status status = force_to_disk(path);
-    if (status == LS_OK) status = ls_hash_file(path, NULL, NULL, &hash, &bytes);
-    if (status == LS_OK) status = add_hashed(save, name, bytes, hash);
-    free(path);
-    return status;
+    ls_path path = ls_path_in(save->folder.text, name);
+    LS_TRY(ls_marker_check_name(&save->marker, name));
+    LS_TRY(force_to_disk(path.text));
+    LS_TRY(ls_hash_file(path.text, NULL, NULL, &hash, &bytes));
+    return add_hashed(save, name, bytes, hash);
 }
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 
-static ls_status write_marker(const ls_store_save *save) {
-    char *path = ls_folder_join(save->folder, LS_CHECKPOINT_MARKER);
-    if (!path) return out_of_memory(save->store);
-    ls_status status = ls_marker_write(&save->marker, path);
-    free(path);
-    return status;
-}
-
 static ls_status take_name(const ls_store *store, int64_t step) {
-    char *folder;
-    LS_TRY(ls_store_path(store, step, "", &folder));
-    bool has_old = ls_file_exists(folder);
-    free(folder);
+    bool has_old = ls_file_exists(ls_store_folder(store, step).text);
     if (has_old) LS_TRY(ls_store_rename(store, step, "", LS_STORE_REPLACED));
     ls_status status = ls_store_rename(store, step, LS_STORE_PARTIAL, "");
     if (status == LS_OK) return LS_OK;
@@ -203,7 +152,6 @@ out:
 static void end_save(ls_store_save *save) {
     save->store->is_saving = false;
     ls_marker_fini(&save->marker);
-    free(save->folder);
     free(save);
 }
 
@@ -220,14 +168,15 @@ ls_status ls_store_commit(ls_store_save *save) {
     const ls_store *store = save->store;
     int64_t step = save->marker.step;
     ls_status status = put_carried(save);
-    if (status == LS_OK) status = write_marker(save);
+    if (status == LS_OK)
+        status = ls_marker_write(&save->marker, ls_path_in(save->folder.text, LS_CHECKPOINT_MARKER).text);
     if (status == LS_OK) status = take_name(store, step);
     if (status != LS_OK) {
         ls_store_abort(save);
         return status;
     }
     end_save(save);
-    status = ls_folder_sync(store->folder);
+    status = ls_folder_sync(store->folder.text);
     if (status == LS_OK) status = ls_store_fix_latest(store);
     if (status == LS_OK) status = ls_store_fix_best(store);
     if (status == LS_OK) status = prune(store, step);
@@ -241,7 +190,7 @@ void ls_store_abort(ls_store_save *save) {
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
     /* What cannot be removed now is removed when the store is opened again; the caller's failure stays the one told. */
-    if (ls_folder_remove(save->folder) != LS_OK) (void)ls_fail(LS_OK, "%s", message);
+    if (ls_folder_remove(save->folder.text) != LS_OK) (void)ls_fail(LS_OK, "%s", message);
     end_save(save);
 }
 
@@ -253,7 +202,7 @@ ls_status ls_store_rewind(ls_store *store, int64_t step) {
     for (int i = 0; i < count; i++)
         if (entries[i].step > step) LS_TRY_OUT(ls_store_rename(store, entries[i].step, "", LS_STORE_ASIDE));
     LS_TRY_OUT(ls_store_fix_latest(store));
-    status = ls_folder_sync(store->folder);
+    status = ls_folder_sync(store->folder.text);
 out:
     free(entries);
     return status;

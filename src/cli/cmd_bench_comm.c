@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "lab/bench/comm.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 enum { CASES_MAX = 10 };
 

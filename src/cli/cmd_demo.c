@@ -10,7 +10,7 @@
  *                          hands over    0    1, 2    3    4+5   6+7       (1+2 is no node of the tree)
  */
 #include "cli/cli.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "config/value.h"
 #include "parallel/traffic/traffic.h"
 #include "report/scale_page.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "cli/train/report.h"
-#include "run/progress/progress.h"
+#include "run/progress.h"
 
 static ls_status show(void *ctx, const ls_run_event *event) {
     ls_progress *progress = ctx;

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/print.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 typedef struct session {
     const ls_options *opts;

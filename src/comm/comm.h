@@ -106,7 +106,7 @@ struct ls_request {
     void *staging[LS_TREE_COVER_MAX + 1];
     void *scratch;
     ls_net_request *net; /* messages of the current phase */
-    int net_used, net_capacity;
+    size_t net_used, net_capacity;
     void *message; /* send and receive: the record in shared memory */
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/meter.h"
 #include "comm/comm.h"
 
@@ -286,14 +287,10 @@ ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
 
 static ls_status net_entry(ls_request *r, ls_net_request **out) {
     *out = NULL;
-    if (r->net_used == r->net_capacity) {
-        int capacity = r->net_capacity ? 2 * r->net_capacity : 8;
-        ls_net_request *net = realloc(r->net, sizeof *net * (size_t)capacity);
-        if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d messages", capacity);
-        r->net = net;
-        r->net_capacity = capacity;
-    }
-    *out = &r->net[r->net_used];
+    ls_net_request *net = ls_list_grow(r->net, r->net_used, &r->net_capacity, sizeof *net);
+    if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
+    r->net = net;
+    *out = &net[r->net_used];
     return LS_OK;
 }
 

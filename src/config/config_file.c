@@ -114,85 +114,64 @@ out:
 
 #ifdef LS_HAVE_YAML
 
-static int line_of_event(const yaml_event_t *event) { return (int)event->start_mark.line + 1; }
+/* Where in the file the next event stands. */
+typedef struct place {
+    bool had_document, in_mapping, has_key;
+    char key[KEY_MAX];
+    int line; /* of the key */
+} place;
 
-/* The next event; it must be deleted, also after a failure. */
-static ls_status next_event(const reader *r, yaml_parser_t *parser, yaml_event_t *event) {
-    memset(event, 0, sizeof *event);
-    if (yaml_parser_parse(parser, event)) return LS_OK;
+/* Inside the mapping, keys and values take turns. */
+static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
+    const char *text = event->type == YAML_SCALAR_EVENT ? (const char *)event->data.scalar.value : NULL;
+    at->has_key = !at->has_key;
+    if (at->has_key) {
+        at->line = (int)event->start_mark.line + 1;
+        if (!text) return fail_at(r, at->line, "option names must be plain text");
+        snprintf(at->key, sizeof at->key, "%s", text);
+        return LS_OK;
+    }
+    if (!text)
+        return fail_at(r, at->line, "%.*s: must be one value, not a list, a mapping or an alias", SHOWN, at->key);
+    if (strlen(text) != event->data.scalar.length)
+        return fail_at(r, at->line, "%.*s: contains a NUL byte", SHOWN, at->key);
+    return add_entry(r, at->key, text, at->line);
+}
+
+/* One document, which is a mapping or empty; then nothing more. */
+static ls_status take_event(reader *r, const yaml_event_t *event, place *at) {
+    int line = (int)event->start_mark.line + 1;
+    yaml_event_type_t type = event->type;
+    bool is_start = type == YAML_MAPPING_START_EVENT, is_end = type == YAML_MAPPING_END_EVENT;
+    if (at->in_mapping && !is_end) return take_entry(r, event, at);
+    if (is_start || is_end) at->in_mapping = is_start;
+    if (type == YAML_DOCUMENT_START_EVENT && at->had_document)
+        return fail_at(r, line, "has a second document; keep one");
+    at->had_document |= type == YAML_DOCUMENT_START_EVENT;
+    if (type == YAML_SEQUENCE_START_EVENT || (type == YAML_SCALAR_EVENT && event->data.scalar.length > 0))
+        return fail_at(r, line, "must be lines of option names and values, as in 'workers: 4'");
+    return LS_OK;
+}
+
+static ls_status fail_yaml(const reader *r, const yaml_parser_t *parser) {
     if (parser->error == YAML_MEMORY_ERROR) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", r->path);
     bool scanned = parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR;
     return fail_at(r, scanned ? (int)parser->problem_mark.line + 1 : 0, "is not YAML: %s",
                    parser->problem ? parser->problem : "cannot be read");
 }
 
-/* The text of a scalar event; NULL when it contains a NUL byte, which no option may. */
-static const char *scalar_text(const yaml_event_t *event) {
-    const char *text = (const char *)event->data.scalar.value;
-    return strlen(text) == event->data.scalar.length ? text : NULL;
-}
-
-static ls_status read_value(reader *r, yaml_parser_t *parser, const char *key, int line) {
-    yaml_event_t event;
-    const char *text;
-    ls_status status;
-    LS_TRY_OUT(next_event(r, parser, &event));
-    if (event.type != YAML_SCALAR_EVENT) {
-        status = fail_at(r, line, "%.*s: must be one value, not a list, a mapping or an alias", SHOWN, key);
-    } else if (!(text = scalar_text(&event))) {
-        status = fail_at(r, line, "%.*s: contains a NUL byte", SHOWN, key);
-    } else {
-        status = add_entry(r, key, text, line);
-    }
-out:
-    yaml_event_delete(&event);
-    return status;
-}
-
-/* The entries behind the start of the mapping, to its end. */
-static ls_status read_mapping(reader *r, yaml_parser_t *parser) {
-    for (;;) {
-        yaml_event_t event;
-        char key[KEY_MAX] = "";
-        ls_status status = next_event(r, parser, &event);
-        int line = line_of_event(&event);
-        bool is_key = event.type == YAML_SCALAR_EVENT, is_end = event.type == YAML_MAPPING_END_EVENT;
-        if (is_key) snprintf(key, sizeof key, "%s", (const char *)event.data.scalar.value);
-        yaml_event_delete(&event);
-        if (status != LS_OK || is_end) return status;
-        if (!is_key) return fail_at(r, line, "option names must be plain text");
-        LS_TRY(read_value(r, parser, key, line));
-    }
-}
-
-/* One document, which is a mapping or empty; then nothing more. */
-static ls_status read_stream(reader *r, yaml_parser_t *parser) {
-    bool had_document = false;
-    for (;;) {
-        yaml_event_t event;
-        ls_status status = next_event(r, parser, &event);
-        yaml_event_type_t type = event.type;
-        int line = line_of_event(&event);
-        bool is_empty = type == YAML_SCALAR_EVENT && event.data.scalar.length == 0;
-        yaml_event_delete(&event);
-        if (status != LS_OK || type == YAML_STREAM_END_EVENT) return status;
-        if (type == YAML_DOCUMENT_START_EVENT && had_document) {
-            return fail_at(r, line, "has a second document; keep one");
-        }
-        had_document |= type == YAML_DOCUMENT_START_EVENT;
-        if (type == YAML_MAPPING_START_EVENT) {
-            LS_TRY(read_mapping(r, parser));
-        } else if ((type == YAML_SCALAR_EVENT && !is_empty) || type == YAML_SEQUENCE_START_EVENT) {
-            return fail_at(r, line, "must be lines of option names and values, as in 'workers: 4'");
-        }
-    }
-}
-
 static ls_status read_yaml(reader *r) {
+    ls_status status = LS_OK;
+    place at = {.had_document = false};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return ls_fail(LS_ERR_RESOURCE, "no memory to read %s", r->path);
     yaml_parser_set_input_string(&parser, (const unsigned char *)r->text, r->bytes);
-    ls_status status = read_stream(r, &parser);
+    for (bool is_over = false; status == LS_OK && !is_over;) {
+        yaml_event_t event = {.type = YAML_NO_EVENT};
+        status = yaml_parser_parse(&parser, &event) ? take_event(r, &event, &at) : fail_yaml(r, &parser);
+        is_over = event.type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
     yaml_parser_delete(&parser);
     return status;
 }
@@ -218,13 +197,8 @@ ls_status ls_options_read_text(ls_options *options, ls_command command, const ch
 ls_status ls_options_read_file(ls_options *options, ls_command command) {
     char *text = NULL;
     size_t bytes = 0;
-    ls_status status = ls_file_read(options->config, FILE_MAX, &text, &bytes);
-    if (status != LS_OK) {
-        char where[LS_OPTION_WHERE_MAX];
-        ls_options_where(options, LS_OPT_config, where);
-        return ls_fail_at(status, "%s: ", where);
-    }
-    status = ls_options_read_text(options, command, options->config, text, bytes);
+    LS_TRY(ls_options_blame(options, LS_OPT_config, ls_file_read(options->config, FILE_MAX, &text, &bytes)));
+    ls_status status = ls_options_read_text(options, command, options->config, text, bytes);
     free(text);
     return status;
 }

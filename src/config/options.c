@@ -120,9 +120,17 @@ typedef union value {
     int64_t integer;
     double real;
     size_t bytes;
-    int choice;
+    const char *text;
+    int choice; /* any enum has the size of an int */
 } value;
 
+/* Bytes of the field, and of the member of the union, of each kind. */
+static const size_t field_bytes[] = {
+    [LS_OPTION_BOOL] = sizeof(bool),          [LS_OPTION_INT] = sizeof(int64_t), [LS_OPTION_FLOAT] = sizeof(double),
+    [LS_OPTION_SIZE] = sizeof(size_t),        [LS_OPTION_TIME] = sizeof(double), [LS_OPTION_CHOICE] = sizeof(int),
+    [LS_OPTION_STRING] = sizeof(const char *)};
+
+/* `text` must live as long as the value when it is itself the value. */
 static ls_status parse_value(const ls_option_info *info, const char *text, value *out) {
     switch (info->kind) {
     case LS_OPTION_BOOL: return ls_value_parse_bool(text, &out->boolean);
@@ -130,10 +138,11 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     case LS_OPTION_FLOAT: return ls_value_parse_float(text, &out->real);
     case LS_OPTION_SIZE: return ls_value_parse_size(text, &out->bytes);
     case LS_OPTION_TIME: return ls_value_parse_time(text, &out->real);
-    case LS_OPTION_STRING: return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
     case LS_OPTION_CHOICE: return ls_value_parse_choice(text, info->choices, &out->choice);
+    case LS_OPTION_STRING: break;
     }
-    return ls_fail(LS_ERR_FAILED, "the option table has a row of unknown kind");
+    out->text = text;
+    return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
 }
 
 static bool is_below(ls_option_kind kind, const value *a, const value *b) {
@@ -154,18 +163,8 @@ static ls_status check_range(const ls_option_info *info, const value *given) {
                    info->unit ? info->unit : "");
 }
 
-/* `text` must live as long as the options when it is itself the value. */
-static void store(ls_options *options, const ls_option_info *info, const char *text, const value *given) {
-    void *field = (char *)options + info->offset;
-    switch (info->kind) {
-    case LS_OPTION_BOOL: *(bool *)field = given->boolean; break;
-    case LS_OPTION_INT: *(int64_t *)field = given->integer; break;
-    case LS_OPTION_FLOAT:
-    case LS_OPTION_TIME: *(double *)field = given->real; break;
-    case LS_OPTION_SIZE: *(size_t *)field = given->bytes; break;
-    case LS_OPTION_STRING: *(const char **)field = text; break;
-    case LS_OPTION_CHOICE: *(int *)field = given->choice; break; /* any enum has the size of an int */
-    }
+static void store(ls_options *options, const ls_option_info *info, const value *given) {
+    memcpy((char *)options + info->offset, given, field_bytes[info->kind]);
 }
 
 const void *ls_options_field(const ls_options *options, ls_option_id id) {
@@ -178,19 +177,13 @@ bool ls_options_hold(const ls_options *options, ls_option_with condition) {
 }
 
 bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text) {
-    const void *field = ls_options_field(options, id);
-    value other;
+    ls_option_kind kind = table[id].kind;
+    value own = {0}, other = {0};
     if (parse_value(&table[id], text, &other) != LS_OK) return false;
-    switch (table[id].kind) {
-    case LS_OPTION_BOOL: return *(const bool *)field == other.boolean;
-    case LS_OPTION_INT: return *(const int64_t *)field == other.integer;
-    case LS_OPTION_FLOAT:
-    case LS_OPTION_TIME: return *(const double *)field == other.real;
-    case LS_OPTION_SIZE: return *(const size_t *)field == other.bytes;
-    case LS_OPTION_STRING: return strcmp(*(const char *const *)field, text) == 0;
-    case LS_OPTION_CHOICE: return *(const int *)field == other.choice;
-    }
-    return false;
+    memcpy(&own, ls_options_field(options, id), field_bytes[kind]);
+    if (kind == LS_OPTION_STRING) return strcmp(own.text, text) == 0;
+    if (kind == LS_OPTION_FLOAT || kind == LS_OPTION_TIME) return own.real == other.real;
+    return memcmp(&own, &other, field_bytes[kind]) == 0;
 }
 
 /* ---- all values -------------------------------------------------------------------------------------------------- */
@@ -199,12 +192,10 @@ void ls_options_reset(ls_options *options, ls_option_id id) {
     value given = {0};
     free(options->source[id].text);
     options->source[id] = (ls_option_source){0};
-    if (table[id].value) {
-        ls_status status = parse_value(&table[id], table[id].value, &given);
-        assert(status == LS_OK);
-        (void)status;
-    }
-    store(options, &table[id], table[id].value, &given);
+    ls_status status = table[id].value ? parse_value(&table[id], table[id].value, &given) : LS_OK;
+    assert(status == LS_OK);
+    (void)status;
+    store(options, &table[id], &given);
 }
 
 void ls_options_defaults(ls_options *options) {
@@ -263,7 +254,7 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     value given = {0};
     ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
     if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the value of --%s", table[id].name);
-    ls_status status = parse_value(&table[id], text, &given);
+    ls_status status = parse_value(&table[id], source.text, &given);
     if (status == LS_OK) status = check_range(&table[id], &given);
     if (status != LS_OK) {
         char where[LS_OPTION_WHERE_MAX];
@@ -273,12 +264,11 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     }
     free(options->source[id].text);
     options->source[id] = source;
-    store(options, &table[id], source.text, &given);
+    store(options, &table[id], &given);
     return LS_OK;
 }
 
-/* ---- --print-config: a YAML file that gives the same values --------------------------------------------------------
- */
+/* ---- --print-config: a YAML file with the same values ------------------------------------------------------------ */
 
 /* Always in quotes, so that no text can be taken for anything else. */
 static void write_text(FILE *out, const char *text) {

@@ -24,11 +24,9 @@ typedef struct flag {
 static ls_status fail_unknown(ls_command command, const char *name) {
     const char *own = ls_command_info_get(command)->name;
     char answer[LS_FOREIGN_ANSWER_MAX];
-    if (!ls_foreign_answer(command, name, LS_ORIGIN_FLAG, answer))
-        return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s' (lockstep %s --help-all lists them)", SHOWN, name,
-                       own, own);
-    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'; %s (lockstep %s --help-all lists them)", SHOWN, name,
-                   own, answer, own);
+    bool known = ls_foreign_answer(command, name, LS_ORIGIN_FLAG, answer);
+    return ls_fail(LS_ERR_INPUT, "unknown flag --%.*s for '%s'%s%s (lockstep %s --help-all lists them)", SHOWN, name,
+                   own, known ? "; " : "", known ? answer : "", own);
 }
 
 static ls_status fail_other_command(ls_command command, const ls_option_info *info) {
@@ -41,10 +39,12 @@ static ls_status fail_other_command(ls_command command, const ls_option_info *in
                    foreign && foreign->advice ? foreign->advice : "", own);
 }
 
-static bool is_switch(const char *word) {
+/* The switch that `word` turns on or off; NULL: none, or no word. */
+static const char *switch_of(const char *word) {
+    if (!word || strncmp(word, "--", 2) != 0) return NULL;
     const char *name = strncmp(word, "--no-", 5) == 0 ? word + 5 : word + 2;
-    ls_option_id id = strncmp(word, "--", 2) == 0 ? ls_option_find(name) : LS_OPTION_COUNT;
-    return id < LS_OPTION_COUNT && ls_option_info_get(id)->kind == LS_OPTION_BOOL;
+    ls_option_id id = ls_option_find(name);
+    return id < LS_OPTION_COUNT && ls_option_info_get(id)->kind == LS_OPTION_BOOL ? name : NULL;
 }
 
 static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
@@ -58,11 +58,10 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
                        "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help-all lists them)",
                        SHOWN, word, own, own);
     }
-    if (before && is_switch(before)) {
-        const char *name = strncmp(before, "--no-", 5) == 0 ? before + 5 : before + 2;
+    const char *name = switch_of(before);
+    if (name)
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
-    }
     ls_option_id operand = ls_option_operand(command);
     if (operand < LS_OPTION_COUNT)
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s': '%s' takes one %s", SHOWN, word, own,

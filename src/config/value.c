@@ -2,6 +2,7 @@
  * hexadecimal, "nan" and "inf" are never numbers. */
 #include "config/value.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,13 +38,9 @@ ls_status ls_value_parse_int(const char *text, int64_t *out) {
     size_t count = strspn(digits, "0123456789");
     if (!*text) return fail_empty();
     if (!count || digits[count]) return ls_fail(LS_ERR_INPUT, "must be a whole number, such as 4");
-    int64_t value = 0;
-    for (size_t i = 0; i < count; i++) {
-        int digit = *text == '-' ? '0' - digits[i] : digits[i] - '0';
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value)) {
-            return ls_fail(LS_ERR_INPUT, "is too large");
-        }
-    }
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (errno == ERANGE) return ls_fail(LS_ERR_INPUT, "is too large");
     *out = value;
     return LS_OK;
 }
@@ -106,14 +103,10 @@ ls_status ls_value_parse_size(const char *text, size_t *out) {
     if (!count || !scale) {
         return ls_fail(LS_ERR_INPUT, "must be a whole number of bytes, or of KiB, MiB, GiB or TiB, such as 64KiB");
     }
-    size_t value = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (__builtin_mul_overflow(value, (size_t)10, &value) ||
-            __builtin_add_overflow(value, (size_t)(text[i] - '0'), &value)) {
-            return ls_fail(LS_ERR_INPUT, "is too large");
-        }
-    }
-    if (__builtin_mul_overflow(value, scale->bytes, &value)) return ls_fail(LS_ERR_INPUT, "is too large");
+    errno = 0;
+    size_t value = strtoull(text, NULL, 10);
+    if (errno == ERANGE || __builtin_mul_overflow(value, scale->bytes, &value))
+        return ls_fail(LS_ERR_INPUT, "is too large");
     *out = value;
     return LS_OK;
 }

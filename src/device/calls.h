@@ -13,8 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "config/choices.h"
 #include "device/unit.h"
 
 /* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
@@ -122,7 +124,7 @@ ls_status ls_window_check(const ls_window *w, size_t height, size_t width);
  * A flattened image is the same memory: its numbers are in the order (y, x, channel).
  *
  * Forward reads x, w and bias, writes y; input_grad reads dy and w, writes dx; weight_grad reads dy and x, writes dw.
- * The gradient of a bias is that of a linear layer, over rows of c_out (ls_ops.bias_grad).
+ * The gradient of a bias is that of a linear layer, over rows of c_out (bias_grad).
  *
  * A weight gradient is summed over positions (image, out y, out x) by groups, as a matmul is over k: `slices`, bounds,
  * accumulate and siblings are those of ls_gemm; dw is its C, and siblings lie like dw. */
@@ -163,7 +165,7 @@ typedef struct ls_pooling_call {
  *     workers       sums → join → mean → squares → join → rstd → apply        grad_sums → join → input_grad
  *
  * Gradients of weight and bias are the sums of `dot` and `sum` over ghost groups, in their order, by gradient groups:
- * ls_ops.bias_grad with a ghost group as a sequence of one token. */
+ * bias_grad with a ghost group as a sequence of one token. */
 typedef struct ls_batch_norm_call {
     size_t images, pixels, channels;
     size_t ghost; /* images of a group; divides images */
@@ -181,6 +183,7 @@ typedef struct ls_batch_norm_call {
     float *dx;        /* may be dy */
     float *dresidual; /* dy behind ReLU, or NULL; may be dy unless dx is */
     float *sum, *dot; /* [group][channel]: sums of dy behind ReLU, and of its products with the normalised x */
+    float *sums;      /* [group][channel], or joined: sums and squares write it, mean and rstd read it */
 } ls_batch_norm_call;
 
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
@@ -204,10 +207,20 @@ typedef struct ls_norm_call {
     size_t dx_stride;
     bool add;       /* backward: dx = dx + the gradient, with one addition */
     float *dw, *db; /* [slices][C] */
+    const ls_token_groups *groups;
 } ls_norm_call;
 
 /* Backward of ReLU and the sigmoid reads the result of forward, that of the others what forward read. */
 typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_FNS } ls_act_fn;
+
+/* y = fn(x); backward y is the gradient of x, from dy and x. */
+typedef struct ls_act_call {
+    ls_act_fn fn;
+    void *y;
+    const void *dy, *x;
+    ls_dtype act;
+    size_t n;
+} ls_act_call;
 
 /* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
 typedef struct ls_gated_call {
@@ -234,6 +247,25 @@ typedef struct ls_bias_gelu_call {
     float *y;
     size_t y_stride;
 } ls_bias_gelu_call;
+
+/* y[r] = c[r] + bias, for rows of `columns` elements; without bias (NULL) a conversion. In fp32 y may be c. */
+typedef struct ls_bias_add_call {
+    void *y;
+    ls_dtype act;
+    size_t y_stride;
+    const float *c;
+    size_t c_stride;
+    const float *bias;
+    size_t rows, columns;
+} ls_bias_add_call;
+
+typedef struct ls_bias_grad_call {
+    float *db; /* [slices][columns] */
+    const void *dy;
+    ls_dtype act;
+    size_t dy_stride, columns;
+    const ls_token_groups *groups;
+} ls_bias_grad_call;
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
 
@@ -277,6 +309,35 @@ typedef struct ls_embed_tokens {
     int32_t id_begin, id_end;
     size_t rows, C;
 } ls_embed_tokens;
+
+/* Row r has the position (position0 + r) mod period. `position` NULL: a copy of the token row. */
+typedef struct ls_embed_call {
+    float *y;
+    size_t y_stride;
+    const void *token;
+    ls_dtype token_dtype;
+    const float *position;
+    size_t position0, period;
+    const ls_embed_tokens *tokens; /* their ids are memory of the device */
+} ls_embed_call;
+
+/* Of each id that is looked up: dtoken[id] = sum + dtoken[id], where dtoken holds −0 or the gradient of another use of
+ * the table; with accumulate the sum goes on from dtoken[id]. Slices do not matter. */
+typedef struct ls_token_grad_call {
+    float *dtoken;
+    const float *dy;
+    size_t dy_stride;
+    const ls_embed_tokens *tokens;
+    const ls_token_groups *groups;
+} ls_token_grad_call;
+
+/* dposition[t], t < T, is the sum over the sequences. Slices do not matter. */
+typedef struct ls_position_grad_call {
+    float *dposition;
+    const float *dy;
+    size_t dy_stride, C;
+    const ls_token_groups *groups;
+} ls_position_grad_call;
 
 /* Rotary embedding. Row r of a call has the position (position0 + r) mod period. So rows of several sequences of
  * `period` rows go in one call, and one row during generation passes its position with the period of the table.
@@ -377,27 +438,107 @@ typedef struct ls_attention_call {
     size_t query_rows, key_rows, stat_elems;
 } ls_attention_call;
 
-/* ---- optimizers and counts --------------------------------------------------------------------------------------- */
+/* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
-enum { LS_SQUARE_BLOCK = 1024 };
+enum { LS_SQUARE_BLOCK = 1024, LS_MOMENTS_MAX = 2 };
 
-/* Formed in double by the caller and rounded once. */
-typedef struct ls_adamw_step {
+/* An update rule and its scalars, of which each rule reads its own (docs/arithmetic.md, "Step"). Formed in double by
+ * the caller and rounded once. */
+typedef struct ls_update_step {
+    ls_optimizer_kind rule;
     float factor;            /* f */
-    float beta1, beta1_rest; /* β1, 1 − β1 */
+    float rate;              /* AdamW: a; SGD: lr */
+    float beta1, beta1_rest; /* AdamW: β1, 1 − β1 */
     float beta2, beta2_rest;
-    float rate; /* a */
     float root; /* r */
     float epsilon;
-    float decay; /* 1 − lr·wd */
-} ls_adamw_step;
+    float decay;                  /* 1 − lr·wd */
+    float momentum, weight_decay; /* SGD */
+    bool nesterov;
+} ls_update_step;
 
-typedef struct ls_sgd_step {
+/* One pass over w and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or
+ * none. `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
+typedef struct ls_update_call {
+    float *w;
+    float *moment[LS_MOMENTS_MAX]; /* NULL behind the last */
+    void *copy;
+    ls_dtype copy_dtype;
+    const float *g;
+    const ls_update_step *step; /* host */
+    size_t n;
+} ls_update_call;
+
+/* out[i] = Σ x² of block i of LS_SQUARE_BLOCK elements, in double. */
+typedef struct ls_square_sums_call {
+    double *out;
+    const float *x;
+    size_t n;
+} ls_square_sums_call;
+
+/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
+
+/* y = x·factor; y may be x. */
+typedef struct ls_scale_call {
+    float *y;
+    const float *x;
     float factor;
-    float rate; /* lr */
-    float momentum, weight_decay;
-    int nesterov;
-} ls_sgd_step;
+    size_t n;
+} ls_scale_call;
+
+/* Every element becomes `value`: −0 for a buffer of sums, which no byte can fill in. */
+typedef struct ls_set_call {
+    float *y;
+    float value;
+    size_t n;
+} ls_set_call;
+
+/* Between LS_F32 and LS_BF16 or LS_F16; LS_ERR_INPUT for any other pair. */
+typedef struct ls_convert_call {
+    void *out;
+    ls_dtype to;
+    const void *in;
+    ls_dtype from;
+    size_t n;
+} ls_convert_call;
+
+/* y = x rounded to a 16-bit type, as fp32; y may be x. */
+typedef struct ls_round_call {
+    float *y;
+    const float *x;
+    ls_dtype to;
+    size_t n;
+} ls_round_call;
+
+/* y = a + b */
+typedef struct ls_add_call {
+    float *y;
+    const float *a;
+    const void *b;
+    ls_dtype b_dtype;
+    size_t n;
+} ls_add_call;
+
+/* The tree over contributions of `elems` elements each: LS_F32, or LS_BF16 or LS_F16, which are widened. 1 ≤ leaves ≤
+ * LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be one of the fp32 contributions. */
+typedef struct ls_tree_sum_call {
+    float *out;
+    const void *const *contributions;
+    ls_dtype dtype;
+    int leaves;
+    size_t elems;
+} ls_tree_sum_call;
+
+/* out[i] = the maximum of inputs[0][i] … inputs[count−1][i]. 1 ≤ count ≤ LS_WORKERS_MAX, else LS_ERR_INPUT. `out` may
+ * be one of the inputs. */
+typedef struct ls_max_call {
+    float *out;
+    const float *const *inputs;
+    int count;
+    size_t elems;
+} ls_max_call;
+
+/* ---- counts and checks: their results are host memory ------------------------------------------------------------ */
 
 /* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
 typedef enum ls_count {
@@ -407,5 +548,38 @@ typedef enum ls_count {
     LS_COUNT_BAD,     /* x is not finite */
     LS_COUNTS
 } ls_count;
+
+/* Adds to out[LS_COUNTS]. */
+typedef struct ls_count_call {
+    int64_t *out;
+    const float *x;
+    float scale;
+    ls_dtype type;
+    size_t n;
+} ls_count_call;
+
+/* before = after − before, of weights before and after an update. *lost grows by the elements that an update left as
+ * they were though it was not 0: by[i] ≠ 0 says so. */
+typedef struct ls_difference_call {
+    float *before;
+    const float *after, *by;
+    int64_t *lost;
+    size_t n;
+} ls_difference_call;
+
+/* The hash of `bytes` bytes: that of the hashes of its pieces. */
+typedef struct ls_hash_call {
+    ls_hash128 *out;
+    const void *x;
+    size_t bytes;
+} ls_hash_call;
+
+/* *index becomes that of the first element that is not finite, or n. */
+typedef struct ls_find_bad_call {
+    const void *x;
+    ls_dtype dtype;
+    size_t n;
+    size_t *index;
+} ls_find_bad_call;
 
 #endif

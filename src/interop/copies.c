@@ -20,49 +20,32 @@ enum { FILE_COUNT = sizeof file_names / sizeof *file_names, BYTE_COUNT = 256 };
 const char *ls_copies_name(int i) { return i >= 0 && i < FILE_COUNT ? file_names[i] : NULL; }
 
 bool ls_copies_has_tokenizer(const char *folder) {
-    return ls_path_has(folder, "tokenizer.json") ||
-           (ls_path_has(folder, "vocab.json") && ls_path_has(folder, "merges.txt"));
+    return ls_folder_has(folder, "tokenizer.json") ||
+           (ls_folder_has(folder, "vocab.json") && ls_folder_has(folder, "merges.txt"));
 }
 
 static ls_status copy_file(const char *from_folder, const char *to_folder, const char *name) {
-    char *from = NULL, *to = NULL, *data = NULL;
+    char *data = NULL;
     size_t bytes;
-    ls_status status;
-    LS_TRY_OUT(ls_path_join(from_folder, name, &from));
-    LS_TRY_OUT(ls_path_join(to_folder, name, &to));
-    LS_TRY_OUT(ls_file_read(from, COPY_BYTES_MAX, &data, &bytes));
-    LS_TRY_OUT(ls_file_write_atomic(to, data, bytes));
-out:
+    LS_TRY(ls_file_read(ls_path_in(from_folder, name).text, COPY_BYTES_MAX, &data, &bytes));
+    ls_status status = ls_file_write_atomic(ls_path_in(to_folder, name).text, data, bytes);
     free(data);
-    free(to);
-    free(from);
     return status;
 }
 
 ls_status ls_copies_put(const char *tokenizer, const char *folder) {
-    ls_status status = LS_OK;
-    char *from = strdup(tokenizer);
-    if (!from) return ls_fail(LS_ERR_RESOURCE, "out of memory to copy %s", tokenizer);
-    if (!ls_file_exists(from)) {
+    if (!ls_file_exists(tokenizer)) {
         ls_log_warn("the tokenizer %s no longer exists; the model is written without it", tokenizer);
-        goto out;
+        return LS_OK;
     }
-    if (!ls_path_is_folder(from)) {
-        char *slash = strrchr(from, '/');
-        if (slash)
-            slash[slash == from] = '\0';
-        else
-            from[0] = '.', from[1] = '\0'; /* a name has at least these bytes */
-    }
+    ls_path from = ls_folder_exists(tokenizer) ? ls_path_format("%s", tokenizer) : ls_path_beside(tokenizer, ".");
     for (int i = 0; i < FILE_COUNT; i++)
-        if (ls_path_has(from, file_names[i])) LS_TRY_OUT(copy_file(from, folder, file_names[i]));
-out:
-    free(from);
-    return status;
+        if (ls_folder_has(from.text, file_names[i])) LS_TRY(copy_file(from.text, folder, file_names[i]));
+    return LS_OK;
 }
 
 ls_status ls_copies_put_generation(const char *model, const char *folder) {
-    bool has_one = ls_path_is_folder(model) && ls_path_has(model, LS_GENERATION_CONFIG);
+    bool has_one = ls_folder_exists(model) && ls_folder_has(model, LS_GENERATION_CONFIG);
     return has_one ? copy_file(model, folder, LS_GENERATION_CONFIG) : LS_OK;
 }
 
@@ -98,12 +81,10 @@ static json_t *byte_vocab(void) {
 }
 
 static ls_status put_json(const char *folder, const char *name, json_t *json) {
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL, *path = NULL;
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);
-    ls_status status =
-        text ? ls_path_join(folder, name, &path) : ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
-    if (status == LS_OK) status = ls_file_write_atomic(path, text, strlen(text));
-    free(path);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
+    ls_status status = ls_file_write_atomic(ls_path_in(folder, name).text, text, strlen(text));
     free(text);
     return status;
 }

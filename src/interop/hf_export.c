@@ -86,7 +86,6 @@ static ls_status write_tensors(const export_job *job, int first, int count, ls_s
 static ls_status write_shard(const export_job *job, int first, int count) {
     static const ls_safetensors_text metadata = {"format", "pt"};
     char name[FILE_NAME_MAX];
-    char *path = NULL;
     ls_safetensors_writer *writer = NULL;
     ls_status status;
     ls_safetensors_decl *decls = calloc((size_t)count, sizeof *decls);
@@ -98,14 +97,12 @@ static ls_status write_shard(const export_job *job, int first, int count) {
     }
     ls_safetensors_plan plan = {.tensors = decls, .count = count, .metadata = &metadata, .metadata_count = 1};
     shard_name(job, job->shard[first], name);
-    LS_TRY_OUT(ls_path_join(job->folder, name, &path));
-    LS_TRY_OUT(ls_safetensors_create(path, &plan, &writer));
+    LS_TRY_OUT(ls_safetensors_create(ls_path_in(job->folder, name).text, &plan, &writer));
     LS_TRY_OUT(write_tensors(job, first, count, writer));
     status = ls_safetensors_finish(writer, NULL);
     writer = NULL;
 out:
     ls_safetensors_abort(writer);
-    free(path);
     free(decls);
     return status;
 }
@@ -132,10 +129,9 @@ static char *dump_short(json_t *json) {
 }
 
 static ls_status put_json(const export_job *job, const char *name, json_t *json) {
-    char *path = NULL, *text = dump_short(json);
-    ls_status status = text ? ls_path_join(job->folder, name, &path) : out_of_memory();
-    if (status == LS_OK) status = ls_file_write_atomic(path, text, strlen(text));
-    free(path);
+    char *text = dump_short(json);
+    ls_status status =
+        text ? ls_file_write_atomic(ls_path_in(job->folder, name).text, text, strlen(text)) : out_of_memory();
     free(text);
     return status;
 }
@@ -222,9 +218,10 @@ ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_ex
     if (!ls_elems_can(options->dtype)) return ls_fail(LS_ERR_INPUT, "--dtype must be fp32, bf16 or fp16");
     LS_TRY(ls_hf_check_shape(&model->shape));
     LS_TRY(ls_out_folder_begin(folder, &out));
-    export_job job = {.model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial};
+    export_job job = {
+        .model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial.text};
     ls_status status = run(&job);
-    if (status == LS_OK) return ls_out_folder_commit(&out, out.partial);
+    if (status == LS_OK) return ls_out_folder_commit(&out, out.partial.text);
     ls_out_folder_abort(&out);
     return status;
 }

@@ -18,20 +18,20 @@ static const char *const pickled[] = {"pytorch_model.bin", "pytorch_model.bin.in
 enum { PICKLED_COUNT = sizeof pickled / sizeof *pickled };
 
 static bool has_safetensors(const char *folder) {
-    return ls_path_has(folder, "model.safetensors") || ls_path_has(folder, "model.safetensors.index.json");
+    return ls_folder_has(folder, "model.safetensors") || ls_folder_has(folder, "model.safetensors.index.json");
 }
 
 bool ls_hf_has_weights(const char *folder) {
     if (has_safetensors(folder)) return true;
     for (int i = 0; i < PICKLED_COUNT; i++)
-        if (ls_path_has(folder, pickled[i])) return true;
+        if (ls_folder_has(folder, pickled[i])) return true;
     return false;
 }
 
 static ls_status check_files(const char *folder) {
     if (has_safetensors(folder)) return LS_OK;
     for (int i = 0; i < PICKLED_COUNT; i++)
-        if (ls_path_has(folder, pickled[i]))
+        if (ls_folder_has(folder, pickled[i]))
             return ls_fail(LS_ERR_INPUT,
                            "%s has its weights in %s, a pickle file, which can run code when it is loaded; convert it "
                            "to safetensors: model.save_pretrained(folder, safe_serialization=True)",
@@ -55,16 +55,12 @@ static ls_status keep_token_ids(ls_weights *weights, const json_t *config) {
 }
 
 static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *shape) {
-    char *path = NULL;
+    ls_path path = ls_path_in(folder, "config.json");
     json_t *config = NULL;
-    ls_status status;
-    LS_TRY_OUT(ls_path_join(folder, "config.json", &path));
-    LS_TRY_OUT(ls_json_load_file(path, CONFIG_BYTES_MAX, &config));
-    LS_TRY_OUT(ls_shape_from_json(config, path, shape));
-    LS_TRY_OUT(keep_token_ids(weights, config));
-out:
+    LS_TRY(ls_json_load_file(path.text, CONFIG_BYTES_MAX, &config));
+    ls_status status = ls_shape_from_json(config, path.text, shape);
+    if (status == LS_OK) status = keep_token_ids(weights, config);
     json_decref(config);
-    free(path);
     return status;
 }
 
@@ -76,9 +72,8 @@ static const char *name_in(const ls_hf_tensor *tensor, const char *prefix, bool 
     return bare && strncmp(tensor->name, prefix, skip) == 0 ? tensor->name + skip : tensor->name;
 }
 
-static bool is_bare(const ls_safetensors_set *set, const ls_hf_tensor *first, const char *prefix) {
-    return !ls_safetensors_set_find(set, first->name) &&
-           ls_safetensors_set_find(set, name_in(first, prefix, true)) != NULL;
+static bool is_bare(const ls_safetensors *file, const ls_hf_tensor *first, const char *prefix) {
+    return !ls_safetensors_find(file, first->name) && ls_safetensors_find(file, name_in(first, prefix, true)) != NULL;
 }
 
 static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
@@ -86,7 +81,7 @@ static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int 
     for (int i = 0; i < count; i++) {
         const ls_hf_tensor *t = &list[i];
         const ls_safetensor *tensor;
-        LS_TRY(ls_safetensors_set_need(weights->set, name_in(t, prefix, bare), t->dims, t->shape, &tensor));
+        LS_TRY(ls_safetensors_need(weights->file, name_in(t, prefix, bare), t->dims, t->shape, &tensor));
         ls_stored stored = {.param = (int)t->param->number,
                             .first_row = t->first_row,
                             .rows = t->rows,
@@ -97,32 +92,23 @@ static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int 
     return LS_OK;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+static bool is_known(const char *name, const ls_hf_tensor *list, int count, const char *prefix, bool bare) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(name_in(&list[i], prefix, bare), name) == 0) return true;
+    return false;
 }
 
-static ls_status check_rest(const ls_weights *weights, const char *const *known, size_t count) {
+static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
     const ls_shape *shape = &weights->model->shape;
-    for (int i = 0; i < ls_safetensors_set_count(weights->set); i++) {
-        const ls_safetensor *tensor = ls_safetensors_set_get(weights->set, i);
-        if (bsearch(&tensor->name, known, count, sizeof *known, compare_names)) continue;
+    for (int i = 0; i < ls_safetensors_count(weights->file); i++) {
+        const ls_safetensor *tensor = ls_safetensors_get(weights->file, i);
+        if (is_known(tensor->name, list, count, ls_hf_prefix(shape), bare)) continue;
         if (ls_hf_is_buffer(shape, tensor->name)) continue;
         if (shape->tied && strcmp(tensor->name, LS_HF_HEAD) == 0) continue;
         return ls_fail(LS_ERR_INPUT, "%s: unexpected tensor '%.100s': the model in config.json has no such parameter",
                        ls_safetensors_path(tensor->file), tensor->name);
     }
     return LS_OK;
-}
-
-static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
-    const char *prefix = ls_hf_prefix(&weights->model->shape);
-    const char **known = calloc((size_t)count, sizeof *known);
-    if (!known) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d names", count);
-    for (int i = 0; i < count; i++) known[i] = name_in(&list[i], prefix, bare);
-    qsort(known, (size_t)count, sizeof *known, compare_names);
-    ls_status status = check_rest(weights, known, (size_t)count);
-    free(known);
-    return status;
 }
 
 /* ---- a head beside tied tables ----------------------------------------------------------------------------------- */
@@ -146,8 +132,8 @@ static ls_status check_tied_head(ls_weights *weights) {
     const ls_shape *shape = &weights->model->shape;
     const ls_safetensor *tensor;
     int64_t dims[2] = {(int64_t)shape->V, (int64_t)shape->C};
-    if (!shape->tied || !ls_safetensors_set_find(weights->set, LS_HF_HEAD)) return LS_OK;
-    LS_TRY(ls_safetensors_set_need(weights->set, LS_HF_HEAD, 2, dims, &tensor));
+    if (!shape->tied || !ls_safetensors_find(weights->file, LS_HF_HEAD)) return LS_OK;
+    LS_TRY(ls_safetensors_need(weights->file, LS_HF_HEAD, 2, dims, &tensor));
     LS_TRY(ls_weights_add_safetensor(weights, tensor, weights->list[0]));
     ls_stored other = weights->list[--weights->count]; /* only looked at */
     size_t step = ls_stored_piece_rows(shape->C);
@@ -165,10 +151,10 @@ static ls_status read_tensors(ls_weights *weights, const char *folder, const ls_
     ls_hf_tensor *list = NULL;
     int count = 0;
     ls_status status;
-    LS_TRY_OUT(ls_safetensors_set_open(folder, &weights->set));
+    LS_TRY_OUT(ls_safetensors_open_set(folder, &weights->file));
     LS_TRY_OUT(ls_weights_begin(weights, shape, 3 * (int)shape->L * LS_BLOCK_PARAMS_MAX + LS_BLOCK_PARAMS_MAX));
     LS_TRY_OUT(ls_hf_tensors(weights->model, &list, &count));
-    bool bare = is_bare(weights->set, &list[0], ls_hf_prefix(shape));
+    bool bare = is_bare(weights->file, &list[0], ls_hf_prefix(shape));
     LS_TRY_OUT(add_tensors(weights, list, count, bare));
     LS_TRY_OUT(refuse_extra(weights, list, count, bare));
     LS_TRY_OUT(check_tied_head(weights));

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "checkpoint/folder.h"
 #include "interop/llmc.h"
 #include "interop/weights_file.h"
 #include "model/shape_file.h"
@@ -46,26 +45,17 @@ static size_t elem_of(const ls_model *model, size_t padded, int number) {
 /* ---- the header -------------------------------------------------------------------------------------------------- */
 
 static ls_status read_at(int fd, size_t offset, void *host, size_t bytes) {
-    char *at = host;
-    while (bytes > 0) {
-        ssize_t got = pread(fd, at, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes", bytes);
-        if (got == 0) return ls_fail(LS_ERR_INPUT, "the file is truncated at byte %zu", offset);
-        at += got;
-        offset += (size_t)got;
-        bytes -= (size_t)got;
-    }
-    return LS_OK;
+    size_t got = ls_fd_read(fd, host, bytes, (off_t)offset);
+    if (got == bytes) return LS_OK;
+    if (errno == 0) return ls_fail(LS_ERR_INPUT, "the file is truncated at byte %zu", offset + got);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot read %zu bytes", bytes - got);
 }
 
 bool ls_llmc_is_model(const char *path) {
-    struct stat about;
     int32_t magic = 0;
-    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool is_model = read_at(fd, 0, &magic, sizeof magic) == LS_OK && magic == LLMC_MAGIC;
+    int fd;
+    if (ls_file_open_regular(path, &fd, NULL) != LS_OK) return false;
+    bool is_model = ls_fd_read(fd, &magic, sizeof magic, 0) == sizeof magic && magic == LLMC_MAGIC;
     (void)close(fd);
     return is_model;
 }
@@ -177,37 +167,26 @@ static ls_status check_shape(const ls_shape *shape) {
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-typedef struct file_out {
-    const char *path;
-    int fd;
-} file_out;
-
 static ls_status write_bytes(void *ctx, const void *data, size_t bytes) {
-    const file_out *out = ctx;
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t put = write(out->fd, at, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %zu bytes to %s", bytes, out->path);
-        at += put;
-        bytes -= (size_t)put;
-    }
-    return LS_OK;
+    const ls_new_file *out = ctx;
+    size_t put = ls_fd_write(out->fd, data, bytes, -1);
+    if (put == bytes) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot write %zu bytes to %s", bytes - put, out->path.text);
 }
 
 /* Shows a full disk at once, where the file system can tell. */
-static ls_status reserve(const file_out *out, size_t bytes) {
+static ls_status reserve(const ls_new_file *out, size_t bytes) {
     int error;
     do error = posix_fallocate(out->fd, 0, (off_t)bytes);
     while (error == EINTR);
     if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return LS_OK;
     errno = error;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot reserve %zu bytes for %s", bytes, out->path);
+    return ls_fail_errno(LS_ERR_FAILED, "cannot reserve %zu bytes for %s", bytes, out->path.text);
 }
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */
 
-static ls_status write_header(file_out *out, const ls_shape *shape, ls_dtype dtype, size_t padded) {
+static ls_status write_header(ls_new_file *out, const ls_shape *shape, ls_dtype dtype, size_t padded) {
     int32_t header[LLMC_HEADER_INTS] = {LLMC_MAGIC,        dtype == LS_BF16 ? LLMC_BF16 : LLMC_FP32,
                                         (int32_t)shape->T, (int32_t)shape->V,
                                         (int32_t)shape->L, (int32_t)shape->H,
@@ -215,18 +194,20 @@ static ls_status write_header(file_out *out, const ls_shape *shape, ls_dtype dty
     return write_bytes(out, header, sizeof header);
 }
 
-static ls_status write_padding(file_out *out, size_t bytes) {
+static ls_status write_padding(ls_new_file *out, size_t bytes) {
     static const char zeros[4096];
     for (; bytes > sizeof zeros; bytes -= sizeof zeros) LS_TRY(write_bytes(out, zeros, sizeof zeros));
     return write_bytes(out, zeros, bytes);
 }
 
-static ls_status write_param(file_out *out, const ls_param *param, ls_dtype dtype, ls_tensor_source source, void *ctx) {
+static ls_status write_param(ls_new_file *out, const ls_param *param, ls_dtype dtype, ls_tensor_source source,
+                             void *ctx) {
     ls_stored stored = {.rows = param->rows, .columns = param->columns, .transposed = is_turned(param), .dtype = dtype};
     return ls_stored_write(&stored, param->name, param, source, ctx, write_bytes, out);
 }
 
-static ls_status write_model(file_out *out, const ls_model *model, ls_dtype dtype, ls_tensor_source source, void *ctx) {
+static ls_status write_model(ls_new_file *out, const ls_model *model, ls_dtype dtype, ls_tensor_source source,
+                             void *ctx) {
     const ls_block *first = &model->blocks[0], *last = &model->blocks[model->nblocks - 1];
     const ls_shape *shape = &model->shape;
     size_t padded = (shape->V + LLMC_PADDING - 1) / LLMC_PADDING * LLMC_PADDING;
@@ -244,39 +225,15 @@ static ls_status write_model(file_out *out, const ls_model *model, ls_dtype dtyp
     return LS_OK;
 }
 
-static ls_status put_in_place(file_out *out, const char *temporary) {
-    int rc;
-    do rc = fsync(out->fd);
-    while (rc != 0 && errno == EINTR);
-    if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", out->path);
-    rc = close(out->fd);
-    out->fd = -1;
-    if (rc != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot close %s", out->path);
-    if (rename(temporary, out->path) != 0)
-        return ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished file to %s", out->path);
-    return ls_folder_sync_parent(out->path);
-}
-
 ls_status ls_llmc_export(const char *path, const ls_model *model, ls_dtype dtype, ls_tensor_source source, void *ctx) {
-    file_out out = {.path = path, .fd = -1};
-    char *temporary = NULL;
-    ls_status status;
+    ls_new_file out;
     if (dtype != LS_F32 && dtype != LS_BF16)
         return ls_fail(LS_ERR_INPUT, "llm.c files are fp32 or bf16; use --dtype fp32 or bf16");
     LS_TRY(check_shape(&model->shape));
     LS_TRY(ls_file_can_write(path));
-    if (asprintf(&temporary, "%s.partial-%ld", path, (long)getpid()) < 0)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory to write %s", path);
-    out.fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out.fd < 0) {
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot write %s", temporary);
-        goto out;
-    }
-    LS_TRY_OUT(write_model(&out, model, dtype, source, ctx));
-    LS_TRY_OUT(put_in_place(&out, temporary));
-out:
-    if (out.fd >= 0) (void)close(out.fd);
-    if (status != LS_OK) (void)unlink(temporary);
-    free(temporary);
+    LS_TRY(ls_new_file_open(path, &out));
+    ls_status status = write_model(&out, model, dtype, source, ctx);
+    if (status == LS_OK) status = ls_new_file_commit(&out);
+    ls_new_file_close(&out);
     return status;
 }

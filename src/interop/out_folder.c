@@ -5,13 +5,9 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/files.h"
-#include "checkpoint/folder.h"
 
 static ls_status check_free(const char *path) {
     DIR *dir = opendir(path);
@@ -25,52 +21,28 @@ static ls_status check_free(const char *path) {
     return is_empty ? LS_OK : ls_fail(LS_ERR_INPUT, "--out %s is not empty; name another folder, or remove it", path);
 }
 
-static ls_status make_parent(const char *path) {
-    char *folder = ls_folder_beside(path, ".");
-    if (!folder) return ls_fail(LS_ERR_RESOURCE, "out of memory for the folder of %s", path);
-    ls_status status = ls_dir_make(folder);
-    free(folder);
-    return status;
-}
-
 ls_status ls_out_folder_begin(const char *path, ls_out_folder *out) {
     size_t length = strlen(path);
-    ls_status status;
     while (length > 1 && path[length - 1] == '/') length--;
-    *out = (ls_out_folder){.path = strndup(path, length)};
-    if (!out->path || asprintf(&out->partial, "%s.partial-%ld", out->path, (long)getpid()) < 0) {
-        out->partial = NULL;
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to make %s", path);
-        goto out;
-    }
-    LS_TRY_OUT(check_free(out->path));
-    LS_TRY_OUT(make_parent(out->path));
-    (void)ls_folder_remove(out->partial); /* of an earlier process of this number that was killed */
-    if (mkdir(out->partial, 0777) == 0) return LS_OK;
-    status = ls_fail_errno(LS_ERR_INPUT, "cannot create folder %s", out->partial);
-out:
-    free(out->path);
-    free(out->partial);
-    *out = (ls_out_folder){NULL, NULL};
-    return status;
-}
-
-static void end(ls_out_folder *out) {
-    (void)ls_folder_remove(out->partial); /* what stays behind is found by its name */
-    free(out->path);
-    free(out->partial);
-    *out = (ls_out_folder){NULL, NULL};
+    out->path = ls_path_format("%.*s", (int)length, path);
+    out->partial = ls_path_format("%s.partial-%ld", out->path.text, (long)getpid());
+    LS_TRY(check_free(out->path.text));
+    LS_TRY(ls_dir_make(ls_path_beside(out->path.text, ".").text));
+    (void)ls_folder_remove(out->partial.text); /* of an earlier process of this number that was killed */
+    if (mkdir(out->partial.text, 0777) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot create folder %s", out->partial.text);
 }
 
 ls_status ls_out_folder_commit(ls_out_folder *out, const char *made) {
     ls_status status = ls_folder_sync(made);
-    if (status == LS_OK && rename(made, out->path) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished folder to %s", out->path);
-    if (status == LS_OK) status = ls_folder_sync_parent(out->path);
-    end(out);
+    if (status == LS_OK && rename(made, out->path.text) != 0)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot rename the finished folder to %s", out->path.text);
+    if (status == LS_OK) status = ls_folder_sync_parent(out->path.text);
+    ls_out_folder_abort(out);
     return status;
 }
 
 void ls_out_folder_abort(ls_out_folder *out) {
-    if (out->path) end(out);
+    if (out->partial.text[0]) (void)ls_folder_remove(out->partial.text); /* what stays behind is found by its name */
+    out->partial.text[0] = '\0';
 }

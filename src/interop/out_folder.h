@@ -4,11 +4,11 @@
 #ifndef LS_INTEROP_OUT_FOLDER_H
 #define LS_INTEROP_OUT_FOLDER_H
 
-#include "base/status.h"
+#include "base/files.h"
 
 typedef struct ls_out_folder {
-    char *path;    /* where it will be */
-    char *partial; /* where to write */
+    ls_path path;    /* where it will be */
+    ls_path partial; /* where to write; "": it has ended */
 } ls_out_folder;
 
 /* `path` must not be there or be an empty folder. On failure there is nothing to release. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/partition_tensors.h"
 #include "checkpoint/store.h"
 #include "interop/copies.h"
 #include "interop/out_folder.h"
@@ -15,84 +16,33 @@ static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of m
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-typedef struct tensor_list {
-    ls_weights *weights;
-    int count;
-    ls_safetensors_decl *decls;
-    int64_t (*shapes)[2];
-    float *row; /* pieces of others begin and end inside a row */
-} tensor_list;
-
-static void close_list(tensor_list *list) {
-    free(list->decls);
-    free(list->shapes);
-    free(list->row);
+static ls_status write_rows(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data) {
+    return ls_safetensors_write_at(ctx, (int)param->number, first_row * param->columns, data,
+                                   rows * param->columns * sizeof *data);
 }
 
-static ls_status open_list(ls_weights *weights, tensor_list *list) {
-    int count = weights->model->nparams;
-    size_t widest = 1;
-    *list = (tensor_list){.weights = weights, .count = count};
-    list->decls = calloc((size_t)count, sizeof *list->decls);
-    list->shapes = calloc((size_t)count, sizeof *list->shapes);
-    for (int i = 0; i < count && list->decls && list->shapes; i++) {
-        const ls_param *param = weights->model->params[i];
-        list->shapes[i][0] = (int64_t)param->rows;
-        list->shapes[i][1] = (int64_t)param->columns;
-        list->decls[i] = (ls_safetensors_decl){.name = param->name,
-                                               .dtype = LS_F32,
-                                               .dims = param->kind == LS_PARAM_VECTOR ? 1 : 2,
-                                               .shape = list->shapes[i]};
-        if (param->columns > widest) widest = param->columns;
-    }
-    list->row = malloc(widest * sizeof *list->row);
-    if (list->decls && list->shapes && list->row) return LS_OK;
-    close_list(list);
-    return out_of_memory();
-}
-
-/* Part of one row. */
-static ls_status read_part(const tensor_list *list, const ls_param *param, size_t row, size_t column, size_t count,
-                           float *out) {
-    LS_TRY(ls_weights_read(list->weights, param, row, 1, list->row));
-    memcpy(out, list->row + column, count * sizeof *out);
-    return LS_OK;
-}
-
-static ls_status read_weights(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
-    const tensor_list *list = ctx;
-    const ls_param *param = list->weights->model->params[tensor];
-    size_t elem = byte_offset / sizeof(float), count = bytes / sizeof(float), columns = param->columns;
-    float *out = host;
-    while (count > 0) {
-        size_t row = elem / columns, column = elem % columns, done;
-        if (column == 0 && count >= columns) {
-            done = count / columns * columns;
-            LS_TRY(ls_weights_read(list->weights, param, row, count / columns, out));
-        } else {
-            done = columns - column < count ? columns - column : count;
-            LS_TRY(read_part(list, param, row, column, done, out));
-        }
-        out += done;
-        elem += done;
-        count -= done;
-    }
-    return LS_OK;
+static ls_status put_tensors(ls_store_save *save, ls_weights *weights, const ls_safetensors_plan *plan) {
+    ls_safetensors_writer *writer;
+    LS_TRY(ls_store_begin_tensors(save, LS_CHECKPOINT_WEIGHTS, plan, &writer));
+    ls_status status = ls_weights_load(weights, weights->model, write_rows, writer);
+    if (status == LS_OK) return ls_store_end_tensors(save, LS_CHECKPOINT_WEIGHTS, writer, NULL);
+    ls_safetensors_abort(writer);
+    return status;
 }
 
 static ls_status put_weights(ls_store_save *save, ls_weights *weights) {
-    tensor_list list;
+    ls_partition_tensors tensors;
     json_t *shape = ls_shape_to_json(&weights->model->shape);
     char *text = shape ? json_dumps(shape, JSON_COMPACT) : NULL;
     json_decref(shape);
     if (!text) return out_of_memory();
     ls_safetensors_text metadata[] = {{"format", "lockstep"}, {"shape", text}};
-    ls_status status = open_list(weights, &list);
+    ls_status status = ls_partition_tensors_open(weights->model, LS_TENSOR_WEIGHT, 1, &tensors);
     if (status == LS_OK) {
         ls_safetensors_plan plan = {
-            .tensors = list.decls, .count = list.count, .metadata = metadata, .metadata_count = 2};
-        status = ls_store_put_tensors(save, LS_CHECKPOINT_WEIGHTS, &plan, read_weights, &list);
-        close_list(&list);
+            .tensors = tensors.decls, .count = tensors.count, .metadata = metadata, .metadata_count = 2};
+        status = put_tensors(save, weights, &plan);
+        ls_partition_tensors_close(&tensors);
     }
     free(text);
     return status;
@@ -120,7 +70,7 @@ static ls_status put_copies(ls_store_save *save, const char *model, const char *
     if (tokenizer) LS_TRY(ls_copies_put(tokenizer, folder));
     LS_TRY(ls_copies_put_generation(model, folder));
     for (int i = 0; (name = ls_copies_name(i)); i++)
-        if (ls_path_has(folder, name)) LS_TRY(ls_store_add_file(save, name));
+        if (ls_folder_has(folder, name)) LS_TRY(ls_store_add_file(save, name));
     return LS_OK;
 }
 
@@ -143,17 +93,14 @@ out:
 ls_status ls_weights_save(ls_weights *weights, const char *folder, const char *tokenizer) {
     ls_out_folder out;
     ls_store *store = NULL;
-    char *made = NULL;
     ls_status status;
     if (!tokenizer) tokenizer = ls_weights_companions(weights);
     LS_TRY(ls_out_folder_begin(folder, &out));
-    LS_TRY_OUT(ls_store_open(out.partial, LS_STORE_WRITE, &store));
+    LS_TRY_OUT(ls_store_open(out.partial.text, LS_STORE_WRITE, &store));
     LS_TRY_OUT(fill(store, weights, tokenizer));
-    LS_TRY_OUT(ls_store_folder(store, 0, &made));
-    status = ls_out_folder_commit(&out, made);
+    status = ls_out_folder_commit(&out, ls_store_folder(store, 0).text);
 out:
     ls_store_close(store);
-    free(made);
     ls_out_folder_abort(&out);
     return status;
 }

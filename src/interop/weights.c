@@ -11,8 +11,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "checkpoint/folder.h"
-#include "checkpoint/pieces.h"
 #include "checkpoint/store.h"
 #include "interop/copies.h"
 #include "interop/elems.h"
@@ -20,26 +18,6 @@
 #include "interop/weights_file.h"
 #include "model/model.h"
 #include "model/shape_file.h"
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-ls_status ls_path_join(const char *folder, const char *name, char **out) {
-    *out = ls_folder_join(folder, name);
-    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a name in %s", folder);
-}
-
-bool ls_path_has(const char *folder, const char *name) {
-    char *path;
-    if (ls_path_join(folder, name, &path) != LS_OK) return false;
-    bool is_there = ls_file_exists(path);
-    free(path);
-    return is_there;
-}
-
-bool ls_path_is_folder(const char *path) {
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -87,7 +65,6 @@ static ls_status index_list(ls_weights *weights) {
 void ls_weights_close(ls_weights *weights) {
     if (!weights) return;
     ls_stored_cache_fini(&weights->cache);
-    ls_safetensors_set_close(weights->set);
     ls_safetensors_close(weights->file);
     if (weights->fd >= 0) (void)close(weights->fd);
     ls_model_destroy(weights->model);
@@ -120,15 +97,13 @@ static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
 static ls_status open_newest_sound(const char *dir, ls_weights **out) {
     ls_store *store = NULL;
     int64_t step = -1;
-    char *skipped = NULL, *folder = NULL;
+    char *skipped = NULL;
     ls_status status;
     LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
     LS_TRY_OUT(ls_store_newest_sound(store, NULL, NULL, &step, &skipped));
     if (skipped && *skipped) ls_log_warn("%s: using an older checkpoint: %s", dir, skipped);
-    LS_TRY_OUT(ls_store_folder(store, step, &folder));
-    LS_TRY_OUT(open_with(ls_weights_from_checkpoint, folder, out));
+    status = open_with(ls_weights_from_checkpoint, ls_store_folder(store, step).text, out);
 out:
-    free(folder);
     free(skipped);
     ls_store_close(store);
     return status;
@@ -138,18 +113,13 @@ out:
 static ls_status open_newest(const char *dir, ls_weights **out) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;
-    char *folder = NULL;
     int count = 0;
     ls_status status;
     LS_TRY_OUT(ls_store_open(dir, LS_STORE_READ, &store));
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     status = ls_fail(LS_ERR_INPUT, "%s/checkpoints has no checkpoint yet", dir);
-    for (int i = count - 1; i >= 0 && status == LS_ERR_INPUT; i--) {
-        LS_TRY_OUT(ls_store_folder(store, entries[i].step, &folder));
-        status = open_with(ls_weights_from_checkpoint, folder, out);
-        free(folder);
-        folder = NULL;
-    }
+    for (int i = count - 1; i >= 0 && status == LS_ERR_INPUT; i--)
+        status = open_with(ls_weights_from_checkpoint, ls_store_folder(store, entries[i].step).text, out);
 out:
     free(entries);
     ls_store_close(store);
@@ -164,10 +134,12 @@ static ls_status verify_checkpoint(const char *folder) {
     return status;
 }
 
-static bool is_run(const char *path) { return ls_path_has(path, "checkpoints") || ls_path_has(path, "identity.json"); }
+static bool is_run(const char *path) {
+    return ls_folder_has(path, "checkpoints") || ls_folder_has(path, "identity.json");
+}
 
 static bool is_checkpoint(const char *path) {
-    return ls_path_has(path, LS_CHECKPOINT_MARKER) || ls_path_has(path, LS_CHECKPOINT_WEIGHTS);
+    return ls_folder_has(path, LS_CHECKPOINT_MARKER) || ls_folder_has(path, LS_CHECKPOINT_WEIGHTS);
 }
 
 static ls_status open_any(const char *path, bool verify, ls_weights **out) {
@@ -183,7 +155,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
         return open_with(ls_weights_from_checkpoint, path, out);
     }
     if (is_run(path)) return (verify ? open_newest_sound : open_newest)(path, out);
-    if (ls_path_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
+    if (ls_folder_has(path, "config.json")) return open_with(ls_weights_from_hf, path, out);
     return ls_fail(LS_ERR_INPUT,
                    "%s holds no model: it is neither a checkpoint (%s), nor a run (checkpoints/), nor a Hugging Face "
                    "model (config.json)",
@@ -192,16 +164,6 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
 
 ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
 ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
-
-/* A folder or a config.json that says a shape and no more. */
-static ls_status resolve_shape(const char *path, ls_shape *shape) {
-    char *config = NULL;
-    if (!ls_path_is_folder(path)) return ls_shape_read(path, shape);
-    LS_TRY(ls_path_join(path, "config.json", &config));
-    ls_status status = ls_shape_read(config, shape);
-    free(config);
-    return status;
-}
 
 static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
     *weights = NULL;
@@ -212,11 +174,11 @@ static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_wei
         ls_status status = ls_shape_preset(model, shape);
         return ls_fail_at(status, "there is no file or folder '%.64s', and ", model);
     }
-    bool folder = ls_path_is_folder(model);
-    bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_path_has(model, "config.json") &&
+    bool folder = ls_folder_exists(model);
+    bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_folder_has(model, "config.json") &&
                                    !ls_hf_has_weights(model)
                              : !ls_llmc_is_model(model);
-    if (shape_only) return resolve_shape(model, shape);
+    if (shape_only) return ls_shape_read(folder ? ls_path_in(model, "config.json").text : model, shape);
     LS_TRY(open_any(model, verify, weights));
     *shape = (*weights)->model->shape;
     return LS_OK;
@@ -322,10 +284,10 @@ static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
-static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) {
+static ls_status load_needed(load *l, const ls_param *param, ls_partition_pieces *pieces) {
     LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
-    LS_TRY(ls_pieces_needed(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
-    for (int i = 0; i < pieces->count; i++) {
+    LS_TRY(ls_partition_pieces_list(l->ctx, param, LS_TENSOR_WEIGHT, pieces));
+    for (size_t i = 0; i < pieces->count; i++) {
         size_t first = pieces->piece[i].first, end = first + pieces->piece[i].count, columns = param->columns;
         LS_TRY(load_rows(l, param, first / columns, (end + columns - 1) / columns));
     }
@@ -335,11 +297,11 @@ static ls_status load_needed(load *l, const ls_param *param, ls_pieces *pieces) 
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition) {
     load l = {.weights = weights, .sink = put_in_partition, .ctx = partition};
     const ls_model *model = ls_partition_model(partition);
-    ls_pieces pieces = {.count = 0};
+    ls_partition_pieces pieces = {.count = 0};
     LS_TRY(check_count(weights, model));
     ls_status status = LS_OK;
     for (int i = 0; i < model->nparams && status == LS_OK; i++) status = load_needed(&l, model->params[i], &pieces);
-    ls_pieces_fini(&pieces);
+    ls_partition_pieces_fini(&pieces);
     free(l.rows);
     return status;
 }
@@ -425,14 +387,12 @@ static void take(const json_t *config, size_t V, int32_t *ids, size_t capacity, 
 
 ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count) {
     size_t V = weights->model->shape.V;
-    char *path = NULL;
+    ls_path path = ls_path_in(weights->path, LS_GENERATION_CONFIG);
     json_t *config = NULL;
     take(weights->token_ids, V, ids, capacity, count);
-    if (!ls_path_is_folder(weights->path) || !ls_path_has(weights->path, LS_GENERATION_CONFIG)) return LS_OK;
-    LS_TRY(ls_path_join(weights->path, LS_GENERATION_CONFIG, &path));
-    ls_status status = ls_json_load_file(path, CONFIG_BYTES_MAX, &config);
-    if (status == LS_OK && json_object_get(config, "eos_token_id")) take(config, V, ids, capacity, count);
+    if (!ls_file_exists(path.text)) return LS_OK;
+    LS_TRY(ls_json_load_file(path.text, CONFIG_BYTES_MAX, &config));
+    if (json_object_get(config, "eos_token_id")) take(config, V, ids, capacity, count);
     json_decref(config);
-    free(path);
-    return status;
+    return LS_OK;
 }

@@ -2,8 +2,8 @@
 #ifndef LS_INTEROP_WEIGHTS_FILE_H
 #define LS_INTEROP_WEIGHTS_FILE_H
 
+#include "base/files.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors_set.h"
 #include "interop/weights.h"
 
 struct ls_weights {
@@ -17,10 +17,9 @@ struct ls_weights {
     char *tokenizer;
     json_t *token_ids;
     int64_t step;
-    /* what the tensors are read from; each may be absent */
-    ls_safetensors_set *set;
+    /* what the tensors are read from: one of the two */
     ls_safetensors *file;
-    int fd;
+    int fd; /* −1: none */
 };
 
 /* Each fills everything but `first` and `path`; on failure the caller closes the weights. */
@@ -33,12 +32,6 @@ ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count
 /* Puts a tensor of a safetensors file, whose shape was checked, behind the list. LS_ERR_INPUT for a type that is none
  * of the three. */
 ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *tensor, ls_stored stored);
-
-/* "folder/name", owned by the caller. */
-ls_status ls_path_join(const char *folder, const char *name, char **out);
-/* Whether folder/name is there. */
-bool ls_path_has(const char *folder, const char *name);
-bool ls_path_is_folder(const char *path);
 
 /* Whether the file begins as a model file of llm.c does. */
 bool ls_llmc_is_model(const char *path);

@@ -8,8 +8,7 @@
 
 #include "base/rng.h"
 #include "model/model.h"
-#include "run/inputs/bos.h"
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 
 /* A batch that no number of workers divides evenly. */
 enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, PURPOSE_TOKENS = 0x7EC1 };
@@ -91,7 +90,7 @@ static ls_status write_tokens(const ls_settings *s, const char *prefix) {
     ls_status status = LS_OK;
     ls_token_writer *writer = NULL;
     ls_token_origin origin = {.vocab = (uint32_t)s->shape.V};
-    ls_rng_key key = ls_rng_key_make(s->seed, PURPOSE_TOKENS, 0);
+    ls_rng_key key = ls_rng_key_make(s->options.seed, PURPOSE_TOKENS, 0);
     size_t count = SEQUENCES * s->T + 1;
     int32_t *ids = malloc(count * sizeof *ids);
     if (!ids) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu tokens", count);
@@ -108,7 +107,7 @@ out:
 /* In a file that is gone from its folder as soon as it is open. */
 static ls_status make_up_data(ls_lab_case *c) {
     const char *tmp = getenv("TMPDIR");
-    char folder[PATH_MAX - 64], prefix[PATH_MAX - 32], path[PATH_MAX];
+    char folder[PATH_MAX - 64], prefix[PATH_MAX - 32];
     ls_corpus_options options = {.vocab = (uint32_t)c->settings.shape.V};
     int length = snprintf(folder, sizeof folder, "%s/lockstep-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (length < 0 || (size_t)length >= sizeof folder)
@@ -116,10 +115,10 @@ static ls_status make_up_data(ls_lab_case *c) {
     if (!mkdtemp(folder)) return ls_fail_errno(LS_ERR_INPUT, "cannot create a folder such as %s; set TMPDIR", folder);
     snprintf(prefix, sizeof prefix, "%s/tokens", folder);
     ls_status status = write_tokens(&c->settings, prefix);
-    if (status == LS_OK) status = ls_token_shard_path(prefix, 1, path, sizeof path);
     if (status == LS_OK) {
-        status = ls_corpus_open(path, &options, &c->corpus);
-        unlink(path);
+        ls_path path = ls_token_shard_path(prefix, 1);
+        status = ls_corpus_open(path.text, &options, &c->corpus);
+        unlink(path.text);
     }
     rmdir(folder);
     return status;

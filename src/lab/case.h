@@ -2,7 +2,7 @@
 #ifndef LS_LAB_CASE_H
 #define LS_LAB_CASE_H
 
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 #include "data/text/corpus.h"
 #include "data/images/images.h"
 #include "run/settings.h"

@@ -16,7 +16,7 @@
 #include "device/cpu/kernels.h"
 #include "observe/trace.h"
 #include "run/agree.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 ls_trial ls_trial_make(const ls_lab_case *one, const ls_layout *layout, int threads) {
     return (ls_trial){.settings = &one->settings,
@@ -74,7 +74,7 @@ ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *devic
     ls_trainer *t = NULL;
     LS_TRY(ls_trainer_create(trial->settings, &place, &trial->data, &t));
     ls_status status = trial->weights ? ls_weights_load_partition(trial->weights, t->partition)
-                                      : ls_partition_init_weights(t->partition, trial->settings->seed);
+                                      : ls_partition_init_weights(t->partition, trial->settings->options.seed);
     status = ls_agree(t->world, status);
     if (status == LS_OK && trial->weights) status = ls_partition_settle(t->partition);
     if (status == LS_OK) status = trial->steps(t, trial->ctx);

@@ -16,67 +16,51 @@ enum { FILE_BYTES_MAX = 1 << 20, KEY_MAX = 32, SHOWN = 80, DEFAULT_HIDDEN = 4 };
 
 typedef enum field_kind { SIZE, NUMBER, TRUTH, TEXT } field_kind;
 
+/* Id, key, kind and member of ls_shape; texts, rope-scaling and widths are read by hand. */
+#define FIELDS(X)                                                                                                      \
+    X(PRESET, "preset", TEXT, name)                                                                                    \
+    X(NAME, "name", TEXT, name)                                                                                        \
+    X(ARCH, "arch", TEXT, name)                                                                                        \
+    X(VOCAB, "vocab", SIZE, V)                                                                                         \
+    X(WIDTH, "width", SIZE, C)                                                                                         \
+    X(LAYERS, "layers", SIZE, L)                                                                                       \
+    X(HEADS, "heads", SIZE, H)                                                                                         \
+    X(KV_HEADS, "kv-heads", SIZE, kv_heads)                                                                            \
+    X(HEAD_SIZE, "head-size", SIZE, head_size)                                                                         \
+    X(HIDDEN, "hidden", SIZE, hidden)                                                                                  \
+    X(POSITIONS, "positions", SIZE, T)                                                                                 \
+    X(TIED, "tied", TRUTH, tied)                                                                                       \
+    X(ATTENTION_BIAS, "attention-bias", TRUTH, attention_bias)                                                         \
+    X(MLP_BIAS, "mlp-bias", TRUTH, mlp_bias)                                                                           \
+    X(EPS, "eps", NUMBER, eps)                                                                                         \
+    X(INIT_STD, "init-std", NUMBER, init_std)                                                                          \
+    X(ROPE_BASE, "rope-base", NUMBER, rope.base)                                                                       \
+    X(ROPE_SCALING, "rope-scaling", TEXT, name)                                                                        \
+    /* from here on of image models, which have no others but preset, name, arch, eps and init-std: */                 \
+    X(CLASSES, "classes", SIZE, V)                                                                                     \
+    X(CHANNELS, "channels", SIZE, image.channels)                                                                      \
+    X(IMAGE_HEIGHT, "image-height", SIZE, image.height)                                                                \
+    X(IMAGE_WIDTH, "image-width", SIZE, image.width)                                                                   \
+    X(SIGMOID, "sigmoid", TRUTH, image.sigmoid)                                                                        \
+    X(SMALL, "small", TRUTH, image.small)                                                                              \
+    X(WIDTHS, "widths", TEXT, name)
+
 typedef enum field_id {
-    PRESET,
-    NAME,
-    ARCH,
-    VOCAB,
-    WIDTH,
-    LAYERS,
-    HEADS,
-    KV_HEADS,
-    HEAD_SIZE,
-    HIDDEN,
-    POSITIONS,
-    TIED,
-    ATTENTION_BIAS,
-    MLP_BIAS,
-    EPS,
-    INIT_STD,
-    ROPE_BASE,
-    ROPE_SCALING,
-    CLASSES, /* from here on of image models, which have no others but preset, name, arch, eps and init-std */
-    CHANNELS,
-    IMAGE_HEIGHT,
-    IMAGE_WIDTH,
-    SIGMOID,
-    SMALL,
-    WIDTHS,
-    FIELD_COUNT
+#define X(id, ...) id,
+    FIELDS(X) FIELD_COUNT
+#undef X
 } field_id;
 
 typedef struct field {
     const char *key;
     field_kind kind;
-    size_t offset; /* in ls_shape; texts and rope-scaling have none */
+    size_t offset; /* in ls_shape, or in its rope */
 } field;
 
 static const field fields[FIELD_COUNT] = {
-    [PRESET] = {"preset", TEXT, 0},
-    [NAME] = {"name", TEXT, 0},
-    [ARCH] = {"arch", TEXT, 0},
-    [VOCAB] = {"vocab", SIZE, offsetof(ls_shape, V)},
-    [WIDTH] = {"width", SIZE, offsetof(ls_shape, C)},
-    [LAYERS] = {"layers", SIZE, offsetof(ls_shape, L)},
-    [HEADS] = {"heads", SIZE, offsetof(ls_shape, H)},
-    [KV_HEADS] = {"kv-heads", SIZE, offsetof(ls_shape, kv_heads)},
-    [HEAD_SIZE] = {"head-size", SIZE, offsetof(ls_shape, head_size)},
-    [HIDDEN] = {"hidden", SIZE, offsetof(ls_shape, hidden)},
-    [POSITIONS] = {"positions", SIZE, offsetof(ls_shape, T)},
-    [TIED] = {"tied", TRUTH, offsetof(ls_shape, tied)},
-    [ATTENTION_BIAS] = {"attention-bias", TRUTH, offsetof(ls_shape, attention_bias)},
-    [MLP_BIAS] = {"mlp-bias", TRUTH, offsetof(ls_shape, mlp_bias)},
-    [EPS] = {"eps", NUMBER, offsetof(ls_shape, eps)},
-    [INIT_STD] = {"init-std", NUMBER, offsetof(ls_shape, init_std)},
-    [ROPE_BASE] = {"rope-base", NUMBER, offsetof(ls_shape, rope.base)},
-    [ROPE_SCALING] = {"rope-scaling", TEXT, 0},
-    [CLASSES] = {"classes", SIZE, offsetof(ls_shape, V)},
-    [CHANNELS] = {"channels", SIZE, offsetof(ls_shape, image.channels)},
-    [IMAGE_HEIGHT] = {"image-height", SIZE, offsetof(ls_shape, image.height)},
-    [IMAGE_WIDTH] = {"image-width", SIZE, offsetof(ls_shape, image.width)},
-    [SIGMOID] = {"sigmoid", TRUTH, offsetof(ls_shape, image.sigmoid)},
-    [SMALL] = {"small", TRUTH, offsetof(ls_shape, image.small)},
-    [WIDTHS] = {"widths", TEXT, 0},
+#define X(id, key, kind, member) [id] = {key, kind, offsetof(ls_shape, member)},
+    FIELDS(X)
+#undef X
 };
 
 enum { SCALING_COUNT = 4 };

@@ -110,8 +110,9 @@ static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, 
     size_t n = bias->rows;
     ls_token_groups groups = ls_nn_groups(nn, step);
     groups.T = positions(block);
-    LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at], dpre + step->first * mid_elems(block), LS_F32, n,
-                              n, &groups));
+    LS_TRY(nn->ops->bias_grad(
+        nn->device,
+        &(ls_bias_grad_call){bias->grad.slot[step->at], dpre + step->first * mid_elems(block), LS_F32, n, n, &groups}));
     return ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n);
 }
 

@@ -47,7 +47,7 @@ static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) 
         rows = nn->scratch.gathered;
     }
     for (int g = 0; g < sync->groups; g++) leaf[g] = rows + (size_t)g * C;
-    return nn->ops->tree_sum(nn->device, out, leaf, LS_F32, sync->groups, C);
+    return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){out, leaf, LS_F32, sync->groups, C});
 }
 
 /* Running statistics follow group by group: each group has those of the batch. */
@@ -66,12 +66,16 @@ static void share(const ls_nn *nn, ls_batch_norm_call *call) {
 static ls_status sync_forward(const ls_nn *nn, ls_batch_norm_call call) {
     float *joined = nn->scratch.joined_stats;
     share(nn, &call);
-    LS_TRY(nn->ops->batch_norm_sums(nn->device, &call, call.rstd));
+    call.sums = call.rstd;
+    LS_TRY(nn->ops->batch_norm_sums(nn->device, &call));
     LS_TRY(join(nn, call.rstd, call.channels, joined));
-    LS_TRY(nn->ops->batch_norm_mean(nn->device, &call, joined));
-    LS_TRY(nn->ops->batch_norm_squares(nn->device, &call, call.rstd));
+    call.sums = joined;
+    LS_TRY(nn->ops->batch_norm_mean(nn->device, &call));
+    call.sums = call.rstd;
+    LS_TRY(nn->ops->batch_norm_squares(nn->device, &call));
     LS_TRY(join(nn, call.rstd, call.channels, joined));
-    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call, joined));
+    call.sums = joined;
+    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call));
     LS_TRY(nn->ops->batch_norm_apply(nn->device, &call));
     LS_TRY(repeat(nn, call.mean, call.channels));
     return repeat(nn, call.var, call.channels);
@@ -162,7 +166,8 @@ static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_cal
     call.shared = true;
     call.count = 1;
     call.var = NULL;
-    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call, param_of(block, u, VAR)->w));
+    call.sums = param_of(block, u, VAR)->w;
+    LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call));
     call.mean = param_of(block, u, MEAN)->w;
     return nn->ops->batch_norm_apply(nn->device, &call);
 }
@@ -215,8 +220,9 @@ static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows,
     for (int i = 0; i <= step->groups; i++) bounds[i] = step->bounds[i] / nn->ghost;
     groups.T = 1;
     groups.bounds = bounds;
-    LS_TRY(nn->ops->bias_grad(nn->device, param->grad.slot[step->at], rows + step->first / nn->ghost * C, LS_F32, C, C,
-                              &groups));
+    LS_TRY(nn->ops->bias_grad(
+        nn->device,
+        &(ls_bias_grad_call){param->grad.slot[step->at], rows + step->first / nn->ghost * C, LS_F32, C, C, &groups}));
     return ls_nn_grad_end(nn, param, &param->grad, step, (size_t)nn->S * C);
 }
 

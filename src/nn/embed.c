@@ -37,16 +37,16 @@ static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
-    LS_TRY(nn->ops->set(nn->device, rows, -0.0F, ls_nn_rows(nn) * C));
-    LS_TRY(nn->ops->embed_forward(nn->device, rows, C, ls_nn_weight(nn, &block->param[0]), nn->policy.act, NULL, 0, 1,
-                                  &tokens));
+    LS_TRY(nn->ops->set(nn->device, &(ls_set_call){rows, -0.0F, ls_nn_rows(nn) * C}));
+    LS_TRY(nn->ops->embed_forward(nn->device, &(ls_embed_call){rows, C, ls_nn_weight(nn, &block->param[0]),
+                                                               nn->policy.act, NULL, 0, 1, &tokens}));
     LS_TRY(ls_nn_made(nn, rows, LS_F32, ls_nn_rows(nn) * C));
     LS_TRY(ls_nn_join(nn, y, LS_F32, NULL));
     if (block->nparams < 2) return LS_OK;
     const float *positions = block->param[1].w + (nn->first + nn->token0) * C;
     for (size_t b = 0; b < nn->B; b++) {
         float *sequence = y + b * nn->stream_T * C;
-        LS_TRY(nn->ops->add(nn->device, sequence, sequence, positions, LS_F32, nn->stream_T * C));
+        LS_TRY(nn->ops->add(nn->device, &(ls_add_call){sequence, sequence, positions, LS_F32, nn->stream_T * C}));
     }
     return LS_OK;
 }
@@ -55,8 +55,8 @@ static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
     const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     size_t period = nn->first > 0 ? nn->shape->T : nn->T;
-    return nn->ops->embed_forward(nn->device, y, nn->shape->C, ls_nn_weight(nn, &block->param[0]), nn->policy.act,
-                                  positions, nn->first, period, &tokens);
+    return nn->ops->embed_forward(nn->device, &(ls_embed_call){y, nn->shape->C, ls_nn_weight(nn, &block->param[0]),
+                                                               nn->policy.act, positions, nn->first, period, &tokens});
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
@@ -80,9 +80,10 @@ static ls_status token_step(const ls_nn *nn, const ls_grad *grad, const ls_grad_
         at--; /* its rows go straight into the subtree they join */
         joins--;
     } else if (!step->accumulate) {
-        LS_TRY(nn->ops->set(nn->device, grad->slot[at], -0.0F, elems));
+        LS_TRY(nn->ops->set(nn->device, &(ls_set_call){grad->slot[at], -0.0F, elems}));
     }
-    LS_TRY(nn->ops->embed_token_grad(nn->device, grad->slot[at], d + row * C, C, &tokens, &groups));
+    LS_TRY(
+        nn->ops->embed_token_grad(nn->device, &(ls_token_grad_call){grad->slot[at], d + row * C, C, &tokens, &groups}));
     if (at == step->at) return ls_nn_grad_end(nn, table, grad, step, elems);
     return ls_nn_grad_join(nn, grad, at, joins, elems);
 }
@@ -92,8 +93,10 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
     size_t C = nn->shape->C, elems = ls_param_elems(table), used = nn->T * C;
     ls_token_groups groups = ls_nn_groups(nn, step);
     float *slot = grad->slot[step->at];
-    LS_TRY(nn->ops->embed_position_grad(nn->device, slot, d + step->first * used, C, C, &groups));
-    if (!step->accumulate && used < elems) LS_TRY(nn->ops->set(nn->device, slot + used, -0.0F, elems - used));
+    LS_TRY(nn->ops->embed_position_grad(nn->device,
+                                        &(ls_position_grad_call){slot, d + step->first * used, C, C, &groups}));
+    if (!step->accumulate && used < elems)
+        LS_TRY(nn->ops->set(nn->device, &(ls_set_call){slot + used, -0.0F, elems - used}));
     return ls_nn_grad_end(nn, table, grad, step, elems);
 }
 
@@ -102,7 +105,8 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
 static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const float *d) {
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     ls_token_groups groups = ls_nn_groups(nn, &nn->steps[0]);
-    return nn->ops->embed_token_grad(nn->device, table->grad.slot[0], d, nn->shape->C, &tokens, &groups);
+    return nn->ops->embed_token_grad(nn->device,
+                                     &(ls_token_grad_call){table->grad.slot[0], d, nn->shape->C, &tokens, &groups});
 }
 
 static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {

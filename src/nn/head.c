@@ -79,8 +79,8 @@ static ls_status shared_max(const ls_nn *nn, ls_loss_call call) {
     call.z_target = call.m + call.rows;
     LS_TRY(nn->ops->loss_max(nn->device, &call));
     LS_TRY(share_parts(nn, 2 * call.rows));
-    LS_TRY(nn->ops->max(nn->device, scratch->row_max, maxima, nn->tp_size, call.rows));
-    return nn->ops->max(nn->device, scratch->loss, targets, nn->tp_size, call.rows);
+    LS_TRY(nn->ops->max(nn->device, &(ls_max_call){scratch->row_max, maxima, nn->tp_size, call.rows}));
+    return nn->ops->max(nn->device, &(ls_max_call){scratch->loss, targets, nn->tp_size, call.rows});
 }
 
 static ls_status shared_sums(const ls_nn *nn, ls_loss_call call) {
@@ -91,7 +91,7 @@ static ls_status shared_sums(const ls_nn *nn, ls_loss_call call) {
     call.sums = scratch->parts + (size_t)nn->slice0 * call.rows;
     LS_TRY(nn->ops->loss_sums(nn->device, &call));
     LS_TRY(share_parts(nn, (size_t)nn->slices * call.rows));
-    return nn->ops->tree_sum(nn->device, scratch->row_sum, sums, LS_F32, nn->S, call.rows);
+    return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){scratch->row_sum, sums, LS_F32, nn->S, call.rows});
 }
 
 static ls_status loss(const ls_nn *nn) {

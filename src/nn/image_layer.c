@@ -12,12 +12,14 @@ void ls_image_declare(ls_block *block, size_t outputs, size_t inputs) {
 static ls_act_fn fn_of(ls_image_act act) { return act == LS_IMAGE_RELU ? LS_ACT_RELU : LS_ACT_SIGMOID; }
 
 ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size_t n) {
-    return act == LS_IMAGE_NONE ? LS_OK : nn->ops->act_forward(nn->device, fn_of(act), y, y, LS_F32, n);
+    return act == LS_IMAGE_NONE ? LS_OK
+                                : nn->ops->act_forward(nn->device, &(ls_act_call){fn_of(act), y, NULL, y, LS_F32, n});
 }
 
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n) {
-    if (act != LS_IMAGE_NONE) return nn->ops->act_backward(nn->device, fn_of(act), dx, dy, y, LS_F32, n);
+    if (act != LS_IMAGE_NONE)
+        return nn->ops->act_backward(nn->device, &(ls_act_call){fn_of(act), dx, dy, y, LS_F32, n});
     return dx == dy ? LS_OK : ls_device_copy(nn->device, dx, dy, n * sizeof *dx);
 }
 

@@ -92,7 +92,7 @@ ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const 
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems) {
     for (int i = 0; i < joins; i++) {
         float *left = grad->slot[at - i - 1];
-        LS_TRY(nn->ops->add(nn->device, left, left, grad->slot[at - i], LS_F32, elems));
+        LS_TRY(nn->ops->add(nn->device, &(ls_add_call){left, left, grad->slot[at - i], LS_F32, elems}));
     }
     return LS_OK;
 }
@@ -102,9 +102,12 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
     const ls_policy *policy = &nn->policy;
     float *leaf = grad->slot[step->at];
     bool ends = nn->leaves && step->ends;
-    if (policy->accumulate != LS_F32) LS_TRY(nn->ops->round(nn->device, leaf, leaf, policy->accumulate, elems));
-    if (ends && nn->absent && nn->absent[step->group]) LS_TRY(nn->ops->set(nn->device, leaf, -0.0F, elems));
-    if (ends && policy->reduce != LS_F32) LS_TRY(nn->ops->round(nn->device, leaf, leaf, policy->reduce, elems));
+    if (policy->accumulate != LS_F32)
+        LS_TRY(nn->ops->round(nn->device, &(ls_round_call){leaf, leaf, policy->accumulate, elems}));
+    if (ends && nn->absent && nn->absent[step->group])
+        LS_TRY(nn->ops->set(nn->device, &(ls_set_call){leaf, -0.0F, elems}));
+    if (ends && policy->reduce != LS_F32)
+        LS_TRY(nn->ops->round(nn->device, &(ls_round_call){leaf, leaf, policy->reduce, elems}));
     if (ends) ls_fault_at(LS_FAULT_LEAF, param->name, -1, leaf, elems, sizeof *leaf);
     if (ends && nn->watch.leaf)
         LS_TRY(nn->watch.leaf(nn->watch.ctx, param, grad == &param->lookup, step->group, leaf, elems));
@@ -161,8 +164,9 @@ ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         ls_token_groups groups = ls_nn_groups(nn, step);
-        LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at], ls_nn_from(nn, dy, step->first * nn->T * n),
-                                  nn->policy.act, n, n, &groups));
+        LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){bias->grad.slot[step->at],
+                                                                   ls_nn_from(nn, dy, step->first * nn->T * n),
+                                                                   nn->policy.act, n, n, &groups}));
         LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
     }
     return LS_OK;
@@ -192,9 +196,9 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
         const ls_grad_step *step = &nn->steps[i];
         stream_sums sums;
         stream_sums_of(nn, step, &sums);
-        LS_TRY(nn->ops->bias_grad(nn->device, bias->grad.slot[step->at] + sums.first_row * n,
-                                  ls_nn_from(nn, dy, step->first * nn->stream_T * n), nn->policy.act, n, n,
-                                  &sums.groups));
+        LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){bias->grad.slot[step->at] + sums.first_row * n,
+                                                                   ls_nn_from(nn, dy, step->first * nn->stream_T * n),
+                                                                   nn->policy.act, n, n, &sums.groups}));
         LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
     }
     return LS_OK;
@@ -236,7 +240,8 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
         call.rstd += first;
         call.dw = w->grad.slot[step->at] + sums.first_row * C;
         call.db = b ? b->grad.slot[step->at] + sums.first_row * C : NULL;
-        LS_TRY(nn->ops->norm_params(nn->device, &call, &sums.groups));
+        call.groups = &sums.groups;
+        LS_TRY(nn->ops->norm_params(nn->device, &call));
         LS_TRY(ls_nn_grad_end(nn, w, &w->grad, step, partial));
         if (b) LS_TRY(ls_nn_grad_end(nn, b, &b->grad, step, partial));
     }

@@ -35,7 +35,8 @@ static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *d
 
 static ls_status activate(const ls_nn *nn, const void *in, void *out) {
     if (ls_shape_is_llama(nn->shape)) return gated(nn, in, out, NULL, NULL);
-    return nn->ops->act_forward(nn->device, LS_ACT_GELU, out, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden);
+    return nn->ops->act_forward(
+        nn->device, &(ls_act_call){LS_ACT_GELU, out, NULL, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
@@ -63,8 +64,8 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
         return gated(nn, pre, NULL, nn->scratch.dact, dwide);
     }
     LS_TRY(ls_nn_project(nn, dwide, rows, half->out_w, NULL));
-    return nn->ops->act_backward(nn->device, LS_ACT_GELU, dwide, dwide, pre, nn->policy.act,
-                                 ls_nn_rows(nn) * nn->own.hidden);
+    return nn->ops->act_backward(
+        nn->device, &(ls_act_call){LS_ACT_GELU, dwide, dwide, pre, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
 
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {

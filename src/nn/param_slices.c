@@ -106,7 +106,7 @@ static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, con
     for (int t = 0; t <= nn->tp_size; t++) shards[t] = ls_slice_begin(rows, nn->tp_size, t) * C;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
     if (nn->tp) LS_TRY(ls_comm_reduce_scatter(nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
-    LS_TRY(nn->ops->bias_add(nn->device, mine, dtype, C, nn->scratch.joined, C, bias, own, C));
+    LS_TRY(nn->ops->bias_add(nn->device, &(ls_bias_add_call){mine, dtype, C, nn->scratch.joined, C, bias, own, C}));
     return nn->tp ? ls_comm_all_gather(nn->tp, mine, stream, bytes) : LS_OK;
 }
 
@@ -115,7 +115,7 @@ static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, c
     float *sum = dtype == LS_F32 ? stream : nn->scratch.joined;
     LS_TRY(scatter(nn, nn->scratch.rows, sum));
     if (dtype == LS_F32 && !bias) return LS_OK;
-    return nn->ops->bias_add(nn->device, stream, dtype, C, sum, C, bias, ls_nn_stream_rows(nn), C);
+    return nn->ops->bias_add(nn->device, &(ls_bias_add_call){stream, dtype, C, sum, C, bias, ls_nn_stream_rows(nn), C});
 }
 
 ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias) {
@@ -125,5 +125,5 @@ ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_par
     if (dtype != LS_F32) return join_rounded(nn, stream, dtype, b);
     const void *part = stream;
     if (nn->tp) LS_TRY(ls_comm_all_reduce(nn->tp, NULL, LS_F32, &part, stream, rows * C));
-    return b ? nn->ops->bias_add(nn->device, stream, LS_F32, C, stream, C, b, rows, C) : LS_OK;
+    return b ? nn->ops->bias_add(nn->device, &(ls_bias_add_call){stream, LS_F32, C, stream, C, b, rows, C}) : LS_OK;
 }

@@ -36,7 +36,8 @@ static ls_status drop(const ls_nn *nn, void *y, ls_dtype y_dtype, const float *r
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype,
                          uint32_t place) {
     if (nn->dropout.p > 0) return drop(nn, y, LS_F32, x, branch, dtype, place);
-    return x ? nn->ops->add(nn->device, y, x, branch, dtype, ls_nn_stream_rows(nn) * nn->shape->C) : LS_OK;
+    return x ? nn->ops->add(nn->device, &(ls_add_call){y, x, branch, dtype, ls_nn_stream_rows(nn) * nn->shape->C})
+             : LS_OK;
 }
 
 ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, void *keep,
@@ -46,11 +47,11 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
     /* Rows that the TP group has in common count once. */
     if (nn->act_counts && dtype != LS_F32 && (nn->sequence_parallel || nn->tp_index == 0)) {
         *nn->act_elems += (int64_t)elems;
-        LS_TRY(nn->ops->count(nn->device, nn->act_counts, d, 1, dtype, elems));
+        LS_TRY(nn->ops->count(nn->device, &(ls_count_call){nn->act_counts, d, 1, dtype, elems}));
     }
     *out = to;
     if (nn->dropout.p > 0) return drop(nn, to, dtype, NULL, d, LS_F32, place);
-    if (dtype != LS_F32) return nn->ops->convert(nn->device, to, dtype, d, LS_F32, elems);
+    if (dtype != LS_F32) return nn->ops->convert(nn->device, &(ls_convert_call){to, dtype, d, LS_F32, elems});
     if (keep) return ls_device_copy(nn->device, keep, d, elems * sizeof(float));
     *out = d;
     return LS_OK;

@@ -68,7 +68,7 @@ static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grad
         LS_TRY(ls_conv_bn_input(block, nn, 2, &grads[2], scratch->side));
         past = scratch->side;
     }
-    return nn->ops->add(nn->device, d, d, past, LS_F32, nn->B * block->in);
+    return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->B * block->in});
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,20 +70,29 @@ static void put_quoted(ls_metrics *m, const char *text) {
     put_text(m, "\"");
 }
 
-static void put_key(ls_metrics *m, const char *key, const char *suffix) {
+/* `behind` follows the key, its quote among it. False: no metrics are kept. */
+static bool put_key(ls_metrics *m, const char *key, const char *behind) {
+    if (!m) return false;
     put_text(m, m->used == 1 ? "\"" : ",\"");
     put_text(m, key);
-    put_text(m, suffix);
-    put_text(m, "\":");
+    put_text(m, behind);
+    return true;
 }
 
-static const char *non_finite_text(double value) { return isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+__attribute__((format(printf, 2, 3))) static void put_printed(ls_metrics *m, const char *format, ...) {
+    char text[NUMBER_MAX];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    put_text(m, text);
+}
 
 /* The fewest digits from 9 on that read back the same. */
 static void put_number(ls_metrics *m, double value) {
     char text[NUMBER_MAX];
     if (!isfinite(value)) {
-        put_quoted(m, non_finite_text(value));
+        put_text(m, isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
         return;
     }
     for (int digits = 9; digits <= 17; digits++) {
@@ -99,74 +109,51 @@ void ls_metrics_begin(ls_metrics *m) {
 }
 
 void ls_metrics_add_i64(ls_metrics *m, const char *key, int64_t value) {
-    if (!m) return;
-    char text[NUMBER_MAX];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    put_key(m, key, "");
-    put_text(m, text);
+    if (put_key(m, key, "\":")) put_printed(m, "%" PRId64, value);
 }
 
 void ls_metrics_add_f64(ls_metrics *m, const char *key, double value) {
-    if (!m) return;
-    put_key(m, key, "");
-    put_number(m, value);
+    if (put_key(m, key, "\":")) put_number(m, value);
 }
 
 void ls_metrics_add_hex(ls_metrics *m, const char *key, double value) {
-    if (!m) return;
-    char text[NUMBER_MAX];
     ls_metrics_add_f64(m, key, value);
-    snprintf(text, sizeof text, "%a", value);
-    put_key(m, key, "_hex");
-    put_quoted(m, isfinite(value) ? text : non_finite_text(value));
+    if (!put_key(m, key, "_hex\":")) return;
+    if (isfinite(value))
+        put_printed(m, "\"%a\"", value);
+    else
+        put_number(m, value);
 }
 
 void ls_metrics_add_bool(ls_metrics *m, const char *key, bool value) {
-    if (!m) return;
-    put_key(m, key, "");
-    put_text(m, value ? "true" : "false");
+    if (put_key(m, key, "\":")) put_text(m, value ? "true" : "false");
 }
 
 void ls_metrics_add_text(ls_metrics *m, const char *key, const char *text) {
-    if (!m) return;
-    put_key(m, key, "");
-    put_quoted(m, text);
+    if (put_key(m, key, "\":")) put_quoted(m, text);
 }
 
 void ls_metrics_add_i64_list(ls_metrics *m, const char *key, const int *values, int count) {
-    if (!m) return;
-    char text[NUMBER_MAX];
-    put_key(m, key, "");
-    for (int i = 0; i < count; i++) {
-        snprintf(text, sizeof text, "%s%d", i ? "," : "[", values[i]);
-        put_text(m, text);
-    }
-    put_text(m, count ? "]" : "[]");
+    if (!put_key(m, key, "\":[")) return;
+    for (int i = 0; i < count; i++) put_printed(m, "%s%d", i ? "," : "", values[i]);
+    put_text(m, "]");
 }
 
 void ls_metrics_add_ms_list(ls_metrics *m, const char *key, const double *ms, int count) {
-    if (!m) return;
-    char text[NUMBER_MAX];
-    put_key(m, key, "");
-    for (int i = 0; i < count; i++) {
-        snprintf(text, sizeof text, "%s%.3f", i ? "," : "[", ms[i]);
-        put_text(m, text);
-    }
-    put_text(m, count ? "]" : "[]");
+    if (!put_key(m, key, "\":[")) return;
+    for (int i = 0; i < count; i++) put_printed(m, "%s%.3f", i ? "," : "", ms[i]);
+    put_text(m, "]");
 }
 
 void ls_metrics_add_flags(ls_metrics *m, const char *key, const bool *flags, int count) {
-    if (!m) return;
-    char text[NUMBER_MAX];
-    const char *before = "[";
-    put_key(m, key, "");
+    const char *before = "";
+    if (!put_key(m, key, "\":[")) return;
     for (int i = 0; i < count; i++) {
         if (!flags[i]) continue;
-        snprintf(text, sizeof text, "%s%d", before, i);
-        put_text(m, text);
+        put_printed(m, "%s%d", before, i);
         before = ",";
     }
-    put_text(m, *before == '[' ? "[]" : "]");
+    put_text(m, "]");
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */

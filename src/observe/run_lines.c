@@ -1,14 +1,19 @@
-/* run_lines.c: one line of the metrics: which kind it is, and its members. */
+/* run_lines.c: the metrics of a run, line by line: which kind it is, and its members. */
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/json.h"
-#include "observe/run_parts.h"
+#include "observe/metrics.h"
+#include "observe/run_read.h"
 
 static const int64_t STEP_MAX = (INT64_C(1) << 48) - 1;
-enum { SCALE_MAX = 1024 };
+static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
+enum { SCALE_MAX = 1024, SHOWN = 160 };
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
@@ -82,7 +87,7 @@ static ls_status find_block(ls_run_log *run, const char *name, int *out) {
     }
     *out = LS_RUN_NONE;
     if (n == LS_RUN_BLOCKS_MAX) return LS_OK;
-    LS_TRY(ls_run_grow((void **)&run->blocks, &run->capacity[LS_RUN_ARRAY_BLOCKS], (size_t)n, sizeof *run->blocks));
+    LS_TRY(ls_run_log_grow(&run->blocks, (size_t)n, sizeof *run->blocks));
     memcpy(run->blocks[n], name, strlen(name) + 1);
     *out = run->block_count++;
     return LS_OK;
@@ -97,8 +102,7 @@ static ls_status add_numerics(ls_run_log *run, int64_t step, const json_t *line)
         run->unknown_lines++;
         return LS_OK;
     }
-    LS_TRY(ls_run_grow((void **)&run->numerics, &run->capacity[LS_RUN_ARRAY_NUMERICS], run->numerics_count,
-                       sizeof *run->numerics));
+    LS_TRY(ls_run_log_grow(&run->numerics, run->numerics_count, sizeof *run->numerics));
     run->numerics[run->numerics_count++] = (ls_run_log_numerics){
         .step = step,
         .block = block,
@@ -175,8 +179,7 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
         return LS_OK;
     }
     if (run->of_kind[kind]++ >= LS_RUN_EVENTS_MAX) return LS_OK;
-    LS_TRY(
-        ls_run_grow((void **)&run->events, &run->capacity[LS_RUN_ARRAY_EVENTS], run->event_count, sizeof *run->events));
+    LS_TRY(ls_run_log_grow(&run->events, run->event_count, sizeof *run->events));
     ls_run_log_event *event = &run->events[run->event_count++];
     *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
@@ -204,9 +207,24 @@ static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line) {
     return ls_run_log_add_usage(run, step, (int)count, busy, wait);
 }
 
+/* The run goes on with `step`: what was told of it and of later steps is dropped. Numerics, events and validations of
+ * `step` itself stay: they may stand before the line of their step. */
+static void cut_back(ls_run_log *run, int64_t step) {
+    if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
+    while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
+    while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
+        run->usage_ms_count = run->usage[--run->usage_count].at;
+    while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
+        run->validation_count--;
+    while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
+    while (run->noise_count > 0 && run->noises[run->noise_count - 1].step > step) run->noise_count--;
+    while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
+        run->of_kind[run->events[--run->event_count].kind]--;
+}
+
 static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
-    ls_run_log_cut(run, step);
-    LS_TRY(ls_run_grow((void **)&run->steps, &run->capacity[LS_RUN_ARRAY_STEPS], run->step_count, sizeof *run->steps));
+    cut_back(run, step);
+    LS_TRY(ls_run_log_grow(&run->steps, run->step_count, sizeof *run->steps));
     run->steps[run->step_count++] = (ls_run_log_step){
         .step = step,
         .loss = number(line, "loss"),
@@ -222,16 +240,14 @@ static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
 }
 
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
-    LS_TRY(ls_run_grow((void **)&run->validations, &run->capacity[LS_RUN_ARRAY_VALIDATIONS], run->validation_count,
-                       sizeof *run->validations));
+    LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
     run->validations[run->validation_count++] = (ls_run_log_validation){step, number(line, "val_loss")};
     return LS_OK;
 }
 
 static ls_status add_noise(ls_run_log *run, int64_t step, const json_t *line) {
     run->noise = (ls_run_log_noise){step, number(line, "scale_tokens"), number(line, "scale_sequences")};
-    LS_TRY(
-        ls_run_grow((void **)&run->noises, &run->capacity[LS_RUN_ARRAY_NOISES], run->noise_count, sizeof *run->noises));
+    LS_TRY(ls_run_log_grow(&run->noises, run->noise_count, sizeof *run->noises));
     run->noises[run->noise_count++] = run->noise;
     return LS_OK;
 }
@@ -264,5 +280,103 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     else
         status = add_object(run, object);
     json_decref(object);
+    return status;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct line_reader {
+    char text[LS_METRICS_LINE_MAX];
+    size_t used;
+    bool too_long;
+} line_reader;
+
+static ls_status end_line(ls_run_log *run, line_reader *line) {
+    ls_status status = LS_OK;
+    if (line->too_long) {
+        run->lines++;
+        run->damaged_lines++;
+    } else {
+        status = ls_run_log_add_line(run, line->text, line->used);
+    }
+    line->used = 0;
+    line->too_long = false;
+    return status;
+}
+
+static ls_status add_bytes(ls_run_log *run, line_reader *line, const char *bytes, size_t count) {
+    while (count > 0) {
+        const char *newline = memchr(bytes, '\n', count);
+        size_t part = newline ? (size_t)(newline - bytes) : count;
+        if (part > sizeof line->text - line->used) line->too_long = true;
+        if (!line->too_long) {
+            memcpy(line->text + line->used, bytes, part);
+            line->used += part;
+        }
+        if (!newline) return LS_OK;
+        LS_TRY(end_line(run, line));
+        bytes += part + 1;
+        count -= part + 1;
+    }
+    return LS_OK;
+}
+
+/* A last line without its newline is whole where it is JSON, else torn. */
+static ls_status add_rest(ls_run_log *run, line_reader *line) {
+    if (line->used == 0 && !line->too_long) return LS_OK;
+    int64_t damaged = run->damaged_lines;
+    LS_TRY(end_line(run, line));
+    run->ends_torn = run->damaged_lines > damaged;
+    return LS_OK;
+}
+
+ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
+    line_reader *line = calloc(1, sizeof *line);
+    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
+    ls_status status = add_bytes(run, line, text, bytes);
+    if (status == LS_OK) status = add_rest(run, line);
+    free(line);
+    return status;
+}
+
+static ls_status read_lines(ls_run_log *run, FILE *file, const char *path) {
+    enum { PIECE = 1 << 16 };
+    ls_status status = LS_OK;
+    line_reader *line = calloc(1, sizeof *line);
+    char *piece = malloc(PIECE);
+    if (!line || !piece) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %.*s", SHOWN, path);
+        goto out;
+    }
+    /* A run that is at work may write faster than this reads. */
+    int64_t left = METRICS_BYTES_MAX;
+    for (size_t got; left > 0 && (got = fread(piece, 1, PIECE, file)) > 0; left -= (int64_t)got)
+        LS_TRY_OUT(add_bytes(run, line, piece, got));
+    if (ferror(file)) {
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot read %.*s", SHOWN, path);
+        goto out;
+    }
+    LS_TRY_OUT(add_rest(run, line));
+    if (run->lines > 0 && run->lines == run->damaged_lines)
+        status = ls_fail(LS_ERR_INPUT, "%.*s contains no metrics line: each must be a JSON object", SHOWN, path);
+out:
+    free(piece);
+    free(line);
+    return status;
+}
+
+ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
+    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
+    if (about.st_size > METRICS_BYTES_MAX)
+        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about.st_size,
+                       (long long)METRICS_BYTES_MAX);
+    FILE *file = fopen(path, "re");
+    if (!file) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
+    ls_status status = read_lines(run, file, path);
+    (void)fclose(file);
     return status;
 }

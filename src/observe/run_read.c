@@ -11,26 +11,12 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "observe/metrics.h"
-#include "observe/run_parts.h"
+#include "base/memory.h"
 #include "observe/timeline.h"
 
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
-static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
-
-_Static_assert(LS_RUN_ARRAYS == sizeof((ls_run_log *)NULL)->capacity / sizeof(size_t), "one capacity for each array");
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
-
-ls_status ls_run_grow(void **array, size_t *capacity, size_t count, size_t size) {
-    if (count < *capacity) return LS_OK;
-    size_t more = *capacity ? 2 * *capacity : 64, bytes;
-    void *grown = __builtin_mul_overflow(more, size, &bytes) ? NULL : realloc(*array, bytes);
-    if (!grown) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu records of a run", more);
-    *array = grown;
-    *capacity = more;
-    return LS_OK;
-}
 
 void ls_run_log_init(ls_run_log *run) { *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}}; }
 
@@ -48,128 +34,16 @@ void ls_run_log_free(ls_run_log *run) {
     ls_run_log_init(run);
 }
 
-/* Numerics, events and validations of `step` itself stay: they may stand before the line of their step. */
-void ls_run_log_cut(ls_run_log *run, int64_t step) {
-    if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
-    while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
-    while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
-        run->usage_ms_count = run->usage[--run->usage_count].at;
-    while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
-        run->validation_count--;
-    while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
-    while (run->noise_count > 0 && run->noises[run->noise_count - 1].step > step) run->noise_count--;
-    while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
-        run->of_kind[run->events[--run->event_count].kind]--;
-}
-
-ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait) {
-    LS_TRY(ls_run_grow((void **)&run->usage, &run->capacity[LS_RUN_ARRAY_USAGE], run->usage_count, sizeof *run->usage));
+ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait) {
+    LS_TRY(ls_run_log_grow(&run->usage, run->usage_count, sizeof *run->usage));
     run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
     for (int half = 0; half < 2; half++)
         for (int w = 0; w < workers; w++) {
-            LS_TRY(ls_run_grow((void **)&run->usage_ms, &run->capacity[LS_RUN_ARRAY_USAGE_MS], run->usage_ms_count,
-                               sizeof *run->usage_ms));
+            LS_TRY(ls_run_log_grow(&run->usage_ms, run->usage_ms_count, sizeof *run->usage_ms));
             run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
         }
     run->usage_count++;
     return LS_OK;
-}
-
-/* ---- metrics ----------------------------------------------------------------------------------------------------- */
-
-typedef struct line_reader {
-    char text[LS_METRICS_LINE_MAX];
-    size_t used;
-    bool too_long;
-} line_reader;
-
-static ls_status end_line(ls_run_log *run, line_reader *line) {
-    ls_status status = LS_OK;
-    if (line->too_long) {
-        run->lines++;
-        run->damaged_lines++;
-    } else {
-        status = ls_run_log_add_line(run, line->text, line->used);
-    }
-    line->used = 0;
-    line->too_long = false;
-    return status;
-}
-
-static ls_status add_bytes(ls_run_log *run, line_reader *line, const char *bytes, size_t count) {
-    while (count > 0) {
-        const char *newline = memchr(bytes, '\n', count);
-        size_t part = newline ? (size_t)(newline - bytes) : count;
-        if (part > sizeof line->text - line->used) line->too_long = true;
-        if (!line->too_long) {
-            memcpy(line->text + line->used, bytes, part);
-            line->used += part;
-        }
-        if (!newline) return LS_OK;
-        LS_TRY(end_line(run, line));
-        bytes += part + 1;
-        count -= part + 1;
-    }
-    return LS_OK;
-}
-
-/* A last line without its newline is whole where it is JSON, else torn. */
-static ls_status add_rest(ls_run_log *run, line_reader *line) {
-    if (line->used == 0 && !line->too_long) return LS_OK;
-    int64_t damaged = run->damaged_lines;
-    LS_TRY(end_line(run, line));
-    run->ends_torn = run->damaged_lines > damaged;
-    return LS_OK;
-}
-
-ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
-    line_reader *line = calloc(1, sizeof *line);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
-    ls_status status = add_bytes(run, line, text, bytes);
-    if (status == LS_OK) status = add_rest(run, line);
-    free(line);
-    return status;
-}
-
-static ls_status read_lines(ls_run_log *run, FILE *file, const char *path) {
-    enum { PIECE = 1 << 16 };
-    ls_status status = LS_OK;
-    line_reader *line = calloc(1, sizeof *line);
-    char *piece = malloc(PIECE);
-    if (!line || !piece) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %.*s", SHOWN, path);
-        goto out;
-    }
-    /* A run that is at work may write faster than this reads. */
-    int64_t left = METRICS_BYTES_MAX;
-    for (size_t got; left > 0 && (got = fread(piece, 1, PIECE, file)) > 0; left -= (int64_t)got)
-        LS_TRY_OUT(add_bytes(run, line, piece, got));
-    if (ferror(file)) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot read %.*s", SHOWN, path);
-        goto out;
-    }
-    LS_TRY_OUT(add_rest(run, line));
-    if (run->lines > 0 && run->lines == run->damaged_lines)
-        status = ls_fail(LS_ERR_INPUT, "%.*s contains no metrics line: each must be a JSON object", SHOWN, path);
-out:
-    free(piece);
-    free(line);
-    return status;
-}
-
-static ls_status read_metrics(ls_run_log *run, const char *path) {
-    struct stat about;
-    if (stat(path, &about) != 0)
-        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
-    if (about.st_size > METRICS_BYTES_MAX)
-        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about.st_size,
-                       (long long)METRICS_BYTES_MAX);
-    FILE *file = fopen(path, "re");
-    if (!file) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
-    ls_status status = read_lines(run, file, path);
-    (void)fclose(file);
-    return status;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
@@ -238,7 +112,7 @@ ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
-    LS_TRY_OUT(read_metrics(out, metrics));
+    LS_TRY_OUT(ls_run_log_read_metrics(out, metrics));
     LS_TRY_OUT(read_trace(out, path));
     return LS_OK;
 out:
@@ -293,8 +167,7 @@ static ls_status add_members(ls_run_log *run, json_t *object) {
         char name[LS_RUN_NAME_MAX], text[LS_RUN_TEXT_MAX];
         ls_run_log_copy_text(name, sizeof name, key);
         if (run->option_count == OPTIONS_MAX || ls_run_log_option_get(run, name) || !value_text(value, text)) continue;
-        LS_TRY(ls_run_grow((void **)&run->options, &run->capacity[LS_RUN_ARRAY_OPTIONS], run->option_count,
-                           sizeof *run->options));
+        LS_TRY(ls_run_log_grow(&run->options, run->option_count, sizeof *run->options));
         ls_run_log_option *option = &run->options[run->option_count++];
         memcpy(option->name, name, sizeof name);
         memcpy(option->value, text, sizeof text);

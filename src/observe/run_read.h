@@ -8,7 +8,7 @@
  * LS_RUN_NONE; a text that is absent is "". Texts have no control characters.
  *
  * Steps are counted as "step" of the metrics is: steps done. A run that was cut back and went on tells a step twice;
- * the later line counts, as observe/metrics.h has it. So steps ascend. */
+ * the later line counts, as observe/metrics.h has it. So steps ascend. They are long long, as they are printed. */
 #ifndef LS_OBSERVE_RUN_READ_H
 #define LS_OBSERVE_RUN_READ_H
 
@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 #include "config/options.h"
-#include "base/status.h"
+#include "base/memory.h"
 #include "lockstep.h"
 #include "observe/trace_read.h"
 
 enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLOCKS_MAX = 1024 };
 
 typedef struct ls_run_log_step {
-    int64_t step;
+    long long step;
     double loss, norm, lr, ms;
     int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
     int dropped;  /* gradient groups that were left out */
@@ -33,20 +33,20 @@ typedef struct ls_run_log_step {
 } ls_run_log_step;
 
 typedef struct ls_run_log_validation {
-    int64_t step;
+    long long step;
     double loss;
 } ls_run_log_validation;
 
 /* One block of the model, every --numerics steps. Shares are between 0 and 1. */
 typedef struct ls_run_log_numerics {
-    int64_t step;
+    long long step;
     int block; /* in ls_run_log.blocks */
     float grad_norm, weight_norm, update_norm;
     float grad_flushed, grad_high, act_flushed, act_high, lost;
 } ls_run_log_numerics;
 
 typedef struct ls_run_log_noise {
-    int64_t step; /* of the newest estimate; LS_RUN_NONE: there is none */
+    long long step; /* of the newest estimate; LS_RUN_NONE: there is none */
     double scale_tokens, scale_sequences;
 } ls_run_log_noise;
 
@@ -65,13 +65,13 @@ typedef enum ls_run_log_event_kind {
 enum { LS_RUN_SUSPECTS_MAX = 8, LS_RUN_EVENTS_MAX = 8192 }; /* the latter: of each kind */
 
 typedef struct ls_run_log_event {
-    int64_t step;
+    long long step;
     ls_run_log_event_kind kind;
     int worker; /* of an audit: the one that was wrong; of a replica check: the first suspect */
     int suspects[LS_RUN_SUSPECTS_MAX], suspect_count;
     int owner, auditor, group;
     int scale, next_scale; /* INT_MIN: none */
-    int64_t micro, index, first_sample, samples;
+    long long micro, index, first_sample, samples;
     double norm, median, spread, score, angle_deg, length_with, length_without;
     double group_loss, peers_loss, loss_score; /* of an outlier; older runs have none */
     bool recurs, persistent, has_recurs, has_persistent;
@@ -83,7 +83,7 @@ typedef struct ls_run_log_event {
 /* Computing and waiting of all workers in one step: busy_ms and wait_ms of a line of the metrics, or a step of the
  * trace. */
 typedef struct ls_run_log_usage {
-    int64_t step;
+    long long step;
     int workers;
     size_t at; /* ls_run_log.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
 } ls_run_log_usage;
@@ -118,10 +118,9 @@ typedef struct ls_run_log {
     int dp, tp, pp;            /* 0: not known */
     int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
     /* lines of the metrics */
-    int64_t lines, damaged_lines, unknown_lines;
+    long long lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
-    size_t capacity[9];                 /* of the arrays above, in elements; the reader's own */
 } ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
@@ -133,14 +132,22 @@ void ls_run_log_free(ls_run_log *run);
 void ls_run_log_init(ls_run_log *run);
 /* One line, without its newline (run_lines.c). Fails for want of memory alone. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
-/* All lines of a text. */
+/* All lines of a text, or of a file, which need not be there. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
+ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
 /* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
-ls_status ls_run_log_add_usage(ls_run_log *run, int64_t step, int workers, const float *busy, const float *wait);
+ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait);
+
+/* Space for one more record of an array of the run. */
+static inline ls_status ls_run_log_grow(void *array, size_t count, size_t record_bytes) {
+    return ls_array_grow(array, count, record_bytes, "records of a run");
+}
+/* Text of at most `capacity` bytes with its NUL: no control characters, and no half of a character at the end. */
+void ls_run_log_copy_text(char *out, size_t capacity, const char *from);
 
 /* The value of an option, or NULL; as a number, or NaN. */
 const char *ls_run_log_option_get(const ls_run_log *run, const char *name);

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "parallel/layout/layout.h"
 
 static const size_t FILE_MAX = (size_t)2 << 30;
@@ -18,7 +19,6 @@ typedef struct reader {
     size_t bytes, at;
     size_t event_at; /* of the event being read */
     ls_trace *trace;
-    size_t capacity;
     /* The first half of a pair, which its second half follows at once. */
     bool has_open, open_is_wanted;
     char open_id[64];
@@ -30,23 +30,23 @@ static ls_status refuse(const reader *r, const char *what) {
                    what);
 }
 
-static ls_status refuse_field(const reader *r, ls_status status) {
-    return ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
-}
-
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
+
+static ls_status whole_field(const reader *r, const json_t *object, const char *key, int64_t *out) {
+    ls_status status = ls_json_get_i64(object, key, out);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
+}
 
 static ls_status time_field(const reader *r, const json_t *event, const char *key, double *out) {
     ls_status status = ls_json_get_f64(event, key, out);
-    if (status != LS_OK) return refuse_field(r, status);
+    if (status != LS_OK) return ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
     if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse(r, "has a timestamp out of range");
     return LS_OK;
 }
 
 static ls_status worker_field(const reader *r, const json_t *event, int *out) {
     int64_t pid;
-    ls_status status = ls_json_get_i64(event, "pid", &pid);
-    if (status != LS_OK) return refuse_field(r, status);
+    LS_TRY(whole_field(r, event, "pid", &pid));
     if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse(r, "has an impossible worker number");
     *out = (int)pid;
     if (*out >= r->trace->workers) r->trace->workers = *out + 1;
@@ -95,13 +95,7 @@ static bool is_reduction(const json_t *event) {
 
 static ls_status keep(reader *r, const ls_trace_span *span) {
     ls_trace *t = r->trace;
-    if (t->count == r->capacity) {
-        size_t capacity = r->capacity ? 2 * r->capacity : 1024;
-        ls_trace_span *spans = realloc(t->spans, capacity * sizeof *spans);
-        if (!spans) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu spans of %s", capacity, r->source);
-        t->spans = spans;
-        r->capacity = capacity;
-    }
+    LS_TRY(ls_array_grow(&t->spans, t->count, sizeof *t->spans, "spans of a trace"));
     t->spans[t->count++] = *span;
     return LS_OK;
 }
@@ -114,8 +108,7 @@ static void note_end(reader *r, int worker, double end_us) {
 
 static ls_status read_action(const reader *r, const json_t *args, ls_trace_span *span) {
     int64_t micro;
-    ls_status status = ls_json_get_i64(args, "micro", &micro);
-    if (status != LS_OK) return refuse_field(r, status);
+    LS_TRY(whole_field(r, args, "micro", &micro));
     if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse(r, "has an impossible chunk number");
     if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse(r, "has an impossible micro-batch number");
     span->micro = (int)micro;
@@ -132,8 +125,7 @@ static ls_status read_span(reader *r, const json_t *event) {
     note_end(r, span.worker, span.end_us);
     if (span.mark == LS_MARK_KINDS) return LS_OK;
     const json_t *args = json_object_get(event, "args");
-    ls_status status = ls_json_get_i64(args, "n", &span.n);
-    if (status != LS_OK) return refuse_field(r, status);
+    LS_TRY(whole_field(r, args, "n", &span.n));
     if (ls_mark_is_action(span.mark)) LS_TRY(read_action(r, args, &span));
     span.for_sum = span.mark == LS_MARK_WAIT && is_sum(text_field(args, "of"));
     return keep(r, &span);
@@ -147,8 +139,7 @@ static ls_status read_begin(reader *r, const json_t *event) {
     LS_TRY(time_field(r, event, "ts", &open->begin_us));
     r->open_is_wanted = is_reduction(event);
     if (r->open_is_wanted) {
-        ls_status status = ls_json_get_i64(json_object_get(event, "args"), "n", &open->n);
-        if (status != LS_OK) return refuse_field(r, status);
+        LS_TRY(whole_field(r, json_object_get(event, "args"), "n", &open->n));
         if (open->n < 0) return refuse(r, "has a negative byte count");
     }
     snprintf(r->open_id, sizeof r->open_id, "%s", text_field(event, "id"));
@@ -173,8 +164,7 @@ static ls_status read_meta(reader *r, const json_t *event) {
     int64_t dropped;
     LS_TRY(worker_field(r, event, &worker));
     if (strcmp(text_field(event, "name"), "dropped_events") != 0) return LS_OK;
-    ls_status status = ls_json_get_i64(json_object_get(event, "args"), "dropped", &dropped);
-    if (status != LS_OK) return refuse_field(r, status);
+    LS_TRY(whole_field(r, json_object_get(event, "args"), "dropped", &dropped));
     if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX)
         return refuse(r, "has an impossible number of lost events");
     if (__builtin_add_overflow(r->trace->dropped[worker], (uint64_t)dropped, &r->trace->dropped[worker]) ||

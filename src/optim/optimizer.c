@@ -1,5 +1,64 @@
-/* optimizer.c: the same few scalars for all parameters, with decay and without. */
+/* optimizer.c: the scalars of a step, the same few for all parameters, and the step. */
 #include "optim/optimizer.h"
+
+#include <assert.h>
+#include <math.h>
+
+static ls_status check_below_one(const char *what, double value) {
+    if (value >= 0 && value < 1) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s is %g; it must be at least 0 and below 1", what, value);
+}
+
+ls_status ls_adamw_options_check(const ls_adamw_options *o) {
+    LS_TRY(check_below_one("beta1 of AdamW", o->beta1));
+    LS_TRY(check_below_one("beta2 of AdamW", o->beta2));
+    if (o->epsilon >= 0 && isfinite(o->epsilon)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "epsilon of AdamW is %g; it must not be negative", o->epsilon);
+}
+
+ls_status ls_sgd_options_check(const ls_sgd_options *o) {
+    LS_TRY(check_below_one("the momentum of SGD", o->momentum));
+    if (o->nesterov && o->momentum == 0)
+        return ls_fail(LS_ERR_INPUT, "Nesterov momentum needs a momentum above 0; it is 0");
+    return LS_OK;
+}
+
+void ls_adamw_powers_move(ls_adamw_powers *p, const ls_adamw_options *o, int64_t updates) {
+    assert(updates >= 0);
+    if (p->updates == 0 || updates < p->updates) *p = (ls_adamw_powers){.beta1 = 1, .beta2 = 1};
+    for (; p->updates < updates; p->updates++) {
+        p->beta1 *= o->beta1;
+        p->beta2 *= o->beta2;
+    }
+}
+
+ls_update_step ls_adamw_scalars(const ls_adamw_powers *p, const ls_adamw_options *o, double lr, double weight_decay,
+                                float factor) {
+    assert(p->updates >= 1);
+    return (ls_update_step){
+        .rule = LS_OPTIMIZER_ADAMW,
+        .factor = factor,
+        .beta1 = (float)o->beta1,
+        .beta1_rest = (float)(1.0 - o->beta1),
+        .beta2 = (float)o->beta2,
+        .beta2_rest = (float)(1.0 - o->beta2),
+        .rate = (float)(lr / (1.0 - p->beta1)),
+        .root = (float)(1.0 / sqrt(1.0 - p->beta2)),
+        .epsilon = (float)o->epsilon,
+        .decay = (float)(1.0 - lr * weight_decay),
+    };
+}
+
+ls_update_step ls_sgd_scalars(const ls_sgd_options *o, double lr, double weight_decay, float factor) {
+    return (ls_update_step){
+        .rule = LS_OPTIMIZER_SGD,
+        .factor = factor,
+        .rate = (float)lr,
+        .momentum = (float)o->momentum,
+        .weight_decay = (float)weight_decay,
+        .nesterov = o->nesterov,
+    };
+}
 
 int ls_optimizer_moments(const ls_optimizer *optimizer) {
     if (optimizer->kind == LS_OPTIMIZER_ADAMW) return 2;
@@ -8,32 +67,33 @@ int ls_optimizer_moments(const ls_optimizer *optimizer) {
 
 ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const ls_adamw_powers *powers, double lr,
                                            float factor) {
-    ls_optimizer_update update = {.kind = optimizer->kind};
+    ls_optimizer_update update = {.ghosts = 0};
     for (int decay = 0; decay < 2; decay++) {
-        double rate = decay ? optimizer->weight_decay : 0;
-        update.adamw[decay] = ls_adamw_scalars(powers, &optimizer->adamw, lr, rate, factor);
-        update.sgd[decay] = ls_sgd_scalars(&optimizer->sgd, lr, rate, factor);
+        double weight_decay = decay ? optimizer->weight_decay : 0;
+        update.step[decay] = optimizer->kind == LS_OPTIMIZER_ADAMW
+                                 ? ls_adamw_scalars(powers, &optimizer->adamw, lr, weight_decay, factor)
+                                 : ls_sgd_scalars(&optimizer->sgd, lr, weight_decay, factor);
     }
     return update;
 }
 
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count) {
-    float *w = param->own_w + first, *m = param->moment[0], *v = param->moment[1];
-    const float *g = param->own_grad + first;
-    uint16_t *copy = param->own_w16 ? param->own_w16 + first : NULL;
+    ls_update_call call = {.w = param->own_w + first, .g = param->own_grad + first, .n = count};
+    ls_update_step follow = {.rule = LS_OPTIMIZER_SGD, .rate = (float)LS_RUNNING_RATE, .weight_decay = 1};
     if (param->running) {
-        ls_sgd_step step = {
-            .factor = (float)(-param->follow / update->ghosts), .rate = (float)LS_RUNNING_RATE, .weight_decay = 1};
-        return device->ops->sgd(device, w, NULL, NULL, policy->act, g, &step, count);
+        follow.factor = (float)(-param->follow / update->ghosts);
+        call.step = &follow;
+        return device->ops->update(device, &call);
     }
-    if (update->kind == LS_OPTIMIZER_ADAMW)
-        LS_TRY(device->ops->adamw(device, w, m + first, v + first, copy, policy->act, g, &update->adamw[param->decay],
-                                  count));
-    else
-        LS_TRY(
-            device->ops->sgd(device, w, m ? m + first : NULL, copy, policy->act, g, &update->sgd[param->decay], count));
-    return copy && policy->no_master ? device->ops->round(device, w, w, policy->act, count) : LS_OK;
+    call.step = &update->step[param->decay];
+    for (int i = 0; i < LS_MOMENTS_MAX; i++)
+        if (param->moment[i]) call.moment[i] = param->moment[i] + first;
+    if (param->own_w16) call.copy = param->own_w16 + first;
+    call.copy_dtype = policy->act;
+    LS_TRY(device->ops->update(device, &call));
+    if (!call.copy || !policy->no_master) return LS_OK;
+    return device->ops->round(device, &(ls_round_call){call.w, call.w, policy->act, count});
 }
 
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,

@@ -1,12 +1,37 @@
 /* optimizer.h: one step of an optimizer over the parameters of a model: AdamW, or SGD with or without momentum.
  *
  * Weight decay applies to parameters that ask for it (matrices and tables, not norms and biases). Two moments of AdamW,
- * one of SGD with momentum, none without. */
+ * one of SGD with momentum, none without.
+ *
+ * The scalars of a step are formed in double, with the project's own functions, and rounded to fp32 once
+ * (docs/arithmetic.md, "Step"). Nothing here has a state that a checkpoint would have to keep: ls_adamw_powers is a
+ * running value, but a function of the number of updates only. */
 #ifndef LS_OPTIM_OPTIMIZER_H
 #define LS_OPTIM_OPTIMIZER_H
 
 #include "nn/blocks.h"
-#include "optim/schedule.h"
+
+typedef struct ls_adamw_options {
+    double beta1, beta2; /* 0 ≤ β < 1 */
+    double epsilon;      /* ≥ 0 */
+} ls_adamw_options;
+
+typedef struct ls_sgd_options {
+    double momentum; /* 0 ≤ μ < 1 */
+    bool nesterov;
+} ls_sgd_options;
+
+ls_status ls_adamw_options_check(const ls_adamw_options *options);
+ls_status ls_sgd_options_check(const ls_sgd_options *options);
+
+/* β1^t and β2^t by repeated multiplication. Zeroed memory stands at nothing and may be moved anywhere. */
+typedef struct ls_adamw_powers {
+    int64_t updates; /* t */
+    double beta1, beta2;
+} ls_adamw_powers;
+
+/* Moves to `updates` ≥ 0: one multiplication for each update forward, from the start for a move backward. */
+void ls_adamw_powers_move(ls_adamw_powers *powers, const ls_adamw_options *options, int64_t updates);
 
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
@@ -17,12 +42,16 @@ typedef struct ls_optimizer {
 
 int ls_optimizer_moments(const ls_optimizer *optimizer);
 
-/* The scalars of an update, without decay and with it. */
+/* For the update that `powers` stands at: 1 is the first; a step that was skipped is no update. `weight_decay` is that
+ * of the group of parameters, `factor` that of ls_clip_factor(). */
+ls_update_step ls_adamw_scalars(const ls_adamw_powers *powers, const ls_adamw_options *options, double lr,
+                                double weight_decay, float factor);
+ls_update_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double weight_decay, float factor);
+
+/* What an update does with every parameter. */
 typedef struct ls_optimizer_update {
-    ls_optimizer_kind kind;
-    double ghosts; /* ghost groups of the step, where running statistics follow their mean */
-    ls_adamw_step adamw[2];
-    ls_sgd_step sgd[2];
+    ls_update_step step[2]; /* without decay and with it */
+    double ghosts;          /* ghost groups of the step, where running statistics follow their mean */
 } ls_optimizer_update;
 
 /* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */

@@ -1,11 +1,13 @@
-/* schedule.c: learning rates and the scalars of optimizer steps, from docs/arithmetic.md, "Step". */
+/* schedule.c: learning rates, from docs/arithmetic.md, "Step", and how a batch scales them. */
 #include "optim/schedule.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "config/value.h"
 #include "numerics/elementary.h"
 
 /* Whole numbers up to here are doubles. */
@@ -100,58 +102,73 @@ bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t 
     return true;
 }
 
-/* ---- optimizer steps --------------------------------------------------------------------------------------------- */
+/* ---- the steps at which a rate falls, as a user writes them ------------------------------------------------------ */
 
-static ls_status check_below_one(const char *what, double value) {
-    if (value >= 0 && value < 1) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s is %g; it must be at least 0 and below 1", what, value);
+enum { ENTRY_MAX = 32 };
+
+/* One entry as it stands: a number of steps, or a share of all. */
+typedef struct entry {
+    bool is_share;
+    int64_t step;
+    double share;
+} entry;
+
+static ls_status parse_entry(const char *text, size_t length, entry *out) {
+    char word[ENTRY_MAX];
+    *out = (entry){0};
+    if (length < sizeof word) {
+        memcpy(word, text, length);
+        word[length] = '\0';
+        if (ls_value_parse_int(word, &out->step) == LS_OK && out->step > 0) return LS_OK;
+        out->is_share = true;
+        if (ls_value_parse_float(word, &out->share) == LS_OK && out->share > 0 && out->share < 1) return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT, "'%.*s' is neither a step number, e.g. 3000, nor a fraction of all steps, e.g. 0.5",
+                   (int)(length < ENTRY_MAX ? length : ENTRY_MAX), text);
 }
 
-ls_status ls_adamw_options_check(const ls_adamw_options *o) {
-    LS_TRY(check_below_one("beta1 of AdamW", o->beta1));
-    LS_TRY(check_below_one("beta2 of AdamW", o->beta2));
-    if (o->epsilon >= 0 && isfinite(o->epsilon)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "epsilon of AdamW is %g; it must not be negative", o->epsilon);
+static ls_status check_order(const entry *before, const entry *now) {
+    if (before->is_share != now->is_share)
+        return ls_fail(LS_ERR_INPUT, "mixes step numbers and fractions; use one or the other");
+    if (now->is_share ? now->share > before->share : now->step > before->step) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "must be in ascending order");
 }
 
-ls_status ls_sgd_options_check(const ls_sgd_options *o) {
-    LS_TRY(check_below_one("the momentum of SGD", o->momentum));
-    if (o->nesterov && o->momentum == 0)
-        return ls_fail(LS_ERR_INPUT, "Nesterov momentum needs a momentum above 0; it is 0");
+/* Nearest, so that 0.29 of 100 is 29 though 0.29·100 is a little less. */
+static int64_t step_of(const entry *e, int64_t total) {
+    if (!e->is_share) return e->step;
+    int64_t step = (int64_t)(e->share * (double)total + 0.5);
+    return step < total ? step : total;
+}
+
+ls_status ls_lr_steps_parse(const char *text, int64_t total_steps, ls_lr_steps *out) {
+    ls_lr_steps steps = {0};
+    entry before = {0}, now;
+    for (const char *at = text;; before = now) {
+        size_t length = strcspn(at, ",");
+        LS_TRY(parse_entry(at, length, &now));
+        if (steps.count > 0) LS_TRY(check_order(&before, &now));
+        if (steps.count == LS_LR_STEPS_MAX) return ls_fail(LS_ERR_INPUT, "has more than %d entries", LS_LR_STEPS_MAX);
+        steps.at[steps.count++] = step_of(&now, total_steps);
+        if (at[length] == '\0') break;
+        at += length + 1;
+    }
+    *out = steps;
     return LS_OK;
 }
 
-void ls_adamw_powers_move(ls_adamw_powers *p, const ls_adamw_options *o, int64_t updates) {
-    assert(updates >= 0);
-    if (p->updates == 0 || updates < p->updates) *p = (ls_adamw_powers){.beta1 = 1, .beta2 = 1};
-    for (; p->updates < updates; p->updates++) {
-        p->beta1 *= o->beta1;
-        p->beta2 *= o->beta2;
-    }
+void ls_lr_steps_text(const ls_lr_steps *steps, char text[LS_LR_STEPS_TEXT_MAX]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < steps->count && used < LS_LR_STEPS_TEXT_MAX; i++)
+        used +=
+            (size_t)snprintf(text + used, LS_LR_STEPS_TEXT_MAX - used, "%s%" PRId64, i > 0 ? "," : "", steps->at[i]);
 }
 
-ls_adamw_step ls_adamw_scalars(const ls_adamw_powers *p, const ls_adamw_options *o, double lr, double weight_decay,
-                               float factor) {
-    assert(p->updates >= 1);
-    return (ls_adamw_step){
-        .factor = factor,
-        .beta1 = (float)o->beta1,
-        .beta1_rest = (float)(1.0 - o->beta1),
-        .beta2 = (float)o->beta2,
-        .beta2_rest = (float)(1.0 - o->beta2),
-        .rate = (float)(lr / (1.0 - p->beta1)),
-        .root = (float)(1.0 / sqrt(1.0 - p->beta2)),
-        .epsilon = (float)o->epsilon,
-        .decay = (float)(1.0 - lr * weight_decay),
-    };
-}
+/* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-ls_sgd_step ls_sgd_scalars(const ls_sgd_options *o, double lr, double weight_decay, float factor) {
-    return (ls_sgd_step){
-        .factor = factor,
-        .rate = (float)lr,
-        .momentum = (float)o->momentum,
-        .weight_decay = (float)weight_decay,
-        .nesterov = o->nesterov,
-    };
+double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base) {
+    assert(batch >= 1 && base >= 1);
+    double k = batch / base;
+    return scaling == LS_LR_SCALING_LINEAR ? k : scaling == LS_LR_SCALING_SQRT ? sqrt(k) : 1.0;
 }

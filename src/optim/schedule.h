@@ -1,8 +1,5 @@
-/* schedule.h: the numbers of a step that depend on its number alone: the learning rate, and the scalars of an optimizer
- * step. The formulas are in docs/arithmetic.md, "Step".
- *
- * All in double, with the project's own functions, rounded to fp32 once. Nothing here has a state that a checkpoint
- * would have to keep: ls_adamw_powers is a running value, but a function of the number of updates only.
+/* schedule.h: the learning rate of a step, which depends on its number alone. The formulas are in docs/arithmetic.md,
+ * "Step". All in double, with the project's own functions.
  *
  * Steps count from 0. With W warm-up steps and N in all, the rate as a share of the peak:
  *
@@ -19,7 +16,6 @@
 
 #include "base/status.h"
 #include "config/choices.h"
-#include "device/calls.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 
@@ -60,34 +56,13 @@ bool ls_lr_depends_on_total(ls_lr_kind kind);
  * as a run of the other. A wsd that has not begun to decay may be made longer. */
 bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step);
 
-/* ---- optimizer steps --------------------------------------------------------------------------------------------- */
+/* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-typedef struct ls_adamw_options {
-    double beta1, beta2; /* 0 ≤ β < 1 */
-    double epsilon;      /* ≥ 0 */
-} ls_adamw_options;
-
-typedef struct ls_sgd_options {
-    double momentum; /* 0 ≤ μ < 1 */
-    bool nesterov;
-} ls_sgd_options;
-
-ls_status ls_adamw_options_check(const ls_adamw_options *options);
-ls_status ls_sgd_options_check(const ls_sgd_options *options);
-
-/* β1^t and β2^t by repeated multiplication. Zeroed memory stands at nothing and may be moved anywhere. */
-typedef struct ls_adamw_powers {
-    int64_t updates; /* t */
-    double beta1, beta2;
-} ls_adamw_powers;
-
-/* Moves to `updates` ≥ 0: one multiplication for each update forward, from the start for a move backward. */
-void ls_adamw_powers_move(ls_adamw_powers *powers, const ls_adamw_options *options, int64_t updates);
-
-/* For the update that `powers` stands at: 1 is the first; a step that was skipped is no update. `weight_decay` is that
- * of the group of parameters, `factor` that of ls_clip_factor(). */
-ls_adamw_step ls_adamw_scalars(const ls_adamw_powers *powers, const ls_adamw_options *options, double lr,
-                               double weight_decay, float factor);
-ls_sgd_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double weight_decay, float factor);
+/* What a rate that was found at a batch of `base` is multiplied by for one of `batch`; both are whole numbers, at least
+ * 1. With k = batch / base it is k or √k, in double and rounded once. Linear is for SGD: one step with the mean of a
+ * batch k times as large stands for k small ones. The square root is for optimizers that divide by the gradient's own
+ * size, such as Adam: there a step is set by the noise, whose spread falls with √k. Either ends where the batch comes
+ * near the noise scale (docs/numerics.md). */
+double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base);
 
 #endif

@@ -2,8 +2,7 @@
  * same kind, or larger ones. */
 #include "plan/answer.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "plan/cost/cost_case.h"
 
 /* How far beyond the cluster the scaling is shown. */
 enum { SCALING_FACTOR = 4 };
@@ -32,7 +31,7 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     const ls_plan_choice *best = a->best;
     const ls_shape *shape = &task.shape;
     ls_prediction p;
-    double elem = best->layout.type == LS_PLAN_FP32 ? 4 : 2;
+    double elem = ls_plan_elem_bytes(&best->layout);
     if (task.cluster.sites < 2) return LS_OK;
     a->across_bytes = best->layout.stages_across ? (double)task.global_batch * (double)task.seq * (double)shape->C *
                                                        elem * (2 * best->layout.virtual_stages - 1)
@@ -68,28 +67,27 @@ static ls_status explain(ls_plan_answer *a) {
 enum { NODES_TRIED = 32 };
 
 /* The best on a changed cluster, if something fits. */
-static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, ls_plan_found *found, bool *fits,
-                         ls_plan_choice *out) {
+static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bool *fits, ls_plan_choice *out) {
     ls_layout_request request = q->request;
+    ls_plan_found found;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
     ls_knob_leave_open(&request, LS_KNOB_dp);
     request.memory_bytes *= then / now;
     *fits = false;
-    ls_status status = ls_plan_search(task, &request, found);
+    ls_status status = ls_plan_search(task, &request, &found);
     if (status == LS_ERR_INPUT) return LS_OK;
-    if (status != LS_OK || found->fitting == 0) return status;
-    *fits = true;
-    *out = found->fits[0];
-    return LS_OK;
+    *fits = status == LS_OK && found.fitting > 0;
+    if (*fits) *out = found.fits[0];
+    return status;
 }
 
 /* The same cluster without the knobs that were given, but for the type. */
-static ls_status other_knobs(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     ls_plan_question open = *q;
     open.request = ls_layout_request_none();
     if (ls_knob_is_given(&q->request, LS_KNOB_type)) ls_knob_give(&open.request, LS_KNOB_type, q->request.knobs.type);
     open.request.memory_bytes = q->request.memory_bytes;
-    return best_of(&open, &q->task, found, &out->is_freed, &out->freed);
+    return best_of(&open, &q->task, &out->is_freed, &out->freed);
 }
 
 static long long next_size(const ls_site *site, long long chips) {
@@ -98,13 +96,13 @@ static long long next_size(const ls_site *site, long long chips) {
     return chips < site->chips + NODES_TRIED * node ? chips + node : 2 * chips;
 }
 
-static ls_status more_chips(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+static ls_status more_chips(const ls_plan_question *q, ls_plan_remedy *out) {
     const ls_site *site = &q->task.cluster.site[0];
     for (long long chips = next_size(site, site->chips); chips <= LS_CHIPS_MAX; chips = next_size(site, chips)) {
         ls_plan_task task = q->task;
         bool fits;
         for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chips = (int)chips;
-        LS_TRY(best_of(q, &task, found, &fits, &out->with));
+        LS_TRY(best_of(q, &task, &fits, &out->with));
         if (fits) {
             out->chips = (int)chips;
             return LS_OK;
@@ -114,7 +112,7 @@ static ls_status more_chips(const ls_plan_question *q, ls_plan_found *found, ls_
 }
 
 /* Chips with more memory, the least of it first. */
-static ls_status larger_chip(const ls_plan_question *q, ls_plan_found *found, ls_plan_remedy *out) {
+static ls_status larger_chip(const ls_plan_question *q, ls_plan_remedy *out) {
     double tried = q->task.cluster.site[0].chip.memory_bytes;
     if (q->task.cluster.site[0].chip.is_cpu) return LS_OK;
     for (;;) {
@@ -133,28 +131,22 @@ static ls_status larger_chip(const ls_plan_question *q, ls_plan_found *found, ls
             task.cluster.site[i].chip = *next;
             task.cluster.site[i].inside = usual.site[0].inside;
         }
-        LS_TRY(best_of(q, &task, found, &fits, &out->other));
+        LS_TRY(best_of(q, &task, &fits, &out->other));
         if (!fits) continue;
         out->chip = *next;
         return LS_OK;
     }
 }
 
-static ls_status find_remedy(const ls_plan_question *question, ls_plan_remedy *out) {
-    ls_plan_found *found = malloc(sizeof *found);
-    memset(out, 0, sizeof *out);
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
-    ls_status status = other_knobs(question, found, out);
-    if (status == LS_OK) status = more_chips(question, found, out);
-    if (status == LS_OK) status = larger_chip(question, found, out);
-    free(found);
-    return status;
-}
-
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out) {
     out->question = question;
     LS_TRY(ls_plan_search(&question->task, &question->request, &out->found));
-    if (out->found.fitting == 0) return find_remedy(question, &out->remedy);
+    out->remedy = (ls_plan_remedy){0};
+    if (out->found.fitting == 0) {
+        LS_TRY(other_knobs(question, &out->remedy));
+        LS_TRY(more_chips(question, &out->remedy));
+        return larger_chip(question, &out->remedy);
+    }
     out->best = &out->found.fits[0];
     return explain(out);
 }

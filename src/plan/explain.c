@@ -184,48 +184,36 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
 }
 
 /* Knobs that are given stay, but for dp, of which there are more with more chips. */
-static ls_status choose(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *found,
-                        ls_plan_choice *out) {
+static ls_status choose(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
     ls_layout_request open = *request;
+    ls_plan_found found;
     ls_knob_leave_open(&open, LS_KNOB_dp);
     memset(out, 0, sizeof *out);
-    ls_status status = ls_plan_search(task, &open, found);
+    ls_status status = ls_plan_search(task, &open, &found);
     if (status == LS_ERR_INPUT) return LS_OK; /* nothing is possible at this size */
-    if (status == LS_OK && found->fitting > 0) *out = found->fits[0];
+    if (status == LS_OK && found.fitting > 0) *out = found.fits[0];
     return status;
-}
-
-static ls_status add_points(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
-                            int most, bool strong, ls_plan_found *found, ls_plan_point *out, int *count) {
-    int sizes[LS_PLAN_POINTS_MAX + 1], n = sizes_of(&task->cluster, most, sizes);
-    for (int i = 0; i < n && *count < LS_PLAN_POINTS_MAX; i++) {
-        ls_plan_task resized;
-        ls_plan_point *point = &out[*count];
-        memset(point, 0, sizeof *point);
-        if (!resize(task, sizes[i], strong, &resized)) continue;
-        LS_TRY(choose(&resized, request, found, &point->best));
-        LS_TRY(hold(&resized, choice, &point->held));
-        if (*count == 0 && point->best.prediction.seconds <= 0) continue; /* too few */
-        point->chips = sizes[i];
-        point->tokens_per_second = rate_of(&resized, &point->best);
-        point->held_tokens_per_second = rate_of(&resized, &point->held);
-        (*count)++;
-    }
-    return LS_OK;
 }
 
 ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                           int most, bool strong, ls_plan_point *out, int *count) {
-    ls_plan_found *found = malloc(sizeof *found);
-    *count = 0;
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
-    ls_status status = add_points(task, request, choice, most, strong, found, out, count);
-    free(found);
+    int sizes[LS_PLAN_POINTS_MAX + 1], n = sizes_of(&task->cluster, most, sizes);
     double most_each = 0;
-    for (int i = 0; i < *count; i++) {
-        double each = out[i].tokens_per_second / out[i].chips;
+    *count = 0;
+    for (int i = 0; i < n && *count < LS_PLAN_POINTS_MAX; i++) {
+        ls_plan_task resized;
+        ls_plan_point *point = &out[*count];
+        *point = (ls_plan_point){.chips = sizes[i]};
+        if (!resize(task, sizes[i], strong, &resized)) continue;
+        LS_TRY(choose(&resized, request, &point->best));
+        LS_TRY(hold(&resized, choice, &point->held));
+        if (*count == 0 && point->best.prediction.seconds <= 0) continue; /* too few */
+        point->tokens_per_second = rate_of(&resized, &point->best);
+        point->held_tokens_per_second = rate_of(&resized, &point->held);
+        double each = point->tokens_per_second / point->chips;
         if (each > most_each) most_each = each;
+        (*count)++;
     }
     for (int i = 0; i < *count; i++) out[i].ideal_tokens_per_second = most_each * out[i].chips;
-    return status;
+    return LS_OK;
 }

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -36,6 +35,9 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
     return LS_OK;
 }
 
+/* Another layout of the task as it is. */
+#define CONSIDER(all, layout, ...) consider(all, (all)->task, layout, false, 1, __VA_ARGS__)
+
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
 static ls_status try_micro(changes *all) {
@@ -43,11 +45,10 @@ static ls_status try_micro(changes *all) {
     size_t share = all->task->global_batch / (size_t)l->dp;
     ls_knobs to = *l;
     for (to.micro = l->micro + 1; to.micro <= share && share % to.micro != 0;) to.micro++;
-    if (to.micro <= share)
-        LS_TRY(consider(all, all->task, &to, false, 1, "micro-batch %zu instead of %zu", to.micro, l->micro));
+    if (to.micro <= share) LS_TRY(CONSIDER(all, &to, "micro-batch %zu instead of %zu", to.micro, l->micro));
     for (to.micro = l->micro - 1; to.micro > 0 && share % to.micro != 0;) to.micro--;
     if (to.micro == 0) return LS_OK;
-    return consider(all, all->task, &to, false, 1, "micro-batch %zu instead of %zu", to.micro, l->micro);
+    return CONSIDER(all, &to, "micro-batch %zu instead of %zu", to.micro, l->micro);
 }
 
 /* The next number of chunks that divides the layers, up or down; 0: none. */
@@ -66,8 +67,7 @@ static ls_status try_schedule(changes *all) {
         to.virtual_stages = other_chunks(all, step);
         if (to.virtual_stages < 1) continue;
         to.schedule = to.virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
-        LS_TRY(consider(all, all->task, &to, false, 1, "%d virtual stages instead of %d", to.virtual_stages,
-                        l->virtual_stages));
+        LS_TRY(CONSIDER(all, &to, "%d virtual stages instead of %d", to.virtual_stages, l->virtual_stages));
     }
     if (l->virtual_stages > 1) return LS_OK;
     for (int kind = LS_SCHEDULE_1F1B; kind < LS_SCHEDULE_KINDS; kind++) {
@@ -75,7 +75,7 @@ static ls_status try_schedule(changes *all) {
         to.schedule = (ls_schedule_kind)kind;
         bool has = kind == LS_SCHEDULE_1F1B || (kind == LS_SCHEDULE_ZERO_BUBBLE && all->task->stack.zero_bubble);
         if (to.schedule == l->schedule || !has) continue;
-        LS_TRY(consider(all, all->task, &to, false, 1, "schedule %s instead of %s", ls_schedule_kind_name(to.schedule),
+        LS_TRY(CONSIDER(all, &to, "schedule %s instead of %s", ls_schedule_kind_name(to.schedule),
                         ls_schedule_kind_name(l->schedule)));
     }
     return LS_OK;
@@ -87,15 +87,15 @@ static ls_status try_memory_knobs(changes *all) {
         ls_knobs to = *l;
         to.zero = zero;
         if (zero > 1 && l->pp > 1 && !all->task->stack.sharded_stages) continue;
-        if (l->dp > 1) LS_TRY(consider(all, all->task, &to, false, 1, "ZeRO %d instead of %d", zero, l->zero));
+        if (l->dp > 1) LS_TRY(CONSIDER(all, &to, "ZeRO %d instead of %d", zero, l->zero));
     }
     for (int kind = 0; kind < LS_RECOMPUTE_KINDS; kind++) {
         ls_knobs to = *l;
         to.recompute = (ls_recompute)kind;
         bool same = kind == LS_RECOMPUTE_SELECTIVE && all->task->stack.flash && all->task->stack.selective_share < 0;
         if (to.recompute == l->recompute || same) continue;
-        LS_TRY(consider(all, all->task, &to, false, 1, "recomputation %s instead of %s",
-                        ls_recompute_name(to.recompute), ls_recompute_name(l->recompute)));
+        LS_TRY(CONSIDER(all, &to, "recomputation %s instead of %s", ls_recompute_name(to.recompute),
+                        ls_recompute_name(l->recompute)));
     }
     return LS_OK;
 }
@@ -127,8 +127,8 @@ static ls_status try_mesh(changes *all) {
             if (to.dp == 1) to.zero = 0;
             if (to.zero > 1 && to.pp > 1 && l->pp == 1 && !all->task->stack.sharded_stages) to.zero = 1;
             fit_micro(all, &to);
-            LS_TRY(consider(all, all->task, &to, false, 1, "%s %d and %s %d instead of %d and %d", names[up], *ways[up],
-                            names[down], *ways[down], *ways[up] / 2, *ways[down] * 2));
+            LS_TRY(CONSIDER(all, &to, "%s %d and %s %d instead of %d and %d", names[up], *ways[up], names[down],
+                            *ways[down], *ways[up] / 2, *ways[down] * 2));
         }
     return LS_OK;
 }
@@ -138,19 +138,19 @@ static ls_status try_program(changes *all) {
     const ls_plan_task *task = all->task;
     if (to.tp > 1 && !to.tp_overlap && task->stack.tp_hidden < .56) {
         to.tp_overlap = true;
-        LS_TRY(consider(all, task, &to, false, 1, "tensor-parallel collectives in chunks, overlapped with matmuls"));
+        LS_TRY(CONSIDER(all, &to, "tensor-parallel collectives in chunks, overlapped with matmuls"));
     }
     to = all->from->layout;
     if (to.tp > 1 && !to.sequence_parallel) {
         to.sequence_parallel = true;
-        LS_TRY(consider(all, task, &to, false, 1, "sequence parallelism"));
+        LS_TRY(CONSIDER(all, &to, "sequence parallelism"));
     }
     to = all->from->layout;
     bool has8 = true;
     for (int i = 0; i < task->cluster.sites; i++) has8 = has8 && task->cluster.site[i].chip.peak_flops[LS_PLAN_FP8] > 0;
     if (has8 && (to.type == LS_PLAN_BF16 || to.type == LS_PLAN_FP16)) {
         to.type = LS_PLAN_FP8;
-        LS_TRY(consider(all, task, &to, false, 1, "matmuls in fp8 instead of %s (watch the loss)",
+        LS_TRY(CONSIDER(all, &to, "matmuls in fp8 instead of %s (watch the loss)",
                         ls_plan_type_name(all->from->layout.type)));
     }
     ls_plan_task larger = *task;
@@ -190,21 +190,19 @@ static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
     ls_layout_request request = ls_layout_request_none();
     double now = all->from->prediction.capacity_bytes;
+    ls_plan_found found;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
-    ls_plan_found *found = malloc(sizeof *found);
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a search");
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
     request.memory_bytes = 2 * now;
     ls_knob_give(&request, LS_KNOB_type, all->from->layout.type);
-    ls_status status = ls_plan_search(&task, &request, found);
-    if (status == LS_OK && found->fitting > 0) {
+    ls_status status = ls_plan_search(&task, &request, &found);
+    if (status == LS_OK && found.fitting > 0) {
         ls_plan_change *c = &all->out[all->count++];
-        *c = (ls_plan_change){.hardware = true, .to = found->fits[0]};
+        *c = (ls_plan_change){.hardware = true, .to = found.fits[0]};
         c->gain = 1 - c->to.prediction.seconds / all->from->prediction.seconds;
         snprintf(c->what, sizeof c->what, "%.4g GiB of memory instead of %.4g, with a new layout", 2 * now / GIB,
                  now / GIB);
     }
-    free(found);
     return status;
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "plan/cost/cost_case.h"
-#include "plan/search.h"
 
 typedef struct candidate {
     ls_knobs layout;
@@ -22,7 +22,7 @@ typedef struct candidates {
     const ls_plan_task *task;
     double capacity;
     candidate *item;
-    size_t count, room;
+    size_t count;
 } candidates;
 
 static double capacity_of(const ls_plan_task *task, const ls_layout_request *request) {
@@ -35,13 +35,7 @@ static double capacity_of(const ls_plan_task *task, const ls_layout_request *req
 static ls_status add(void *state, const ls_knobs *layout) {
     candidates *all = state;
     ls_prediction bound;
-    if (all->count == all->room) {
-        size_t room = all->room ? 2 * all->room : 1024;
-        candidate *more = realloc(all->item, room * sizeof *more);
-        if (!more) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", room);
-        all->item = more;
-        all->room = room;
-    }
+    LS_TRY(ls_array_grow(&all->item, all->count, sizeof *all->item, "layouts"));
     LS_TRY(ls_plan_bound(all->task, layout, &bound));
     all->item[all->count] = (candidate){
         .layout = *layout, .seconds = bound.seconds, .lacks = bound.memory_bytes - all->capacity, .order = all->count};

@@ -14,4 +14,12 @@ ls_number ls_number_whole(double value);   /* "12,345" */
 ls_number ls_number_percent(double share); /* "4.1 %" */
 ls_number ls_number_short(double value);   /* "70.6 B", "1.5 T" */
 
+/* The text itself, for a list of arguments. */
+#define LS_GIB(bytes) ls_number_gib(bytes).text
+#define LS_GB(bytes) ls_number_gb(bytes).text
+#define LS_SECONDS(value) ls_number_seconds(value).text
+#define LS_WHOLE(value) ls_number_whole(value).text
+#define LS_PERCENT(share) ls_number_percent(share).text
+#define LS_SHORT(value) ls_number_short(value).text
+
 #endif

@@ -15,18 +15,26 @@ void ls_page_free(ls_page *page) {
     memset(page, 0, sizeof *page);
 }
 
-void ls_page_begin(ls_page *page, ls_page_kind kind, const char *name) {
-    if (page->count == LS_PAGE_BLOCKS_MAX) page->failed = true;
+static void end(ls_page *page) {
+    if (!page->open) return;
+    if (fclose(page->open) != 0) page->failed = true;
+    page->open = NULL;
     if (page->failed) return;
+    page->block[page->count++].text = page->buffer;
+    page->buffer = NULL;
+}
+
+static void begin(ls_page *page, ls_page_kind kind, const char *name) {
+    end(page);
+    page->failed = page->failed || page->count == LS_PAGE_BLOCKS_MAX;
+    if (page->failed) return;
+    page->block[page->count] = (ls_page_block){.kind = kind, .name = name};
     page->open = open_memstream(&page->buffer, &page->bytes);
-    if (!page->open)
-        page->failed = true;
-    else
-        page->block[page->count] = (ls_page_block){.kind = kind, .name = name};
+    page->failed = !page->open;
 }
 
 __attribute__((format(printf, 2, 0))) static void put(ls_page *page, const char *format, va_list list) {
-    if (!page->failed && vfprintf(page->open, format, list) < 0) page->failed = true;
+    if (page->open && vfprintf(page->open, format, list) < 0) page->failed = true;
 }
 
 void ls_page_put(ls_page *page, const char *format, ...) {
@@ -36,20 +44,29 @@ void ls_page_put(ls_page *page, const char *format, ...) {
     va_end(list);
 }
 
-void ls_page_end(ls_page *page) {
-    if (!page->open) return;
-    bool whole = fclose(page->open) == 0;
-    page->open = NULL;
-    if (!whole || page->failed) {
-        page->failed = true;
-        return;
-    }
-    page->block[page->count++].text = page->buffer;
-    page->buffer = NULL;
+void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) {
+    va_list list;
+    begin(page, kind, NULL);
+    va_start(list, format);
+    put(page, format, list);
+    va_end(list);
+}
+
+void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) {
+    va_list list;
+    begin(page, LS_PAGE_TABLE, align);
+    va_start(list, head);
+    put(page, head, list);
+    va_end(list);
+}
+
+FILE *ls_page_begin_chart(ls_page *page, const char *name) {
+    begin(page, LS_PAGE_CHART, name);
+    return page->open;
 }
 
 void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...) {
-    ls_page_end(page);
+    end(page);
     if (page->failed) return;
     ls_page_block *block = &page->block[page->count - 1];
     block->width = width;
@@ -63,11 +80,7 @@ void ls_page_end_chart(ls_page *page, int width, int height, const char *caption
     va_end(list);
 }
 
-void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) {
-    va_list list;
-    ls_page_begin(page, kind, NULL);
-    va_start(list, format);
-    put(page, format, list);
-    va_end(list);
-    ls_page_end(page);
+ls_status ls_page_end(ls_page *page) {
+    end(page);
+    return page->failed ? ls_fail(LS_ERR_RESOURCE, "out of memory for a page") : LS_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Text is UTF-8 without markup, but for \1 … \2 around what is to be bold. Cells of a table are separated by tabs, rows
  * by line breaks; the first row is the head. A chart is what is inside an <svg>, drawn to page->open with svg.h. Adding
- * to a page that has run out of memory does nothing; writing it then fails. */
+ * to a page that has run out of memory does nothing; ls_page_end() then fails. */
 #ifndef LS_REPORT_PAGE_H
 #define LS_REPORT_PAGE_H
 
@@ -43,14 +43,22 @@ typedef struct ls_page {
 } ls_page;
 
 void ls_page_free(ls_page *page);
-/* A whole block of text at once, or the beginning of one that ls_page_put() and ls_page_end() go on with. */
+/* Begins a block with its first text; ls_page_put() adds to it. A block ends where the next one begins. */
 void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void ls_page_begin(ls_page *page, ls_page_kind kind, const char *name);
 void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void ls_page_end(ls_page *page);
+#define LS_HEADING(page, ...) ls_page_add(page, LS_PAGE_HEADING, __VA_ARGS__)
+#define LS_TEXT(page, ...) ls_page_add(page, LS_PAGE_TEXT, __VA_ARGS__)
+#define LS_ITEM(page, ...) ls_page_add(page, LS_PAGE_ITEM, __VA_ARGS__)
+/* A table begins with its head. */
+void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) __attribute__((format(printf, 3, 4)));
+/* What a chart is drawn to; NULL: memory has run out. */
+FILE *ls_page_begin_chart(ls_page *page, const char *name);
 /* Ends a chart: its size, and what is said below it and read to those who cannot see it. */
 void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Ends the last block. LS_ERR_RESOURCE where memory has run out. */
+ls_status ls_page_end(ls_page *page);
 
 /* The files: contents that the caller frees. LS_ERR_RESOURCE. */
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes);

@@ -29,8 +29,7 @@ void ls_scale_parts_chart(ls_page *page, const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++)
         if (f->point[i].seconds > most) most = f->point[i].seconds;
     double scale = (WIDTH - NAMES - FIGURES) / most;
-    ls_page_begin(page, LS_PAGE_CHART, "parts");
-    FILE *out = page->open;
+    FILE *out = ls_page_begin_chart(page, "parts");
     for (int i = 0; i < f->points; i++, y += ROW) {
         const ls_scaling_point *p = &f->point[i];
         ls_svg_text(out, NAMES - 8, y + 11, "e n", "%d worker%s, batch %zu", p->workers, p->workers == 1 ? "" : "s",
@@ -39,7 +38,7 @@ void ls_scale_parts_chart(ls_page *page, const ls_scale_found *f) {
         end = put_part(out, end, y, ls_scaling_sync_of(p) * scale, "m");
         end = put_part(out, end, y, p->idle * scale, "i");
         end = put_part(out, end, y, p->other * scale, "o");
-        ls_svg_text(out, end + 6, y + 11, "t n", "%s", ls_number_seconds(p->seconds).text);
+        ls_svg_text(out, end + 6, y + 11, "t n", "%s", LS_SECONDS(p->seconds));
     }
     x = ls_svg_key(out, x, y + 6, "u", "computing");
     x = ls_svg_key(out, x, y + 6, "m", "synchronising");
@@ -54,7 +53,7 @@ static void put_axes(const ls_svg_plot *p) {
     ls_svg_text(p->out, LEFT, 14, "t", "Speed-up over one worker with the same batch");
     ls_svg_grid(p, 8);
     for (double w = 1; w <= p->x_last; w *= 2)
-        ls_svg_text(p->out, ls_svg_x(p, w), TOP + HEIGHT + 16, "c q n", "%s", ls_number_whole(w).text);
+        ls_svg_text(p->out, ls_svg_x(p, w), TOP + HEIGHT + 16, "c q n", "%s", LS_WHOLE(w));
     ls_svg_text(p->out, LEFT + PLOT, TOP + HEIGHT + 32, "e q n", "workers");
     double end = p->x_last < p->y_last ? p->x_last : p->y_last;
     ls_svg_line(p->out, ls_svg_x(p, 1), ls_svg_y(p, 1), ls_svg_x(p, end), ls_svg_y(p, end), "l3");
@@ -102,15 +101,9 @@ static const ls_scaling_point *put_predicted(ls_svg_plot *p, const ls_scale_foun
 }
 
 void ls_scale_speed_chart(ls_page *page, const ls_scale_found *f) {
-    ls_page_begin(page, LS_PAGE_CHART, "speed-up");
-    ls_svg_plot p = {.out = page->open,
-                     .left = LEFT,
-                     .top = TOP,
-                     .width = PLOT,
-                     .height = HEIGHT,
-                     .x_first = 1,
-                     .x_last = 2,
-                     .y_last = 2};
+    FILE *out = ls_page_begin_chart(page, "speed-up");
+    ls_svg_plot p = {
+        .out = out, .left = LEFT, .top = TOP, .width = PLOT, .height = HEIGHT, .x_first = 1, .x_last = 2, .y_last = 2};
     double label_y = 0; /* of the label before: two must not lie on each other */
     for (int i = 0; i < f->points + f->nexts; i++) {
         const ls_scaling_point *at = i < f->points ? &f->point[i] : &f->next[i - f->points];

@@ -18,8 +18,8 @@ static void put_ms(ls_page *page, double seconds) {
 }
 
 static void put_table(ls_page *page, const ls_scale_found *f) {
-    ls_page_begin(page, LS_PAGE_TABLE, "rrrrrrrrrrrr");
-    ls_page_put(page, "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tratio\tspeed-up\teff.\tweak\n");
+    ls_page_add_table(page, "rrrrrrrrrrrr",
+                      "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tratio\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
         const double times[] = {p->seconds, p->compute, ls_scaling_sync_of(p), ls_scaling_hidden_of(p),
@@ -31,13 +31,11 @@ static void put_table(ls_page *page, const ls_scale_found *f) {
         put_factor(page, ls_scale_speedup(f, p) / p->workers, "\t");
         put_factor(page, ls_scale_weak(f, p), "\n");
     }
-    ls_page_end(page);
 }
 
 static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     if (plan->counts < 2) return;
-    ls_page_begin(page, LS_PAGE_TABLE, "rrlrrrr");
-    ls_page_put(page, "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\thidden\n");
+    ls_page_add_table(page, "rrlrrrr", "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\thidden\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
         for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
@@ -46,52 +44,49 @@ static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_f
                             ls_traffic_kind_name((ls_traffic_kind)k), p->messages[k], 1e-6 * p->bytes[k],
                             1e3 * p->sync[k], 1e3 * p->hidden[k]);
     }
-    ls_page_end(page);
 }
 
 static void put_next(ls_page *page, const ls_scale_found *f) {
     if (f->nexts == 0 || !f->fitted) return;
-    ls_page_add(page, LS_PAGE_TEXT,
-                "Predicted for workers with cores of their own, from %.3g ms of compute per %s, %.3g µs per message "
-                "and %.3g ns per byte; the fit matches the measured steps within %.1f %%.",
-                1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s,
-                100 * f->fit.error);
-    ls_page_begin(page, LS_PAGE_TABLE, "rrrrrrr");
-    ls_page_put(page, "workers\tbatch\tstep\trange\tspeed-up\teff.\tweak\n");
+    LS_TEXT(page,
+            "Predicted for workers with cores of their own, from %.3g ms of compute per %s, %.3g µs per message and "
+            "%.3g ns per byte; the fit matches the measured steps within %.1f %%.",
+            1e3 * f->fit.sequence_s, ls_scale_sample(f), 1e6 * f->fit.latency_s, 1e9 * f->fit.byte_s,
+            100 * f->fit.error);
+    ls_page_add_table(page, "rrrrrrr", "workers\tbatch\tstep\trange\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
-        ls_page_put(page, "%d\t%zu\t%s\t%s and %s\t", p->workers, p->batch, ls_number_seconds(p->seconds).text,
-                    ls_number_seconds(p->low).text, ls_number_seconds(p->high).text);
+        ls_page_put(page, "%d\t%zu\t%s\t%s and %s\t", p->workers, p->batch, LS_SECONDS(p->seconds), LS_SECONDS(p->low),
+                    LS_SECONDS(p->high));
         put_factor(page, ls_scale_speedup(f, p), "\t");
         put_factor(page, ls_scale_speedup(f, p) / p->workers, "\t");
         put_factor(page, ls_scale_weak(f, p), "\n");
     }
-    ls_page_end(page);
 }
 
 static void put_crossovers(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     for (int i = 0; i < f->crossovers; i++) {
         const ls_scale_crossover *x = &f->crossover[i];
         if (x->batch == 0)
-            ls_page_add(page, LS_PAGE_ITEM, "%d workers do not beat one with any batch.", x->workers);
+            LS_ITEM(page, "%d workers do not beat one with any batch.", x->workers);
         else if (x->batch <= (size_t)x->workers)
-            ls_page_add(page, LS_PAGE_ITEM, "%d workers beat one with any batch.", x->workers);
+            LS_ITEM(page, "%d workers beat one with any batch.", x->workers);
         else
-            ls_page_add(page, LS_PAGE_ITEM, "%d workers beat one from a batch of \1%zu\2 on (%s).", x->workers,
-                        x->batch, ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
+            LS_ITEM(page, "%d workers beat one from a batch of \1%zu\2 on (%s).", x->workers, x->batch,
+                    ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
         if (plan->link_bytes_per_s > 0 && x->rate > 0)
-            ls_page_add(page, LS_PAGE_ITEM, "With batch %zu, %d workers beat one from \1%.4g Mbit/s\2 on (%s).",
-                        plan->batch[plan->batches - 1], x->workers, 8e-6 * x->rate,
-                        ls_scale_range(8e-6 * x->rate_low, 8e-6 * x->rate_high).text);
+            LS_ITEM(page, "With batch %zu, %d workers beat one from \1%.4g Mbit/s\2 on (%s).",
+                    plan->batch[plan->batches - 1], x->workers, 8e-6 * x->rate,
+                    ls_scale_range(8e-6 * x->rate_low, 8e-6 * x->rate_high).text);
     }
 }
 
 static void put_model(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
-    ls_page_add(page, LS_PAGE_HEADING, "%s", f->name);
+    LS_HEADING(page, "%s", f->name);
     ls_scale_words words = ls_scale_say(plan, f);
-    ls_page_add(page, LS_PAGE_TEXT, "%s.", words.about);
-    ls_page_add(page, LS_PAGE_TEXT, "%s", words.why);
-    ls_page_add(page, LS_PAGE_TEXT, "%s", words.limit);
+    LS_TEXT(page, "%s.", words.about);
+    LS_TEXT(page, "%s", words.why);
+    LS_TEXT(page, "%s", words.limit);
     ls_scale_parts_chart(page, f);
     if (plan->counts > 1) ls_scale_speed_chart(page, f);
     put_table(page, f);
@@ -110,18 +105,16 @@ static void put_page(ls_page *page, const ls_scale_plan *plan, const ls_scale_fo
                 plan->opts->slow_link ? "a link of " : "shared memory",
                 plan->opts->slow_link ? plan->opts->slow_link : "");
     for (int m = 0; m < count; m++) put_model(page, plan, &found[m]);
-    ls_page_add(page, LS_PAGE_HEADING, "How to read this");
-    ls_page_add(
-        page, LS_PAGE_TEXT,
-        "All times are means over the workers, of the faster half of the steps. Sync is exposed communication: time "
-        "spent waiting after all workers had reached a collective. Hidden communication overlapped with compute. Idle "
-        "is waiting for the slowest worker. Overhead is the rest of a step. Ratio is compute over synchronisation, "
-        "hidden or not. Speed-up compares with one worker and the same batch, eff. is speed-up divided by workers, "
-        "weak compares with one worker and the same number of sequences per worker.");
+    LS_HEADING(page, "How to read this");
+    LS_TEXT(page,
+            "All times are means over the workers, of the faster half of the steps. Sync is exposed communication: "
+            "time spent waiting after all workers had reached a collective. Hidden communication overlapped with "
+            "compute. Idle is waiting for the slowest worker. Overhead is the rest of a step. Ratio is compute over "
+            "synchronisation, hidden or not. Speed-up compares with one worker and the same batch, eff. is speed-up "
+            "divided by workers, weak compares with one worker and the same number of sequences per worker.");
     if (crowded)
-        ls_page_add(page, LS_PAGE_TEXT,
-                    "* More threads than cores: they take turns, so these rows describe this machine, not more workers "
-                    "with cores of their own.");
+        LS_TEXT(page, "* More threads than cores: they take turns, so these rows describe this machine, not more "
+                      "workers with cores of their own.");
 }
 
 ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path) {

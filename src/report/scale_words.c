@@ -70,10 +70,9 @@ static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why
     for (int i = 0; i < f->crossovers; i++)
         if (f->crossover[i].workers == p->workers) x = &f->crossover[i];
     say(why,
-        "With batch %zu, %d workers are %.2f times as fast as one: each computes %s and waits %s for "
-        "synchronisation",
-        p->batch, p->workers, speedup, ls_number_seconds(p->compute).text, ls_number_seconds(sync).text);
-    if (hidden > 0) say(why, " (%s more overlap with compute)", ls_number_seconds(hidden).text);
+        "With batch %zu, %d workers are %.2f times as fast as one: each computes %s and waits %s for synchronisation",
+        p->batch, p->workers, speedup, LS_SECONDS(p->compute), LS_SECONDS(sync));
+    if (hidden > 0) say(why, " (%s more overlap with compute)", LS_SECONDS(hidden));
     say(why, ", a ratio of %.3g; ", ls_scale_ratio(p));
     say(why, "%s%s; ", speedup < .9 * p->workers ? "" : "the loss: ", largest_loss(f, p));
     if (!x || x->batch == 0)

@@ -2,6 +2,7 @@
 #include "run/loop.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,7 @@
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
-#include "run/progress/record.h"
-#include "run/progress/sample_frame.h"
+#include "run/progress.h"
 #include "run/stop.h"
 
 enum { NOTE_MAX = 256 };
@@ -53,7 +53,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     double start = ls_clock_seconds();
     char note[NOTE_MAX];
     *out = (ls_evaluation){0};
-    LS_TRY(ls_trainer_evaluate(t, t->settings.eval_batches, &out->loss, &out->accuracy));
+    LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
     ls_validation_add(&t->validation, t->step, out->loss);
     if (!l->reports) return LS_OK;
     ls_metrics_begin(l->metrics);
@@ -160,7 +160,7 @@ static bool save_is_due(const ls_loop *l) {
     int64_t done = t->step, since = done - (l->saved_step > 0 ? l->saved_step : t->base_step);
     if (is_due(done, s->save_every) || l->requests & LS_REQUEST_SAVE) return true;
     if (!ls_validation_is_best_at(&t->validation, done)) return false;
-    if (s->early_stop > 0) return s->save_every > 0 || s->save_every_s > 0;
+    if (s->options.early_stop > 0) return s->save_every > 0 || s->save_every_s > 0;
     if (l->requests & LS_REQUEST_SAVE_BEST) return true;
     return s->save_every >= BEST_SHARE && since >= s->save_every / BEST_SHARE;
 }
@@ -176,12 +176,79 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
+static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step) {
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", t->step);
+    ls_metrics_add_hex(m, "loss", result->loss);
+    ls_metrics_add_f64(m, "norm", result->norm);
+    ls_metrics_add_f64(m, "lr", result->lr);
+    ls_metrics_add_f64(m, "ms", step->seconds * 1e3);
+    ls_metrics_add_f64(m, "tokens_per_s", step->samples / step->seconds);
+    if (step->mfu > 0) ls_metrics_add_f64(m, "mfu", step->mfu);
+    if (t->time.due) {
+        ls_metrics_add_ms_list(m, "busy_ms", t->time.busy_ms, t->time.workers);
+        ls_metrics_add_ms_list(m, "wait_ms", t->time.wait_ms, t->time.workers);
+    }
+    if (t->settings.policy.act == LS_F16) ls_metrics_add_i64(m, "scale", result->scale);
+    if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
+    if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
+    if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
+    return ls_metrics_end(m);
+}
+
+static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)part / (double)whole : 0; }
+
+static double length(ls_exact_sum sum) { return sqrt(ls_exact_sum_value(&sum)); }
+
+static ls_status record_block(ls_metrics *m, const ls_trainer *t, int b) {
+    const ls_block_numerics *n = &t->guard.numerics[b];
+    char name[LS_PARAM_NAME_MAX];
+    ls_event_block_name(t->model, b, name);
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", t->step);
+    ls_metrics_add_text(m, "numerics", name);
+    /* Gradients as the step used them: unscaled, and clipped. */
+    ls_metrics_add_f64(m, "grad_norm", length(n->grad_squares) * (double)t->clip.factor);
+    ls_metrics_add_f64(m, "weight_norm", length(n->weight_squares));
+    ls_metrics_add_f64(m, "update_norm", length(n->update_squares));
+    ls_metrics_add_f64(m, "grad_flushed", share(n->grads[LS_COUNT_FLUSHED], n->grads[LS_COUNT_NONZERO]));
+    ls_metrics_add_f64(m, "grad_high", share(n->grads[LS_COUNT_HIGH], n->grads[LS_COUNT_NONZERO]));
+    if (n->acts_elems > 0) {
+        ls_metrics_add_f64(m, "act_flushed", share(n->acts[LS_COUNT_FLUSHED], n->acts[LS_COUNT_NONZERO]));
+        ls_metrics_add_f64(m, "act_high", share(n->acts[LS_COUNT_HIGH], n->acts[LS_COUNT_NONZERO]));
+    }
+    ls_metrics_add_f64(m, "lost", share(n->lost, n->elems));
+    return ls_metrics_end(m);
+}
+
+static ls_status record_noise(ls_metrics *m, const ls_trainer *t) {
+    const ls_settings *s = &t->settings;
+    ls_noise_value v = ls_noise_get(&t->guard.noise, (int64_t)(s->B * s->T), (int64_t)s->B);
+    if (!v.valid) return LS_OK;
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", t->step);
+    ls_metrics_add_bool(m, "noise", true);
+    ls_metrics_add_i64(m, "groups", s->groups);
+    ls_metrics_add_f64(m, "grad_sq", v.grad_sq);
+    ls_metrics_add_f64(m, "trace", v.trace);
+    ls_metrics_add_f64(m, "scale_tokens", v.scale_tokens);
+    ls_metrics_add_f64(m, "scale_sequences", v.scale_sequences);
+    return ls_metrics_end(m);
+}
+
+/* One line for each block, one for the noise. */
+static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
+    for (int b = 0; b < t->model->nblocks; b++) LS_TRY(record_block(m, t, b));
+    return record_noise(m, t);
+}
+
 static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step *step) {
-    ls_trainer *t = l->trainer;
-    ls_step_cost cost = {.seconds = step->seconds, .tokens = step->samples, .mfu = step->mfu};
-    wrote(l, ls_record_step(l->metrics, t, result, &cost));
-    ls_run_summary_add_step(&l->summary, step->seconds, step->samples);
-    if (ls_record_has_numerics(t, result)) wrote(l, ls_record_numerics(l->metrics, t));
+    const ls_trainer *t = l->trainer;
+    wrote(l, record_step(l->metrics, t, result, step));
+    l->summary.steps++;
+    l->summary.step_s += step->seconds;
+    l->summary.samples += step->samples;
+    if (result->finite && is_due(t->step, t->settings.options.numerics)) wrote(l, record_numerics(l->metrics, t));
     return tell(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
@@ -202,13 +269,13 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     l->stop = result.stop;
     l->requests = result.requests;
     *out = (ls_step){.step = t->step,
-                     .steps = t->settings.steps,
+                     .steps = t->settings.options.steps,
                      .loss = result.loss,
                      .norm = result.norm,
                      .lr = result.lr,
                      .seconds = ls_clock_seconds() - start,
                      .samples = (double)(t->settings.B * t->settings.T),
-                     .is_images = t->images != NULL,
+                     .is_images = t->data.images != NULL,
                      .audited = result.audited,
                      .skipped = result.skipped};
     if (l->peak_flops_s > 0) out->mfu = l->flops / out->seconds / l->peak_flops_s;
@@ -218,18 +285,19 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
 /* ---- all steps --------------------------------------------------------------------------------------------------- */
 
 static bool is_over(const ls_loop *l) {
-    return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.early_stop);
+    return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.options.early_stop);
 }
 
 static ls_status after_step(ls_loop *l) {
     const ls_settings *s = &l->trainer->settings;
     int64_t done = l->trainer->step;
-    bool last = done == s->steps;
+    bool last = done == s->options.steps;
     ls_evaluation evaluation;
-    if (l->trainer->has_val && s->eval_every > 0 && (last || is_due(done, s->eval_every)))
+    if (l->trainer->has_val && s->options.eval_every > 0 && (last || is_due(done, s->options.eval_every)))
         LS_TRY(ls_loop_evaluate(l, &evaluation));
     last = last || is_over(l);
-    if (l->tokenizer && s->sample_every > 0 && (last || is_due(done, s->sample_every))) LS_TRY(show_sample(l));
+    if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
+        LS_TRY(show_sample(l));
     return last || save_is_due(l) ? ls_loop_save(l) : LS_OK;
 }
 
@@ -241,7 +309,7 @@ static ls_status tell_early_stop(ls_loop *l) {
     snprintf(
         note, sizeof note,
         "step %lld | stopped early: %lld evaluations in a row without a lower validation loss%s (--early-stop %lld)",
-        (long long)l->trainer->step, (long long)v->stale, best, (long long)l->trainer->settings.early_stop);
+        (long long)l->trainer->step, (long long)v->stale, best, (long long)l->trainer->settings.options.early_stop);
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
@@ -251,7 +319,7 @@ ls_status ls_loop_begin(ls_loop *l) {
     l->reports = t->rank == 0;
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
-    l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->images != NULL};
+    l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
     return ls_stop_install();
 }
@@ -267,7 +335,7 @@ static ls_status run(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
-    while (t->step < t->settings.steps && l->stop == 0 && !is_over(l)) {
+    while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
         LS_TRY(ls_loop_step(l, &step));
         LS_TRY(after_step(l));
     }

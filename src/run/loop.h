@@ -15,7 +15,7 @@
 #include "observe/metrics.h"
 #include "run/generate.h"
 #include "run/folder/save.h"
-#include "run/progress/summary.h"
+#include "run/progress.h"
 #include "run/trainer.h"
 
 typedef struct ls_loop {

@@ -54,8 +54,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     if ((size_t)s->groups > s->B)
         return ls_options_fail(o, LS_OPT_groups, "a batch of %zu sequences has at most %zu groups", s->B, s->B);
     LS_TRY(resolve_slices(o, s));
-    s->micro = o->micro_batch > 0 ? (size_t)o->micro_batch : 0;
-    if (s->micro > s->B)
+    if ((size_t)o->micro_batch > s->B)
         return ls_options_fail(o, LS_OPT_micro_batch, "the whole batch has only %zu sequences: use --micro-batch %zu",
                                s->B, s->B);
     return LS_OK;
@@ -64,7 +63,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
 /* Every pair of query and key of a batch has a random number of its own. */
 static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
     double pairs = (double)s->B * (double)s->shape.H * (double)s->T * (double)s->T;
-    if (s->dropout == 0 || pairs <= (double)LS_RNG_INDEX_LIMIT) return LS_OK;
+    if (o->dropout == 0 || pairs <= (double)LS_RNG_INDEX_LIMIT) return LS_OK;
     return ls_options_fail(
         o, LS_OPT_dropout,
         "attention has more than 2^48 weights in a batch of %zu sequences of %zu tokens, too many to "
@@ -118,15 +117,6 @@ static ls_status resolve_scale(const ls_options *o, ls_settings *s) {
     return ls_loss_scale_check(scale);
 }
 
-static void resolve_guards(const ls_options *o, ls_settings *s) {
-    s->on_outlier = o->on_outlier;
-    s->outlier_threshold = o->outlier_threshold;
-    s->numerics = o->numerics;
-    s->audit = o->audit;
-    s->checks_state = o->check >= LS_CHECK_STATE;
-    s->checks_replicas = o->check >= LS_CHECK_REPLICAS;
-}
-
 static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
     LS_TRY(ls_settings_precision(o, &s->policy));
     s->policy.reduce = o->reduce_dtype;
@@ -134,7 +124,6 @@ static ls_status resolve_policy(const ls_options *o, ls_settings *s) {
     s->policy.no_master = !o->master_weights;
     if (s->policy.no_master && !ls_policy_is_16(&s->policy))
         return ls_options_fail(o, LS_OPT_master_weights, "with --precision fp32 there are no other weights");
-    resolve_guards(o, s);
     return resolve_scale(o, s);
 }
 
@@ -155,10 +144,10 @@ static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
     s->ghost = s->B / (size_t)s->groups;
     if (o->ghost > 0) return ls_options_fail(o, LS_OPT_ghost, "--bn sync has no ghost groups: leave one of them out");
     if (s->B < 2) return ls_options_fail(o, LS_OPT_global_batch, "batch norm needs two images at least");
-    if (s->audit > 0)
+    if (o->audit > 0)
         return ls_options_fail(o, LS_OPT_audit,
                                "computes a gradient group again alone, which --bn sync does not allow: leave one out");
-    if (s->on_outlier == LS_OUTLIER_SKIP)
+    if (o->on_outlier == LS_OUTLIER_SKIP)
         return ls_options_fail(o, LS_OPT_on_outlier,
                                "a group that is left out would stay in the statistics of --bn sync: use stop or warn");
     return LS_OK;
@@ -185,7 +174,7 @@ static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
                                "a gradient group has %zu images, which are no multiple of it: use a divisor of %zu, or "
                                "other --groups",
                                group, group);
-    if (s->ghost > 1 && s->micro % s->ghost == 0) return LS_OK; /* 0: chosen later */
+    if (s->ghost > 1 && (size_t)o->micro_batch % s->ghost == 0) return LS_OK; /* 0: chosen later */
     if (o->ghost == 1)
         return ls_options_fail(o, LS_OPT_ghost, "batch norm needs two images at least: use --ghost 2 or more");
     if (s->ghost == 1)
@@ -202,7 +191,7 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
     if (!ls_shape_sees_images(&s->shape)) return LS_OK;
     if (s->policy.act != LS_F32 || s->policy.reduce != LS_F32 || s->policy.accumulate != LS_F32)
         return ls_options_fail(o, LS_OPT_precision, "image models train in fp32; leave it out");
-    if (s->dropout > 0 && s->shape.arch == LS_ARCH_RESNET18)
+    if (o->dropout > 0 && s->shape.arch == LS_ARCH_RESNET18)
         return ls_options_fail(o, LS_OPT_dropout, "%s has no dropout: leave it out", s->shape.name);
     return LS_OK;
 }
@@ -211,17 +200,15 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
 
 static ls_status resolve_scaling(const ls_options *o, ls_settings *s) {
     static const double highest = 1000; /* as --lr alone */
-    s->lr_scaling = o->lr_scaling;
-    s->lr_given = s->lr.peak = o->lr;
-    s->lr_base_batch = o->lr_base_batch;
-    if (s->lr_scaling == LS_LR_SCALING_NONE) {
+    s->lr.peak = o->lr;
+    if (o->lr_scaling == LS_LR_SCALING_NONE) {
         if (!ls_options_is_asked_for(o, LS_OPT_lr_base_batch)) return LS_OK;
         return ls_options_fail(o, LS_OPT_lr_base_batch,
                                "nothing is scaled with the batch: add --lr-scaling linear or sqrt, or leave it out");
     }
     if (!ls_options_is_given(o, LS_OPT_lr_base_batch))
         return ls_options_fail(o, LS_OPT_lr_scaling, "say which batch --lr %g is for: --lr-base-batch N", o->lr);
-    s->lr.peak = o->lr * ls_lr_scaling_factor(s->lr_scaling, (double)s->B, (double)s->lr_base_batch);
+    s->lr.peak = o->lr * ls_lr_scaling_factor(o->lr_scaling, (double)s->B, (double)o->lr_base_batch);
     if (s->lr.peak <= highest) return LS_OK;
     return ls_options_fail(o, LS_OPT_lr_scaling,
                            "--lr %g becomes %g for a batch of %zu, and %g is the most: use a lower --lr, or the "
@@ -230,15 +217,16 @@ static ls_status resolve_scaling(const ls_options *o, ls_settings *s) {
 }
 
 void ls_settings_lr_text(const ls_settings *s, char text[LS_SETTINGS_LR_TEXT_MAX]) {
+    const ls_options *o = &s->options;
     text[0] = '\0';
-    if (s->lr_scaling == LS_LR_SCALING_NONE) return;
-    snprintf(text, LS_SETTINGS_LR_TEXT_MAX, "%g × %g (%s, batch %zu / %" PRId64 ") = %g", s->lr_given,
-             ls_lr_scaling_factor(s->lr_scaling, (double)s->B, (double)s->lr_base_batch),
-             ls_lr_scaling_name(s->lr_scaling), s->B, s->lr_base_batch, s->lr.peak);
+    if (o->lr_scaling == LS_LR_SCALING_NONE) return;
+    snprintf(text, LS_SETTINGS_LR_TEXT_MAX, "%g × %g (%s, batch %zu / %" PRId64 ") = %g", o->lr,
+             ls_lr_scaling_factor(o->lr_scaling, (double)s->B, (double)o->lr_base_batch),
+             ls_lr_scaling_name(o->lr_scaling), s->B, o->lr_base_batch, s->lr.peak);
 }
 
 bool ls_settings_lr_is_sudden(const ls_settings *s) {
-    return s->lr_scaling == LS_LR_SCALING_LINEAR && s->lr.peak > s->lr_given && s->lr.warmup_steps == 0;
+    return s->options.lr_scaling == LS_LR_SCALING_LINEAR && s->lr.peak > s->options.lr && s->lr.warmup_steps == 0;
 }
 
 static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
@@ -249,11 +237,7 @@ static ls_status resolve_steps(const ls_options *o, ls_settings *s) {
         return ls_options_fail(o, id, "only --lr-schedule step has it; the schedule is %s", ls_lr_kind_name(lr->kind));
     }
     lr->gamma = o->lr_gamma;
-    if (ls_lr_steps_parse(o->lr_steps, lr->total_steps, &lr->steps) != LS_OK) {
-        char where[LS_OPTION_WHERE_MAX];
-        ls_options_where(o, LS_OPT_lr_steps, where);
-        return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
-    }
+    LS_TRY(ls_options_blame(o, LS_OPT_lr_steps, ls_lr_steps_parse(o->lr_steps, lr->total_steps, &lr->steps)));
     if (lr->warmup_steps >= lr->total_steps || lr->steps.at[0] >= lr->warmup_steps) return LS_OK;
     return ls_options_fail(o, LS_OPT_lr_steps,
                            "the rate would fall at step %" PRId64 ", within the %" PRId64
@@ -268,8 +252,8 @@ static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
         (ls_lr_schedule){.kind = o->lr_schedule,
                          .min_fraction = o->lr_min,
                          .decay_fraction = o->lr_decay,
-                         .warmup_steps = ls_options_is_given(o, LS_OPT_warmup) ? o->warmup : default_warmup(s->steps),
-                         .total_steps = s->steps};
+                         .warmup_steps = ls_options_is_given(o, LS_OPT_warmup) ? o->warmup : default_warmup(o->steps),
+                         .total_steps = o->steps};
     LS_TRY(resolve_scaling(o, s));
     LS_TRY(resolve_steps(o, s));
     return ls_lr_schedule_check(&s->lr);
@@ -293,25 +277,14 @@ static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
             o, LS_OPT_save_every,
             "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; 0 "
             "saves only at the end");
-    if (s->early_stop > 0 && s->eval_every == 0)
+    if (o->early_stop > 0 && s->options.eval_every == 0)
         return ls_options_fail(o, LS_OPT_early_stop, "needs evaluations: add --eval-every N, the steps between them");
     return LS_OK;
 }
 
 ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_settings *out) {
-    *out = (ls_settings){.options = *o,
-                         .shape = *shape,
-                         .steps = o->steps,
-                         .seed = (uint64_t)o->seed,
-                         .clip = o->clip,
-                         .dropout = o->dropout,
-                         .val_fraction = o->val_data ? 0 : o->val_fraction,
-                         .eval_every = ls_options_is_given(o, LS_OPT_eval_every) ? o->eval_every : o->steps / 10,
-                         .eval_batches = o->eval_batches,
-                         .sample_every = o->sample_every,
-                         .sample_tokens = (int)o->max_tokens,
-                         .early_stop = o->early_stop,
-                         .keep = (int)o->keep};
+    *out = (ls_settings){.options = *o, .shape = *shape, .val_fraction = o->val_data ? 0 : o->val_fraction};
+    if (!ls_options_is_given(o, LS_OPT_eval_every)) out->options.eval_every = o->steps / 10;
     LS_TRY(resolve_saving(o, out));
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
@@ -379,7 +352,7 @@ static ls_options resolved(const ls_settings *s, char lr_steps[LS_LR_STEPS_TEXT_
     o.slices = s->slices;
     o.ghost = (int64_t)s->ghost;
     o.matrix_unit = s->policy.unit;
-    if (s->on_outlier != LS_OUTLIER_SKIP) o.on_outlier = LS_OUTLIER_OFF; /* the others only tell */
+    if (o.on_outlier != LS_OUTLIER_SKIP) o.on_outlier = LS_OUTLIER_OFF; /* the others only tell */
     o.loss_scale = scale->constant ? "constant" : "dynamic";
     o.loss_scale_initial = ldexp(1, scale->initial);
     if (scale->constant) o.loss_scale_window = 0;

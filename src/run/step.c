@@ -52,10 +52,12 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
 }
 
 static bool numerics_are_due(const ls_trainer *t) {
-    return t->settings.numerics > 0 && (t->step + 1) % t->settings.numerics == 0;
+    return t->settings.options.numerics > 0 && (t->step + 1) % t->settings.options.numerics == 0;
 }
 
-static bool watches(const ls_trainer *t) { return t->settings.on_outlier != LS_OUTLIER_OFF || numerics_are_due(t); }
+static bool watches(const ls_trainer *t) {
+    return t->settings.options.on_outlier != LS_OUTLIER_OFF || numerics_are_due(t);
+}
 
 /* Norms of groups and counts of rounded gradients, where somebody wants them. */
 static void begin_watch(ls_trainer *t) {
@@ -94,7 +96,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     LS_TRY(end_watch(t, &measured));
     LS_TRY(add_up(t, &squares, &sum));
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
-    t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->clip);
+    t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
                                .norm = t->clip.norm,
                                .lr = rate(t),
@@ -128,9 +130,10 @@ static ls_status tell(ls_trainer *t, ls_train_event *event) {
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
     LS_TRY(ls_agree(t->world, LS_OK));
-    t->ended_whole = true;
+    t->ended_whole = !t->damaged;
     ls_event_text(event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED, "%s; the weights were not changed; %s", text, advice);
+    return ls_fail(LS_ERR_FAILED, "%s; %s; %s", text,
+                   t->damaged ? "this step was not saved" : "the weights were not changed", advice);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -144,40 +147,26 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
     LS_TRY(tell(t, &event));
-    LS_TRY(ls_agree(t->world, LS_OK));
-    char text[512];
-    ls_event_text(&event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED,
-                   "%s; this step was not saved; continue with --resume, and without the machine of that "
-                   "worker if it happens again",
-                   text);
+    return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
 static ls_status check_state(ls_trainer *t) {
     ls_check_finding f;
-    if (!t->settings.checks_state) return LS_OK;
+    if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
     LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f;
-    if (t->settings.checks_replicas) {
+    if (t->settings.options.check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
     }
-    return t->settings.checks_state ? ls_partition_remember_state(t->partition) : LS_OK;
+    return t->settings.options.check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
 }
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
-
-static const char *block_name(const ls_model *model, int64_t block, char name[LS_PARAM_NAME_MAX]) {
-    if (block == 0 || block == model->nblocks - 1)
-        snprintf(name, LS_PARAM_NAME_MAX, "%s", block == 0 ? "embedding" : "head");
-    else
-        snprintf(name, LS_PARAM_NAME_MAX, "blocks.%d", (int)block - 1);
-    return name;
-}
 
 static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
     static const char *const phases[] = {"forward", "loss", "backward", "gradient"};
@@ -188,7 +177,7 @@ static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_ev
     event->index = place->index;
     event->phase = phases[place->phase];
     event->value = place->is_nan ? "nan" : "inf";
-    block_name(t->model, place->block, event->block);
+    ls_event_block_name(t->model, (int)place->block, event->block);
     snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
 }
 
@@ -206,12 +195,13 @@ static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
                                 : "--fork an earlier checkpoint with a lower --lr or a longer --warmup");
 }
 
-/* Once more, looking. A fault that does not come back leaves a sound step, or one whose scaled gradient overflows. */
+/* Re-run and check every output. A fault that does not come back leaves a sound step, or one whose scaled gradient
+ * overflows. */
 static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
     ls_audit *a = &t->guard.audit;
-    if (a->is_due) ls_audit_keep(a, t->partition);
+    if (a->is_due) ls_audit_keep(a);
     LS_TRY(pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
     if (event.recurs && place.order >= 0) describe(t, &place, &event);
@@ -289,13 +279,6 @@ static int owner_of(const ls_trainer *t, int group) {
     return 0;
 }
 
-/* What the flagged groups did to the sum: its length with and without them, and the angle between the two, from the
- * three sides of a triangle. */
-typedef struct pull {
-    double angle_deg, with, without;
-    bool recurs; /* their norms came out the same when they were computed again */
-} pull;
-
 /* Nearly: what is a rounding away from usual is no fault to speak of. */
 static bool is_repeated(const ls_trainer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -330,47 +313,44 @@ static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, 
     return status;
 }
 
-static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, pull *out) {
+/* What the flagged groups did to the sum, from the three sides of a triangle. `recurs`: their norms came out the same
+ * when they were computed again; otherwise there was no pull. */
+static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, ls_outlier_pull *out,
+                              bool *recurs) {
     const ls_settings *s = &t->settings;
     int64_t all = (int64_t)(s->B * s->T);
     double with = square_of(result, all), only, without;
     memcpy(t->guard.before, t->guard.all_squares, (size_t)t->guard.groups * sizeof *t->guard.before);
     LS_TRY(pass_alone(t, stop, count, ls_trainer_backward_start(t), result));
     only = square_of(result, ls_guard_tokens(&t->guard, s));
-    *out = (pull){.recurs = is_repeated(t, count)};
-    if (!out->recurs) return LS_OK;
+    *out = (ls_outlier_pull){0};
+    *recurs = is_repeated(t, count);
+    if (!*recurs) return LS_OK;
     LS_TRY(pass_without(t, stop, count, true, result));
     without = square_of(result, ls_guard_tokens(&t->guard, s));
     double cosine = (with + without - only) / (2 * sqrt(with) * sqrt(without));
-    *out = (pull){.angle_deg = angle_of(cosine),
-                  .with = sqrt(with) / (double)all,
-                  .without = sqrt(without) / (double)all,
-                  .recurs = true};
+    *out = (ls_outlier_pull){
+        .angle_deg = angle_of(cosine), .with = sqrt(with) / (double)all, .without = sqrt(without) / (double)all};
     return LS_OK;
 }
 
-static ls_status tell_outliers(ls_trainer *t, size_t count, const pull *p) {
+static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
-        size_t first = ls_slice_begin(s->B, s->groups, (int)f->group);
-        ls_train_event event = {.kind = LS_EVENT_OUTLIER, .group = (int)f->group, .action = s->on_outlier};
-        event.worker = owner_of(t, event.group);
-        event.first_sample = (int64_t)(ls_trainer_samples(t) + first);
-        event.samples = (int64_t)(ls_slice_begin(s->B, s->groups, (int)f->group + 1) - first);
-        event.norm = f->norm;
-        event.median = f->median;
-        event.spread = f->spread;
-        event.score = f->score;
-        event.group_loss = f->loss;
-        event.peers_loss = f->loss_median;
-        event.loss_score = f->loss_score;
-        event.angle_deg = p->angle_deg;
-        event.length_with = p->with;
-        event.length_without = p->without;
-        event.recurs = p->recurs;
+        int group = (int)f->group;
+        size_t first = ls_slice_begin(s->B, s->groups, group), end = ls_slice_begin(s->B, s->groups, group + 1);
+        ls_train_event event = {.kind = LS_EVENT_OUTLIER,
+                                .group = group,
+                                .worker = owner_of(t, group),
+                                .first_sample = (int64_t)(ls_trainer_samples(t) + first),
+                                .samples = (int64_t)(end - first),
+                                .finding = *f,
+                                .pull = *pull,
+                                .recurs = recurs,
+                                .action = s->options.on_outlier};
         LS_TRY(tell(t, &event));
-        if (s->on_outlier == LS_OUTLIER_STOP && p->recurs)
+        if (s->options.on_outlier == LS_OUTLIER_STOP && recurs)
             return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
     }
     return LS_OK;
@@ -384,7 +364,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     ls_outlier_step step = {
         .squares = guard->all_squares, .losses = guard->losses, .tokens = guard->tokens, .scale = scale};
     size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
-    pull p;
+    ls_outlier_pull pull;
+    bool recurs;
     if (count == 0) {
         ls_outlier_remember(guard->outlier);
         return LS_OK;
@@ -393,9 +374,9 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     if (t->ended_whole)
         return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",
                        (long long)(t->step + 1));
-    LS_TRY(measure_pull(t, stop, count, result, &p));
-    LS_TRY(tell_outliers(t, count, &p));
-    if (s->on_outlier == LS_OUTLIER_WARN || !p.recurs) return pass_with_all(t, stop, result);
+    LS_TRY(measure_pull(t, stop, count, result, &pull, &recurs));
+    LS_TRY(tell_outliers(t, count, &pull, recurs));
+    if (s->options.on_outlier == LS_OUTLIER_WARN || !recurs) return pass_with_all(t, stop, result);
     result->dropped = (int)count;
     return LS_OK;
 }
@@ -462,19 +443,19 @@ ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) 
     return status;
 }
 
-static ls_status learn_noise(ls_trainer *t, const ls_step_result *result) {
+static void learn_noise(ls_trainer *t, const ls_step_result *result) {
     ls_guard *guard = &t->guard;
-    ls_noise_step step = {.groups = (size_t)guard->groups, .squares = guard->squares, .tokens = guard->tokens};
-    step.whole_squares = guard->whole_squares;
-    step.scale = ls_clip_token_scale(ls_guard_tokens(guard, &t->settings), result->scale);
+    ls_noise_step step = {.groups = (size_t)guard->groups,
+                          .squares = guard->squares,
+                          .tokens = guard->tokens,
+                          .whole_squares = guard->whole_squares,
+                          .scale = ls_clip_token_scale(ls_guard_tokens(guard, &t->settings), result->scale)};
     (void)ls_noise_add(&guard->noise, &step);
-    return LS_OK;
 }
 
-/* ---- the update ---------------------------------------------------------------------------------------------------
- */
+/* ---- the update -------------------------------------------------------------------------------------------------- */
 
-/* For tests that spoil numbers; otherwise nobody is there. */
+/* For tests that spoil numbers; ls_fault_spoil is NULL outside tests. */
 static void let_spoil(const ls_trainer *t, bool after) {
     for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
@@ -503,7 +484,7 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
     if (numerics_are_due(t)) {
         LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
-        LS_TRY(learn_noise(t, result));
+        learn_noise(t, result);
     } else {
         LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
     }

@@ -16,20 +16,20 @@
 
 /* An image is a window of one: each once in an epoch. */
 static ls_status open_image_samplers(ls_trainer *t) {
-    uint64_t count = ls_images_get_about(t->images)->count;
-    t->has_val = t->val_images != NULL;
+    uint64_t count = ls_images_get_about(t->data.images)->count;
+    t->has_val = t->data.val_images != NULL;
     if (t->has_val)
-        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_images_get_about(t->val_images)->count + 1, 1, false));
-    return ls_sampler_init(&t->sampler, t->settings.seed, count + 1, 1, true);
+        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_images_get_about(t->data.val_images)->count + 1, 1, false));
+    return ls_sampler_init(&t->sampler, t->settings.options.seed, count + 1, 1, true);
 }
 
 static ls_status open_samplers(ls_trainer *t) {
     const ls_settings *s = &t->settings;
-    if (t->images) return open_image_samplers(t);
-    uint64_t tokens = ls_corpus_count(t->corpus), held = 0;
-    if (t->val_corpus) {
+    if (t->data.images) return open_image_samplers(t);
+    uint64_t tokens = ls_corpus_count(t->data.corpus), held = 0;
+    if (t->data.val_corpus) {
         t->has_val = true;
-        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_corpus_count(t->val_corpus), s->T, false));
+        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_corpus_count(t->data.val_corpus), s->T, false));
     } else {
         held = (uint64_t)((double)tokens * s->val_fraction);
         t->has_val = held > s->T;
@@ -37,7 +37,7 @@ static ls_status open_samplers(ls_trainer *t) {
         t->val_first = tokens - held;
         if (t->has_val) LS_TRY(ls_sampler_init(&t->val_sampler, 0, held, s->T, false));
     }
-    return ls_sampler_init(&t->sampler, s->seed, tokens - held, s->T, true);
+    return ls_sampler_init(&t->sampler, s->options.seed, tokens - held, s->T, true);
 }
 
 /* Sequence `row` of the micro-batch: window `start` of the corpus. */
@@ -56,7 +56,7 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     ls_trainer *t = ctx;
     for (size_t i = begin; i < end; i++) {
         uint64_t sample = ls_trainer_samples(t) + i;
-        LS_TRY(read_window(t, t->corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
+        LS_TRY(read_window(t, t->data.corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
         ls_fault_at(LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
     }
     return LS_OK;
@@ -66,9 +66,9 @@ static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels,
     ls_trainer *t = ctx;
     uint64_t first = ls_trainer_samples(t);
     for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
-    t->augment.seed = t->settings.seed;
-    t->augment.step = (uint64_t)t->step;
-    return ls_images_fill(t->images, t->index, end - begin, &t->augment, LS_IMAGES_NHWC, pixels, classes);
+    t->data.augment.seed = t->settings.options.seed;
+    t->data.augment.step = (uint64_t)t->step;
+    return ls_images_fill(t->data.images, t->index, end - begin, &t->data.augment, LS_IMAGES_NHWC, pixels, classes);
 }
 
 ls_partition_feed ls_trainer_feed(ls_trainer *t) {
@@ -77,7 +77,7 @@ ls_partition_feed ls_trainer_feed(ls_trainer *t) {
 
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
-    const ls_corpus *corpus = t->val_corpus ? t->val_corpus : t->corpus;
+    const ls_corpus *corpus = t->data.val_corpus ? t->data.val_corpus : t->data.corpus;
     for (size_t i = begin; i < end; i++) {
         uint64_t start = t->val_first + ls_sampler_start(&t->val_sampler, i);
         LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
@@ -87,10 +87,10 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
 
 static ls_status read_val_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
-    ls_augment plain = t->augment;
+    ls_augment plain = t->data.augment;
     plain.fixed = true;
     for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->val_sampler, i);
-    return ls_images_fill(t->val_images, t->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
+    return ls_images_fill(t->data.val_images, t->index, end - begin, &plain, LS_IMAGES_NHWC, pixels, classes);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -101,7 +101,7 @@ ls_layout_task ls_trainer_task(const ls_settings *s, const ls_model *model) {
                             .T = s->T,
                             .G = s->groups,
                             .policy = s->policy,
-                            .checks_replicas = s->checks_replicas,
+                            .checks_replicas = s->options.check >= LS_CHECK_REPLICAS,
                             .ghost = s->ghost,
                             .bn_sync = s->bn_sync};
 }
@@ -109,9 +109,9 @@ ls_layout_task ls_trainer_task(const ls_settings *s, const ls_model *model) {
 ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_partition_setup){.train = true,
                                 .leaves = ls_settings_watch_groups(s),
-                                .numerics = s->numerics > 0,
-                                .checks_state = s->checks_state,
-                                .audits = s->audit > 0,
+                                .numerics = s->options.numerics > 0,
+                                .checks_state = s->options.check >= LS_CHECK_STATE,
+                                .audits = s->options.audit > 0,
                                 .policy = s->policy,
                                 .B = s->B,
                                 .T = s->T,
@@ -119,8 +119,8 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .moments = ls_optimizer_moments(&s->optimizer),
                                 .ghost = s->ghost,
                                 .bn_sync = s->bn_sync,
-                                .dropout = s->dropout,
-                                .seed = s->seed,
+                                .dropout = s->options.dropout,
+                                .seed = s->options.seed,
                                 .layout = *layout,
                                 .place = ls_layout_place(layout, rank)};
 }
@@ -181,7 +181,7 @@ static ls_status agree_on_micro(ls_trainer *t) {
     return LS_OK;
 }
 
-static ls_status make_stage(ls_trainer *t) {
+static ls_status make_partition(ls_trainer *t) {
     LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
     LS_TRY(agree_on_micro(t));
     if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
@@ -212,24 +212,20 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
     t->rank = t->world ? ls_world_rank(t->world) : 0;
     t->threads = place->world ? ls_world_threads(place->world) : 1;
-    t->corpus = data->corpus;
-    t->val_corpus = data->val_corpus;
-    t->images = data->images;
-    t->val_images = data->val_images;
-    t->augment = data->augment;
+    t->data = *data;
     t->last_loss = (double)NAN;
     t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
-    if (settings->early_stop > 0 && !t->has_val) {
+    if (settings->options.early_stop > 0 && !t->has_val) {
         status = ls_fail(
             LS_ERR_INPUT,
             "--early-stop %lld needs validation data, and there is none: add --val-data, or --val-fraction with "
             "enough data to hold back",
-            (long long)settings->early_stop);
+            (long long)settings->options.early_stop);
         goto out;
     }
-    LS_TRY_OUT(make_stage(t));
+    LS_TRY_OUT(make_partition(t));
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
@@ -288,10 +284,10 @@ ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, doub
     int64_t hits = 0;
     assert(t->has_val);
     if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
-    LS_TRY(ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->images ? &hits : NULL));
+    LS_TRY(ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->data.images ? &hits : NULL));
     LS_TRY(ls_partition_sum(t->partition, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
-    if (t->images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
-    *right = t->images ? (double)hits / (double)samples : -1;
+    if (t->data.images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
+    *right = t->data.images ? (double)hits / (double)samples : -1;
     *loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
     return LS_OK;
 }

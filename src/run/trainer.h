@@ -17,41 +17,6 @@
 #include "run/validation.h"
 #include "run/worker_time.h"
 
-typedef struct ls_trainer {
-    ls_settings settings;
-    ls_layout layout;
-    ls_device *device; /* borrowed */
-    ls_world *world;   /* borrowed; NULL: one worker alone */
-    ls_mesh *mesh;
-    int rank, threads;
-    ls_model *model;
-    ls_partition *partition;
-    const ls_corpus *corpus, *val_corpus; /* borrowed; the second is NULL where the first has both */
-    const ls_images *images, *val_images; /* borrowed; of a model of images, in the place of corpora */
-    ls_augment augment;
-    ls_sampler sampler, val_sampler;
-    uint64_t val_first; /* token of the corpus with which validation begins */
-    bool has_val;
-    int64_t step;          /* done */
-    int64_t base_step;     /* of a fork: where it began, */
-    uint64_t base_samples; /* and the position in the data there */
-    int64_t lr_start;      /* step from which the schedule of the rate counts: of a fork where it began, else 0 */
-    int64_t updates;       /* of the optimizer */
-    double last_loss;      /* of the last step; NaN before the first */
-    ls_validation validation;
-    ls_adamw_powers powers;
-    bool damaged;     /* a check has found weights or moments that are not what was written */
-    bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
-    ls_clip clip;     /* of the last gradients */
-    ls_loss_scale scale;
-    ls_guard guard;
-    ls_event_sink events; /* what happens to the numbers is told to; may be empty */
-    ls_worker_time time;
-    int64_t *sums;   /* what all workers add up after backward */
-    int32_t *window; /* of one sequence, host */
-    uint64_t *index; /* of the images of a micro-batch, host */
-} ls_trainer;
-
 typedef struct ls_step_result {
     double loss; /* mean over the tokens of the batch, before the update */
     double norm; /* of the gradient, before clipping */
@@ -76,13 +41,46 @@ typedef struct ls_trainer_place {
     ls_layout layout; /* micro 0: chosen here, the same on all workers */
 } ls_trainer_place;
 
-/* What is learned from, and what is held back (may be NULL): tokens, or images for a model that sees images. They
- * outlive the trainer. */
+/* What is learned from, and what is held back: tokens, or images for a model that sees images. They outlive the
+ * trainer. val_corpus is NULL where validation takes the end of the corpus, val_images where there is none. */
 typedef struct ls_trainer_data {
     ls_corpus *corpus, *val_corpus;
     ls_images *images, *val_images;
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
+
+typedef struct ls_trainer {
+    ls_settings settings;
+    ls_layout layout;
+    ls_device *device; /* borrowed */
+    ls_world *world;   /* borrowed; NULL: one worker alone */
+    ls_mesh *mesh;
+    int rank, threads;
+    ls_model *model;
+    ls_partition *partition;
+    ls_trainer_data data;
+    ls_sampler sampler, val_sampler;
+    uint64_t val_first; /* token of the corpus with which validation begins */
+    bool has_val;
+    int64_t step;          /* done */
+    int64_t base_step;     /* of a fork: where it began, */
+    uint64_t base_samples; /* and the position in the data there */
+    int64_t lr_start;      /* step from which the schedule of the rate counts: of a fork where it began, else 0 */
+    int64_t updates;       /* of the optimizer */
+    double last_loss;      /* of the last step; NaN before the first */
+    ls_validation validation;
+    ls_adamw_powers powers;
+    bool damaged;     /* a check has found weights or moments that are not what was written */
+    bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
+    ls_clip clip;     /* of the last gradients */
+    ls_loss_scale scale;
+    ls_guard guard;
+    ls_event_sink events; /* what happens to the numbers is told to; may be empty */
+    ls_worker_time time;
+    int64_t *sums;   /* what all workers add up after backward */
+    int32_t *window; /* of one sequence, host */
+    uint64_t *index; /* of the images of a micro-batch, host */
+} ls_trainer;
 
 /* On failure nothing is left to release. */
 ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place *place, const ls_trainer_data *data,
@@ -99,15 +97,15 @@ ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 /* One step. `stop` is a signal that this worker has got, or 0, and its requests. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
- * with which backward starts, and, once the stage has its gradients, their norm, the factor of the update and the
- * result. `loss` is what this worker stands for. */
+ * with which backward starts, and, once the partition has its gradients, their norm, the factor of the update and the
+ * result. `loss` is what this worker reports. */
 ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
 float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* Elements of `sums`. */
 size_t ls_trainer_sums(const ls_trainer *trainer);
-/* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer), and of a model of
- * images the share of them that it tells right; otherwise −1. */
+/* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer), and of an image
+ * model the share of them that it tells right; otherwise −1. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
 /* Whether all weights and moments of all workers are finite: what must hold before they are saved after a failure. */

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "checkpoint/safetensors_set.h"
+#include "checkpoint/safetensors.h"
 #include "interop/weights.h"
 
 enum { HEADER_BYTES = 1024, FILE_BYTES_MAX = 1 << 20, SHARD_TENSORS = 2 };
@@ -139,22 +139,22 @@ static void make_folder(void) {
 }
 
 static void open_index(const uint8_t *data, size_t bytes) {
-    ls_safetensors_set *set = NULL;
+    ls_safetensors *set = NULL;
     make_folder();
     write_file(index_path, data, bytes);
-    if (ls_safetensors_set_open(folder, &set) != LS_OK) {
+    if (ls_safetensors_open_set(folder, &set) != LS_OK) {
         check(!set && ls_status_message()[0] != '\0');
         return;
     }
-    int count = ls_safetensors_set_count(set);
+    int count = ls_safetensors_count(set);
     check(count <= SHARD_TENSORS);
     for (int i = 0; i < count; i++) {
-        const ls_safetensor *tensor = ls_safetensors_set_get(set, i);
+        const ls_safetensor *tensor = ls_safetensors_get(set, i);
         uint8_t value[8];
-        check(tensor->bytes <= sizeof value && ls_safetensors_set_find(set, tensor->name) == tensor);
+        check(tensor->bytes <= sizeof value && ls_safetensors_find(set, tensor->name) == tensor);
         check(ls_safetensor_read(tensor, 0, value, tensor->bytes) == LS_OK);
     }
-    ls_safetensors_set_close(set);
+    ls_safetensors_close(set);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

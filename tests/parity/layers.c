@@ -74,7 +74,7 @@ static ls_status sum_rows(job *j, const char *name, const float *dy, size_t rows
     ls_token_groups groups = {.T = 1, .slices = 1, .groups = 1, .bounds = bounds};
     float *db;
     LS_TRY(room(j, C, &db));
-    LS_TRY(j->ops->bias_grad(j->device, db, dy, LS_F32, C, C, &groups));
+    LS_TRY(j->ops->bias_grad(j->device, &(ls_bias_grad_call){db, dy, LS_F32, C, C, &groups}));
     return give(j, name, db, C);
 }
 
@@ -147,14 +147,13 @@ static ls_status norm_train(job *j, ls_batch_norm_call c, size_t n, size_t group
 
 /* With running statistics. */
 static ls_status norm_infer(job *j, ls_batch_norm_call c, size_t n) {
-    const float *var;
-    LS_TRY(take(j, "running_var", c.channels, &var));
+    LS_TRY(take(j, "running_var", c.channels, &c.sums));
     LS_TRY(take(j, "running_mean", c.channels, &c.mean));
     LS_TRY(room(j, c.channels, &c.rstd));
     c.ghost = c.images;
     c.shared = true;
     c.count = 1;
-    LS_TRY(j->ops->batch_norm_rstd(j->device, &c, var));
+    LS_TRY(j->ops->batch_norm_rstd(j->device, &c));
     LS_TRY(j->ops->batch_norm_apply(j->device, &c));
     return give(j, "inferred", c.y, n);
 }
@@ -182,8 +181,10 @@ static ls_status act(job *j) {
     LS_TRY(take(j, "dy", n, &dy));
     LS_TRY(room(j, n, &y));
     LS_TRY(room(j, n, &dx));
-    LS_TRY(j->ops->act_forward(j->device, j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, y, x, LS_F32, n));
-    LS_TRY(j->ops->act_backward(j->device, j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, dx, dy, y, LS_F32, n));
+    LS_TRY(
+        j->ops->act_forward(j->device, &(ls_act_call){j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, y, NULL, x, LS_F32, n}));
+    LS_TRY(
+        j->ops->act_backward(j->device, &(ls_act_call){j->n[1] ? LS_ACT_SIGMOID : LS_ACT_RELU, dx, dy, y, LS_F32, n}));
     LS_TRY(give(j, "y", y, n));
     return give(j, "dx", dx, n);
 }

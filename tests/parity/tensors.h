@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/safetensors_writer.h"
+#include "../save_tensors.h"
 #include "parallel/partition/partition.h"
 
 static inline ls_status load_weights(ls_partition *partition, const ls_safetensors *file) {
@@ -58,7 +58,7 @@ static inline ls_status save_grads(gradients *g, const char *path) {
         decls[i] = (ls_safetensors_decl){p->name, LS_F32, p->kind == LS_PARAM_VECTOR ? 1 : 2, shapes[i]};
     }
     ls_safetensors_plan plan = {.tensors = decls, .count = count};
-    if (status == LS_OK) status = ls_safetensors_save(path, &plan, read_grad, g, NULL);
+    if (status == LS_OK) status = save_tensors(path, &plan, read_grad, g, NULL);
     free(decls);
     free(shapes);
     return status;

@@ -18,7 +18,7 @@
 
 #include "base/files.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/safetensors_writer.h"
+#include "../save_tensors.h"
 #include "interop/weights.h"
 #include "scratch.h"
 
@@ -131,7 +131,7 @@ static void put_tensors(const char *path, const fixture_tensor *tensors, int cou
     for (int i = 0; i < count; i++)
         decls[i] = (ls_safetensors_decl){tensors[i].name, dtype, tensors[i].dims, tensors[i].shape};
     ls_safetensors_plan plan = {.tensors = decls, .count = count};
-    assert_int_equal(ls_safetensors_save(path, &plan, read_fixture, &file, NULL), LS_OK);
+    assert_int_equal(save_tensors(path, &plan, read_fixture, &file, NULL), LS_OK);
 }
 
 /* A folder of that name with config.json and model.safetensors. */

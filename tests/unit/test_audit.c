@@ -53,7 +53,7 @@ static void every_group_gets_its_share(void **state) {
                 int groups, times[16] = {0}, sum = 0;
                 const int64_t steps = 6000;
                 ls_layout layout = layout_of(c, zero, &groups);
-                ls_settings settings = {.groups = groups, .audit = shares[s]};
+                ls_settings settings = {.groups = groups, .options.audit = shares[s]};
                 ls_audit audit;
                 assert_int_equal(ls_audit_open(&audit, &settings, &layout, model), LS_OK);
                 if (shares[s] == 1) assert_int_equal(audit.total, groups);
@@ -81,13 +81,13 @@ static void small_shares_are_spread_over_steps(void **state) {
     assert_int_equal(ls_model_create(&shape, 1, &model), LS_OK);
     int groups;
     ls_layout layout = layout_of(1, 0, &groups);
-    ls_settings settings = {.groups = groups, .audit = 1.0 / 64};
+    ls_settings settings = {.groups = groups, .options.audit = 1.0 / 64};
     ls_audit audit;
     assert_int_equal(ls_audit_open(&audit, &settings, &layout, model), LS_OK);
     assert_int_equal(audit.every, 16);
     assert_int_equal(audit.total, 2);
     ls_audit_close(&audit);
-    settings.audit = 0;
+    settings.options.audit = 0;
     assert_int_equal(ls_audit_open(&audit, &settings, &layout, model), LS_OK);
     assert_int_equal(audit.every, 0);
     ls_audit_close(&audit);

@@ -154,16 +154,20 @@ static void run_shared(const shape *s, const tensors *t, int kind, const twin *s
         dots[g] = t->dot.dev + g * C;
     }
     c.shared = true, c.count = (double)(s->images * s->pixels);
-    ok(ops->batch_norm_sums(device, &c, sums->dev));
-    ok(ops->tree_sum(device, joined->dev, leaves, LS_F32, (int)groups, C));
-    ok(ops->batch_norm_mean(device, &c, joined->dev));
-    ok(ops->batch_norm_squares(device, &c, sums->dev));
-    ok(ops->tree_sum(device, joined->dev, leaves, LS_F32, (int)groups, C));
-    ok(ops->batch_norm_rstd(device, &c, joined->dev));
+    c.sums = sums->dev;
+    ok(ops->batch_norm_sums(device, &c));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){joined->dev, leaves, LS_F32, (int)groups, C}));
+    c.sums = joined->dev;
+    ok(ops->batch_norm_mean(device, &c));
+    c.sums = sums->dev;
+    ok(ops->batch_norm_squares(device, &c));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){joined->dev, leaves, LS_F32, (int)groups, C}));
+    c.sums = joined->dev;
+    ok(ops->batch_norm_rstd(device, &c));
     ok(ops->batch_norm_apply(device, &c));
     ok(ops->batch_norm_grad_sums(device, &c));
-    ok(ops->tree_sum(device, joined->dev + C, grads, LS_F32, (int)groups, C));
-    ok(ops->tree_sum(device, joined->dev + 2 * C, dots, LS_F32, (int)groups, C));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){joined->dev + C, grads, LS_F32, (int)groups, C}));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){joined->dev + 2 * C, dots, LS_F32, (int)groups, C}));
     ok(ls_device_copy(device, t->dx.dev, t->dy.dev, t->dy.elems * sizeof(float)));
     c.sum = joined->dev + C, c.dot = joined->dev + 2 * C, c.dy = c.dx;
     ok(ops->batch_norm_input_grad(device, &c));
@@ -216,11 +220,11 @@ static void check_params(void) {
     twin dot = make(GHOSTS * C), first = make(C), second = make(C);
     const size_t one[] = {0, FIRST}, part[] = {0, 1}, rest[] = {0, GHOSTS - FIRST - 1};
     ls_token_groups groups = {.T = 1, .slices = 1, .groups = 1, .bounds = one};
-    ok(ops->bias_grad(device, first.dev, dot.dev, LS_F32, C, C, &groups));
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){first.dev, dot.dev, LS_F32, C, C, &groups}));
     groups.bounds = part;
-    ok(ops->bias_grad(device, second.dev, dot.dev + FIRST * C, LS_F32, C, C, &groups));
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){second.dev, dot.dev + FIRST * C, LS_F32, C, C, &groups}));
     groups.bounds = rest, groups.accumulate = true;
-    ok(ops->bias_grad(device, second.dev, dot.dev + (FIRST + 1) * C, LS_F32, C, C, &groups));
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){second.dev, dot.dev + (FIRST + 1) * C, LS_F32, C, C, &groups}));
     for (size_t i = 0; i < C; i++) {
         const float *d = dot.ref + i;
         first.ref[i] = d[0] + d[C];
@@ -295,7 +299,8 @@ static void test_bad_calls(void **state) {
     ls_device *one;
     ok(ls_device_open_cpu(1, NULL, NULL, &one));
     ls_batch_norm_call good = {.images = 4, .pixels = 1, .channels = 1, .ghost = 2, .x = memory};
-    ok(one->ops->batch_norm_sums(one, &good, memory + 4));
+    good.sums = memory + 4;
+    ok(one->ops->batch_norm_sums(one, &good));
     ls_batch_norm_call bad[5] = {good, good, good, good, good};
     bad[0].ghost = 0;
     bad[1].ghost = 3;
@@ -304,7 +309,8 @@ static void test_bad_calls(void **state) {
     bad[4].count = -1;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(one->ops->batch_norm_forward(one, &bad[i]), LS_ERR_INPUT);
-        assert_int_equal(one->ops->batch_norm_sums(one, &bad[i], memory), LS_ERR_INPUT);
+        bad[i].sums = memory;
+        assert_int_equal(one->ops->batch_norm_sums(one, &bad[i]), LS_ERR_INPUT);
         assert_int_equal(one->ops->batch_norm_apply(one, &bad[i]), LS_ERR_INPUT);
         assert_int_equal(one->ops->batch_norm_grad_sums(one, &bad[i]), LS_ERR_INPUT);
         assert_int_equal(one->ops->batch_norm_input_grad(one, &bad[i]), LS_ERR_INPUT);

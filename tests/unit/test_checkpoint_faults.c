@@ -210,7 +210,7 @@ static int fill_a_small_disk(void) {
     const ls_safetensors_decl decl = {.name = "large", .dtype = LS_F32, .dims = 1, .shape = &many};
     const ls_safetensors_plan plan = {.tensors = &decl, .count = 1};
     unsigned salt = 1;
-    status = ls_safetensors_save(in_folder("large"), &plan, read_known, &salt, NULL);
+    status = save_tensors(in_folder("large"), &plan, read_known, &salt, NULL);
     fprintf(stderr, "%s\n", ls_status_message());
     if (status != LS_ERR_RESOURCE || !strstr(ls_status_message(), "cannot reserve 4194432 bytes")) return 8;
     if (count_names(folder) != 1) return 9;

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/files.h"
-#include "checkpoint/safetensors_writer.h"
+#include "../save_tensors.h"
 #include "scratch.h"
 
 /* Names in a folder, "." and ".." not counted; −1 when it is not there. */
@@ -32,7 +32,7 @@ static inline unsigned char known_byte(int tensor, size_t at, unsigned salt) {
     return (unsigned char)((at * 2654435761u >> 7) + (unsigned)tensor * 37 + salt * 101 + at / 251);
 }
 
-/* An ls_safetensors_read_fn; ctx is the salt. */
+/* An tensor_reader; ctx is the salt. */
 static inline ls_status read_known(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
     const unsigned *salt = ctx;
     for (size_t i = 0; i < bytes; i++) ((unsigned char *)host)[i] = known_byte(tensor, byte_offset + i, *salt);

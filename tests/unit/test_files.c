@@ -95,6 +95,23 @@ static void missing_and_unfit_files_are_named(void **state) {
     assert_int_equal(ls_file_write_atomic(name, "x", 1), LS_ERR_INPUT);
 }
 
+static void names_are_joined_and_a_cut_one_leads_nowhere(void **state) {
+    (void)state;
+    assert_string_equal(ls_path_in("a/b", "c").text, "a/b/c");
+    assert_string_equal(ls_path_in("a/b/", "c").text, "a/b/c");
+    assert_string_equal(ls_path_in("", "c").text, "c");
+    assert_string_equal(ls_path_beside("a/b", "c").text, "a/c");
+    assert_string_equal(ls_path_beside("/b", ".").text, "/.");
+    assert_string_equal(ls_path_beside("b", "c").text, "c");
+    char name[PATH_MAX] = {0}; /* "./././…", as long as a name may be; what follows is cut off */
+    for (size_t i = 0; i < sizeof name - 1; i++) name[i] = i % 2 ? '/' : '.';
+    assert_true(ls_folder_exists(name));
+    assert_false(ls_file_exists(ls_path_in(name, "./.").text));
+    assert_true(ls_folder_has(folder, "."));
+    assert_false(ls_folder_has(folder, "none"));
+    assert_true(ls_ends_with("a.bin", ".bin") && !ls_ends_with("a.BIN", ".bin") && !ls_ends_with("n", ".bin"));
+}
+
 static void permissions_are_kept(void **state) {
     (void)state;
     struct stat about;
@@ -172,6 +189,7 @@ int main(void) {
         IN_FOLDER(size_limit_is_exact),
         IN_FOLDER(files_without_a_size_are_read),
         IN_FOLDER(missing_and_unfit_files_are_named),
+        IN_FOLDER(names_are_joined_and_a_cut_one_leads_nowhere),
         IN_FOLDER(permissions_are_kept),
         IN_FOLDER(left_over_temporary_is_no_obstacle),
         IN_FOLDER(failed_write_leaves_the_old_file),

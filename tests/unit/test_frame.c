@@ -53,7 +53,7 @@ static void post_processors_are_read(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_tokenizer *tokenizer;
         ls_frame frame;
-        char text[LS_FRAME_TEXT_ROOM];
+        char text[LS_FRAME_TEXT_BYTES];
         if (make(cases[i].post, &tokenizer) != LS_OK) fail_msg("%s", ls_status_message());
         assert_int_equal(ls_frame_of(tokenizer, LS_BOS_AUTO, &frame), LS_OK);
         ls_frame_describe(&frame, text);

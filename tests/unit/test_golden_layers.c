@@ -91,11 +91,49 @@ static void layer_norm(golden *g) {
         float *x = fresh(g, n), *w = fresh(g, s->C), *b = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
         float *dw = fresh(g, s->C), *db = fresh(g, s->C), *mean = fresh(g, s->rows), *rstd = fresh(g, s->rows);
         const ls_norm_kernels *k = &g->k->norm;
-        k->layer_forward(y, s->stride, mean, rstd, x, s->stride, w, b, 1e-5f, s->rows, s->C);
+        k->forward(&(ls_norm_call){.y = y,
+                                   .y_stride = s->stride,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .x = x,
+                                   .x_stride = s->stride,
+                                   .w = w,
+                                   .b = b,
+                                   .eps = 1e-5f,
+                                   .rows = s->rows,
+                                   .C = s->C});
         keep(g, y, n), keep(g, mean, s->rows), keep(g, rstd, s->rows);
-        k->layer_backward(y, s->stride, dy, s->stride, x, s->stride, w, mean, rstd, s->rows, s->C);
-        k->layer_params(dw, db, dy, s->stride, x, s->stride, mean, rstd, s->rows, 0, cut);
-        k->layer_params(dw, db, dy, s->stride, x, s->stride, mean, rstd, s->rows, cut, s->C);
+        k->backward(&(ls_norm_call){.dx = y,
+                                    .dx_stride = s->stride,
+                                    .dy = dy,
+                                    .dy_stride = s->stride,
+                                    .x = x,
+                                    .x_stride = s->stride,
+                                    .w = w,
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .rows = s->rows,
+                                    .C = s->C});
+        k->params(&(ls_norm_call){.dw = dw,
+                                  .db = db,
+                                  .dy = dy,
+                                  .dy_stride = s->stride,
+                                  .x = x,
+                                  .x_stride = s->stride,
+                                  .mean = mean,
+                                  .rstd = rstd,
+                                  .rows = s->rows,
+                                  .C = cut});
+        k->params(&(ls_norm_call){.dw = dw + cut,
+                                  .db = db + cut,
+                                  .dy = dy + cut,
+                                  .dy_stride = s->stride,
+                                  .x = x + cut,
+                                  .x_stride = s->stride,
+                                  .mean = mean,
+                                  .rstd = rstd,
+                                  .rows = s->rows,
+                                  .C = s->C - cut});
         keep(g, y, n), keep(g, dw, s->C), keep(g, db, s->C);
     }
 }
@@ -106,11 +144,46 @@ static void rms_norm(golden *g) {
         float *x = fresh(g, n), *w = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
         float *dw = fresh(g, s->C), *rstd = fresh(g, s->rows);
         const ls_norm_kernels *k = &g->k->norm;
-        k->rms_forward(y, s->stride, rstd, x, s->stride, w, 1e-5f, s->rows, s->C);
+        k->forward(&(ls_norm_call){.rms = true,
+                                   .y = y,
+                                   .y_stride = s->stride,
+                                   .rstd = rstd,
+                                   .x = x,
+                                   .x_stride = s->stride,
+                                   .w = w,
+                                   .eps = 1e-5f,
+                                   .rows = s->rows,
+                                   .C = s->C});
         keep(g, y, n), keep(g, rstd, s->rows);
-        k->rms_backward(y, s->stride, dy, s->stride, x, s->stride, w, rstd, s->rows, s->C);
-        k->rms_params(dw, dy, s->stride, x, s->stride, rstd, s->rows, 0, cut);
-        k->rms_params(dw, dy, s->stride, x, s->stride, rstd, s->rows, cut, s->C);
+        k->backward(&(ls_norm_call){.rms = true,
+                                    .dx = y,
+                                    .dx_stride = s->stride,
+                                    .dy = dy,
+                                    .dy_stride = s->stride,
+                                    .x = x,
+                                    .x_stride = s->stride,
+                                    .w = w,
+                                    .rstd = rstd,
+                                    .rows = s->rows,
+                                    .C = s->C});
+        k->params(&(ls_norm_call){.rms = true,
+                                  .dw = dw,
+                                  .dy = dy,
+                                  .dy_stride = s->stride,
+                                  .x = x,
+                                  .x_stride = s->stride,
+                                  .rstd = rstd,
+                                  .rows = s->rows,
+                                  .C = cut});
+        k->params(&(ls_norm_call){.rms = true,
+                                  .dw = dw + cut,
+                                  .dy = dy + cut,
+                                  .dy_stride = s->stride,
+                                  .x = x + cut,
+                                  .x_stride = s->stride,
+                                  .rstd = rstd,
+                                  .rows = s->rows,
+                                  .C = s->C - cut});
         keep(g, y, n), keep(g, dw, s->C);
     }
 }
@@ -121,33 +194,33 @@ enum { FLAT = 4099 };
 
 static void gelu(golden *g) {
     float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.gelu_forward(y, x, FLAT);
+    g->k->act.forward[LS_ACT_GELU](y, x, FLAT);
     keep(g, y, FLAT);
-    g->k->act.gelu_backward(y, dy, x, FLAT);
+    g->k->act.backward[LS_ACT_GELU](y, dy, x, FLAT);
     keep(g, y, FLAT);
 }
 
 static void silu(golden *g) {
     float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.silu_forward(y, x, FLAT);
+    g->k->act.forward[LS_ACT_SILU](y, x, FLAT);
     keep(g, y, FLAT);
-    g->k->act.silu_backward(y, dy, x, FLAT);
+    g->k->act.backward[LS_ACT_SILU](y, dy, x, FLAT);
     keep(g, y, FLAT);
 }
 
 static void relu(golden *g) {
     float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.relu_forward(y, x, FLAT);
+    g->k->act.forward[LS_ACT_RELU](y, x, FLAT);
     keep(g, y, FLAT);
-    g->k->act.relu_backward(y, dy, x, FLAT);
+    g->k->act.backward[LS_ACT_RELU](y, dy, x, FLAT);
     keep(g, y, FLAT);
 }
 
 static void sigmoid(golden *g) {
     float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.sigmoid_forward(y, x, FLAT);
+    g->k->act.forward[LS_ACT_SIGMOID](y, x, FLAT);
     keep(g, y, FLAT);
-    g->k->act.sigmoid_backward(y, dy, x, FLAT);
+    g->k->act.backward[LS_ACT_SIGMOID](y, dy, x, FLAT);
     keep(g, y, FLAT);
 }
 
@@ -155,9 +228,24 @@ static void gated(golden *g) {
     EACH_SHAPE(s) {
         size_t n = s->rows * s->stride;
         float *gate = fresh(g, n), *up = fresh(g, n), *dy = fresh(g, n), *y = fresh(g, n);
-        g->k->act.gated_forward(y, s->stride, gate, up, s->stride, s->rows, s->C);
+        g->k->act.gated_forward(&(ls_gated_call){.y = y,
+                                                 .y_stride = s->stride,
+                                                 .gate = gate,
+                                                 .up = up,
+                                                 .in_stride = s->stride,
+                                                 .rows = s->rows,
+                                                 .columns = s->C});
         keep(g, y, n);
-        g->k->act.gated_backward(gate, up, s->stride, dy, s->stride, gate, up, s->stride, s->rows, s->C);
+        g->k->act.gated_backward(&(ls_gated_call){.dgate = gate,
+                                                  .dup = up,
+                                                  .din_stride = s->stride,
+                                                  .dy = dy,
+                                                  .dy_stride = s->stride,
+                                                  .gate = gate,
+                                                  .up = up,
+                                                  .in_stride = s->stride,
+                                                  .rows = s->rows,
+                                                  .columns = s->C});
         keep(g, gate, n), keep(g, up, n);
     }
 }
@@ -166,7 +254,15 @@ static void bias(golden *g) {
     EACH_SHAPE(s) {
         size_t n = s->rows * s->stride, cut = s->C / 2;
         float *c = fresh(g, n), *b = fresh(g, s->C), *pre = fresh(g, n), *y = fresh(g, n), *db = fresh(g, s->C);
-        g->k->act.bias_gelu_forward(y, s->stride, pre, s->stride, c, s->stride, b, s->rows, s->C);
+        g->k->act.bias_gelu_forward(&(ls_bias_gelu_call){.y = y,
+                                                         .y_stride = s->stride,
+                                                         .pre = pre,
+                                                         .pre_stride = s->stride,
+                                                         .c = c,
+                                                         .c_stride = s->stride,
+                                                         .bias = b,
+                                                         .rows = s->rows,
+                                                         .columns = s->C});
         keep(g, y, n), keep(g, pre, n);
         g->k->act.bias_grad(db, c, s->stride, s->rows, 0, cut);
         g->k->act.bias_grad(db, c, s->stride, s->rows, cut, s->C);
@@ -210,9 +306,9 @@ static void embed(golden *g) {
         ls_embed_tokens tokens = {.ids = ids, .id_begin = 1, .id_end = 1 + VOCABULARY, .rows = ROWS, .C = C};
         float *token = fresh(g, VOCABULARY * C), *position = fresh(g, PERIOD * C), *y = fresh(g, n);
         float *dtoken = fresh(g, VOCABULARY * C), *dposition = fresh(g, PERIOD * C);
-        g->k->embed.forward(y, C + GAP, token, position, 2, PERIOD, &tokens);
+        g->k->embed.forward(&(ls_embed_call){y, C + GAP, token, LS_F32, position, 2, PERIOD, &tokens});
         keep(g, y, n);
-        g->k->embed.forward(y, C + GAP, token, NULL, 2, PERIOD, &tokens);
+        g->k->embed.forward(&(ls_embed_call){y, C + GAP, token, LS_F32, NULL, 2, PERIOD, &tokens});
         keep(g, y, n);
         g->k->embed.token_grad(dtoken, y, C + GAP, &tokens, 0, cut);
         g->k->embed.token_grad(dtoken, y, C + GAP, &tokens, cut, C);
@@ -307,24 +403,30 @@ static void attention_f16(golden *g) { attention_of(g, LS_F16); }
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
 static void adamw(golden *g) {
-    ls_adamw_step step = {.factor = 0.7f, .beta1 = 0.9f, .beta1_rest = 0.1f, .beta2 = 0.95f, .beta2_rest = 0.05f};
+    ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
+                           .factor = 0.7f,
+                           .beta1 = 0.9f,
+                           .beta1_rest = 0.1f,
+                           .beta2 = 0.95f,
+                           .beta2_rest = 0.05f};
     step.rate = 3e-3f, step.root = 1.3f, step.epsilon = 1e-8f, step.decay = 0.999f;
     float *w = fresh(g, FLAT), *m = fresh(g, FLAT), *v = fresh(g, FLAT), *grad = fresh(g, FLAT);
     uint16_t *half = fresh_halves(g, FLAT);
     for (int i = 0; i < FLAT && g->of == PLAIN; i++) v[i] = fabsf(v[i]);
-    g->k->optim.adamw(w, m, v, half, grad, &step, FLAT);
-    g->k->optim.adamw(w, m, v, NULL, grad, &step, FLAT);
+    g->k->optim.update(&(ls_update_call){w, {m, v}, half, LS_BF16, grad, &step, FLAT}, 0, FLAT);
+    g->k->optim.update(&(ls_update_call){w, {m, v}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
     keep(g, w, FLAT), keep(g, m, FLAT), keep(g, v, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
 }
 
 static void sgd(golden *g) {
-    ls_sgd_step step = {.factor = 0.7f, .rate = 3e-3f, .momentum = 0.9f, .weight_decay = 0.01f};
+    ls_update_step step = {
+        .rule = LS_OPTIMIZER_SGD, .factor = 0.7f, .rate = 3e-3f, .momentum = 0.9f, .weight_decay = 0.01f};
     float *w = fresh(g, FLAT), *b = fresh(g, FLAT), *grad = fresh(g, FLAT);
     uint16_t *half = fresh_halves(g, FLAT);
-    g->k->optim.sgd(w, NULL, half, grad, &step, FLAT);
-    g->k->optim.sgd(w, b, NULL, grad, &step, FLAT);
+    g->k->optim.update(&(ls_update_call){w, {NULL}, half, LS_BF16, grad, &step, FLAT}, 0, FLAT);
+    g->k->optim.update(&(ls_update_call){w, {b}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
     step.nesterov = 1;
-    g->k->optim.sgd(w, b, NULL, grad, &step, FLAT);
+    g->k->optim.update(&(ls_update_call){w, {b}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
     keep(g, w, FLAT), keep(g, b, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
 }
 
@@ -397,15 +499,19 @@ static void batch_norm(golden *g) {
     EACH_SHAPE(s) {
         size_t C = s->C, n = s->rows * C, cut = C / 3;
         const float *x = fresh(g, n), *dy = fresh(g, n), *w = fresh(g, C), *b = fresh(g, C), *residual = fresh(g, n);
-        const float *mean = fresh(g, C), *rstd = fresh(g, C), *t = fresh(g, C);
+        float *mean = fresh(g, C), *rstd = fresh(g, C), *t = fresh(g, C);
         float *y = take(g, n), *dx = take(g, n), *dr = take(g, n), *sum = fresh(g, C), *dot = fresh(g, C);
         const ls_batch_norm_kernels *k = &g->k->batch_norm;
-        k->squares(sum, x, mean, s->rows, C, 0, cut);
-        k->squares(sum, x, mean, s->rows, C, cut, C);
-        k->apply(y, x, residual, mean, rstd, w, b, true, s->rows, C);
-        k->grad_sums(sum, dot, dy, y, x, mean, rstd, s->rows, C, 0, cut);
-        k->grad_sums(sum, dot, dy, y, x, mean, rstd, s->rows, C, cut, C);
-        k->input_grad(dx, dr, dy, y, x, mean, rstd, w, sum, t, s->rows, C);
+        ls_batch_norm_call call = {.pixels = s->rows, .channels = C, .x = x, .w = w, .b = b, .residual = residual};
+        call.relu = true, call.y = y, call.mean = mean, call.rstd = rstd, call.sums = sum;
+        call.dy = dy, call.dx = dx, call.dresidual = dr, call.sum = sum, call.dot = dot;
+        k->squares(&call, 0, cut);
+        k->squares(&call, cut, C);
+        k->apply(&call);
+        k->grad_sums(&call, 0, cut);
+        k->grad_sums(&call, cut, C);
+        call.dot = t;
+        k->input_grad(&call);
         keep(g, y, n), keep(g, dx, n), keep(g, dr, n), keep(g, sum, C), keep(g, dot, C);
     }
 }

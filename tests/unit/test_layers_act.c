@@ -8,15 +8,15 @@ enum { FLAT = 9 };
 /* Each array function once; `at` is where a part of n elements begins, x and dy may be the results. */
 static void call_flat(const ls_act_kernels *k, float *const y[FLAT], const float *const x[FLAT],
                       const float *const dy[FLAT], size_t at, size_t n) {
-    k->gelu_forward(y[0] + at, x[0] + at, n);
-    k->gelu_backward(y[1] + at, dy[1] + at, x[1] + at, n);
-    k->silu_forward(y[2] + at, x[2] + at, n);
-    k->silu_backward(y[3] + at, dy[3] + at, x[3] + at, n);
+    k->forward[LS_ACT_GELU](y[0] + at, x[0] + at, n);
+    k->backward[LS_ACT_GELU](y[1] + at, dy[1] + at, x[1] + at, n);
+    k->forward[LS_ACT_SILU](y[2] + at, x[2] + at, n);
+    k->backward[LS_ACT_SILU](y[3] + at, dy[3] + at, x[3] + at, n);
     k->residual(y[4] + at, x[4] + at, dy[4] + at, n);
-    k->relu_backward(y[5] + at, dy[5] + at, x[5] + at, n);
-    k->relu_forward(y[6] + at, x[6] + at, n);
-    k->sigmoid_backward(y[7] + at, dy[7] + at, x[7] + at, n);
-    k->sigmoid_forward(y[8] + at, x[8] + at, n);
+    k->backward[LS_ACT_RELU](y[5] + at, dy[5] + at, x[5] + at, n);
+    k->forward[LS_ACT_RELU](y[6] + at, x[6] + at, n);
+    k->backward[LS_ACT_SIGMOID](y[7] + at, dy[7] + at, x[7] + at, n);
+    k->forward[LS_ACT_SIGMOID](y[8] + at, x[8] + at, n);
 }
 
 static void expect_flat(grid expected[FLAT], const grid *x, const grid *dy, size_t n) {
@@ -88,14 +88,38 @@ static void check_gated(const ls_act_kernels *k, size_t rows, size_t C, kind of)
     for (size_t p = 0; p < n_parts; p++) {
         size_t r = cuts[p], n = cuts[p + 1] - r;
         const float *gate = row_of(&in, r);
-        k->gated_forward(row_of(&y, r), y.stride, gate, gate + C, stride, n, C);
+        k->gated_forward(&(ls_gated_call){.y = row_of(&y, r),
+                                          .y_stride = y.stride,
+                                          .gate = gate,
+                                          .up = gate + C,
+                                          .in_stride = stride,
+                                          .rows = n,
+                                          .columns = C});
         float *dgate = row_of(&din, r);
-        k->gated_backward(dgate, dgate + C, din.stride, row_of(&dy, r), dy.stride, gate, gate + C, stride, n, C);
+        k->gated_backward(&(ls_gated_call){.dgate = dgate,
+                                           .dup = dgate + C,
+                                           .din_stride = din.stride,
+                                           .dy = row_of(&dy, r),
+                                           .dy_stride = dy.stride,
+                                           .gate = gate,
+                                           .up = gate + C,
+                                           .in_stride = stride,
+                                           .rows = n,
+                                           .columns = C});
     }
     check_grid(&y, &y_expected, "gated");
     check_grid(&din, &din_expected, "gated backward");
     /* Gradients in place of the values. */
-    k->gated_backward(in.at, in.at + C, stride, dy.at, dy.stride, in.at, in.at + C, stride, rows, C);
+    k->gated_backward(&(ls_gated_call){.dgate = in.at,
+                                       .dup = in.at + C,
+                                       .din_stride = stride,
+                                       .dy = dy.at,
+                                       .dy_stride = dy.stride,
+                                       .gate = in.at,
+                                       .up = in.at + C,
+                                       .in_stride = stride,
+                                       .rows = rows,
+                                       .columns = C});
     for (size_t r = 0; r < rows; r++) check_same(row_of(&in, r), row_of(&din_expected, r), 2 * C, "gated in place");
     grid_free(&in);
     grid_free(&dy);
@@ -120,8 +144,15 @@ static void check_bias(const ls_act_kernels *k, size_t rows, size_t C, kind of) 
     make_cuts(cuts, n_parts, rows, C);
     for (size_t p = 0; p < n_parts; p++) {
         size_t r = cuts[p], n = cuts[p + 1] - r;
-        k->bias_gelu_forward(row_of(&y, r), y.stride, row_of(&pre, r), pre.stride, row_of(&c, r), c.stride, bias.at, n,
-                             C);
+        k->bias_gelu_forward(&(ls_bias_gelu_call){.y = row_of(&y, r),
+                                                  .y_stride = y.stride,
+                                                  .pre = row_of(&pre, r),
+                                                  .pre_stride = pre.stride,
+                                                  .c = row_of(&c, r),
+                                                  .c_stride = c.stride,
+                                                  .bias = bias.at,
+                                                  .rows = n,
+                                                  .columns = C});
     }
     make_cuts(cuts, n_parts, C, rows);
     for (size_t p = 0; p < n_parts; p++) k->bias_grad(db.at, c.at, c.stride, rows, cuts[p], cuts[p + 1]);
@@ -129,7 +160,15 @@ static void check_bias(const ls_act_kernels *k, size_t rows, size_t C, kind of) 
     check_grid(&pre, &pre_expected, "bias");
     check_grid(&db, &db_expected, "bias gradient");
     /* pre in place of c. */
-    k->bias_gelu_forward(y.at, y.stride, c.at, c.stride, c.at, c.stride, bias.at, rows, C);
+    k->bias_gelu_forward(&(ls_bias_gelu_call){.y = y.at,
+                                              .y_stride = y.stride,
+                                              .pre = c.at,
+                                              .pre_stride = c.stride,
+                                              .c = c.at,
+                                              .c_stride = c.stride,
+                                              .bias = bias.at,
+                                              .rows = rows,
+                                              .columns = C});
     for (size_t r = 0; r < rows; r++) check_same(row_of(&c, r), row_of(&pre_expected, r), C, "bias in place");
     check_grid(&y, &y_expected, "bias + gelu in place");
     grid *const all[] = {&c, &bias, &pre, &y, &db, &pre_expected, &y_expected, &db_expected};
@@ -178,8 +217,8 @@ static void check_accuracy(const ls_act_kernels *k) {
     enum { N = 20001 };
     static float x[N], y[N], s[N];
     for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 1e-3f;
-    k->gelu_forward(y, x, N);
-    k->silu_forward(s, x, N);
+    k->forward[LS_ACT_GELU](y, x, N);
+    k->forward[LS_ACT_SILU](s, x, N);
     for (int i = 0; i < N; i++) {
         double v = (double)x[i];
         double gelu = 0.5 * v * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));

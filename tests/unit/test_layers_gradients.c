@@ -57,14 +57,63 @@ static double rms_objective(const double *p) { return norm_objective(p, 1); }
 static void check_norm(const ls_norm_kernels *k) {
     float p[N + 2 * C], gradient[N + 2 * C] = {0}, y[N], mean[ROWS], rstd[ROWS], *dw = gradient + N, *db = dw + C;
     fill(p, N + 2 * C, 1);
-    k->layer_forward(y, C, mean, rstd, p, C, p + N, p + N + C, EPS, ROWS, C);
-    k->layer_backward(gradient, C, dy, C, p, C, p + N, mean, rstd, ROWS, C);
-    k->layer_params(dw, db, dy, C, p, C, mean, rstd, ROWS, 0, C);
+    k->forward(&(ls_norm_call){.y = y,
+                               .y_stride = C,
+                               .mean = mean,
+                               .rstd = rstd,
+                               .x = p,
+                               .x_stride = C,
+                               .w = p + N,
+                               .b = p + N + C,
+                               .eps = EPS,
+                               .rows = ROWS,
+                               .C = C});
+    k->backward(&(ls_norm_call){.dx = gradient,
+                                .dx_stride = C,
+                                .dy = dy,
+                                .dy_stride = C,
+                                .x = p,
+                                .x_stride = C,
+                                .w = p + N,
+                                .mean = mean,
+                                .rstd = rstd,
+                                .rows = ROWS,
+                                .C = C});
+    k->params(&(ls_norm_call){.dw = dw,
+                              .db = db,
+                              .dy = dy,
+                              .dy_stride = C,
+                              .x = p,
+                              .x_stride = C,
+                              .mean = mean,
+                              .rstd = rstd,
+                              .rows = ROWS,
+                              .C = C});
     check_gradient(layer_objective, p, gradient, N + 2 * C, "layer norm");
     memset(gradient, 0, sizeof gradient);
-    k->rms_forward(y, C, rstd, p, C, p + N, EPS, ROWS, C);
-    k->rms_backward(gradient, C, dy, C, p, C, p + N, rstd, ROWS, C);
-    k->rms_params(dw, dy, C, p, C, rstd, ROWS, 0, C);
+    k->forward(&(ls_norm_call){.rms = true,
+                               .y = y,
+                               .y_stride = C,
+                               .rstd = rstd,
+                               .x = p,
+                               .x_stride = C,
+                               .w = p + N,
+                               .eps = EPS,
+                               .rows = ROWS,
+                               .C = C});
+    k->backward(&(ls_norm_call){.rms = true,
+                                .dx = gradient,
+                                .dx_stride = C,
+                                .dy = dy,
+                                .dy_stride = C,
+                                .x = p,
+                                .x_stride = C,
+                                .w = p + N,
+                                .rstd = rstd,
+                                .rows = ROWS,
+                                .C = C});
+    k->params(&(ls_norm_call){
+        .rms = true, .dw = dw, .dy = dy, .dy_stride = C, .x = p, .x_stride = C, .rstd = rstd, .rows = ROWS, .C = C});
     check_gradient(rms_objective, p, gradient, N + C, "rms norm");
 }
 
@@ -109,14 +158,31 @@ static double bias_objective(const double *p) {
 static void check_act(const ls_act_kernels *k) {
     float p[2 * N], gradient[2 * N], y[N], pre[N];
     fill(p, 2 * N, 2);
-    k->gelu_backward(gradient, dy, p, N);
+    k->backward[LS_ACT_GELU](gradient, dy, p, N);
     check_gradient(gelu_objective, p, gradient, N, "gelu");
-    k->silu_backward(gradient, dy, p, N);
+    k->backward[LS_ACT_SILU](gradient, dy, p, N);
     check_gradient(silu_objective, p, gradient, N, "silu");
-    k->gated_backward(gradient, gradient + N, C, dy, C, p, p + N, C, ROWS, C);
+    k->gated_backward(&(ls_gated_call){.dgate = gradient,
+                                       .dup = gradient + N,
+                                       .din_stride = C,
+                                       .dy = dy,
+                                       .dy_stride = C,
+                                       .gate = p,
+                                       .up = p + N,
+                                       .in_stride = C,
+                                       .rows = ROWS,
+                                       .columns = C});
     check_gradient(gated_objective, p, gradient, 2 * N, "gated silu");
-    k->bias_gelu_forward(y, C, pre, C, p, C, p + N, ROWS, C);
-    k->gelu_backward(gradient, dy, pre, N);
+    k->bias_gelu_forward(&(ls_bias_gelu_call){.y = y,
+                                              .y_stride = C,
+                                              .pre = pre,
+                                              .pre_stride = C,
+                                              .c = p,
+                                              .c_stride = C,
+                                              .bias = p + N,
+                                              .rows = ROWS,
+                                              .columns = C});
+    k->backward[LS_ACT_GELU](gradient, dy, pre, N);
     memset(gradient + N, 0, C * sizeof *gradient);
     k->bias_grad(gradient + N, gradient, C, ROWS, 0, C);
     check_gradient(bias_objective, p, gradient, N + C, "bias");

@@ -71,20 +71,75 @@ static void call_rows(const ls_norm_kernels *k, norm_case *c, int rms, size_t r,
     float *mean = c->mean.at + r, *rstd = c->rstd.at + r;
     const float *x = row_of(&c->x, r), *dy = row_of(&c->dy, r), *w = c->w.at;
     if (rms) {
-        k->rms_forward(row_of(&c->y, r), c->y.stride, rstd, x, c->x.stride, w, EPS, n, C);
-        k->rms_backward(row_of(&c->dx, r), c->dx.stride, dy, c->dy.stride, x, c->x.stride, w, rstd, n, C);
+        k->forward(&(ls_norm_call){.rms = true,
+                                   .y = row_of(&c->y, r),
+                                   .y_stride = c->y.stride,
+                                   .rstd = rstd,
+                                   .x = x,
+                                   .x_stride = c->x.stride,
+                                   .w = w,
+                                   .eps = EPS,
+                                   .rows = n,
+                                   .C = C});
+        k->backward(&(ls_norm_call){.rms = true,
+                                    .dx = row_of(&c->dx, r),
+                                    .dx_stride = c->dx.stride,
+                                    .dy = dy,
+                                    .dy_stride = c->dy.stride,
+                                    .x = x,
+                                    .x_stride = c->x.stride,
+                                    .w = w,
+                                    .rstd = rstd,
+                                    .rows = n,
+                                    .C = C});
     } else {
-        k->layer_forward(row_of(&c->y, r), c->y.stride, mean, rstd, x, c->x.stride, w, c->b.at, EPS, n, C);
-        k->layer_backward(row_of(&c->dx, r), c->dx.stride, dy, c->dy.stride, x, c->x.stride, w, mean, rstd, n, C);
+        k->forward(&(ls_norm_call){.y = row_of(&c->y, r),
+                                   .y_stride = c->y.stride,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .x = x,
+                                   .x_stride = c->x.stride,
+                                   .w = w,
+                                   .b = c->b.at,
+                                   .eps = EPS,
+                                   .rows = n,
+                                   .C = C});
+        k->backward(&(ls_norm_call){.dx = row_of(&c->dx, r),
+                                    .dx_stride = c->dx.stride,
+                                    .dy = dy,
+                                    .dy_stride = c->dy.stride,
+                                    .x = x,
+                                    .x_stride = c->x.stride,
+                                    .w = w,
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .rows = n,
+                                    .C = C});
     }
 }
 
 static void call_columns(const ls_norm_kernels *k, norm_case *c, int rms, size_t begin, size_t end) {
     if (rms)
-        k->rms_params(c->dw.at, c->dy.at, c->dy.stride, c->x.at, c->x.stride, c->rstd.at, c->x.rows, begin, end);
+        k->params(&(ls_norm_call){.rms = true,
+                                  .dw = c->dw.at + begin,
+                                  .dy = c->dy.at + begin,
+                                  .dy_stride = c->dy.stride,
+                                  .x = c->x.at + begin,
+                                  .x_stride = c->x.stride,
+                                  .rstd = c->rstd.at,
+                                  .rows = c->x.rows,
+                                  .C = end - begin});
     else
-        k->layer_params(c->dw.at, c->db.at, c->dy.at, c->dy.stride, c->x.at, c->x.stride, c->mean.at, c->rstd.at,
-                        c->x.rows, begin, end);
+        k->params(&(ls_norm_call){.dw = c->dw.at + begin,
+                                  .db = c->db.at + begin,
+                                  .dy = c->dy.at + begin,
+                                  .dy_stride = c->dy.stride,
+                                  .x = c->x.at + begin,
+                                  .x_stride = c->x.stride,
+                                  .mean = c->mean.at,
+                                  .rstd = c->rstd.at,
+                                  .rows = c->x.rows,
+                                  .C = end - begin});
 }
 
 static void check_cuts(const ls_norm_kernels *k, const norm_case *start, const norm_case *expected, int rms,
@@ -119,14 +174,53 @@ static void check_in_place(const ls_norm_kernels *k) {
         float *mean = into_dy.mean.at, *rstd = into_dy.rstd.at, *dy = into_dy.dy.at, *x = into_dy.x.at;
         grid_set(&c.y, &start.x);
         if (rms) {
-            k->rms_forward(c.y.at, 100, c.rstd.at, c.y.at, 100, c.w.at, EPS, 5, 100);
+            k->forward(&(ls_norm_call){.rms = true,
+                                       .y = c.y.at,
+                                       .y_stride = 100,
+                                       .rstd = c.rstd.at,
+                                       .x = c.y.at,
+                                       .x_stride = 100,
+                                       .w = c.w.at,
+                                       .eps = EPS,
+                                       .rows = 5,
+                                       .C = 100});
             memcpy(rstd, c.rstd.at, 5 * sizeof *rstd);
-            k->rms_backward(dy, 100, dy, 100, x, 100, c.w.at, rstd, 5, 100);
+            k->backward(&(ls_norm_call){.rms = true,
+                                        .dx = dy,
+                                        .dx_stride = 100,
+                                        .dy = dy,
+                                        .dy_stride = 100,
+                                        .x = x,
+                                        .x_stride = 100,
+                                        .w = c.w.at,
+                                        .rstd = rstd,
+                                        .rows = 5,
+                                        .C = 100});
         } else {
-            k->layer_forward(c.y.at, 100, c.mean.at, c.rstd.at, c.y.at, 100, c.w.at, c.b.at, EPS, 5, 100);
+            k->forward(&(ls_norm_call){.y = c.y.at,
+                                       .y_stride = 100,
+                                       .mean = c.mean.at,
+                                       .rstd = c.rstd.at,
+                                       .x = c.y.at,
+                                       .x_stride = 100,
+                                       .w = c.w.at,
+                                       .b = c.b.at,
+                                       .eps = EPS,
+                                       .rows = 5,
+                                       .C = 100});
             memcpy(rstd, c.rstd.at, 5 * sizeof *rstd);
             memcpy(mean, c.mean.at, 5 * sizeof *mean);
-            k->layer_backward(dy, 100, dy, 100, x, 100, c.w.at, mean, rstd, 5, 100);
+            k->backward(&(ls_norm_call){.dx = dy,
+                                        .dx_stride = 100,
+                                        .dy = dy,
+                                        .dy_stride = 100,
+                                        .x = x,
+                                        .x_stride = 100,
+                                        .w = c.w.at,
+                                        .mean = mean,
+                                        .rstd = rstd,
+                                        .rows = 5,
+                                        .C = 100});
         }
         check_same(c.y.at, expected.y.at, 500, "y in place of x");
         check_same(dy, expected.dx.at, 500, "dx in place of dy");

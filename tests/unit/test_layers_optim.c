@@ -46,15 +46,16 @@ static void check_case(const optim_case *got, const optim_case *expected, const 
 
 static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_parts, int with_bf16) {
     const contract_adamw s = {0.37f, 0.9f, 0.1f, 0.999f, 0.001f, 3e-3f, 1.4f, 1e-8f, 0.9997f};
-    const ls_adamw_step step = {.factor = s.f,
-                                .beta1 = s.beta1,
-                                .beta1_rest = s.rest1,
-                                .beta2 = s.beta2,
-                                .beta2_rest = s.rest2,
-                                .rate = s.a,
-                                .root = s.r,
-                                .epsilon = s.eps,
-                                .decay = s.decay};
+    const ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
+                                 .factor = s.f,
+                                 .beta1 = s.beta1,
+                                 .beta1_rest = s.rest1,
+                                 .beta2 = s.beta2,
+                                 .beta2_rest = s.rest2,
+                                 .rate = s.a,
+                                 .root = s.r,
+                                 .epsilon = s.eps,
+                                 .decay = s.decay};
     optim_case got = case_make(n, of), expected = case_make(n, of);
     for (size_t i = 0; i < n; i++) {
         contract_adamw_one(&expected.w.at[i], &expected.m.at[i], &expected.v.at[i], expected.g.at[i], &s);
@@ -64,8 +65,14 @@ static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_p
     make_cuts(cuts, n_parts, n, n_parts);
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
-        k->adamw(got.w.at + at, got.m.at + at, got.v.at + at, with_bf16 ? got.bf16 + at : NULL, got.g.at + at, &step,
-                 cuts[p + 1] - at);
+        k->update(&(ls_update_call){got.w.at + at,
+                                    {got.m.at + at, got.v.at + at},
+                                    with_bf16 ? got.bf16 + at : NULL,
+                                    LS_BF16,
+                                    got.g.at + at,
+                                    &step,
+                                    cuts[p + 1] - at},
+                  0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "adamw");
     case_free(&got);
@@ -74,8 +81,12 @@ static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_p
 
 static void check_sgd(const ls_optim_kernels *k, size_t n, kind of, size_t n_parts, int mode) {
     int momentum = mode > 0, nesterov = mode == 2, with_bf16 = mode != 1;
-    const ls_sgd_step step = {
-        .factor = 0.37f, .rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-4f, .nesterov = nesterov};
+    const ls_update_step step = {.rule = LS_OPTIMIZER_SGD,
+                                 .factor = 0.37f,
+                                 .rate = 0.05f,
+                                 .momentum = 0.9f,
+                                 .weight_decay = 1e-4f,
+                                 .nesterov = nesterov};
     optim_case got = case_make(n, of), expected = case_make(n, of);
     for (size_t i = 0; i < n; i++) {
         contract_sgd_one(&expected.w.at[i], momentum ? &expected.m.at[i] : NULL, expected.g.at[i], 0.37f, 0.05f, 0.9f,
@@ -86,8 +97,14 @@ static void check_sgd(const ls_optim_kernels *k, size_t n, kind of, size_t n_par
     make_cuts(cuts, n_parts, n, n_parts);
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
-        k->sgd(got.w.at + at, momentum ? got.m.at + at : NULL, with_bf16 ? got.bf16 + at : NULL, got.g.at + at, &step,
-               cuts[p + 1] - at);
+        k->update(&(ls_update_call){got.w.at + at,
+                                    {momentum ? got.m.at + at : NULL},
+                                    with_bf16 ? got.bf16 + at : NULL,
+                                    LS_BF16,
+                                    got.g.at + at,
+                                    &step,
+                                    cuts[p + 1] - at},
+                  0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "sgd");
     case_free(&got);
@@ -150,18 +167,19 @@ static void test_optim(void **state) {
 
 /* What the contract says in numbers: a moment below 2^−126 becomes +0, 2^−126 itself stays, and so does NaN. */
 static void check_small_moments(const ls_optim_kernels *k) {
-    const ls_adamw_step step = {.factor = 1,
-                                .beta1 = 0.5f,
-                                .beta1_rest = 0.5f,
-                                .beta2 = 0.5f,
-                                .beta2_rest = 0.5f,
-                                .rate = 1e-3f,
-                                .root = 1,
-                                .epsilon = 1e-8f,
-                                .decay = 1};
+    const ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
+                                 .factor = 1,
+                                 .beta1 = 0.5f,
+                                 .beta1_rest = 0.5f,
+                                 .beta2 = 0.5f,
+                                 .beta2_rest = 0.5f,
+                                 .rate = 1e-3f,
+                                 .root = 1,
+                                 .epsilon = 1e-8f,
+                                 .decay = 1};
     float w[3] = {1, 1, 1}, m[3] = {-0x1p-126f, -0x1p-125f, NAN}, v[3] = {0x1p-126f, 0x1p-125f, 1};
     const float g[3] = {0, 0, 0};
-    k->adamw(w, m, v, NULL, g, &step, 3);
+    k->update(&(ls_update_call){w, {m, v}, NULL, LS_BF16, g, &step, 3}, 0, 3);
     assert_int_equal(bits_of(m[0]), 0);
     assert_int_equal(bits_of(v[0]), 0);
     assert_true(w[0] == 1.0f);

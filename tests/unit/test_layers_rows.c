@@ -115,8 +115,8 @@ static void check_embed_forward(const ls_embed_kernels *k, size_t rows, size_t C
     make_cuts(cuts, n_parts, rows, C);
     for (size_t p = 0; p < n_parts; p++) {
         const ls_embed_tokens tokens = {ids + cuts[p], begin, end, cuts[p + 1] - cuts[p], C};
-        k->forward(row_of(&got, cuts[p]), got.stride, token.at, period ? position.at : NULL, position0 + cuts[p],
-                   period, &tokens);
+        k->forward(&(ls_embed_call){row_of(&got, cuts[p]), got.stride, token.at, LS_F32, period ? position.at : NULL,
+                                    position0 + cuts[p], period, &tokens});
     }
     check_grid(&got, &expected, "embedding");
     grid_free(&token);

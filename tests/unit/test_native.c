@@ -33,7 +33,8 @@ static int set_up(void **state) {
 static ls_settings settings;
 
 static ls_native_task plain(void) {
-    settings = (ls_settings){.shape = tiny, .slices = S, .groups = G, .B = B, .T = T, .checks_replicas = true};
+    settings =
+        (ls_settings){.shape = tiny, .slices = S, .groups = G, .B = B, .T = T, .options.check = LS_CHECK_REPLICAS};
     return (ls_native_task){.settings = &settings};
 }
 

@@ -16,46 +16,56 @@ static void check_act(size_t n) {
     const ls_act_kernels *k = &portable.act;
     twin x = make(n), dy = make(n), y[10];
     for (int i = 0; i < 10; i++) y[i] = make(n);
-    ok(ops->act_forward(device, LS_ACT_GELU, y[0].dev, x.dev, LS_F32, n));
-    k->gelu_forward(y[0].ref, x.ref, n);
-    ok(ops->act_backward(device, LS_ACT_GELU, y[1].dev, dy.dev, x.dev, LS_F32, n));
-    k->gelu_backward(y[1].ref, dy.ref, x.ref, n);
-    ok(ops->act_forward(device, LS_ACT_SILU, y[2].dev, x.dev, LS_F32, n));
-    k->silu_forward(y[2].ref, x.ref, n);
-    ok(ops->act_backward(device, LS_ACT_SILU, y[3].dev, dy.dev, x.dev, LS_F32, n));
-    k->silu_backward(y[3].ref, dy.ref, x.ref, n);
-    ok(ops->add(device, y[4].dev, x.dev, dy.dev, LS_F32, n));
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_GELU, y[0].dev, NULL, x.dev, LS_F32, n}));
+    k->forward[LS_ACT_GELU](y[0].ref, x.ref, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_GELU, y[1].dev, dy.dev, x.dev, LS_F32, n}));
+    k->backward[LS_ACT_GELU](y[1].ref, dy.ref, x.ref, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_SILU, y[2].dev, NULL, x.dev, LS_F32, n}));
+    k->forward[LS_ACT_SILU](y[2].ref, x.ref, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_SILU, y[3].dev, dy.dev, x.dev, LS_F32, n}));
+    k->backward[LS_ACT_SILU](y[3].ref, dy.ref, x.ref, n);
+    ok(ops->add(device, &(ls_add_call){y[4].dev, x.dev, dy.dev, LS_F32, n}));
     for (size_t i = 0; i < n; i++) y[4].ref[i] = x.ref[i] + dy.ref[i];
-    ok(ops->set(device, y[5].dev, -0.0f, n));
+    ok(ops->set(device, &(ls_set_call){y[5].dev, -0.0f, n}));
     for (size_t i = 0; i < n; i++) y[5].ref[i] = -0.0f;
-    ok(ops->act_forward(device, LS_ACT_RELU, y[6].dev, x.dev, LS_F32, n));
-    k->relu_forward(y[6].ref, x.ref, n);
-    ok(ops->act_backward(device, LS_ACT_RELU, y[7].dev, dy.dev, x.dev, LS_F32, n));
-    k->relu_backward(y[7].ref, dy.ref, x.ref, n);
-    ok(ops->act_forward(device, LS_ACT_SIGMOID, y[8].dev, x.dev, LS_F32, n));
-    k->sigmoid_forward(y[8].ref, x.ref, n);
-    ok(ops->act_backward(device, LS_ACT_SIGMOID, y[9].dev, dy.dev, x.dev, LS_F32, n));
-    k->sigmoid_backward(y[9].ref, dy.ref, x.ref, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_RELU, y[6].dev, NULL, x.dev, LS_F32, n}));
+    k->forward[LS_ACT_RELU](y[6].ref, x.ref, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_RELU, y[7].dev, dy.dev, x.dev, LS_F32, n}));
+    k->backward[LS_ACT_RELU](y[7].ref, dy.ref, x.ref, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_SIGMOID, y[8].dev, NULL, x.dev, LS_F32, n}));
+    k->forward[LS_ACT_SIGMOID](y[8].ref, x.ref, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_SIGMOID, y[9].dev, dy.dev, x.dev, LS_F32, n}));
+    k->backward[LS_ACT_SIGMOID](y[9].ref, dy.ref, x.ref, n);
     check("act", n, 0);
 }
 
 static void check_optim(size_t n) {
     const ls_optim_kernels *k = &portable.optim;
-    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
-    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
+    const ls_update_step adamw = {.rule = LS_OPTIMIZER_ADAMW,
+                                  .factor = 0.5f,
+                                  .beta1 = 0.9f,
+                                  .beta1_rest = 0.1f,
+                                  .beta2 = 0.99f,
+                                  .beta2_rest = 0.01f,
+                                  .rate = 1e-3f,
+                                  .root = 1.1f,
+                                  .epsilon = 1e-8f,
+                                  .decay = 0.999f};
+    const ls_update_step sgd = {
+        .rule = LS_OPTIMIZER_SGD, .factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
     twin g = make(n), w = make(n), m = make(n), v = make(n), bf16 = make((n + 1) / 2), w2 = make(n), b = make(n);
     twin w3 = make(n), sums = make(2 * ((n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK)), y = make(n);
     k->scale(v.ref, g.ref, 0.0f, n);
-    ok(ops->scale(device, v.dev, g.dev, 0.0f, n));
-    ok(ops->adamw(device, w.dev, m.dev, v.dev, bf16.dev, LS_BF16, g.dev, &adamw, n));
-    k->adamw(w.ref, m.ref, v.ref, halves_of(bf16.ref), g.ref, &adamw, n);
-    ok(ops->sgd(device, w2.dev, b.dev, NULL, LS_F32, g.dev, &sgd, n));
-    k->sgd(w2.ref, b.ref, NULL, g.ref, &sgd, n);
-    ok(ops->sgd(device, w3.dev, NULL, bf16.dev, LS_BF16, g.dev, &sgd, n));
-    k->sgd(w3.ref, NULL, halves_of(bf16.ref), g.ref, &sgd, n);
-    ok(ops->square_sums(device, (double *)(void *)sums.dev, g.dev, n));
+    ok(ops->scale(device, &(ls_scale_call){v.dev, g.dev, 0.0f, n}));
+    ok(ops->update(device, &(ls_update_call){w.dev, {m.dev, v.dev}, bf16.dev, LS_BF16, g.dev, &adamw, n}));
+    k->update(&(ls_update_call){w.ref, {m.ref, v.ref}, halves_of(bf16.ref), LS_BF16, g.ref, &adamw, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){w2.dev, {b.dev}, NULL, LS_F32, g.dev, &sgd, n}));
+    k->update(&(ls_update_call){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){w3.dev, {NULL}, bf16.dev, LS_BF16, g.dev, &sgd, n}));
+    k->update(&(ls_update_call){w3.ref, {NULL}, halves_of(bf16.ref), LS_BF16, g.ref, &sgd, n}, 0, n);
+    ok(ops->square_sums(device, &(ls_square_sums_call){(double *)(void *)sums.dev, g.dev, n}));
     k->square_sums((double *)(void *)sums.ref, g.ref, n);
-    ok(ops->scale(device, y.dev, g.dev, 0.3f, n));
+    ok(ops->scale(device, &(ls_scale_call){y.dev, g.dev, 0.3f, n}));
     k->scale(y.ref, g.ref, 0.3f, n);
     check("optim", n, 0);
 }
@@ -65,8 +75,8 @@ static void check_convert(size_t n) {
     twin x = make(n), half[2] = {make((n + 1) / 2), make((n + 1) / 2)}, back[2] = {make(n), make(n)};
     const ls_dtype types[2] = {LS_BF16, LS_F16};
     for (int i = 0; i < 2; i++) {
-        ok(ops->convert(device, half[i].dev, types[i], x.dev, LS_F32, n));
-        ok(ops->convert(device, back[i].dev, LS_F32, half[i].dev, types[i], n));
+        ok(ops->convert(device, &(ls_convert_call){half[i].dev, types[i], x.dev, LS_F32, n}));
+        ok(ops->convert(device, &(ls_convert_call){back[i].dev, LS_F32, half[i].dev, types[i], n}));
     }
     k->f32_to_bf16(halves_of(half[0].ref), x.ref, n);
     k->bf16_to_f32(back[0].ref, halves_of(half[0].ref), n);
@@ -89,14 +99,14 @@ static void check_sums(size_t n, int leaves) {
     for (int i = 0; i < leaves; i++) {
         x[i] = make(n);
         half[i] = make((n + 1) / 2);
-        ok(ops->convert(device, half[i].dev, LS_BF16, x[i].dev, LS_F32, n));
+        ok(ops->convert(device, &(ls_convert_call){half[i].dev, LS_BF16, x[i].dev, LS_F32, n}));
         portable.convert.f32_to_bf16(halves_of(half[i].ref), x[i].ref, n);
         parts[i] = inputs[i] = x[i].dev;
         half_parts[i] = half[i].dev;
     }
-    ok(ops->tree_sum(device, out[0].dev, parts, LS_F32, leaves, n));
-    ok(ops->tree_sum(device, out[1].dev, half_parts, LS_BF16, leaves, n));
-    ok(ops->max(device, out[2].dev, inputs, leaves, n));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){out[0].dev, parts, LS_F32, leaves, n}));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){out[1].dev, half_parts, LS_BF16, leaves, n}));
+    ok(ops->max(device, &(ls_max_call){out[2].dev, inputs, leaves, n}));
     for (size_t e = 0; e < n; e++) {
         float values[24], widened[24], most = -INFINITY;
         for (int i = 0; i < leaves; i++) {
@@ -109,7 +119,7 @@ static void check_sums(size_t n, int leaves) {
         out[2].ref[e] = most;
     }
     /* In place. */
-    ok(ops->tree_sum(device, x[leaves / 2].dev, parts, LS_F32, leaves, n));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){x[leaves / 2].dev, parts, LS_F32, leaves, n}));
     memcpy(x[leaves / 2].ref, out[0].ref, n * sizeof(float));
     check("sums", n, (size_t)leaves);
 }
@@ -345,19 +355,19 @@ static void test_errors(void **state) {
     assert_null(memory);
     assert_int_equal(ls_device_alloc(device, SIZE_MAX / 2, &memory), LS_ERR_RESOURCE);
     assert_null(memory);
-    assert_int_equal(ops->convert(device, &x, LS_F32, &x, LS_F32, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->convert(device, &x, LS_BF16, &x, LS_F16, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->tree_sum(device, &x, parts, LS_F32, 0, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->tree_sum(device, &x, parts, LS_F32, LS_GROUPS_MAX + 1, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->tree_sum(device, &x, parts, LS_I64, 1, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->max(device, &x, inputs, 0, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->convert(device, &(ls_convert_call){&x, LS_F32, &x, LS_F32, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->convert(device, &(ls_convert_call){&x, LS_BF16, &x, LS_F16, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_F32, 0, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_F32, LS_GROUPS_MAX + 1, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_I64, 1, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->max(device, &(ls_max_call){&x, inputs, 0, 1}), LS_ERR_INPUT);
     /* Scratch that no machine has: refused before anything is read. */
     ls_attention part = {.T = SIZE_MAX / 2048, .heads = 1, .kv_heads = 1, .head_size = 1, .scale = 1};
     ls_attention_call huge = {.parts = &part, .nparts = 1, .B = 1};
     assert_int_equal(ops->attention_forward(device, &huge), LS_ERR_RESOURCE);
     part.T = (size_t)1 << 39;
     assert_int_equal(ops->attention_forward(device, &huge), LS_ERR_RESOURCE);
-    ok(ops->tree_sum(device, &x, parts, LS_F32, 1, 1)); /* and the device goes on */
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_F32, 1, 1})); /* and the device goes on */
     assert_true(x == 1);
     ls_device_destroy(device);
 }
@@ -398,7 +408,7 @@ static void test_table(void **state) {
 #else
     __builtin_ia32_ldmxcsr(0x9FC0);
 #endif
-    ls_status status = device->ops->add(device, &sum, &tiny, &tiny, LS_F32, 1);
+    ls_status status = device->ops->add(device, &(ls_add_call){&sum, &tiny, &tiny, LS_F32, 1});
     bool is_set = ls_fpenv_is_set();
     ls_fpenv_set();
     ok(status);

@@ -43,7 +43,7 @@ static void check_count(size_t n) {
     for (int s = 0; s < 4; s++)
         for (int t = 0; t < 3; t++) {
             int64_t got[LS_COUNTS] = {7, -8, 9, 1LL << 40}, want[LS_COUNTS] = {7, -8, 9, 1LL << 40};
-            ok(ops->count(device, got, x.dev, scales[s], types[t], n));
+            ok(ops->count(device, &(ls_count_call){got, x.dev, scales[s], types[t], n}));
             count_plainly(want, x.ref, scales[s], types[t], n);
             for (int i = 0; i < LS_COUNTS; i++) assert_int_equal(got[i], want[i]);
         }
@@ -64,12 +64,12 @@ static void check_find(size_t n) {
             unsigned char *bytes = (unsigned char *)(void *)x.ref;
             for (size_t i = 0; i < n; i++) memcpy(bytes + i * width, &most[t], width);
             ok(ls_device_copy_in(device, x.dev, x.ref, n * width));
-            ok(ops->find_bad(device, x.dev, types[t], n, &index));
+            ok(ops->find_bad(device, &(ls_find_bad_call){x.dev, types[t], n, &index}));
             assert_int_equal(index, n);
             for (int p = 0; p < 3; p++) {
                 memcpy(bytes + places[p] * width, &bad[t][(k + (size_t)p) % 4], width);
                 ok(ls_device_copy_in(device, x.dev, x.ref, n * width));
-                ok(ops->find_bad(device, x.dev, types[t], n, &index));
+                ok(ops->find_bad(device, &(ls_find_bad_call){x.dev, types[t], n, &index}));
                 assert_int_equal(index, places[p]);
             }
             check("find", n, (size_t)t);
@@ -96,11 +96,11 @@ static void test_limits(void **state) {
     size_t index = 5;
     ok(ls_device_open_cpu(2, NULL, NULL, &device));
     ops = device->ops;
-    assert_int_equal(ops->count(device, out, &x, 1, LS_I64, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->find_bad(device, &x, LS_U8, 1, &index), LS_ERR_INPUT);
-    ok(ops->count(device, out, NULL, 1, LS_F16, 0));
+    assert_int_equal(ops->count(device, &(ls_count_call){out, &x, 1, LS_I64, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->find_bad(device, &(ls_find_bad_call){&x, LS_U8, 1, &index}), LS_ERR_INPUT);
+    ok(ops->count(device, &(ls_count_call){out, NULL, 1, LS_F16, 0}));
     for (int i = 0; i < LS_COUNTS; i++) assert_int_equal(out[i], 0);
-    ok(ops->find_bad(device, NULL, LS_F16, 0, &index));
+    ok(ops->find_bad(device, &(ls_find_bad_call){NULL, LS_F16, 0, &index}));
     assert_int_equal(index, 0);
     ls_device_destroy(device);
 }

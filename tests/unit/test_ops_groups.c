@@ -154,12 +154,14 @@ static void call_all(const tensors *t, const ls_token_groups *g, size_t first) {
                          .dw = t->dw.dev,
                          .db = t->db.dev};
     ls_embed_tokens tokens = {ids_of(t->ids.dev) + row, ID_BEGIN, ID_END, rows, t->C};
-    ok(ops->norm_params(device, &norm, g));
+    norm.groups = g;
+    ok(ops->norm_params(device, &norm));
     norm.mean = norm.db = NULL, norm.dw = t->dw_rms.dev, norm.rms = true;
-    ok(ops->norm_params(device, &norm, g));
-    ok(ops->bias_grad(device, t->dbias.dev, dy, LS_F32, t->dy_stride, t->C, g));
-    ok(ops->embed_token_grad(device, t->dtoken.dev, dy, t->dy_stride, &tokens, g));
-    ok(ops->embed_position_grad(device, t->dposition.dev, dy, t->dy_stride, t->C, g));
+    norm.groups = g;
+    ok(ops->norm_params(device, &norm));
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){t->dbias.dev, dy, LS_F32, t->dy_stride, t->C, g}));
+    ok(ops->embed_token_grad(device, &(ls_token_grad_call){t->dtoken.dev, dy, t->dy_stride, &tokens, g}));
+    ok(ops->embed_position_grad(device, &(ls_position_grad_call){t->dposition.dev, dy, t->dy_stride, t->C, g}));
 }
 
 static void expect_all(const tensors *t, const ls_token_groups *g) {
@@ -216,7 +218,7 @@ static void check_micro_batches(size_t sequences, unsigned ends, size_t T, int s
     const size_t whole[2] = {0, sequences};
     ls_token_groups g = {.T = T, .slices = slices, .groups = 1, .bounds = whole};
     tensors t = make_tensors(sequences, T, (size_t)slices, C);
-    ok(ops->set(device, t.dtoken.dev, -0.0f, t.dtoken.elems));
+    ok(ops->set(device, &(ls_set_call){t.dtoken.dev, -0.0f, t.dtoken.elems}));
     for (size_t i = 0; i < t.dtoken.elems; i++) t.dtoken.ref[i] = -0.0f;
     expect_all(&t, &g);
     for (size_t first = 0, end = 1; end <= sequences; end++) {
@@ -261,7 +263,7 @@ static void check_many_ids(void) {
         ids[r] = r % 2 ? 1 << 20 : (int32_t)ls_rng_below(ls_rng_key_make(8, 1, 0), r / 4, V >> 15) << 15;
     ok(ls_device_copy_in(device, ids_memory, ids, sizeof ids));
     ls_embed_tokens tokens = {ids_memory, 0, V, ROWS, C};
-    ok(ops->embed_token_grad(device, table_memory, dy.dev, C, &tokens, &g));
+    ok(ops->embed_token_grad(device, &(ls_token_grad_call){table_memory, dy.dev, C, &tokens, &g}));
     ok(ls_device_copy_out(device, got, table_memory, sizeof(float) * V * C));
     for (size_t r = 0; r < ROWS; r++)
         for (size_t c = 0; c < C; c++) {
@@ -292,9 +294,9 @@ static void test_many_ids(void **state) {
 
 static void refuse(ls_token_groups g, const char *because) {
     float x = 0;
-    assert_int_equal(ops->bias_grad(device, &x, &x, LS_F32, 1, 1, &g), LS_ERR_INPUT);
+    assert_int_equal(ops->bias_grad(device, &(ls_bias_grad_call){&x, &x, LS_F32, 1, 1, &g}), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), because));
-    assert_int_equal(ops->embed_position_grad(device, &x, &x, 1, 1, &g), LS_ERR_INPUT);
+    assert_int_equal(ops->embed_position_grad(device, &(ls_position_grad_call){&x, &x, 1, 1, &g}), LS_ERR_INPUT);
 }
 
 static void test_refusals(void **state) {
@@ -311,12 +313,15 @@ static void test_refusals(void **state) {
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 1, .bounds = late}, "start at 0");
     ls_token_groups g = {.T = 3, .slices = 1, .groups = 2, .bounds = two};
     ls_norm_call norm = {.rows = 5, .C = 1};
-    assert_int_equal(ops->norm_params(device, &norm, &g), LS_ERR_INPUT);
+    norm.groups = &g;
+    assert_int_equal(ops->norm_params(device, &norm), LS_ERR_INPUT);
     norm.rms = true;
-    assert_int_equal(ops->norm_params(device, &norm, &g), LS_ERR_INPUT);
+    norm.groups = &g;
+    assert_int_equal(ops->norm_params(device, &norm), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "5 rows"));
-    assert_int_equal(ops->embed_token_grad(device, NULL, NULL, 1, &(ls_embed_tokens){.rows = 5, .C = 1}, &g),
-                     LS_ERR_INPUT);
+    assert_int_equal(
+        ops->embed_token_grad(device, &(ls_token_grad_call){NULL, NULL, 1, &(ls_embed_tokens){.rows = 5, .C = 1}, &g}),
+        LS_ERR_INPUT);
     ls_device_destroy(device);
 }
 

@@ -11,36 +11,36 @@ static void check_act(size_t n) {
     half x = make_half(n, type), dy = make_half(n, type), y[8], same[2] = {make_half(n, type), make_half(n, type)};
     float *out = scratch_of(n);
     for (int i = 0; i < 8; i++) y[i] = make_half(n, type);
-    ok(ops->act_forward(device, LS_ACT_GELU, y[0].t.dev, x.t.dev, type, n));
-    k->gelu_forward(out, x.wide, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_GELU, y[0].t.dev, NULL, x.t.dev, type, n}));
+    k->forward[LS_ACT_GELU](out, x.wide, n);
     expect(y[0], 0, out, n);
-    ok(ops->act_backward(device, LS_ACT_GELU, y[1].t.dev, dy.t.dev, x.t.dev, type, n));
-    k->gelu_backward(out, dy.wide, x.wide, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_GELU, y[1].t.dev, dy.t.dev, x.t.dev, type, n}));
+    k->backward[LS_ACT_GELU](out, dy.wide, x.wide, n);
     expect(y[1], 0, out, n);
-    ok(ops->act_forward(device, LS_ACT_SILU, y[2].t.dev, x.t.dev, type, n));
-    k->silu_forward(out, x.wide, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_SILU, y[2].t.dev, NULL, x.t.dev, type, n}));
+    k->forward[LS_ACT_SILU](out, x.wide, n);
     expect(y[2], 0, out, n);
-    ok(ops->act_backward(device, LS_ACT_SILU, y[3].t.dev, dy.t.dev, x.t.dev, type, n));
-    k->silu_backward(out, dy.wide, x.wide, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_SILU, y[3].t.dev, dy.t.dev, x.t.dev, type, n}));
+    k->backward[LS_ACT_SILU](out, dy.wide, x.wide, n);
     expect(y[3], 0, out, n);
-    ok(ops->act_forward(device, LS_ACT_RELU, y[4].t.dev, x.t.dev, type, n));
-    k->relu_forward(out, x.wide, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_RELU, y[4].t.dev, NULL, x.t.dev, type, n}));
+    k->forward[LS_ACT_RELU](out, x.wide, n);
     expect(y[4], 0, out, n);
-    ok(ops->act_backward(device, LS_ACT_RELU, y[5].t.dev, dy.t.dev, x.t.dev, type, n));
-    k->relu_backward(out, dy.wide, x.wide, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_RELU, y[5].t.dev, dy.t.dev, x.t.dev, type, n}));
+    k->backward[LS_ACT_RELU](out, dy.wide, x.wide, n);
     expect(y[5], 0, out, n);
-    ok(ops->act_forward(device, LS_ACT_SIGMOID, y[6].t.dev, x.t.dev, type, n));
-    k->sigmoid_forward(out, x.wide, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_SIGMOID, y[6].t.dev, NULL, x.t.dev, type, n}));
+    k->forward[LS_ACT_SIGMOID](out, x.wide, n);
     expect(y[6], 0, out, n);
-    ok(ops->act_backward(device, LS_ACT_SIGMOID, y[7].t.dev, dy.t.dev, x.t.dev, type, n));
-    k->sigmoid_backward(out, dy.wide, x.wide, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_SIGMOID, y[7].t.dev, dy.t.dev, x.t.dev, type, n}));
+    k->backward[LS_ACT_SIGMOID](out, dy.wide, x.wide, n);
     expect(y[7], 0, out, n);
     /* In place. */
-    ok(ops->act_forward(device, LS_ACT_GELU, same[0].t.dev, same[0].t.dev, type, n));
-    k->gelu_forward(out, same[0].wide, n);
+    ok(ops->act_forward(device, &(ls_act_call){LS_ACT_GELU, same[0].t.dev, NULL, same[0].t.dev, type, n}));
+    k->forward[LS_ACT_GELU](out, same[0].wide, n);
     expect(same[0], 0, out, n);
-    ok(ops->act_backward(device, LS_ACT_GELU, same[1].t.dev, same[1].t.dev, x.t.dev, type, n));
-    k->gelu_backward(out, same[1].wide, x.wide, n);
+    ok(ops->act_backward(device, &(ls_act_call){LS_ACT_GELU, same[1].t.dev, same[1].t.dev, x.t.dev, type, n}));
+    k->backward[LS_ACT_GELU](out, same[1].wide, x.wide, n);
     expect(same[1], 0, out, n);
     check_halves("16-bit act", n, (size_t)type);
 }
@@ -50,8 +50,8 @@ static void check_act(size_t n) {
 static void check_add(size_t n) {
     half b = make_half(n, type);
     twin a = make(n), y = make(n), same = make(n);
-    ok(ops->add(device, y.dev, a.dev, b.t.dev, type, n));
-    ok(ops->add(device, same.dev, same.dev, b.t.dev, type, n));
+    ok(ops->add(device, &(ls_add_call){y.dev, a.dev, b.t.dev, type, n}));
+    ok(ops->add(device, &(ls_add_call){same.dev, same.dev, b.t.dev, type, n}));
     for (size_t i = 0; i < n; i++) y.ref[i] = a.ref[i] + b.wide[i], same.ref[i] += b.wide[i];
     one_nan(y);
     one_nan(same);
@@ -76,8 +76,8 @@ static void check_round(size_t n) {
     twin x = make(n), y = make(n), same = make(n);
     fill_wild(x);
     fill_wild(same);
-    ok(ops->round(device, y.dev, x.dev, type, n));
-    ok(ops->round(device, same.dev, same.dev, type, n));
+    ok(ops->round(device, &(ls_round_call){y.dev, x.dev, type, n}));
+    ok(ops->round(device, &(ls_round_call){same.dev, same.dev, type, n}));
     for (size_t i = 0; i < n; i++) y.ref[i] = same.ref[i] = widen_one(round_one(x.ref[i], type), type);
     check_halves("rounding", n, (size_t)type);
 }
@@ -94,7 +94,7 @@ static void check_tree(size_t n, int leaves) {
     const void *parts[16];
     twin out = make(n);
     for (int i = 0; i < leaves; i++) x[i] = make_half(n, type), parts[i] = x[i].t.dev;
-    ok(ops->tree_sum(device, out.dev, parts, type, leaves, n));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){out.dev, parts, type, leaves, n}));
     for (size_t e = 0; e < n; e++) {
         float values[16];
         for (int i = 0; i < leaves; i++) values[i] = x[i].wide[e];
@@ -108,24 +108,34 @@ static void check_tree(size_t n, int leaves) {
 
 static void check_optim(size_t n) {
     const ls_optim_kernels *k = &portable.optim;
-    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
-    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
+    const ls_update_step adamw = {.rule = LS_OPTIMIZER_ADAMW,
+                                  .factor = 0.5f,
+                                  .beta1 = 0.9f,
+                                  .beta1_rest = 0.1f,
+                                  .beta2 = 0.99f,
+                                  .beta2_rest = 0.01f,
+                                  .rate = 1e-3f,
+                                  .root = 1.1f,
+                                  .epsilon = 1e-8f,
+                                  .decay = 0.999f};
+    const ls_update_step sgd = {
+        .rule = LS_OPTIMIZER_SGD, .factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
     twin g = make(n), w = make(n), m = make(n), v = make(n), w2 = make(n), b = make(n), w3 = make(n);
     half copy[3] = {make_half(n, type), make_half(n, type), make_half(n, type)};
     k->scale(v.ref, g.ref, 0.0f, n);
-    ok(ops->scale(device, v.dev, g.dev, 0.0f, n));
+    ok(ops->scale(device, &(ls_scale_call){v.dev, g.dev, 0.0f, n}));
     if (n > 3) {
         w.ref[0] = 3e38f, w.ref[1] = NAN, w.ref[2] = 1e-40f;
         ok(ls_device_copy_in(device, w.dev, w.ref, 3 * sizeof(float)));
     }
-    ok(ops->adamw(device, w.dev, m.dev, v.dev, copy[0].t.dev, type, g.dev, &adamw, n));
-    k->adamw(w.ref, m.ref, v.ref, NULL, g.ref, &adamw, n);
+    ok(ops->update(device, &(ls_update_call){w.dev, {m.dev, v.dev}, copy[0].t.dev, type, g.dev, &adamw, n}));
+    k->update(&(ls_update_call){w.ref, {m.ref, v.ref}, NULL, LS_BF16, g.ref, &adamw, n}, 0, n);
     expect(copy[0], 0, w.ref, n);
-    ok(ops->sgd(device, w2.dev, b.dev, copy[1].t.dev, type, g.dev, &sgd, n));
-    k->sgd(w2.ref, b.ref, NULL, g.ref, &sgd, n);
+    ok(ops->update(device, &(ls_update_call){w2.dev, {b.dev}, copy[1].t.dev, type, g.dev, &sgd, n}));
+    k->update(&(ls_update_call){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
     expect(copy[1], 0, w2.ref, n);
-    ok(ops->sgd(device, w3.dev, NULL, copy[2].t.dev, type, g.dev, &sgd, n));
-    k->sgd(w3.ref, NULL, NULL, g.ref, &sgd, n);
+    ok(ops->update(device, &(ls_update_call){w3.dev, {NULL}, copy[2].t.dev, type, g.dev, &sgd, n}));
+    k->update(&(ls_update_call){w3.ref, {NULL}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
     expect(copy[2], 0, w3.ref, n);
     one_nan(w);
     check_halves("16-bit copies", n, (size_t)type);
@@ -149,10 +159,12 @@ static void check_token_sums(size_t T, int slices, size_t C, bool accumulate) {
         c.mean = mean.dev, c.rstd = rstd.dev, c.dw = out[i].dev, c.db = out[i + 1].dev;
         for (int k = 0; i && k < 4; k++)
             ok(ls_device_copy_in(device, out[i + k].dev, out[k].ref, sums * sizeof(float)));
-        ok(ops->norm_params(device, &c, &g));
+        c.groups = &g;
+        ok(ops->norm_params(device, &c));
         c.dw = out[i + 2].dev, c.rms = true;
-        ok(ops->norm_params(device, &c, &g));
-        ok(ops->bias_grad(device, out[i + 3].dev, c.dy, c.act, C + 1, C, &g));
+        c.groups = &g;
+        ok(ops->norm_params(device, &c));
+        ok(ops->bias_grad(device, &(ls_bias_grad_call){out[i + 3].dev, c.dy, c.act, C + 1, C, &g}));
     }
     for (int i = 0; i < 4; i++) {
         ok(ls_device_copy_out(device, out[i].ref, out[i + 4].dev, sums * sizeof(float)));
@@ -222,36 +234,37 @@ static void test_refusals(void **state) {
     for (int rms = 0; rms < 2; rms++, norm.rms = true) {
         refused(ops->norm_forward(device, &norm));
         refused(ops->norm_backward(device, &norm));
-        refused(ops->norm_params(device, &norm, &groups));
+        norm.groups = &groups;
+        refused(ops->norm_params(device, &norm));
     }
-    refused(ops->act_forward(device, LS_ACT_GELU, &x, &x, no, 1));
-    refused(ops->act_backward(device, LS_ACT_GELU, &x, &x, &x, no, 1));
-    refused(ops->act_forward(device, LS_ACT_SILU, &x, &x, no, 1));
-    refused(ops->act_backward(device, LS_ACT_SILU, &x, &x, &x, no, 1));
-    refused(ops->act_forward(device, LS_ACT_RELU, &x, &x, no, 1));
-    refused(ops->act_backward(device, LS_ACT_RELU, &x, &x, &x, no, 1));
-    refused(ops->act_forward(device, LS_ACT_SIGMOID, &x, &x, no, 1));
-    refused(ops->act_backward(device, LS_ACT_SIGMOID, &x, &x, &x, no, 1));
+    refused(ops->act_forward(device, &(ls_act_call){LS_ACT_GELU, &x, NULL, &x, no, 1}));
+    refused(ops->act_backward(device, &(ls_act_call){LS_ACT_GELU, &x, &x, &x, no, 1}));
+    refused(ops->act_forward(device, &(ls_act_call){LS_ACT_SILU, &x, NULL, &x, no, 1}));
+    refused(ops->act_backward(device, &(ls_act_call){LS_ACT_SILU, &x, &x, &x, no, 1}));
+    refused(ops->act_forward(device, &(ls_act_call){LS_ACT_RELU, &x, NULL, &x, no, 1}));
+    refused(ops->act_backward(device, &(ls_act_call){LS_ACT_RELU, &x, &x, &x, no, 1}));
+    refused(ops->act_forward(device, &(ls_act_call){LS_ACT_SIGMOID, &x, NULL, &x, no, 1}));
+    refused(ops->act_backward(device, &(ls_act_call){LS_ACT_SIGMOID, &x, &x, &x, no, 1}));
     refused(ops->gated_forward(device, &gate));
     refused(ops->gated_backward(device, &gate));
-    refused(ops->bias_grad(device, &x, &x, no, 1, 1, &groups));
-    refused(ops->bias_add(device, &x, no, 1, &x, 1, &x, 1, 1));
+    refused(ops->bias_grad(device, &(ls_bias_grad_call){&x, &x, no, 1, 1, &groups}));
+    refused(ops->bias_add(device, &(ls_bias_add_call){&x, no, 1, &x, 1, &x, 1, 1}));
     refused(ops->dropout_add(device, &(ls_dropout_call){.x_dtype = no}));
     refused(ops->dropout_add(device, &(ls_dropout_call){.y_dtype = no}));
     refused(ops->rope_forward(device, &rope));
     refused(ops->rope_backward(device, &rope));
-    refused(ops->embed_forward(device, &x, 1, &x, no, NULL, 0, 0, &tokens));
+    refused(ops->embed_forward(device, &(ls_embed_call){&x, 1, &x, no, NULL, 0, 0, &tokens}));
     refused(ops->loss_rows(device, &loss));
     refused(ops->loss_grad(device, &loss));
-    refused(ops->adamw(device, &x, &x, &x, &x, no, &x, NULL, 1));
-    refused(ops->sgd(device, &x, &x, &x, no, &x, NULL, 1));
-    refused(ops->round(device, &x, &x, no, 1));
-    refused(ops->add(device, &x, &x, &x, no, 1));
-    refused(ops->tree_sum(device, &x, parts, no, 1, 1));
+    refused(ops->update(device, &(ls_update_call){&x, {&x, &x}, &x, no, &x, NULL, 1}));
+    refused(ops->update(device, &(ls_update_call){&x, {&x}, &x, no, &x, NULL, 1}));
+    refused(ops->round(device, &(ls_round_call){&x, &x, no, 1}));
+    refused(ops->add(device, &(ls_add_call){&x, &x, &x, no, 1}));
+    refused(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, no, 1, 1}));
     /* A copy or a rounding that would change nothing is a mistake of the caller. */
-    assert_int_equal(ops->round(device, &x, &x, LS_F32, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->adamw(device, &x, &x, &x, &x, LS_F32, &x, NULL, 1), LS_ERR_INPUT);
-    assert_int_equal(ops->sgd(device, &x, &x, &x, LS_F32, &x, NULL, 1), LS_ERR_INPUT);
+    assert_int_equal(ops->round(device, &(ls_round_call){&x, &x, LS_F32, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->update(device, &(ls_update_call){&x, {&x, &x}, &x, LS_F32, &x, NULL, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->update(device, &(ls_update_call){&x, {&x}, &x, LS_F32, &x, NULL, 1}), LS_ERR_INPUT);
     assert_true(x == 1);
     ls_device_destroy(device);
 }

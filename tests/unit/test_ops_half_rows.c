@@ -45,12 +45,51 @@ static void check_norm(size_t rows, size_t C, bool rms, bool add, bool wide) {
     ls_norm_call c = norm_call(&n, add);
     if (wide) c.act = LS_F32, c.dy = widened(n.dy, rows * C).dev;
     if (rms) {
-        k->rms_forward(y, s, n.rstd.ref, n.x.ref, s, n.w.ref, 1e-5f, rows, C);
-        k->rms_backward(dx, s, n.dy.wide, C, n.x.ref, s, n.w.ref, n.rstd.ref, rows, C);
+        k->forward(&(ls_norm_call){.rms = true,
+                                   .y = y,
+                                   .y_stride = s,
+                                   .rstd = n.rstd.ref,
+                                   .x = n.x.ref,
+                                   .x_stride = s,
+                                   .w = n.w.ref,
+                                   .eps = 1e-5f,
+                                   .rows = rows,
+                                   .C = C});
+        k->backward(&(ls_norm_call){.rms = true,
+                                    .dx = dx,
+                                    .dx_stride = s,
+                                    .dy = n.dy.wide,
+                                    .dy_stride = C,
+                                    .x = n.x.ref,
+                                    .x_stride = s,
+                                    .w = n.w.ref,
+                                    .rstd = n.rstd.ref,
+                                    .rows = rows,
+                                    .C = C});
         c.mean = NULL, c.b = NULL, c.rms = true;
     } else {
-        k->layer_forward(y, s, n.mean.ref, n.rstd.ref, n.x.ref, s, n.w.ref, n.b.ref, 1e-5f, rows, C);
-        k->layer_backward(dx, s, n.dy.wide, C, n.x.ref, s, n.w.ref, n.mean.ref, n.rstd.ref, rows, C);
+        k->forward(&(ls_norm_call){.y = y,
+                                   .y_stride = s,
+                                   .mean = n.mean.ref,
+                                   .rstd = n.rstd.ref,
+                                   .x = n.x.ref,
+                                   .x_stride = s,
+                                   .w = n.w.ref,
+                                   .b = n.b.ref,
+                                   .eps = 1e-5f,
+                                   .rows = rows,
+                                   .C = C});
+        k->backward(&(ls_norm_call){.dx = dx,
+                                    .dx_stride = s,
+                                    .dy = n.dy.wide,
+                                    .dy_stride = C,
+                                    .x = n.x.ref,
+                                    .x_stride = s,
+                                    .w = n.w.ref,
+                                    .mean = n.mean.ref,
+                                    .rstd = n.rstd.ref,
+                                    .rows = rows,
+                                    .C = C});
     }
     if (!wide) ok(ops->norm_forward(device, &c));
     if (wide) {
@@ -88,10 +127,20 @@ static void check_gates(size_t rows, size_t C, bool same) {
                        .dup = at(din, C),
                        .din_stride = s};
     ok(ops->gated_forward(device, &c));
-    k->gated_forward(out, C, in.wide, in.wide + C, s, rows, C);
+    k->gated_forward(&(ls_gated_call){
+        .y = out, .y_stride = C, .gate = in.wide, .up = in.wide + C, .in_stride = s, .rows = rows, .columns = C});
     expect_rows(y, C, out, C, rows, C);
     ok(ops->gated_backward(device, &c));
-    k->gated_backward(dgate, dup, C, dy.wide, C, in.wide, in.wide + C, s, rows, C);
+    k->gated_backward(&(ls_gated_call){.dgate = dgate,
+                                       .dup = dup,
+                                       .din_stride = C,
+                                       .dy = dy.wide,
+                                       .dy_stride = C,
+                                       .gate = in.wide,
+                                       .up = in.wide + C,
+                                       .in_stride = s,
+                                       .rows = rows,
+                                       .columns = C});
     for (size_t r = 0; r < rows; r++) {
         expect(din, r * s, dgate + r * C, C);
         expect(din, r * s + C, dup + r * C, C);
@@ -106,11 +155,11 @@ static void check_bias(size_t rows, size_t C) {
     c.ref[0] = NAN, c.ref[rows * s - 1] = 3.4e38f, bias.ref[C - 1] = 1e-40f;
     ok(ls_device_copy_in(device, c.dev, c.ref, rows * s * sizeof(float)));
     ok(ls_device_copy_in(device, bias.dev, bias.ref, C * sizeof(float)));
-    ok(ops->bias_add(device, sum.t.dev, type, C + 1, c.dev, s, bias.dev, rows, C));
-    ok(ops->bias_add(device, plain.t.dev, type, C, c.dev, s, NULL, rows, C));
-    ok(ops->bias_add(device, y.dev, LS_F32, C, c.dev, s, bias.dev, rows, C));
-    ok(ops->bias_add(device, copy.dev, LS_F32, C, c.dev, s, NULL, rows, C));
-    ok(ops->bias_add(device, same.dev, LS_F32, s, same.dev, s, bias.dev, rows, C));
+    ok(ops->bias_add(device, &(ls_bias_add_call){sum.t.dev, type, C + 1, c.dev, s, bias.dev, rows, C}));
+    ok(ops->bias_add(device, &(ls_bias_add_call){plain.t.dev, type, C, c.dev, s, NULL, rows, C}));
+    ok(ops->bias_add(device, &(ls_bias_add_call){y.dev, LS_F32, C, c.dev, s, bias.dev, rows, C}));
+    ok(ops->bias_add(device, &(ls_bias_add_call){copy.dev, LS_F32, C, c.dev, s, NULL, rows, C}));
+    ok(ops->bias_add(device, &(ls_bias_add_call){same.dev, LS_F32, s, same.dev, s, bias.dev, rows, C}));
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < C; i++) {
             float x = c.ref[r * s + i];
@@ -155,10 +204,11 @@ static void check_embed(size_t rows, size_t C) {
     twin ids = make_ids(rows, V, 1), position = make(PERIOD * C), y = make(rows * (C + 1)), copy = make(rows * C);
     half token = make_half(V * C, type);
     ls_embed_tokens dev = {ids_of(ids.dev), 0, V, rows, C}, ref = {ids_of(ids.ref), 0, V, rows, C};
-    ok(ops->embed_forward(device, y.dev, C + 1, token.t.dev, type, position.dev, BEGIN, PERIOD, &dev));
-    ok(ops->embed_forward(device, copy.dev, C, token.t.dev, type, NULL, 0, 0, &dev));
-    k->forward(y.ref, C + 1, token.wide, position.ref, BEGIN, PERIOD, &ref);
-    k->forward(copy.ref, C, token.wide, NULL, 0, 0, &ref);
+    ok(ops->embed_forward(device,
+                          &(ls_embed_call){y.dev, C + 1, token.t.dev, type, position.dev, BEGIN, PERIOD, &dev}));
+    ok(ops->embed_forward(device, &(ls_embed_call){copy.dev, C, token.t.dev, type, NULL, 0, 0, &dev}));
+    k->forward(&(ls_embed_call){y.ref, C + 1, token.wide, LS_F32, position.ref, BEGIN, PERIOD, &ref});
+    k->forward(&(ls_embed_call){copy.ref, C, token.wide, LS_F32, NULL, 0, 0, &ref});
     one_nan(y);
     one_nan(copy);
     check_halves("16-bit embedding", rows, C);

@@ -27,8 +27,28 @@ static void check_norms(size_t rows, size_t C) {
                       .dx_stride = s};
     ok(ops->norm_forward(device, &c));
     ok(ops->norm_backward(device, &c));
-    k->layer_forward(y.ref, s, mean.ref, rstd.ref, x.ref, s, w.ref, b.ref, 1e-5f, rows, C);
-    k->layer_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, mean.ref, rstd.ref, rows, C);
+    k->forward(&(ls_norm_call){.y = y.ref,
+                               .y_stride = s,
+                               .mean = mean.ref,
+                               .rstd = rstd.ref,
+                               .x = x.ref,
+                               .x_stride = s,
+                               .w = w.ref,
+                               .b = b.ref,
+                               .eps = 1e-5f,
+                               .rows = rows,
+                               .C = C});
+    k->backward(&(ls_norm_call){.dx = dx.ref,
+                                .dx_stride = s,
+                                .dy = dy.ref,
+                                .dy_stride = C,
+                                .x = x.ref,
+                                .x_stride = s,
+                                .w = w.ref,
+                                .mean = mean.ref,
+                                .rstd = rstd.ref,
+                                .rows = rows,
+                                .C = C});
     check("layer norm", rows, C);
 
     x = make(rows * s), w = make(C), y = make(rows * s), rstd = make(rows);
@@ -49,8 +69,27 @@ static void check_norms(size_t rows, size_t C) {
                        .dx_stride = s};
     ok(ops->norm_forward(device, &c));
     ok(ops->norm_backward(device, &c));
-    k->rms_forward(y.ref, s, rstd.ref, x.ref, s, w.ref, 1e-5f, rows, C);
-    k->rms_backward(dx.ref, s, dy.ref, C, x.ref, s, w.ref, rstd.ref, rows, C);
+    k->forward(&(ls_norm_call){.rms = true,
+                               .y = y.ref,
+                               .y_stride = s,
+                               .rstd = rstd.ref,
+                               .x = x.ref,
+                               .x_stride = s,
+                               .w = w.ref,
+                               .eps = 1e-5f,
+                               .rows = rows,
+                               .C = C});
+    k->backward(&(ls_norm_call){.rms = true,
+                                .dx = dx.ref,
+                                .dx_stride = s,
+                                .dy = dy.ref,
+                                .dy_stride = C,
+                                .x = x.ref,
+                                .x_stride = s,
+                                .w = w.ref,
+                                .rstd = rstd.ref,
+                                .rows = rows,
+                                .C = C});
     check("RMS norm", rows, C);
 }
 
@@ -74,9 +113,27 @@ static void check_gates(size_t rows, size_t C) {
                                                     .dup = din.dev + C,
                                                     .din_stride = s}));
     ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, in.dev, s, bias.dev, pre.dev, s, z.dev, C}));
-    k->gated_forward(y.ref, C, in.ref, in.ref + C, s, rows, C);
-    k->gated_backward(din.ref, din.ref + C, s, dy.ref, C, in.ref, in.ref + C, s, rows, C);
-    k->bias_gelu_forward(z.ref, C, pre.ref, s, in.ref, s, bias.ref, rows, C);
+    k->gated_forward(&(ls_gated_call){
+        .y = y.ref, .y_stride = C, .gate = in.ref, .up = in.ref + C, .in_stride = s, .rows = rows, .columns = C});
+    k->gated_backward(&(ls_gated_call){.dgate = din.ref,
+                                       .dup = din.ref + C,
+                                       .din_stride = s,
+                                       .dy = dy.ref,
+                                       .dy_stride = C,
+                                       .gate = in.ref,
+                                       .up = in.ref + C,
+                                       .in_stride = s,
+                                       .rows = rows,
+                                       .columns = C});
+    k->bias_gelu_forward(&(ls_bias_gelu_call){.y = z.ref,
+                                              .y_stride = C,
+                                              .pre = pre.ref,
+                                              .pre_stride = s,
+                                              .c = in.ref,
+                                              .c_stride = s,
+                                              .bias = bias.ref,
+                                              .rows = rows,
+                                              .columns = C});
     check("gates", rows, C);
 }
 
@@ -86,10 +143,11 @@ static void check_embed(size_t rows, size_t C) {
     twin ids = make_ids(rows, V, 1), token = make(V * C), position = make(PERIOD * C), y = make(rows * (C + 1));
     twin copy = make(rows * C);
     ls_embed_tokens dev = {ids_of(ids.dev), 0, V, rows, C}, ref = {ids_of(ids.ref), 0, V, rows, C};
-    ok(ops->embed_forward(device, y.dev, C + 1, token.dev, LS_F32, position.dev, BEGIN, PERIOD, &dev));
-    ok(ops->embed_forward(device, copy.dev, C, token.dev, LS_F32, NULL, 0, 0, &dev));
-    k->forward(y.ref, C + 1, token.ref, position.ref, BEGIN, PERIOD, &ref);
-    k->forward(copy.ref, C, token.ref, NULL, 0, 0, &ref);
+    ok(ops->embed_forward(device,
+                          &(ls_embed_call){y.dev, C + 1, token.dev, LS_F32, position.dev, BEGIN, PERIOD, &dev}));
+    ok(ops->embed_forward(device, &(ls_embed_call){copy.dev, C, token.dev, LS_F32, NULL, 0, 0, &dev}));
+    k->forward(&(ls_embed_call){y.ref, C + 1, token.ref, LS_F32, position.ref, BEGIN, PERIOD, &ref});
+    k->forward(&(ls_embed_call){copy.ref, C, token.ref, LS_F32, NULL, 0, 0, &ref});
     check("embed", rows, C);
 }
 
@@ -166,14 +224,14 @@ static void check_loss(size_t rows, size_t V) {
         maxima[i] = half[i].m, logits[i] = half[i].z_target;
         ok(ops->loss_max(device, &half[i]));
     }
-    ok(ops->max(device, shared[0].dev, maxima, 2, rows));
-    ok(ops->max(device, shared[1].dev, logits, 2, rows));
+    ok(ops->max(device, &(ls_max_call){shared[0].dev, maxima, 2, rows}));
+    ok(ops->max(device, &(ls_max_call){shared[1].dev, logits, 2, rows}));
     for (int i = 0; i < SLICES; i++) parts[i] = sums.dev + (size_t)i * rows;
     for (int i = 0; i < 2; i++) {
         half[i].m = shared[0].dev, half[i].sums = sums.dev + (i ? HELD * rows : 0);
         ok(ops->loss_sums(device, &half[i]));
     }
-    ok(ops->tree_sum(device, shared[2].dev, parts, LS_F32, SLICES, rows));
+    ok(ops->tree_sum(device, &(ls_tree_sum_call){shared[2].dev, parts, LS_F32, SLICES, rows}));
     for (int i = 0; i < 2; i++) {
         half[i].z_target = shared[1].dev, half[i].l = shared[2].dev, half[i].loss = shared[3 + i].dev;
         half[i].dz = shared_dz.dev + (i ? column : 0);

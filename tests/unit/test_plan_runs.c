@@ -51,7 +51,7 @@ static void draw_settings(draw *d, ls_settings *s) {
     s->B = (size_t)between(d, s->groups, 17);
     s->T = (size_t)between(d, 4, 12);
     s->policy.act = chance(d) ? LS_F32 : LS_BF16;
-    s->checks_replicas = chance(d);
+    s->options.check = chance(d) ? LS_CHECK_REPLICAS : LS_CHECK_OFF;
 }
 
 /* n as the sum of `parts` numbers ≥ 1, in words. */

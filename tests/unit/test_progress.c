@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "run/progress/progress.h"
+#include "run/progress.h"
 #include "run/stop.h"
 
 static const ls_step sample = {.step = 120,

@@ -231,9 +231,9 @@ static char *blanked(const ls_csv *csv) {
     assert_non_null(out);
     for (size_t r = 0; r < csv->rows; r++) {
         for (size_t c = 0; c < csv->columns; c++) {
-            const char *field = ls_csv_field(csv, r, (int)c);
+            const char *field = csv->field[r * csv->columns + c];
             fprintf(out, c ? ",\"" : "\"");
-            if (r > 0 && is_blanked(ls_csv_field(csv, 0, (int)c))) field = "";
+            if (r > 0 && is_blanked(csv->field[c])) field = "";
             for (; *field; field++) fprintf(out, *field == '"' ? "\"\"" : "%c", *field);
             fprintf(out, "\"");
         }

@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 
 #include "test_checkpoint_folder.h"
-#include "checkpoint/safetensors_set.h"
+#include "checkpoint/safetensors.h"
 
 /* A file with tensors of one byte each, named in `names` by one letter; the byte is the letter. */
 static ls_status read_letter(void *ctx, int tensor, size_t byte_offset, void *host, size_t bytes) {
@@ -23,7 +23,7 @@ static void write_file(const char *name, const char *letters) {
         decls[i] = (ls_safetensors_decl){.name = names[i], .dtype = LS_U8, .dims = 1, .shape = &one};
     }
     const ls_safetensors_plan plan = {.tensors = decls, .count = count};
-    assert_int_equal(ls_safetensors_save(in_folder(name), &plan, read_letter, copy, NULL), LS_OK);
+    assert_int_equal(save_tensors(in_folder(name), &plan, read_letter, copy, NULL), LS_OK);
 }
 
 static void write_index(const char *text) {
@@ -31,22 +31,22 @@ static void write_index(const char *text) {
 }
 
 static void check_letters(const char *path, const char *letters) {
-    ls_safetensors_set *set;
-    if (ls_safetensors_set_open(path, &set) != LS_OK) fail_msg("%s", ls_status_message());
-    assert_int_equal(ls_safetensors_set_count(set), strlen(letters));
+    ls_safetensors *set;
+    if (ls_safetensors_open_set(path, &set) != LS_OK) fail_msg("%s", ls_status_message());
+    assert_int_equal(ls_safetensors_count(set), strlen(letters));
     for (int i = 0; letters[i]; i++) {
-        const ls_safetensor *tensor = ls_safetensors_set_get(set, i), *needed;
+        const ls_safetensor *tensor = ls_safetensors_get(set, i), *needed;
         const char name[2] = {letters[i], 0};
         const int64_t one = 1;
         char byte = 0;
         assert_string_equal(tensor->name, name);
-        assert_ptr_equal(ls_safetensors_set_find(set, name), tensor);
-        assert_int_equal(ls_safetensors_set_need(set, name, 1, &one, &needed), LS_OK);
+        assert_ptr_equal(ls_safetensors_find(set, name), tensor);
+        assert_int_equal(ls_safetensors_need(set, name, 1, &one, &needed), LS_OK);
         assert_int_equal(ls_safetensor_read(tensor, 0, &byte, 1), LS_OK);
         assert_int_equal(byte, letters[i]);
     }
-    assert_null(ls_safetensors_set_find(set, "-"));
-    ls_safetensors_set_close(set);
+    assert_null(ls_safetensors_find(set, "-"));
+    ls_safetensors_close(set);
 }
 
 static void a_set_is_a_file_an_index_or_a_folder(void **state) {
@@ -97,9 +97,9 @@ static void indexes_that_lie_are_refused(void **state) {
     write_file("one.safetensors", "ab");
     assert_int_equal(ls_file_write_atomic(in_folder("broken.safetensors"), "no", 2), LS_OK);
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        ls_safetensors_set *set;
+        ls_safetensors *set;
         write_index(lies[i].index);
-        assert_int_equal(ls_safetensors_set_open(folder, &set), LS_ERR_INPUT);
+        assert_int_equal(ls_safetensors_open_set(folder, &set), LS_ERR_INPUT);
         assert_null(set);
         if (!strstr(ls_status_message(), lies[i].message) || !strstr(ls_status_message(), "index.json"))
             fail_msg("%s: %s; expected '%s'", lies[i].index, ls_status_message(), lies[i].message);
@@ -108,19 +108,19 @@ static void indexes_that_lie_are_refused(void **state) {
 
 static void what_is_missing_is_named(void **state) {
     (void)state;
-    ls_safetensors_set *set;
+    ls_safetensors *set;
     const ls_safetensor *tensor;
-    assert_int_equal(ls_safetensors_set_open(in_folder("none"), &set), LS_ERR_INPUT);
-    assert_int_equal(ls_safetensors_set_open(folder, &set), LS_ERR_INPUT);
+    assert_int_equal(ls_safetensors_open_set(in_folder("none"), &set), LS_ERR_INPUT);
+    assert_int_equal(ls_safetensors_open_set(folder, &set), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "has neither model.safetensors nor model.safetensors.index.json"));
     write_file("model.safetensors", "a");
-    assert_int_equal(ls_safetensors_set_open(folder, &set), LS_OK);
-    assert_int_equal(ls_safetensors_set_need(set, "b", 0, NULL, &tensor), LS_ERR_INPUT);
+    assert_int_equal(ls_safetensors_open_set(folder, &set), LS_OK);
+    assert_int_equal(ls_safetensors_need(set, "b", 0, NULL, &tensor), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "has no tensor 'b'"));
-    assert_int_equal(ls_safetensors_set_need(set, "a", 0, NULL, &tensor), LS_ERR_INPUT);
+    assert_int_equal(ls_safetensors_need(set, "a", 0, NULL, &tensor), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "tensor 'a' is [1]; it must be []"));
-    ls_safetensors_set_close(set);
-    ls_safetensors_set_close(NULL);
+    ls_safetensors_close(set);
+    ls_safetensors_close(NULL);
 }
 
 static void unfit_files_are_named(void **state) {

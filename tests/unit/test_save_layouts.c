@@ -315,7 +315,7 @@ static void a_fork_takes_all_over(void **state) {
         if (i == 0) at_end = shared->at_end;
         assert_string_equal(shared->at_end.weights, at_end.weights);
     }
-    j.settings.steps = j.settings.options.steps = CUT;
+    j.settings.options.steps = CUT;
     expect_refused(&j, LS_ERR_INPUT, 0, "is at step 3 already; --steps is the total");
 }
 
@@ -369,9 +369,9 @@ static void mistakes_are_told_once(void **state) {
     j.settings.lr.peak = 0.02;
     expect_refused(&j, LS_ERR_INPUT, 0, "not the same experiment");
     j.settings.lr.peak = 0.01;
-    j.settings.steps = j.settings.options.steps = CUT - 1;
+    j.settings.options.steps = CUT - 1;
     expect_refused(&j, LS_ERR_INPUT, 0, "--steps is the total");
-    j.settings.steps = j.settings.options.steps = STEPS;
+    j.settings.options.steps = STEPS;
     char path[512];
     snprintf(path, sizeof path, "%s/%s", step_folder("wrong", CUT), LS_CHECKPOINT_OPTIMIZER);
     damage(path, -5);
@@ -455,7 +455,7 @@ static void nothing_saved_begins_anew(void **state) {
         if (i == 0) at_end = shared->at_end;
         assert_string_equal(shared->at_end.weights, at_end.weights);
     }
-    j.settings.options.seed = (int64_t)++j.settings.seed;
+    j.settings.options.seed++;
     expect_refused(&j, LS_ERR_INPUT, 0, "not the same experiment: seed is 12 here and 11 in the run");
 }
 

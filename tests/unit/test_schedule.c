@@ -14,7 +14,7 @@
 
 #include "numerics/exact_sum.h"
 #include "optim/clip.h"
-#include "optim/lr_scaling.h"
+#include "optim/optimizer.h"
 #include "optim/schedule.h"
 
 static void check_near(double got, long double expected, double scale, const char *what) {
@@ -279,7 +279,7 @@ static void adamw_follows_pytorch(void **state) {
     ls_adamw_powers powers = {0};
     for (int64_t t = 1; t <= 3000; t++) {
         ls_adamw_powers_move(&powers, &o, t);
-        ls_adamw_step s = ls_adamw_scalars(&powers, &o, 6e-4, 0.1, 0.25f);
+        ls_update_step s = ls_adamw_scalars(&powers, &o, 6e-4, 0.1, 0.25f);
         long double a = 6e-4L / (1 - powl(0.9L, (long double)t)), r = 1 / sqrtl(1 - powl(0.95L, (long double)t));
         assert_true(fabsl((long double)s.rate - a) <= a * (long double)FLT_EPSILON * 0.5000001L);
         assert_true(fabsl((long double)s.root - r) <= r * (long double)FLT_EPSILON * 0.5000001L);
@@ -288,7 +288,7 @@ static void adamw_follows_pytorch(void **state) {
         assert_true(s.decay == 0.99994f);
     }
     /* Not 1 − 0.9f, which is 0.100000024. */
-    ls_adamw_step first =
+    ls_update_step first =
         ls_adamw_scalars(&(ls_adamw_powers){1, 0.9, 0.999}, &(ls_adamw_options){0.9, 0.999, 1e-8}, 1e-3, 0, 1);
     assert_true(first.beta1_rest == 0x1.99999ap-4f && first.decay == 1.0f);
     assert_true(first.rate == 0x1.47ae14p-7f); /* 0.001 / (1 − 0.9) = 0.01 */
@@ -327,7 +327,7 @@ static void options_of_optimizers_are_checked(void **state) {
     assert_int_equal(ls_sgd_options_check(&(ls_sgd_options){0, false}), LS_OK);
     assert_int_equal(ls_sgd_options_check(&(ls_sgd_options){0, true}), LS_ERR_INPUT);
     assert_int_equal(ls_sgd_options_check(&(ls_sgd_options){1, false}), LS_ERR_INPUT);
-    ls_sgd_step s = ls_sgd_scalars(&(ls_sgd_options){0.9, true}, 0.1, 1e-4, 0.5f);
+    ls_update_step s = ls_sgd_scalars(&(ls_sgd_options){0.9, true}, 0.1, 1e-4, 0.5f);
     assert_true(s.factor == 0.5f && s.rate == 0.1f && s.momentum == 0.9f && s.weight_decay == 1e-4f && s.nesterov);
 }
 

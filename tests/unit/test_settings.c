@@ -45,10 +45,10 @@ static void defaults(void **state) {
     assert_int_equal(s.B, 32);
     assert_int_equal(s.groups, 8);
     assert_int_equal(s.slices, 8);
-    assert_int_equal(s.steps, 1000);
+    assert_int_equal(s.options.steps, 1000);
     assert_int_equal(s.lr.warmup_steps, 100);
-    assert_int_equal(s.eval_every, 100);
-    assert_int_equal(s.micro, 0);
+    assert_int_equal(s.options.eval_every, 100);
+    assert_int_equal(s.options.micro_batch, 0);
     assert_int_equal(resolve(&gpt2, nothing, &s), LS_OK);
     assert_int_equal(s.T, 1024);
     assert_int_equal(s.B, 8);
@@ -74,12 +74,12 @@ static void defaults_follow_other_options(void **state) {
     }
     assert_int_equal(RESOLVE(&tiny, &s, "steps", "50"), LS_OK);
     assert_int_equal(s.lr.warmup_steps, 5);
-    assert_int_equal(s.eval_every, 5);
+    assert_int_equal(s.options.eval_every, 5);
     assert_int_equal(RESOLVE(&tiny, &s, "steps", "0"), LS_OK);
     assert_int_equal(s.lr.warmup_steps, 0);
     assert_int_equal(RESOLVE(&tiny, &s, "warmup", "0", "eval-every", "0", "steps", "5000"), LS_OK);
     assert_int_equal(s.lr.warmup_steps, 0);
-    assert_int_equal(s.eval_every, 0);
+    assert_int_equal(s.options.eval_every, 0);
     assert_int_equal(RESOLVE(&tiny, &s, "val-data", "x", "val-fraction", "0.3"), LS_OK);
     assert_true(s.val_fraction == 0);
     tiny.kv_heads = 3;

@@ -15,6 +15,7 @@
 
 #include "numerics/float16.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "device/device.h"
 
 enum { ELEMS = 37, STEPS = 20 }; /* no multiple of a vector */

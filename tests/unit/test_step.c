@@ -181,7 +181,7 @@ static void all_workers_stop_and_name_the_place(void **state) {
     for (int i = 0; i < LAYOUT_CASES; i++) {
         play p = {.settings = tiny_settings(&shape, adamw), .steps = 1, .layout = layout_cases[i], .before = plant};
         p.settings.policy.act = i % 2 ? LS_BF16 : LS_F32;
-        p.settings.dropout = 0;
+        p.settings.options.dropout = 0;
         p.seen = seen_open();
         assert_int_equal(play_run(&p), LS_ERR_FAILED);
         const char *said = ls_status_message();
@@ -283,9 +283,9 @@ static void scale_is_that_of_the_tokens_left(void **state) {
     ls_layout_request request = request_of(&layout_cases[0]);
     ls_trainer *t = NULL;
     fixture f;
-    s.on_outlier = LS_OUTLIER_WARN;
-    s.outlier_threshold = 8;
-    s.clip = 0;
+    s.options.on_outlier = LS_OUTLIER_WARN;
+    s.options.outlier_threshold = 8;
+    s.options.clip = 0;
     assert_int_equal(fixture_open(&f, &s), LS_OK);
     assert_int_equal(trainer_open(&f, NULL, &request, &t), LS_OK);
     for (int groups = 0; groups < 16; groups++) {

@@ -113,7 +113,7 @@ static void check_numerics(ls_policy policy, double lr) {
     ls_settings s = settings_of(policy);
     ls_trainer *t = NULL;
     fixture f;
-    s.numerics = 1;
+    s.options.numerics = 1;
     s.lr.peak = lr;
     assert_int_equal(fixture_open(&f, &s), LS_OK);
     assert_int_equal(trainer_open(&f, NULL, &request, &t), LS_OK);
@@ -138,7 +138,7 @@ static void numerics_do_not_depend_on_layouts(void **state) {
     const ls_policy policies[] = {{.act = LS_F32}, {.act = LS_F16}, {.act = LS_BF16, .reduce = LS_BF16}};
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         play p = {.settings = settings_of(policies[i]), .steps = 3};
-        p.settings.numerics = 1;
+        p.settings.options.numerics = 1;
         check_layouts(&p, 1 + (int)i, 3);
         const step_seen *last = &p.seen[0].step[2];
         assert_true(last->whole_squares > 0 && last->blocks[1].grad_squares > 0 && last->blocks[3].update_squares > 0);
@@ -187,8 +187,8 @@ static void each_leaf_is_seen_once(void **state) {
     leaf_count *counts = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(counts != MAP_FAILED);
     play p = {.settings = settings_of((ls_policy){.act = LS_BF16}), .before = watch_leaves, .ctx = counts};
-    p.settings.on_outlier = LS_OUTLIER_WARN;
-    p.settings.outlier_threshold = 8;
+    p.settings.options.on_outlier = LS_OUTLIER_WARN;
+    p.settings.options.outlier_threshold = 8;
     p.seen = seen_open();
     enum { PARAMS = 2 + 2 * 12 + 2 };
     for (int i = 0; i < LAYOUT_CASES; i++) {
@@ -342,9 +342,9 @@ static void groups_are_dropped_by_all_workers_alike(void **state) {
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         play p = {.settings = settings_of(policies[i]), .steps = DROP_STEPS};
         int dropped = 0;
-        p.settings.on_outlier = LS_OUTLIER_SKIP;
-        p.settings.outlier_threshold = 1;
-        p.settings.dropout = 0;
+        p.settings.options.on_outlier = LS_OUTLIER_SKIP;
+        p.settings.options.outlier_threshold = 1;
+        p.settings.options.dropout = 0;
         check_layouts(&p, 1 + (int)i, 2);
         for (int k = 0; k < DROP_STEPS; k++) {
             const step_seen *s = &p.seen[0].step[k];

@@ -241,7 +241,7 @@ static void test_arrival_changes_a_run(void **state) {
     ls_order_record one, two;
     ls_shape shape = tiny_gpt2();
     ls_settings settings = tiny_settings(&shape, adamw);
-    settings.seed = 12; /* the first orders are 0 3 2 1 and 1 0 3 2 */
+    settings.options.seed = 12; /* the first orders are 0 3 2 1 and 1 0 3 2 */
     put_tokens(shape.V);
     assert_int_equal(fixture_open(&f, &settings), LS_OK);
     train(&f, (ls_order_way){.kind = LS_ORDER_ARRIVAL, .workers = 4, .run = 1}, &one);

@@ -98,7 +98,7 @@ static ls_settings settings_of(const layout_case *c) {
     settings.slices = 4;
     settings.groups = G;
     settings.B = 11;
-    settings.checks_replicas = with_checks && c->dp % 2 == 0;
+    settings.options.check = with_checks && c->dp % 2 == 0 ? LS_CHECK_REPLICAS : LS_CHECK_OFF;
     settings.policy = policy;
     settings.loss_scale = (ls_loss_scale_settings){.constant = true, .initial = 4, .hysteresis = 1};
     return settings;
@@ -128,7 +128,7 @@ static ls_status compare(const ls_trainer *t, const ls_step_traffic *before, con
                            .T = t->settings.T,
                            .G = t->settings.groups,
                            .policy = t->settings.policy,
-                           .checks_replicas = t->settings.checks_replicas};
+                           .checks_replicas = t->settings.options.check >= LS_CHECK_REPLICAS};
     return compare_traffic(&task, t, before, now);
 }
 
@@ -199,7 +199,7 @@ static formula formula_of(const layout_case *c) {
                               .T = settings.T,
                               .G = settings.groups,
                               .policy = settings.policy,
-                              .checks_replicas = settings.checks_replicas};
+                              .checks_replicas = settings.options.check >= LS_CHECK_REPLICAS};
     assert_int_equal(ls_layout_make(&request, &f.task, &f.layout), LS_OK);
     return f;
 }

@@ -46,7 +46,7 @@ static ls_status settings_of(const layout_case *c, ls_settings *out) {
     out->slices = 1;
     out->B = 8;
     out->T = 1;
-    out->dropout = 0;
+    out->options.dropout = 0;
     if (shape.arch == LS_ARCH_RESNET18) out->ghost = 2;
     out->bn_sync = c->sync;
     return LS_OK;

@@ -37,12 +37,8 @@ static inline ls_settings tiny_settings(const ls_shape *shape, ls_optimizer opti
                          .groups = 4,
                          .B = 5,
                          .T = 9,
-                         .steps = STEPS,
-                         .seed = 11,
                          .lr = {.kind = LS_LR_CONSTANT, .peak = 0.01},
-                         .optimizer = optimizer,
-                         .clip = 1,
-                         .dropout = 0.1};
+                         .optimizer = optimizer};
 }
 
 /* The file of tokens that all fixtures read. */

@@ -7,7 +7,7 @@
 
 #include "api/plan.h"
 #include "cli/print.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     json_t *measured;

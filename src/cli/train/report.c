@@ -46,7 +46,7 @@ static void print_tokens(const ls_trainer *trainer) {
 
 static void print_images(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
-    const ls_images_about *about = ls_images_get_about(trainer->images);
+    const ls_images_about *about = ls_images_get_about(trainer->data.images);
     printf("model     %s: %zu parameters, %d blocks, %zu classes\n", set->shape.name,
            ls_model_learned_elems(trainer->model), trainer->model->nblocks, set->shape.V);
     printf("data      %s: %llu training images of %u × %u × %u, %llu test images\n", about->format,
@@ -80,7 +80,7 @@ void ls_train_print_header(const ls_run *run) {
     if (*lr) printf("lr        %s\n", lr);
     if (trainer->lr_start > 0)
         printf("schedule  %s, from the fork at step %lld to step %lld, with %lld steps of warm-up\n",
-               ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->steps,
+               ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->options.steps,
                (long long)set->lr.warmup_steps);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
     printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",

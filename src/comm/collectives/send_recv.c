@@ -11,6 +11,7 @@
  *
  * The channel is made with the first message; its offset in the control block tells the receiver. A member's messages
  * to itself meet in a private list. Between machines the transport matches. */
+#include "base/memory.h"
 #include "comm/comm.h"
 
 #include <assert.h>
@@ -46,7 +47,7 @@ struct ls_mail {
     listed **list;       /* by local number of the sender: arrived, not matched; oldest first */
     listed *spare;
     record **sent; /* small messages that may still be unread */
-    int n_sent, sent_capacity;
+    size_t n_sent, sent_capacity;
     ls_request *to_self; /* sends to this very worker, chained by `message` */
 };
 
@@ -75,7 +76,7 @@ void ls_mail_close(ls_comm *comm) {
         if (mail->list) free_list(mail->list[l]);
         if (mail->out) ls_heap_free(&comm->world->heap, mail->out[l]);
     }
-    for (int i = 0; i < mail->n_sent; i++) ls_heap_free(&comm->world->heap, mail->sent[i]);
+    for (size_t i = 0; i < mail->n_sent; i++) ls_heap_free(&comm->world->heap, mail->sent[i]);
     free_list(mail->spare);
     free(mail->sent);
     free(mail->out);
@@ -106,7 +107,7 @@ static ls_status open_channel(ls_comm *comm, int to) {
 /* A record that the receiver is done with, or a new one. */
 static ls_status take_record(ls_comm *comm, record **out) {
     ls_mail *mail = comm->mail;
-    for (int i = 0; i < mail->n_sent; i++) {
+    for (size_t i = 0; i < mail->n_sent; i++) {
         if (atomic_load_explicit(&mail->sent[i]->state, memory_order_acquire) != RECORD_TAKEN) continue;
         *out = mail->sent[i];
         mail->sent[i] = mail->sent[--mail->n_sent];
@@ -121,13 +122,9 @@ static ls_status take_record(ls_comm *comm, record **out) {
 /* Records stay with the sender for its next messages. */
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
-    if (mail->n_sent == mail->sent_capacity) {
-        int capacity = mail->sent_capacity ? 2 * mail->sent_capacity : 16;
-        record **sent = realloc(mail->sent, sizeof *sent * (size_t)capacity);
-        if (!sent) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
-        mail->sent = sent;
-        mail->sent_capacity = capacity;
-    }
+    record **sent = ls_list_grow(mail->sent, mail->n_sent, &mail->sent_capacity, sizeof *sent);
+    if (!sent) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
+    mail->sent = sent;
     mail->sent[mail->n_sent++] = message;
     return LS_OK;
 }

@@ -1,9 +1,7 @@
 /* cifar.c: the binary files of CIFAR-10: records of a label and 32 × 32 bytes of red, of green and of blue. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/files.h"
 #include "data/images/parts.h"
 
 enum { BATCHES_MAX = 9 };
@@ -57,16 +55,11 @@ ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t cou
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 /* Batch 0 is the one for tests. */
-static ls_status batch_path(const char *folder, int batch, char out[LS_IMAGES_PATH_BYTES]) {
-    char name[32];
-    (void)snprintf(name, sizeof name, "data_batch_%d.bin", batch);
-    return ls_images_join(out, folder, batch ? name : "test_batch.bin");
+static ls_path batch_path(const char *folder, int batch) {
+    return batch ? ls_path_format("%s/data_batch_%d.bin", folder, batch) : ls_path_in(folder, "test_batch.bin");
 }
 
-static bool has_batch(const char *folder, int batch) {
-    char path[LS_IMAGES_PATH_BYTES];
-    return batch_path(folder, batch, path) == LS_OK && ls_file_exists(path);
-}
+static bool has_batch(const char *folder, int batch) { return ls_file_exists(batch_path(folder, batch).text); }
 
 bool ls_cifar_is_folder(const char *folder) {
     for (int batch = 0; batch <= BATCHES_MAX; batch++) {
@@ -76,19 +69,19 @@ bool ls_cifar_is_folder(const char *folder) {
 }
 
 ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options *options) {
-    char paths[BATCHES_MAX][LS_IMAGES_PATH_BYTES], *list[BATCHES_MAX];
+    ls_path paths[BATCHES_MAX];
+    char *list[BATCHES_MAX];
     const char *folder = options->source;
     int first = options->part == LS_IMAGES_TRAIN ? 1 : 0, last = first;
     for (int batch = first; first && batch <= BATCHES_MAX; batch++) {
         if (has_batch(folder, batch)) last = batch;
     }
-    for (int batch = first; batch <= last; batch++) {
-        int i = batch - first;
-        LS_TRY(batch_path(folder, batch, paths[i]));
-        if (!ls_file_exists(paths[i]))
+    for (int i = 0; i <= last - first; i++) {
+        paths[i] = batch_path(folder, first + i);
+        list[i] = paths[i].text;
+        if (!ls_file_exists(list[i]))
             return ls_fail(LS_ERR_INPUT, "%.*s is missing, but other files of CIFAR-10 are there", LS_IMAGES_SHOWN,
-                           paths[i]);
-        list[i] = paths[i];
+                           list[i]);
     }
     return ls_images_open_cifar(images, list, (size_t)(last - first + 1));
 }

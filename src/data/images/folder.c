@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "data/images/parts.h"
@@ -62,11 +61,6 @@ static void release_names(name_list *names) {
     free(names->entries);
 }
 
-static bool is_folder(const char *path) {
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static bool is_picture(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcasecmp(dot, ".png") || !strcasecmp(dot, ".ppm") || !strcasecmp(dot, ".pgm") ||
@@ -83,14 +77,13 @@ static ls_status add_class(picture_list *list, const char *name) {
 }
 
 static ls_status read_classes(const char *folder, picture_list *list) {
-    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     ls_status status = LS_OK;
     LS_TRY(read_names(folder, &names));
     for (int i = 0; i < names.count; i++) {
-        LS_TRY_OUT(ls_images_join(path, folder, names.entries[i]->d_name));
+        const char *name = names.entries[i]->d_name;
         /* Files beside the folders (a licence, a list) are not pictures of any class. */
-        if (is_folder(path)) LS_TRY_OUT(add_class(list, names.entries[i]->d_name));
+        if (ls_folder_exists(ls_path_in(folder, name).text)) LS_TRY_OUT(add_class(list, name));
     }
     if (!list->class_count)
         status = ls_fail(LS_ERR_INPUT,
@@ -106,14 +99,9 @@ out:
 }
 
 static ls_status add_entry(picture_list *list, const char *path, int32_t label, uint32_t rank) {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 1024;
-        picture_entry *entries = realloc(list->entries, capacity * sizeof *entries);
-        if (!entries) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
-        list->entries = entries;
-        list->capacity = capacity;
-    }
-    char *copy = strdup(path);
+    picture_entry *entries = ls_list_grow(list->entries, list->count, &list->capacity, sizeof *entries);
+    if (entries) list->entries = entries;
+    char *copy = entries ? strdup(path) : NULL;
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of pictures");
     list->entries[list->count++] = (picture_entry){.path = copy, .label = label, .rank = rank};
     return LS_OK;
@@ -122,7 +110,6 @@ static ls_status add_entry(picture_list *list, const char *path, int32_t label, 
 /* `is_cut`: of a folder without parts, where every tenth picture is for tests. */
 static ls_status read_pictures(const char *folder, ls_images_part part, bool is_cut, int32_t label,
                                picture_list *list) {
-    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     uint32_t rank = 0;
     ls_status status = LS_OK;
@@ -134,14 +121,14 @@ static ls_status read_pictures(const char *folder, ls_images_part part, bool is_
     }
     for (int i = 0; i < names.count; i++) {
         bool is_test = i % TEST_EVERY == TEST_EVERY - 1;
-        LS_TRY_OUT(ls_images_join(path, folder, names.entries[i]->d_name));
-        if (!is_picture(names.entries[i]->d_name) || is_folder(path)) {
+        ls_path path = ls_path_in(folder, names.entries[i]->d_name);
+        if (!is_picture(path.text) || ls_folder_exists(path.text)) {
             status =
                 ls_fail(LS_ERR_INPUT, "%.*s is not a picture: .png, .ppm and .pgm are read; convert it or take it away",
-                        LS_IMAGES_SHOWN, path);
+                        LS_IMAGES_SHOWN, path.text);
             goto out;
         }
-        if (!is_cut || is_test == (part == LS_IMAGES_TEST)) LS_TRY_OUT(add_entry(list, path, label, rank++));
+        if (!is_cut || is_test == (part == LS_IMAGES_TEST)) LS_TRY_OUT(add_entry(list, path.text, label, rank++));
     }
 out:
     release_names(&names);
@@ -150,22 +137,19 @@ out:
 
 /* A folder of tests may lack a class, but not have one that was never learned. */
 static ls_status check_classes(const char *folder, const picture_list *list) {
-    char path[LS_IMAGES_PATH_BYTES];
     name_list names;
     ls_status status = LS_OK;
     size_t at = 0;
     LS_TRY(read_names(folder, &names));
     for (int i = 0; i < names.count; i++) {
         const char *name = names.entries[i]->d_name;
-        LS_TRY_OUT(ls_images_join(path, folder, name));
-        if (!is_folder(path)) continue;
+        if (!ls_folder_exists(ls_path_in(folder, name).text)) continue;
         while (at < list->class_count && strcmp(list->classes[at], name) < 0) at++;
         if (at < list->class_count && strcmp(list->classes[at], name) == 0) continue;
         status = ls_fail(LS_ERR_INPUT, "class '%.*s' of folder %.*s is not among those to train with", 64, name,
                          LS_IMAGES_SHOWN, folder);
-        goto out;
+        break;
     }
-out:
     release_names(&names);
     return status;
 }
@@ -176,33 +160,31 @@ static int by_rank(const void *a, const void *b) {
     return (x->label > y->label) - (x->label < y->label);
 }
 
-/* The folder that holds the classes of `part`, in `out`; is_cut: both parts do. */
-static ls_status find_part(const char *folder, ls_images_part part, char out[LS_IMAGES_PATH_BYTES], bool *is_cut) {
-    char test[LS_IMAGES_PATH_BYTES], val[LS_IMAGES_PATH_BYTES];
-    LS_TRY(ls_images_join(val, folder, "val"));
-    LS_TRY(ls_images_join(test, folder, "test"));
-    LS_TRY(ls_images_join(out, folder, "train"));
-    *is_cut = !is_folder(out);
-    if (*is_cut) memcpy(out, folder, strlen(folder) + 1); /* shorter than what fitted above */
-    if (*is_cut || part == LS_IMAGES_TRAIN) return LS_OK;
-    if (!is_folder(test) && !is_folder(val))
-        return ls_fail(LS_ERR_INPUT, "folder %.*s has a folder train, but neither test nor val", LS_IMAGES_SHOWN,
-                       folder);
-    return ls_images_join(out, folder, is_folder(test) ? "test" : "val");
+/* The folder that holds the classes of `part`; is_cut: both parts do. */
+static ls_status find_part(const char *folder, ls_images_part part, ls_path *out, bool *is_cut) {
+    static const char *const names[][2] = {[LS_IMAGES_TRAIN] = {"train", "train"}, [LS_IMAGES_TEST] = {"test", "val"}};
+    *is_cut = !ls_folder_exists(ls_path_in(folder, "train").text);
+    *out = ls_path_format("%s", folder);
+    if (*is_cut) return LS_OK;
+    for (int i = 0; i < 2; i++) {
+        *out = ls_path_in(folder, names[part][i]);
+        if (ls_folder_exists(out->text)) return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT, "folder %.*s has a folder train, but neither test nor val", LS_IMAGES_SHOWN, folder);
 }
 
 /* What is there, by name; no picture is opened. What a failure leaves, free_list() releases. */
 static ls_status read_list(const char *folder, ls_images_part part, picture_list *out) {
-    char trained[LS_IMAGES_PATH_BYTES], here[LS_IMAGES_PATH_BYTES], path[LS_IMAGES_PATH_BYTES];
+    ls_path trained, here;
     bool is_cut;
-    LS_TRY(find_part(folder, LS_IMAGES_TRAIN, trained, &is_cut));
-    LS_TRY(find_part(folder, part, here, &is_cut));
-    LS_TRY(read_classes(trained, out));
-    if (part == LS_IMAGES_TEST) LS_TRY(check_classes(here, out));
+    LS_TRY(find_part(folder, LS_IMAGES_TRAIN, &trained, &is_cut));
+    LS_TRY(find_part(folder, part, &here, &is_cut));
+    LS_TRY(read_classes(trained.text, out));
+    if (part == LS_IMAGES_TEST) LS_TRY(check_classes(here.text, out));
     for (size_t i = 0; i < out->class_count; i++) {
-        LS_TRY(ls_images_join(path, here, out->classes[i]));
-        if (part == LS_IMAGES_TEST && !is_folder(path)) continue;
-        LS_TRY(read_pictures(path, part, is_cut, (int32_t)i, out));
+        ls_path path = ls_path_in(here.text, out->classes[i]);
+        if (part == LS_IMAGES_TEST && !ls_folder_exists(path.text)) continue;
+        LS_TRY(read_pictures(path.text, part, is_cut, (int32_t)i, out));
     }
     if (!out->count)
         return ls_fail(LS_ERR_INPUT, "folder %.*s holds no pictures to %s with%s", LS_IMAGES_SHOWN, folder,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
 #include "data/images/parts.h"
 
 enum { TYPE_BYTES = 8, CLASSES_DEFAULT = 10, CLASSES_MAX = 256 };
@@ -109,30 +108,30 @@ out:
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 /* Finds "train-images" and the like under one of the names that it goes by. */
-static bool find(const char *folder, const char *stem, unsigned dims, char out[LS_IMAGES_PATH_BYTES]) {
+static bool find(const char *folder, const char *stem, unsigned dims, ls_path *out) {
     for (int i = 0; i < 4; i++) {
-        int length = snprintf(out, LS_IMAGES_PATH_BYTES, "%s/%s%cidx%u-ubyte%s", folder, stem, i % 2 ? '.' : '-', dims,
-                              i / 2 ? ".gz" : "");
-        if (length < LS_IMAGES_PATH_BYTES && ls_file_exists(out)) return true;
+        *out = ls_path_format("%s/%s%cidx%u-ubyte%s", folder, stem, i % 2 ? '.' : '-', dims, i / 2 ? ".gz" : "");
+        if (ls_file_exists(out->text)) return true;
     }
     return false;
 }
 
 bool ls_idx_is_folder(const char *folder) {
-    char path[LS_IMAGES_PATH_BYTES];
-    return find(folder, "train-images", 3, path) || find(folder, "t10k-images", 3, path);
+    ls_path path;
+    return find(folder, "train-images", 3, &path) || find(folder, "t10k-images", 3, &path);
 }
 
 ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *options) {
     const char *part = options->part == LS_IMAGES_TRAIN ? "train" : "t10k";
-    char pixels[LS_IMAGES_PATH_BYTES], labels[LS_IMAGES_PATH_BYTES], stem[32];
+    ls_path pixels, labels;
+    char stem[32];
     (void)snprintf(stem, sizeof stem, "%s-images", part);
-    if (!find(options->source, stem, 3, pixels))
+    if (!find(options->source, stem, 3, &pixels))
         return ls_fail(LS_ERR_INPUT, "folder %.*s has no %s-idx3-ubyte (nor with .gz)", LS_IMAGES_SHOWN,
                        options->source, stem);
     (void)snprintf(stem, sizeof stem, "%s-labels", part);
-    if (!find(options->source, stem, 1, labels))
+    if (!find(options->source, stem, 1, &labels))
         return ls_fail(LS_ERR_INPUT, "folder %.*s has no %s-idx1-ubyte (nor with .gz)", LS_IMAGES_SHOWN,
                        options->source, stem);
-    return ls_images_open_idx(images, options, pixels, labels);
+    return ls_images_open_idx(images, options, pixels.text, labels.text);
 }

@@ -8,14 +8,8 @@
 #include <sys/stat.h>
 
 #include "data/images/parts.h"
-#include "data/text/paths.h"
 
 enum { FILES_MAX = 64 };
-
-ls_status ls_images_join(char out[LS_IMAGES_PATH_BYTES], const char *folder, const char *name) {
-    if (snprintf(out, LS_IMAGES_PATH_BYTES, "%s/%s", folder, name) < LS_IMAGES_PATH_BYTES) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "a name in folder '%.*s…' is too long", LS_IMAGES_SHOWN, folder);
-}
 
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out) {
     *out = images->pieces = calloc(count, sizeof *images->pieces);
@@ -38,7 +32,7 @@ ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char
 
 /* Files named one by one: two of IDX, or any number of CIFAR-10. */
 static ls_status open_files(ls_images *images, const ls_images_options *options, char *const *paths, size_t count) {
-    bool is_cifar = ls_path_has_suffix(paths[0], ".bin");
+    bool is_cifar = ls_ends_with(paths[0], ".bin");
     for (size_t i = 0; i < count; i++) {
         struct stat about;
         if (stat(paths[i], &about) != 0)

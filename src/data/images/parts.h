@@ -5,11 +5,12 @@
 #ifndef LS_DATA_IMAGES_PARTS_H
 #define LS_DATA_IMAGES_PARTS_H
 
+#include "base/files.h"
 #include "data/images/images.h"
 #include "data/images/drawings.h"
 #include "data/text/map_file.h"
 
-enum { LS_IMAGES_PATH_BYTES = 4096, LS_IMAGES_SHOWN = 200 };
+enum { LS_IMAGES_SHOWN = 200 };
 
 /* Some images that follow each other at a fixed distance, and the memory that they are in. */
 typedef struct ls_images_piece {
@@ -47,8 +48,6 @@ ls_status ls_images_open_folder(ls_images *images, const ls_images_options *opti
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out);
 /* `names` are copied; NULL: the numbers 0 … classes−1. */
 ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char *const *names);
-/* "folder/name"; LS_ERR_INPUT where that is too long. */
-ls_status ls_images_join(char out[LS_IMAGES_PATH_BYTES], const char *folder, const char *name);
 
 /* ---- parsers ----------------------------------------------------------------------------------------------------- */
 

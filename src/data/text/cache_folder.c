@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -26,13 +25,7 @@ static const double TELL_S = 1, LOOK_S = 0.05;
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 static ls_status make_private(const char *folder) {
-    char above[LS_CACHE_PATH_BYTES];
-    const char *slash = strrchr(folder, '/');
-    if (slash && slash > folder) {
-        if (snprintf(above, sizeof above, "%.*s", (int)(slash - folder), folder) >= (int)sizeof above)
-            return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, folder);
-        LS_TRY(ls_dir_make(above));
-    }
+    LS_TRY(ls_dir_make(ls_path_beside(folder, ".").text));
     if (mkdir(folder, 0700) == 0 || errno == EEXIST) return LS_OK;
     return ls_fail_errno(LS_ERR_INPUT, "cannot make the token cache %.*s; name another folder with XDG_CACHE_HOME",
                          SHOWN, folder);
@@ -68,13 +61,13 @@ static bool is_same_file(const char *path, int fd) {
 
 static ls_status open_lock(ls_cache_lock *lock) {
     struct stat about;
-    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    lock->fd = open(lock->path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (lock->fd < 0)
-        return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s in the token cache; delete it", SHOWN, lock->path);
+        return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s in the token cache; delete it", SHOWN, lock->path.text);
     if (fstat(lock->fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid()) return LS_OK;
     (void)close(lock->fd);
     lock->fd = -1;
-    return ls_fail(LS_ERR_INPUT, "%.*s in the token cache is not a file of yours; delete it", SHOWN, lock->path);
+    return ls_fail(LS_ERR_INPUT, "%.*s in the token cache is not a file of yours; delete it", SHOWN, lock->path.text);
 }
 
 /* Its number, or 0 when it has not written it yet. */
@@ -120,7 +113,7 @@ static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char 
     if (now_s - w->since_s > wait_s)
         return ls_fail(LS_ERR_DEADLINE,
                        "waited %.3g s for %s and has made no progress; stop it, or delete %.*s if it hangs", wait_s,
-                       owner, SHOWN, lock->path);
+                       owner, SHOWN, lock->path.text);
     if (!w->told) {
         snprintf(message, sizeof message, "waiting for %s …", owner);
         say(say_ctx, message);
@@ -141,14 +134,13 @@ ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char
     waiting w = {.since_s = ls_clock_seconds()};
     lock->fd = -1;
     lock->told_s = w.since_s;
-    if (snprintf(lock->path, sizeof lock->path, "%s/%s.lock", folder, key) >= (int)sizeof lock->path)
-        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, folder);
+    lock->path = ls_path_format("%s/%s.lock", folder, key);
     for (;;) {
         LS_TRY(open_lock(lock));
         ls_status status = LS_OK;
         if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) {
             /* The one before may have removed it between the two calls above: then it is no lock any more. */
-            if (is_same_file(lock->path, lock->fd)) {
+            if (is_same_file(lock->path.text, lock->fd)) {
                 write_owner(lock->fd);
                 return LS_OK;
             }
@@ -174,7 +166,7 @@ void ls_cache_lock_tell(ls_cache_lock *lock) {
 
 void ls_cache_lock_release(ls_cache_lock *lock) {
     if (lock->fd < 0) return;
-    (void)unlink(lock->path); /* while it is held: see ls_cache_lock_take() */
+    (void)unlink(lock->path.text); /* while it is held: see ls_cache_lock_take() */
     (void)close(lock->fd);
     lock->fd = -1;
 }

@@ -8,9 +8,7 @@
 #ifndef LS_DATA_TEXT_CACHE_FOLDER_H
 #define LS_DATA_TEXT_CACHE_FOLDER_H
 
-#include "base/status.h"
-
-enum { LS_CACHE_PATH_BYTES = 4096 };
+#include "base/files.h"
 
 /* Makes the folder, with mode 0700. One that belongs to another user is LS_ERR_INPUT. */
 ls_status ls_cache_folder_open(const char *folder);
@@ -19,7 +17,7 @@ ls_status ls_cache_folder_open(const char *folder);
 typedef struct ls_cache_lock {
     int fd; /* −1: none is held, or the file system has no locks */
     double told_s;
-    char path[LS_CACHE_PATH_BYTES];
+    ls_path path;
 } ls_cache_lock;
 
 /* Waits while another process has the lock of the entry, and says so once; LS_ERR_DEADLINE when that process has made

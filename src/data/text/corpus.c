@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/text/corpus_cache.h"
 #include "data/text/map_file.h"
 #include "data/text/not_text.h"
@@ -54,14 +55,10 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
 }
 
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
-    if (corpus->count == corpus->capacity) {
-        size_t capacity = corpus->capacity ? 2 * corpus->capacity : 16;
-        part *parts = realloc(corpus->parts, capacity * sizeof *parts);
-        if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
-        corpus->parts = parts;
-        corpus->capacity = capacity;
-    }
-    part *last = &corpus->parts[corpus->count];
+    part *parts = ls_list_grow(corpus->parts, corpus->count, &corpus->capacity, sizeof *parts);
+    if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");
+    corpus->parts = parts;
+    part *last = &parts[corpus->count];
     LS_TRY(ls_token_file_open(path, &last->file));
     last->begin = corpus->tokens;
     corpus->count++;
@@ -94,7 +91,7 @@ static ls_status check_first_bytes(const char *path) {
 }
 
 static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
-    char prefix[LS_CACHE_PREFIX_BYTES], shard[LS_CACHE_PREFIX_BYTES];
+    ls_path prefix;
     LS_TRY(check_first_bytes(path));
     if (!options->tokenizer)
         return ls_fail(LS_ERR_INPUT, "%.*s is text and this model has no tokenizer; add --tokenizer FOLDER", SHOWN,
@@ -102,11 +99,11 @@ static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_o
     if (!options->cache_dir)
         return ls_fail(LS_ERR_INPUT, "%.*s is text: turn it into tokens with `lockstep tokenize`", SHOWN, path);
     corpus->has_text = true;
-    LS_TRY(ls_corpus_cache_fill(path, options, prefix));
+    LS_TRY(ls_corpus_cache_fill(path, options, &prefix));
     for (size_t number = 1;; number++) {
-        LS_TRY(ls_token_shard_path(prefix, number, shard, sizeof shard));
-        if (number > 1 && !ls_file_exists(shard)) return LS_OK;
-        LS_TRY(add_file(corpus, shard, true, options));
+        ls_path shard = ls_token_shard_path(prefix.text, number);
+        if (number > 1 && !ls_file_exists(shard.text)) return LS_OK;
+        LS_TRY(add_file(corpus, shard.text, true, options));
     }
 }
 

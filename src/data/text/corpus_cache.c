@@ -30,7 +30,8 @@ static const double WAIT_S = 300;
 typedef struct filling {
     const char *path;
     const ls_corpus_options *options;
-    char *prefix, key[LS_HASH_TEXT_BYTES];
+    ls_path *prefix;
+    char key[LS_HASH_TEXT_BYTES];
     ls_map text;
     ls_token_writer *writer;
     ls_cache_lock lock;
@@ -50,7 +51,7 @@ static ls_hash128 key_of(const filling *f) {
     const ls_corpus_options *options = f->options;
     const char *field = options->text_field ? options->text_field : "text";
     const char *kind = ls_text_is_jsonl(f->path) ? field : "";
-    char frame[LS_FRAME_TEXT_ROOM];
+    char frame[LS_FRAME_TEXT_BYTES];
     ls_frame_describe(&options->frame, frame);
     const ls_hash128 parts[] = {ls_hash_bytes(FORMAT, sizeof FORMAT - 1), ls_hash_bytes(f->text.data, f->text.bytes),
                                 ls_tokenizer_hash(options->tokenizer), ls_hash_bytes(kind, strlen(kind)),
@@ -95,13 +96,13 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
 
 /* Whether all shards are there and sound; how many tokens they have. `tells`: damage is worth a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
-    char path[LS_CACHE_PREFIX_BYTES];
     uint64_t bytes = 0, before = 0;
     *tokens = 0;
-    for (size_t number = 1; ls_token_shard_path(f->prefix, number, path, sizeof path) == LS_OK; number++) {
-        if (!ls_file_exists(path)) break;
+    for (size_t number = 1;; number++) {
+        ls_path path = ls_token_shard_path(f->prefix->text, number);
+        if (!ls_file_exists(path.text)) break;
         before = *tokens;
-        if (check_shard(path, f->options, tokens, &bytes) == LS_OK) continue;
+        if (check_shard(path.text, f->options, tokens, &bytes) == LS_OK) continue;
         if (tells)
             ls_log_warn("the token cache is damaged; %.*s is tokenized again: %s", SHOWN, f->path, ls_status_message());
         return false;
@@ -133,7 +134,7 @@ static ls_status fill(filling *f) {
     snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
              SHOWN, f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
     say(options, message);
-    LS_TRY(ls_token_writer_open(f->prefix, &origin, shard_tokens(options), &f->writer));
+    LS_TRY(ls_token_writer_open(f->prefix->text, &origin, shard_tokens(options), &f->writer));
     ls_token_writer_keep_sums(f->writer, ls_corpus_cache_pieces_from(options));
     LS_TRY(ls_text_tokenize(f->path, &f->text, &how, f->writer, NULL, &counts));
     LS_TRY(ls_map_check(&f->text));
@@ -161,8 +162,7 @@ static ls_status find_or_fill(void *ctx) {
     const ls_corpus_options *options = f->options;
     uint64_t tokens = 0;
     ls_hash_text(key_of(f), f->key);
-    if (snprintf(f->prefix, LS_CACHE_PREFIX_BYTES, "%s/%s", options->cache_dir, f->key) >= LS_CACHE_PREFIX_BYTES)
-        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, options->cache_dir);
+    *f->prefix = ls_path_format("%s/%s", options->cache_dir, f->key);
     if (!atomic_flag_test_and_set(&cleaned)) ls_cache_folder_clean(options->cache_dir, NULL);
     if (!is_filled(f, false, &tokens)) {
         double wait_s = options->wait_s > 0 ? options->wait_s : WAIT_S;
@@ -178,7 +178,7 @@ static ls_status find_or_fill(void *ctx) {
     return LS_OK;
 }
 
-ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, char prefix[LS_CACHE_PREFIX_BYTES]) {
+ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, ls_path *prefix) {
     filling f = {.path = path, .options = options, .prefix = prefix, .lock = {.fd = -1}};
     ls_status status;
     LS_TRY_OUT(ls_map_open(path, &f.text));

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/text/paths.h"
+#include "base/files.h"
 
 enum { SHOWN = 150, HEAD_BYTES = 4096 };
 
@@ -70,7 +70,7 @@ ls_status ls_not_text_check(const char *path, const uint8_t *data, size_t bytes)
         put_name(f->advice, path, advice);
         return ls_fail(LS_ERR_INPUT, "%.*s is %s: %s", SHOWN, path, f->kind, advice);
     }
-    if (ls_path_has_suffix(path, ".json") && first_byte(data, bytes) == '[')
+    if (ls_ends_with(path, ".json") && first_byte(data, bytes) == '[')
         return ls_fail(
             LS_ERR_INPUT,
             "%.*s is a JSON array: write one object a line and name that file: jq -c '.[]' %.*s > text.jsonl", SHOWN,

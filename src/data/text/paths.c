@@ -9,13 +9,9 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
+#include "base/memory.h"
 
-enum { PATH_BYTES = 4096, SHOWN = 200 };
-
-bool ls_path_has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length > tail && strcmp(path + length - tail, suffix) == 0;
-}
+enum { SHOWN = 200 };
 
 /* "val" or "valid" as a whole word: not the beginning of "value". */
 static bool is_val_word(const char *word) {
@@ -41,14 +37,9 @@ void ls_paths_fini(ls_paths *paths) {
 }
 
 static ls_status add(ls_paths *paths, const char *name) {
-    if (paths->count == paths->capacity) {
-        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
-        char **names = realloc(paths->names, capacity * sizeof *names);
-        if (!names) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
-        paths->names = names;
-        paths->capacity = capacity;
-    }
-    char *copy = strdup(name);
+    char **names = ls_list_grow(paths->names, paths->count, &paths->capacity, sizeof *names);
+    if (names) paths->names = names;
+    char *copy = names ? strdup(name) : NULL;
     if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
     paths->names[paths->count++] = copy;
     return LS_OK;
@@ -64,12 +55,11 @@ static ls_status refuse_special(const char *name, mode_t mode) {
 static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bool is_wanted(const char *name, ls_split split) {
-    if (name[0] == '.' || ls_path_has_suffix(name, ".idx") || ls_path_has_suffix(name, ".bin.sums")) return false;
+    if (name[0] == '.' || ls_ends_with(name, ".idx") || ls_ends_with(name, ".bin.sums")) return false;
     return split == LS_SPLIT_ALL || ls_path_is_val(name) == (split == LS_SPLIT_VAL);
 }
 
 static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split) {
-    char name[PATH_BYTES];
     struct stat about;
     size_t before = paths->count;
     ls_status status = LS_OK;
@@ -77,11 +67,9 @@ static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split)
     if (!dir) return ls_fail_errno(LS_ERR_INPUT, "cannot read folder %.*s", SHOWN, folder);
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;) {
         if (!is_wanted(entry->d_name, split)) continue;
-        bool slash = ls_path_has_suffix(folder, "/");
-        if (snprintf(name, sizeof name, "%s%s%s", folder, slash ? "" : "/", entry->d_name) >= (int)sizeof name)
-            status = ls_fail(LS_ERR_INPUT, "a name in folder %.*s is too long", SHOWN, folder);
-        else if (stat(name, &about) == 0 && !S_ISDIR(about.st_mode))
-            status = S_ISREG(about.st_mode) ? add(paths, name) : refuse_special(name, about.st_mode);
+        ls_path name = ls_path_in(folder, entry->d_name);
+        if (stat(name.text, &about) == 0 && !S_ISDIR(about.st_mode))
+            status = S_ISREG(about.st_mode) ? add(paths, name.text) : refuse_special(name.text, about.st_mode);
     }
     (void)closedir(dir);
     if (paths->count > before) qsort(paths->names + before, paths->count - before, sizeof *paths->names, compare);
@@ -98,7 +86,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     for (size_t i = 0; status == LS_OK && i < found.gl_pathc; i++) {
         struct stat about;
         if (stat(found.gl_pathv[i], &about) == 0) status = refuse_special(found.gl_pathv[i], about.st_mode);
-        if (status == LS_OK && !ls_path_has_suffix(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
+        if (status == LS_OK && !ls_ends_with(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
     }
     globfree(&found);
     return status;
@@ -106,7 +94,6 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
 
 static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     struct stat about;
-    char index[PATH_BYTES];
     bool any = false;
     if (stat(name, &about) == 0) {
         LS_TRY(refuse_special(name, about.st_mode));
@@ -115,25 +102,16 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     if (strpbrk(name, "*?")) LS_TRY(add_matches(paths, name, &any));
     if (any) return LS_OK;
     /* Megatron's name of a pair has no ending. */
-    if (snprintf(index, sizeof index, "%s.idx", name) < (int)sizeof index && stat(index, &about) == 0)
-        return add(paths, name);
+    if (ls_file_exists(ls_path_format("%s.idx", name).text)) return add(paths, name);
     return ls_fail(LS_ERR_INPUT, "there is no file or folder '%.*s'", SHOWN, name);
 }
 
-static bool is_folder(const char *name) {
-    struct stat about;
-    return stat(name, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static ls_status expand(const char *list, ls_split split, bool only_folders, ls_paths *out) {
-    char name[PATH_BYTES];
     for (const char *at = list;;) {
         size_t length = strcspn(at, ",");
-        if (length >= sizeof name) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, at);
+        ls_path name = ls_path_format("%.*s", (int)length, at);
         if (!length) return ls_fail(LS_ERR_INPUT, "the list '%.*s' has an empty name", SHOWN, list);
-        memcpy(name, at, length);
-        name[length] = '\0';
-        if (!only_folders || is_folder(name)) LS_TRY(add_name(out, name, split));
+        if (!only_folders || ls_folder_exists(name.text)) LS_TRY(add_name(out, name.text, split));
         if (!at[length]) break;
         at += length + 1;
     }

@@ -28,6 +28,5 @@ bool ls_paths_any(const char *list, ls_split split);
 void ls_paths_fini(ls_paths *paths);
 /* "train_000001.bin" no, "val.bin" and "news_val_000001.bin" yes. */
 bool ls_path_is_val(const char *path);
-bool ls_path_has_suffix(const char *path, const char *suffix);
 
 #endif

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "data/text/not_text.h"
-#include "data/text/paths.h"
 #include "data/tokenizer/unicode.h"
 
 enum { SHOWN = 200 };
@@ -23,9 +23,7 @@ typedef struct text_job {
     size_t offset;        /* where it begins in the file; progress is counted from there */
 } text_job;
 
-bool ls_text_is_jsonl(const char *path) {
-    return ls_path_has_suffix(path, ".jsonl") || ls_path_has_suffix(path, ".ndjson");
-}
+bool ls_text_is_jsonl(const char *path) { return ls_ends_with(path, ".jsonl") || ls_ends_with(path, ".ndjson"); }
 
 static ls_status take_ids(void *ctx, const int32_t *ids, size_t count, size_t bytes_done) {
     text_job *job = ctx;

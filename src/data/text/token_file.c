@@ -7,13 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "data/text/map_file.h"
-#include "data/text/paths.h"
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
 
-enum { PATH_BYTES = 4096, SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
+enum { SHOWN = 200, BLOCK = 4096, PROGRESS_BLOCKS = 2048 };
 
 struct ls_token_file {
     char *path;
@@ -22,22 +20,20 @@ struct ls_token_file {
     ls_token_sums *sums; /* NULL: the file is verified whole, or not at all */
 };
 
-/* `path`, whose ending .bin or .idx may be there or not, with this ending; false: too long. */
-static bool with_ending(const char *path, const char *ending, char out[PATH_BYTES]) {
+/* `path`, whose ending .bin or .idx may be there or not, with this ending. */
+static ls_path with_ending(const char *path, const char *ending) {
     size_t length = strlen(path);
-    if (ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx")) length -= 4;
-    return snprintf(out, PATH_BYTES, "%.*s%s", (int)length, path, ending) < PATH_BYTES;
+    if (ls_ends_with(path, ".bin") || ls_ends_with(path, ".idx")) length -= 4;
+    return ls_path_format("%.*s%s", (int)length, path, ending);
 }
 
 static ls_status open_parts(ls_token_file *file) {
-    char data[PATH_BYTES], index[PATH_BYTES];
-    if (!with_ending(file->path, ".idx", index) || !with_ending(file->path, ".bin", data))
-        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, file->path);
+    ls_path data = with_ending(file->path, ".bin"), index = with_ending(file->path, ".idx");
     /* Any file may be a token file by its first bytes; one with an index is the .bin of its pair. */
-    bool has_index = ls_file_exists(index) && ls_file_exists(data);
-    LS_TRY(ls_map_open(has_index ? data : file->path, &file->data));
-    if (has_index) LS_TRY(ls_map_open(index, &file->index));
-    if (has_index && !file->index.bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty", SHOWN, index);
+    bool has_index = ls_file_exists(index.text) && ls_file_exists(data.text);
+    LS_TRY(ls_map_open(has_index ? data.text : file->path, &file->data));
+    if (has_index) LS_TRY(ls_map_open(index.text, &file->index));
+    if (has_index && !file->index.bytes) return ls_fail(LS_ERR_INPUT, "%.*s is empty", SHOWN, index.text);
     return ls_token_layout_parse(file->path, file->data.data, file->data.bytes, file->index.data, file->index.bytes,
                                  &file->layout);
 }
@@ -65,14 +61,13 @@ void ls_token_file_close(ls_token_file *file) {
 }
 
 ls_status ls_token_file_detect(const char *path, bool *is_tokens) {
-    char index[PATH_BYTES], head[4];
-    *is_tokens = ls_path_has_suffix(path, ".bin") || ls_path_has_suffix(path, ".idx") ||
-                 (!ls_file_exists(path) && with_ending(path, ".idx", index) && ls_file_exists(index));
+    char head[4];
+    *is_tokens = ls_ends_with(path, ".bin") || ls_ends_with(path, ".idx") ||
+                 (!ls_file_exists(path) && ls_file_exists(with_ending(path, ".idx").text));
     if (*is_tokens) return LS_OK;
     int fd;
     LS_TRY(ls_file_open_regular(path, &fd, NULL));
-    ssize_t got = pread(fd, head, sizeof head, 0);
-    *is_tokens = got == (ssize_t)sizeof head && ls_token_layout_is_llmc(head, sizeof head);
+    *is_tokens = ls_fd_read(fd, head, sizeof head, 0) == sizeof head && ls_token_layout_is_llmc(head, sizeof head);
     (void)close(fd);
     return LS_OK;
 }
@@ -187,17 +182,16 @@ static ls_status compare_header(void *ctx) {
 }
 
 ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used) {
-    char path[PATH_BYTES];
+    ls_path path = ls_token_sums_path(file->path);
     uint64_t bytes = file->layout.count * ls_token_width(file->layout.type);
     pairing p = {.file = file};
     *used = false;
     if (!has_sum(file) || bytes < from_bytes) return LS_OK;
-    LS_TRY(ls_token_sums_path(file->path, path, sizeof path));
-    LS_TRY(ls_token_sums_open(path, bytes, file->layout.sum, &p.ids, &file->sums));
+    LS_TRY(ls_token_sums_open(path.text, bytes, file->layout.sum, &p.ids, &file->sums));
     if (!file->sums) return LS_OK;
     ls_status status = ls_map_guard(compare_header, &p);
     if (status == LS_OK && !p.fits)
-        status = ls_fail(LS_ERR_INPUT, "%.*s is not of the token file beside it", SHOWN, path);
+        status = ls_fail(LS_ERR_INPUT, "%.*s is not of the token file beside it", SHOWN, path.text);
     if (status != LS_OK) {
         ls_token_sums_close(file->sums);
         file->sums = NULL;

@@ -4,7 +4,8 @@
  *
  *     llm.c      256 words of 32 bits: 20240520, 1, count; then 16-bit ids. With 20240801, 7: 32-bit ids
  *     Megatron   name.bin of ids and name.idx, which begins with MMIDIDX; whole-number types, one sequence behind
- * another nanoGPT    16-bit ids and nothing else: any other file whose name ends in .bin
+ *                another
+ *     nanoGPT    16-bit ids and nothing else: any other file whose name ends in .bin
  *
  * All numbers are little-endian. Sizes are checked when a file is opened; ls_token_file_check() looks at every id and
  * at the checksum and is run before training begins. A file that is cut while it is open is an error of the function
@@ -29,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/status.h"
 
@@ -101,6 +103,6 @@ size_t ls_token_writer_shards(const ls_token_writer *writer);
 void ls_token_writer_close(ls_token_writer *writer);
 
 /* The name of shard `number`, which counts from 1. */
-ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t capacity);
+ls_path ls_token_shard_path(const char *prefix, size_t number);
 
 #endif

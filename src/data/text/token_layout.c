@@ -7,14 +7,13 @@
 
 enum { SHOWN = 200, LLMC_MODEL_MAGIC = 20240326, LLMC_MODEL_MAGIC_FIRST = 20240000, LLMC_MODEL_MAGIC_LAST = 20259999 };
 
-static const struct {
-    uint8_t width;
-} types[] = {
-    [LS_TOKEN_U8] = {1},  [LS_TOKEN_I8] = {1},  [LS_TOKEN_U16] = {2}, [LS_TOKEN_I16] = {2},
-    [LS_TOKEN_U32] = {4}, [LS_TOKEN_I32] = {4}, [LS_TOKEN_I64] = {8},
-};
-
-size_t ls_token_width(ls_token_type type) { return types[type].width; }
+size_t ls_token_width(ls_token_type type) {
+    static const uint8_t widths[] = {
+        [LS_TOKEN_U8] = 1,  [LS_TOKEN_I8] = 1,  [LS_TOKEN_U16] = 2, [LS_TOKEN_I16] = 2,
+        [LS_TOKEN_U32] = 4, [LS_TOKEN_I32] = 4, [LS_TOKEN_I64] = 8,
+    };
+    return widths[type];
+}
 
 /* One loop for each type; memcpy because the ids may lie anywhere. */
 #define LOAD(c_type)                                                                                                   \
@@ -43,15 +42,14 @@ static uint32_t word_at(const uint8_t *data, size_t i) {
     return word;
 }
 
-static uint64_t pair_at(const uint8_t *data, size_t i) {
-    return word_at(data, i) | (uint64_t)word_at(data, i + 1) << 32;
-}
-
 static uint64_t u64_at(const uint8_t *data) {
     uint64_t value;
     memcpy(&value, data, sizeof value);
     return value;
 }
+
+/* From word i on. */
+static uint64_t pair_at(const uint8_t *data, size_t i) { return u64_at(data + 4 * i); }
 
 /* ---- llm.c ------------------------------------------------------------------------------------------------------- */
 

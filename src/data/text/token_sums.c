@@ -11,19 +11,16 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/files.h"
+#include "base/memory.h"
 
-enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FIRST_CAPACITY = 64, FLAGS_PER_WORD = 32 };
+enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FLAGS_PER_WORD = 32 };
 enum { VERSION_AT = 8, PIECE_AT = 12, COUNT_AT = 16, SHARD_AT = 24, IDS_AT = 40 };
 
 static const char MAGIC[8] = {'L', 'S', 'T', 'K', 'S', 'U', 'M', 'S'};
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sums are written as they are in memory");
 
-ls_status ls_token_sums_path(const char *shard, char *path, size_t capacity) {
-    if (snprintf(path, capacity, "%s.sums", shard) < (int)capacity) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, shard);
-}
+ls_path ls_token_sums_path(const char *shard) { return ls_path_format("%s.sums", shard); }
 
 static void put_hash(uint8_t *at, ls_hash128 hash) {
     memcpy(at, &hash.lo, sizeof hash.lo);
@@ -43,13 +40,9 @@ ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_
     const uint8_t *at = data;
     while (bytes) {
         size_t piece = bytes < LS_TOKEN_PIECE_BYTES ? bytes : LS_TOKEN_PIECE_BYTES;
-        if (list->count == list->capacity) {
-            size_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
-            uint64_t *sums = realloc(list->sums, capacity * sizeof *sums);
-            if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
-            list->sums = sums;
-            list->capacity = capacity;
-        }
+        uint64_t *sums = ls_list_grow(list->sums, list->count, &list->capacity, sizeof *sums);
+        if (!sums) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
+        list->sums = sums;
         list->sums[list->count++] = XXH3_64bits(at, piece);
         at += piece;
         bytes -= piece;
@@ -81,34 +74,23 @@ static uint8_t *encode(const ls_token_sum_list *list, const ls_token_shard_sums 
     return data;
 }
 
-static ls_status write_all(int fd, const char *path, const uint8_t *data, size_t bytes) {
-    while (bytes) {
-        ssize_t put = write(fd, data, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
-        data += put;
-        bytes -= (size_t)put;
-    }
-    if (fsync(fd) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot force %.*s to disk", SHOWN, path);
-    return LS_OK;
-}
-
 ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_shard_sums *of, const char *path) {
     size_t bytes;
-    ls_status status;
+    ls_status status = LS_OK;
     uint8_t *data = encode(list, of, &bytes);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
     /* Whatever has the caller's own temporary name was left behind or put there: it is removed, not written to. */
     (void)unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) {
+    if (fd < 0)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot make %.*s", SHOWN, path);
-        goto out;
-    }
-    status = write_all(fd, path, data, bytes);
-    if (close(fd) != 0 && status == LS_OK) status = ls_fail_errno(LS_ERR_FAILED, "cannot close %.*s", SHOWN, path);
-    if (status != LS_OK) (void)unlink(path);
-out:
+    else if (ls_fd_write(fd, data, bytes, -1) < bytes)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
+    else if (ls_fd_sync(fd) != 0)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot force %.*s to disk", SHOWN, path);
+    if (fd >= 0 && close(fd) != 0 && status == LS_OK)
+        status = ls_fail_errno(LS_ERR_FAILED, "cannot close %.*s", SHOWN, path);
+    if (fd >= 0 && status != LS_OK) (void)unlink(path);
     free(data);
     return status;
 }

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/status.h"
 
@@ -30,7 +31,7 @@ enum { LS_TOKEN_PIECE_BYTES = 1 << 16 };
 #define LS_TOKEN_SUMS_FROM_BYTES (UINT64_C(256) << 20)
 
 /* The name of the sums of this shard. */
-ls_status ls_token_sums_path(const char *shard, char *path, size_t capacity);
+ls_path ls_token_sums_path(const char *shard);
 
 /* Checksums of a shard as a whole, which tie its sums to it. */
 typedef struct ls_token_shard_sums {

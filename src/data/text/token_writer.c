@@ -10,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
 
-enum { PATH_BYTES = 4096, SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
+enum { SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
 
 /* What is flushed before the end of a shard is whole pieces. */
 _Static_assert(BUFFER_BYTES % LS_TOKEN_PIECE_BYTES == 0, "the buffer holds whole pieces");
@@ -35,16 +34,13 @@ struct ls_token_writer {
     uint8_t buffer[BUFFER_BYTES];
 };
 
-ls_status ls_token_shard_path(const char *prefix, size_t number, char *path, size_t capacity) {
-    if (snprintf(path, capacity, "%s_%06zu.bin", prefix, number) < (int)capacity) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, prefix);
+ls_path ls_token_shard_path(const char *prefix, size_t number) {
+    return ls_path_format("%s_%06zu.bin", prefix, number);
 }
 
-static ls_status temporary_path(const ls_token_writer *writer, size_t number, char path[PATH_BYTES]) {
-    if (snprintf(path, PATH_BYTES, "%s_%06zu.bin.tmp-%ld-%ld", writer->prefix, number, (long)getpid(), writer->stamp) <
-        PATH_BYTES)
-        return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
+/* A shard (suffix "") or its sums (".sums") while they are written. */
+static ls_path temporary_path(const ls_token_writer *writer, size_t number, const char *suffix) {
+    return ls_path_format("%s_%06zu.bin%s.tmp-%ld-%ld", writer->prefix, number, suffix, (long)getpid(), writer->stamp);
 }
 
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
@@ -77,18 +73,10 @@ void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
 
 static size_t width_of(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
 
-static ls_status write_all(const ls_token_writer *writer, const uint8_t *data, size_t bytes, off_t at) {
-    while (bytes) {
-        ssize_t put = at < 0 ? write(writer->fd, data, bytes) : pwrite(writer->fd, data, bytes, at);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0)
-            return ls_fail_errno(LS_ERR_FAILED, "cannot write shard %zu of '%.*s' (token %" PRIu64 ")", writer->begun,
-                                 SHOWN, writer->prefix, writer->total);
-        data += put;
-        bytes -= (size_t)put;
-        if (at >= 0) at += put;
-    }
-    return LS_OK;
+static ls_status write_all(const ls_token_writer *writer, const void *data, size_t bytes, off_t at) {
+    if (ls_fd_write(writer->fd, data, bytes, at) == bytes) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot write shard %zu of '%.*s' (token %" PRIu64 ")", writer->begun, SHOWN,
+                         writer->prefix, writer->total);
 }
 
 static ls_status flush(ls_token_writer *writer) {
@@ -99,27 +87,22 @@ static ls_status flush(ls_token_writer *writer) {
     return write_all(writer, writer->buffer, bytes, -1);
 }
 
-/* `path` of a temporary shard, with .sums in front of its .tmp-: its sums. */
-static ls_status temporary_sums_path(const ls_token_writer *writer, size_t number, char path[PATH_BYTES]) {
-    if (snprintf(path, PATH_BYTES, "%s_%06zu.bin.sums.tmp-%ld-%ld", writer->prefix, number, (long)getpid(),
-                 writer->stamp) < PATH_BYTES)
-        return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, writer->prefix);
-}
-
 static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
     return writer->sums_from_bytes < UINT64_MAX && shard_count * width_of(writer) >= writer->sums_from_bytes;
 }
 
 static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
-    char path[PATH_BYTES];
     uint64_t halves[2];
     memcpy(halves, header + LS_LLMC_SUM_WORD, sizeof halves);
     const ls_token_shard_sums of = {.shard = {.lo = halves[0], .hi = halves[1]},
                                     .ids = ls_hash_stream_value(writer->sum)};
     if (!has_sums(writer, writer->shard_count)) return LS_OK;
-    LS_TRY(temporary_sums_path(writer, writer->begun, path));
-    return ls_token_sum_list_write(&writer->pieces, &of, path);
+    return ls_token_sum_list_write(&writer->pieces, &of, temporary_path(writer, writer->begun, ".sums").text);
+}
+
+static void put_pair(uint32_t *words, uint64_t value) {
+    words[0] = (uint32_t)value;
+    words[1] = (uint32_t)(value >> 32);
 }
 
 static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
@@ -129,45 +112,39 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     header[1] = is_wide ? LS_LLMC_VERSION_32 : LS_LLMC_VERSION_16;
     header[2] = (uint32_t)writer->shard_count;
     header[LS_LLMC_ORIGIN_WORD] = LS_LLMC_ORIGIN_MAGIC;
-    uint64_t pairs[] = {writer->shard_text_bytes, writer->origin.tokenizer.lo, writer->origin.tokenizer.hi};
-    size_t places[] = {9, 12, 14};
-    for (size_t i = 0; i < 3; i++) {
-        header[places[i]] = (uint32_t)pairs[i];
-        header[places[i] + 1] = (uint32_t)(pairs[i] >> 32);
-    }
+    put_pair(header + 9, writer->shard_text_bytes);
     header[11] = writer->origin.vocab;
+    put_pair(header + 12, writer->origin.tokenizer.lo);
+    put_pair(header + 14, writer->origin.tokenizer.hi);
     ls_hash128 sum = ls_token_layout_sum(header, ls_hash_stream_value(writer->sum));
-    uint64_t halves[] = {sum.lo, sum.hi};
-    for (size_t i = 0; i < 2; i++) {
-        header[LS_LLMC_SUM_WORD + 2 * i] = (uint32_t)halves[i];
-        header[LS_LLMC_SUM_WORD + 2 * i + 1] = (uint32_t)(halves[i] >> 32);
-    }
+    put_pair(header + LS_LLMC_SUM_WORD, sum.lo);
+    put_pair(header + LS_LLMC_SUM_WORD + 2, sum.hi);
 }
 
 /* A name that is not taken, not even a symbolic link: what a process of the same number left behind, or somebody put
  * there, is not written to. */
-static ls_status make_temporary(ls_token_writer *writer, char path[PATH_BYTES]) {
+static ls_status make_temporary(ls_token_writer *writer) {
+    ls_path path;
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
-        LS_TRY(temporary_path(writer, writer->shards + 1, path));
-        writer->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        path = temporary_path(writer, writer->shards + 1, "");
+        writer->fd = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (writer->fd >= 0) return LS_OK;
         /* The stamp is of all shards, so that it may change only before the first. */
         if (errno != EEXIST || writer->begun > 0) break;
         writer->stamp++;
     }
-    return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path);
+    return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path.text);
 }
 
 static ls_status begin_shard(ls_token_writer *writer) {
-    char path[PATH_BYTES];
     uint32_t header[LS_LLMC_WORDS];
-    LS_TRY(make_temporary(writer, path));
+    LS_TRY(make_temporary(writer));
     writer->begun++;
     ls_hash_stream_restart(writer->sum);
     writer->pieces.count = 0;
     writer->shard_count = writer->shard_text_bytes = 0;
     make_header(writer, header);
-    return write_all(writer, (const uint8_t *)header, sizeof header, -1);
+    return write_all(writer, header, sizeof header, -1);
 }
 
 /* Writes what is left, then the header again, now that the count is known. */
@@ -175,8 +152,8 @@ static ls_status end_shard(ls_token_writer *writer) {
     uint32_t header[LS_LLMC_WORDS];
     LS_TRY(flush(writer));
     make_header(writer, header);
-    LS_TRY(write_all(writer, (const uint8_t *)header, sizeof header, 0));
-    if (fsync(writer->fd) != 0)
+    LS_TRY(write_all(writer, header, sizeof header, 0));
+    if (ls_fd_sync(writer->fd) != 0)
         return ls_fail_errno(LS_ERR_FAILED, "cannot force shard %zu of '%.*s' to disk", writer->begun, SHOWN,
                              writer->prefix);
     int rc = close(writer->fd);
@@ -188,7 +165,7 @@ static ls_status end_shard(ls_token_writer *writer) {
     return LS_OK;
 }
 
-/* Puts `count` ids, for which the shard and the buffer have room, into the buffer. */
+/* Puts `count` ids, for which the shard and the buffer have space, into the buffer. */
 static ls_status put_ids(ls_token_writer *writer, const int32_t *ids, size_t count) {
     uint8_t *at = writer->buffer + writer->used;
     bool is_wide = width_of(writer) == 4;
@@ -226,49 +203,29 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
     return LS_OK;
 }
 
-static ls_status sync_folder(const char *path) {
-    char folder[PATH_BYTES];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to force it to disk", folder);
-    ls_status status = LS_OK;
-    /* Some file systems cannot force a folder to disk and say EINVAL. */
-    if (fsync(fd) != 0 && errno != EINVAL)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot force folder %s to disk", folder);
-    (void)close(fd);
-    return status;
-}
-
-static ls_status give_name(const char *from, const char *to) {
-    if (rename(from, to) == 0) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to);
+static ls_status give_name(ls_path from, ls_path to) {
+    if (rename(from.text, to.text) == 0) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to.text);
 }
 
 /* The sums first: where a large shard is, they are. */
 static ls_status name_shard(const ls_token_writer *writer, size_t number) {
-    char from[PATH_BYTES], to[PATH_BYTES], sums[PATH_BYTES];
+    ls_path to = ls_token_shard_path(writer->prefix, number);
     uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
-    LS_TRY(ls_token_shard_path(writer->prefix, number, to, sizeof to));
-    if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens)) {
-        LS_TRY(temporary_sums_path(writer, number, from));
-        LS_TRY(ls_token_sums_path(to, sums, sizeof sums));
-        LS_TRY(give_name(from, sums));
-    }
-    LS_TRY(temporary_path(writer, number, from));
-    return give_name(from, to);
+    if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens))
+        LS_TRY(give_name(temporary_path(writer, number, ".sums"), ls_token_sums_path(to.text)));
+    return give_name(temporary_path(writer, number, ""), to);
 }
 
 /* Names the shards, the last one first; on failure takes back the names given. */
 static ls_status name_shards(const ls_token_writer *writer) {
-    char name[PATH_BYTES], sums[PATH_BYTES];
     ls_status status = LS_OK;
     size_t number = writer->shards;
     while (number > 0 && (status = name_shard(writer, number)) == LS_OK) number--;
     while (status != LS_OK && ++number <= writer->shards) {
-        if (snprintf(name, sizeof name, "%s_%06zu.bin", writer->prefix, number) < (int)sizeof name) (void)unlink(name);
-        if (snprintf(sums, sizeof sums, "%s_%06zu.bin.sums", writer->prefix, number) < (int)sizeof sums)
-            (void)unlink(sums);
+        ls_path name = ls_token_shard_path(writer->prefix, number);
+        (void)unlink(name.text);
+        (void)unlink(ls_token_sums_path(name.text).text);
     }
     return status;
 }
@@ -278,7 +235,7 @@ ls_status ls_token_writer_finish(ls_token_writer *writer) {
     if (!writer->shards) return ls_fail(LS_ERR_INPUT, "there are no tokens to write to '%.*s'", SHOWN, writer->prefix);
     LS_TRY(name_shards(writer));
     writer->finished = true;
-    return sync_folder(writer->prefix);
+    return ls_folder_sync_parent(writer->prefix);
 }
 
 uint64_t ls_token_writer_count(const ls_token_writer *writer) { return writer->total; }
@@ -286,12 +243,11 @@ uint64_t ls_token_writer_count(const ls_token_writer *writer) { return writer->t
 size_t ls_token_writer_shards(const ls_token_writer *writer) { return writer->shards; }
 
 void ls_token_writer_close(ls_token_writer *writer) {
-    char path[PATH_BYTES];
     if (!writer) return;
     if (writer->fd >= 0) (void)close(writer->fd);
     for (size_t number = 1; !writer->finished && number <= writer->begun; number++) {
-        if (temporary_path(writer, number, path) == LS_OK) (void)unlink(path);
-        if (temporary_sums_path(writer, number, path) == LS_OK) (void)unlink(path);
+        (void)unlink(temporary_path(writer, number, "").text);
+        (void)unlink(temporary_path(writer, number, ".sums").text);
     }
     ls_hash_stream_destroy(writer->sum);
     ls_token_sum_list_fini(&writer->pieces);

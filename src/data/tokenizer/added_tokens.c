@@ -26,8 +26,15 @@ void ls_added_sort(ls_added *added) {
     added->first[256] = i;
 }
 
+int32_t ls_added_id(const ls_added *added, const char *text) {
+    for (size_t i = 0; text && i < added->count; i++)
+        if (strcmp(added->tokens[i].text, text) == 0) return added->tokens[i].id;
+    return -1;
+}
+
 void ls_added_fini(ls_added *added) {
-    for (size_t i = 0; i < added->count; i++) free(added->tokens[i].text);
+    /* The cast takes away a const that is for all others: the list owns the texts. */
+    for (size_t i = 0; i < added->count; i++) free((char *)(uintptr_t)added->tokens[i].text);
     free(added->tokens);
     *added = (ls_added){0};
 }

@@ -25,17 +25,17 @@ ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out) 
 
 bool ls_frame_is_empty(const ls_frame *frame) { return frame->before_count == 0 && frame->after_count == 0; }
 
-void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_ROOM]) {
+void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_BYTES]) {
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < frame->before_count; i++)
-        used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, "%s%d", i ? " " : "", frame->before[i]);
-    if (frame->after_count) used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, "%stext", used ? " " : "");
+        used += (size_t)snprintf(out + used, LS_FRAME_TEXT_BYTES - used, "%s%d", i ? " " : "", frame->before[i]);
+    if (frame->after_count) used += (size_t)snprintf(out + used, LS_FRAME_TEXT_BYTES - used, "%stext", used ? " " : "");
     for (size_t i = 0; i < frame->after_count; i++)
-        used += (size_t)snprintf(out + used, LS_FRAME_TEXT_ROOM - used, " %d", frame->after[i]);
+        used += (size_t)snprintf(out + used, LS_FRAME_TEXT_BYTES - used, " %d", frame->after[i]);
 }
 
-_Static_assert(2 * LS_FRAME_MAX * 12 + 8 < LS_FRAME_TEXT_ROOM, "the longest description fits");
+_Static_assert(2 * LS_FRAME_MAX * 12 + 8 < LS_FRAME_TEXT_BYTES, "the longest description fits");
 
 bool ls_frame_is_spelled(const ls_tokenizer *tokenizer, const ls_frame *frame, const void *text, size_t bytes) {
     const char *name;

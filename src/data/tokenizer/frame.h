@@ -16,7 +16,7 @@
 #include "config/choices.h"
 #include "data/tokenizer/tokenizer.h"
 
-enum { LS_FRAME_MAX = 8, LS_FRAME_TEXT_ROOM = 256 };
+enum { LS_FRAME_MAX = 8, LS_FRAME_TEXT_BYTES = 256 };
 
 /* {0}: nothing around it. */
 typedef struct ls_frame {
@@ -24,12 +24,11 @@ typedef struct ls_frame {
     size_t before_count, after_count;
 } ls_frame;
 
-/* What --bos says. */
-/* `after` ends without the end-of-text token, which comes behind each document anyway. */
+/* `bos` is what --bos says; `after` ends without the end-of-text token, which comes behind each document anyway. */
 ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out);
 bool ls_frame_is_empty(const ls_frame *frame);
 /* "128000", or "1 text 2" where tokens come behind the text too; for identities and names of caches. */
-void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_ROOM]);
+void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_BYTES]);
 
 /* Appends the ids of a prompt with what comes before it. A prompt that spells the first of these tokens out (`flags`
  * has LS_ENCODE_SPECIAL) has it once. */

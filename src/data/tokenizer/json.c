@@ -154,18 +154,14 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
                        text);
     if (id < 0 || id >= LS_VOCAB_MAX)
         return ls_fail(LS_ERR_INPUT, "the added token '%.*s' has id %lld", SHOWN, text, (long long)id);
-    char *copy = strdup(text);
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
     ls_added_token token = {.id = (int32_t)id,
-                            .text = copy,
+                            .text = text,
                             .bytes = strlen(text),
                             .special = flag_of(node, "special", false),
                             .lstrip = flag_of(node, "lstrip", false),
                             .rstrip = flag_of(node, "rstrip", false),
                             .late = flag_of(node, "normalized", false)};
-    ls_status status = ls_tokenizer_load_added(tokenizer, &token);
-    free(copy);
-    return status;
+    return ls_tokenizer_load_added(tokenizer, &token);
 }
 
 /* ---- post-processor ---------------------------------------------------------------------------------------------- */
@@ -174,13 +170,6 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
  *
  * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes
  * what a first template has made for a pair of texts, so that a second one is refused here. */
-
-static int32_t added_id(const ls_tokenizer *tokenizer, const char *text) {
-    for (size_t i = 0; text && i < tokenizer->added.count; i++) {
-        if (strcmp(tokenizer->added.tokens[i].text, text) == 0) return tokenizer->added.tokens[i].id;
-    }
-    return -1;
-}
 
 static ls_status check_id(const ls_tokenizer *tokenizer, const json_t *value) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -240,8 +229,9 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     size_t count = json_array_size(single);
     const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
     const json_t *last = json_object_get(json_array_get(single, count - 1), "SpecialToken");
-    if (first) tokenizer->bos = added_id(tokenizer, json_string_value(json_object_get(first, "id")));
-    if (last && last != first) tokenizer->eot = added_id(tokenizer, json_string_value(json_object_get(last, "id")));
+    if (first) tokenizer->bos = ls_added_id(&tokenizer->added, json_string_value(json_object_get(first, "id")));
+    if (last && last != first)
+        tokenizer->eot = ls_added_id(&tokenizer->added, json_string_value(json_object_get(last, "id")));
     return LS_OK;
 }
 
@@ -253,8 +243,8 @@ static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     LS_TRY(check_id(tokenizer, json_array_get(sep, 1)));
     frame.before[0] = (int32_t)json_integer_value(json_array_get(cls, 1));
     frame.after[0] = (int32_t)json_integer_value(json_array_get(sep, 1));
-    tokenizer->bos = added_id(tokenizer, json_string_value(json_array_get(cls, 0)));
-    tokenizer->eot = added_id(tokenizer, json_string_value(json_array_get(sep, 0)));
+    tokenizer->bos = ls_added_id(&tokenizer->added, json_string_value(json_array_get(cls, 0)));
+    tokenizer->eot = ls_added_id(&tokenizer->added, json_string_value(json_array_get(sep, 0)));
     return set_frame(tokenizer, &frame);
 }
 

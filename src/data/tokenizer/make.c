@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "data/tokenizer/parts.h"
 
 /* A token longer than this is no token of text. Vocabularies may leave ids out, though not arbitrarily many: memory is
@@ -74,29 +75,20 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     ls_added *added = &tokenizer->added;
     LS_TRY(check_token(tokenizer, token->text, token->bytes, token->id, added->count));
     if (!token->bytes) return ls_fail(LS_ERR_INPUT, "the added token of id %d is empty", token->id);
-    /* Powers of two from 16 on. */
-    if (added->count == 0 || (added->count >= 16 && (added->count & (added->count - 1)) == 0)) {
-        size_t capacity = added->count ? 2 * added->count : 16;
-        ls_added_token *tokens = realloc(added->tokens, capacity * sizeof *tokens);
-        if (!tokens) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
-        added->tokens = tokens;
-    }
+    ls_added_token *tokens = ls_list_grow(added->tokens, added->count, &added->capacity, sizeof *tokens);
+    if (tokens) added->tokens = tokens;
     ls_added_token copy = *token;
-    copy.text = malloc(token->bytes + 1);
+    copy.text = tokens ? strndup(token->text, token->bytes) : NULL;
     if (!copy.text) return ls_fail(LS_ERR_RESOURCE, "no memory for the added tokens");
-    memcpy(copy.text, token->text, token->bytes);
-    copy.text[token->bytes] = '\0';
     added->tokens[added->count++] = copy;
     return ls_vocab_put(&tokenizer->vocab, token->id, token->text, token->bytes, false);
 }
 
+/* The first of the names that there is. */
 static int32_t find_named(const ls_added *added, const char *const names[]) {
-    for (; *names; names++) {
-        for (size_t i = 0; i < added->count; i++) {
-            if (strcmp(added->tokens[i].text, *names) == 0) return added->tokens[i].id;
-        }
-    }
-    return -1;
+    int32_t id = -1;
+    for (; *names && id < 0; names++) id = ls_added_id(added, *names);
+    return id;
 }
 
 void ls_tokenizer_complete(ls_tokenizer *tokenizer) {

@@ -9,7 +9,6 @@
 enum { SHOWN = 200 };
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
-#define PATH_BYTES 4096
 
 static ls_status create(const char *name, ls_tokenizer **out) {
     ls_tokenizer *tokenizer = *out = calloc(1, sizeof *tokenizer);
@@ -100,7 +99,7 @@ static ls_status read_merges(ls_tokenizer *tokenizer, const char *text, size_t b
 }
 
 static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const char *merges, size_t bytes) {
-    char end_of_text[] = "<|endoftext|>";
+    static const char end_of_text[] = "<|endoftext|>";
     if (!json_is_object(vocab)) return ls_fail(LS_ERR_INPUT, "the vocabulary must be an object of tokens and ids");
     LS_TRY(ls_tokenizer_load_vocab(tokenizer, vocab));
     LS_TRY(ls_bpe_init(&tokenizer->bpe, &tokenizer->vocab, count_lines(merges, bytes), false));
@@ -137,13 +136,8 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* `name` in the folder of `path`, which is a folder or a file. */
-static ls_status beside(const char *path, bool is_folder, const char *name, char out[PATH_BYTES]) {
-    const char *slash = strrchr(path, '/');
-    int length = is_folder ? (int)strlen(path) : slash ? (int)(slash - path) : -1;
-    int used =
-        length < 0 ? snprintf(out, PATH_BYTES, "%s", name) : snprintf(out, PATH_BYTES, "%.*s/%s", length, path, name);
-    if (used >= PATH_BYTES) return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, path);
-    return LS_OK;
+static ls_path beside(const char *path, bool is_folder, const char *name) {
+    return is_folder ? ls_path_in(path, name) : ls_path_beside(path, name);
 }
 
 static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
@@ -156,9 +150,8 @@ static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
 
 static void read_config_token(const ls_tokenizer *tokenizer, const json_t *value, int32_t *id) {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-    for (size_t i = 0; text && i < tokenizer->added.count; i++) {
-        if (strcmp(tokenizer->added.tokens[i].text, text) == 0) *id = tokenizer->added.tokens[i].id;
-    }
+    int32_t found = ls_added_id(&tokenizer->added, text);
+    if (found >= 0) *id = found;
 }
 
 /* Without a tokenizer.json, whose post_processor says it: as Hugging Face does. */
@@ -172,11 +165,10 @@ static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
 
 /* tokenizer_config.json names the tokens at the ends of documents better than a guess from usual names can. */
 static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder, bool is_json) {
-    char config[PATH_BYTES];
+    ls_path config = beside(path, is_folder, "tokenizer_config.json");
     json_t *root = NULL;
-    LS_TRY(beside(path, is_folder, "tokenizer_config.json", config));
-    if (!ls_file_exists(config)) return LS_OK;
-    LS_TRY(ls_json_load_file(config, FILE_BYTES_MAX, &root));
+    if (!ls_file_exists(config.text)) return LS_OK;
+    LS_TRY(ls_json_load_file(config.text, FILE_BYTES_MAX, &root));
     read_config_token(tokenizer, json_object_get(root, "eos_token"), &tokenizer->eot);
     read_config_token(tokenizer, json_object_get(root, "bos_token"), &tokenizer->bos);
     if (!is_json) read_config_frame(tokenizer, root);
@@ -188,11 +180,10 @@ static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_
 static ls_status note_files(ls_tokenizer *tokenizer, const char *path, bool is_folder) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                                         "vocab.json", "merges.txt"};
-    char name[PATH_BYTES];
     if (!is_folder) LS_TRY(note_file(tokenizer, path));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        LS_TRY(beside(path, is_folder, names[i], name));
-        if (is_folder || strcmp(name, path) != 0) LS_TRY(note_file(tokenizer, name));
+        ls_path name = beside(path, is_folder, names[i]);
+        if (is_folder || strcmp(name.text, path) != 0) LS_TRY(note_file(tokenizer, name.text));
     }
     return LS_OK;
 }
@@ -207,12 +198,11 @@ static ls_status open_json(const char *path, ls_tokenizer **out) {
 }
 
 static ls_status open_merges(const char *vocab_path, ls_tokenizer **out) {
-    char merges_path[PATH_BYTES], *vocab = NULL, *merges = NULL;
+    char *vocab = NULL, *merges = NULL;
     size_t vocab_bytes = 0, merges_bytes = 0;
     ls_status status;
-    LS_TRY_OUT(beside(vocab_path, false, "merges.txt", merges_path));
     LS_TRY_OUT(ls_file_read(vocab_path, FILE_BYTES_MAX, &vocab, &vocab_bytes));
-    LS_TRY_OUT(ls_file_read(merges_path, FILE_BYTES_MAX, &merges, &merges_bytes));
+    LS_TRY_OUT(ls_file_read(ls_path_beside(vocab_path, "merges.txt").text, FILE_BYTES_MAX, &merges, &merges_bytes));
     LS_TRY_OUT(ls_tokenizer_from_merges(vocab_path, vocab, vocab_bytes, merges, merges_bytes, out));
 out:
     free(vocab);
@@ -221,33 +211,30 @@ out:
 }
 
 /* The file to begin with: of a folder, tokenizer.json or vocab.json. */
-static ls_status find_file(const char *path, bool *is_folder, char file[PATH_BYTES]) {
+static ls_status find_file(const char *path, bool *is_folder, ls_path *file) {
     struct stat about;
     if (stat(path, &about) != 0)
         return ls_fail_errno(LS_ERR_INPUT, "there is no tokenizer '%.*s': give bytes, a folder, or a tokenizer.json",
                              SHOWN, path);
     *is_folder = S_ISDIR(about.st_mode);
-    if (snprintf(file, PATH_BYTES, "%s", path) >= PATH_BYTES)
-        return ls_fail(LS_ERR_INPUT, "the name '%.*s…' is too long", SHOWN, path);
-    if (!*is_folder) return LS_OK;
-    LS_TRY(beside(path, true, "tokenizer.json", file));
-    if (ls_file_exists(file)) return LS_OK;
-    LS_TRY(beside(path, true, "vocab.json", file));
-    if (ls_file_exists(file)) return LS_OK;
+    *file = *is_folder ? ls_path_in(path, "tokenizer.json") : ls_path_format("%s", path);
+    if (ls_file_exists(file->text)) return LS_OK;
+    *file = ls_path_in(path, "vocab.json");
+    if (ls_file_exists(file->text)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the folder '%.*s' has neither tokenizer.json nor vocab.json and merges.txt", SHOWN,
                    path);
 }
 
 ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out) {
-    char file[PATH_BYTES];
+    ls_path file;
     bool is_folder = false;
     *out = NULL;
     if (strcmp(path, "bytes") == 0) return open_bytes(out);
-    LS_TRY(find_file(path, &is_folder, file));
-    const char *base = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-    bool is_json = strcmp(base, "vocab.json") != 0;
+    LS_TRY(find_file(path, &is_folder, &file));
+    const char *slash = strrchr(file.text, '/');
+    bool is_json = strcmp(slash ? slash + 1 : file.text, "vocab.json") != 0;
     ls_status status;
-    LS_TRY_OUT(is_json ? open_json(file, out) : open_merges(file, out));
+    LS_TRY_OUT((is_json ? open_json : open_merges)(file.text, out));
     LS_TRY_OUT(read_config(*out, path, is_folder, is_json));
     LS_TRY_OUT(note_files(*out, path, is_folder));
 out:

@@ -14,7 +14,7 @@ enum { LS_PRETOK_STEPS_MAX = 16, LS_TOKENIZER_FILES_MAX = 8 };
 /* A token that is found in the text before anything else is done to it. */
 typedef struct ls_added_token {
     int32_t id;
-    char *text; /* owned; never empty */
+    const char *text; /* never empty; owned where it is in a list */
     size_t bytes;
     bool special, lstrip, rstrip;
     bool late; /* "normalized": looked for in what the others leave over */
@@ -22,7 +22,7 @@ typedef struct ls_added_token {
 
 typedef struct ls_added {
     ls_added_token *tokens; /* sorted by first byte, the longest first */
-    size_t count;
+    size_t count, capacity;
     size_t first[257]; /* tokens of first byte b: first[b] … first[b+1]−1 */
     bool has_late;
 } ls_added;
@@ -50,7 +50,7 @@ ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
 /* One merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
 ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
                                   size_t right_bytes, uint32_t rank);
-/* Adds to tokenizer->added, unsorted. */
+/* Adds to tokenizer->added, unsorted; the text is copied. */
 ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
 /* Sorts the added tokens and finds the ends of documents where they are not known yet. */
 void ls_tokenizer_complete(ls_tokenizer *tokenizer);
@@ -59,6 +59,8 @@ ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, cons
 /* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */
 
 void ls_added_sort(ls_added *added);
+/* Of the token with this text, which may be NULL; −1: there is none. */
+int32_t ls_added_id(const ls_added *added, const char *text);
 void ls_added_fini(ls_added *added);
 
 typedef struct ls_added_match {

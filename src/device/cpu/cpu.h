@@ -15,7 +15,6 @@ enum { LS_CPU_GRAIN = 16 * 1024 };
 
 typedef struct ls_cpu_device {
     ls_device base;
-    ls_ops ops;
     const ls_kernels *kernels;
     ls_pool *pool;
     bool owns_pool;
@@ -42,22 +41,9 @@ void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const 
 /* Rows of so many columns that a thread takes at a time. */
 size_t ls_cpu_row_grain(size_t columns);
 
-/* Each file of operations puts its own into the table. */
-void ls_cpu_ops_fill_act(ls_ops *ops);
-void ls_cpu_ops_fill_attention(ls_ops *ops);
-void ls_cpu_ops_fill_batch_norm(ls_ops *ops);
-void ls_cpu_ops_fill_conv(ls_ops *ops);
-void ls_cpu_ops_fill_convert(ls_ops *ops);
-void ls_cpu_ops_fill_count(ls_ops *ops);
-void ls_cpu_ops_fill_dropout(ls_ops *ops);
-void ls_cpu_ops_fill_embed(ls_ops *ops);
-void ls_cpu_ops_fill_embed_grad(ls_ops *ops);
-void ls_cpu_ops_fill_hash(ls_ops *ops);
-void ls_cpu_ops_fill_loss(ls_ops *ops);
-void ls_cpu_ops_fill_norm(ls_ops *ops);
-void ls_cpu_ops_fill_optim(ls_ops *ops);
-void ls_cpu_ops_fill_pooling(ls_ops *ops);
-void ls_cpu_ops_fill_products(ls_ops *ops);
-void ls_cpu_ops_fill_sum(ls_ops *ops);
+/* The operations: ls_cpu_op_gemm() and so on, in the files of ops/. */
+#define LS_CPU_OP(name, call_type) ls_status ls_cpu_op_##name(ls_device *device, const call_type *call);
+LS_OPS(LS_CPU_OP)
+#undef LS_CPU_OP
 
 #endif

@@ -151,34 +151,19 @@ static const ls_device_calls cpu_calls = {
     .destroy = destroy_cpu,
 };
 
-static void fill_ops(ls_ops *ops) {
-    ls_cpu_ops_fill_act(ops);
-    ls_cpu_ops_fill_attention(ops);
-    ls_cpu_ops_fill_batch_norm(ops);
-    ls_cpu_ops_fill_conv(ops);
-    ls_cpu_ops_fill_convert(ops);
-    ls_cpu_ops_fill_count(ops);
-    ls_cpu_ops_fill_dropout(ops);
-    ls_cpu_ops_fill_embed(ops);
-    ls_cpu_ops_fill_embed_grad(ops);
-    ls_cpu_ops_fill_hash(ops);
-    ls_cpu_ops_fill_loss(ops);
-    ls_cpu_ops_fill_norm(ops);
-    ls_cpu_ops_fill_optim(ops);
-    ls_cpu_ops_fill_pooling(ops);
-    ls_cpu_ops_fill_products(ops);
-    ls_cpu_ops_fill_sum(ops);
-    ops->peak_flops_s = peak_flops_s;
-}
+static const ls_ops cpu_ops = {
+#define LS_CPU_OP(name, call_type) .name = ls_cpu_op_##name,
+    LS_OPS(LS_CPU_OP)
+#undef LS_CPU_OP
+        .peak_flops_s = peak_flops_s};
 
 ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, ls_device **out) {
     *out = NULL;
     ls_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return ls_fail(LS_ERR_RESOURCE, "out of memory for a device");
     cpu->pool = pool;
-    fill_ops(&cpu->ops);
     cpu->kernels = kernels ? kernels : ls_kernels_get();
-    cpu->base = (ls_device){.name = "cpu", .calls = &cpu_calls, .ops = &cpu->ops};
+    cpu->base = (ls_device){.name = "cpu", .calls = &cpu_calls, .ops = &cpu_ops};
     *out = &cpu->base;
     return LS_OK;
 }

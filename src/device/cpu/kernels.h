@@ -41,73 +41,45 @@ typedef struct ls_math_kernels {
     void (*pow)(float *out, const float *in, float y, size_t n);
 } ls_math_kernels;
 
-/* Layer norm and RMS norm over rows of C elements. Every row stands alone, so threads may split rows anywhere;
+/* Kernels that take a call (device/calls.h) take it in fp32, whatever types the operation may have; a part of a call is
+ * a call with fewer rows and other pointers. */
+
+/* Layer norm and RMS norm over rows of C ≥ 1 elements. Every row stands alone, so threads may split rows anywhere;
  * parameter gradients chain over the rows, so there threads split columns. An output may be exactly one of the inputs
  * of the same row layout (dx may be dy or x, y may be x), unless said otherwise. */
 typedef struct ls_norm_kernels {
-    /* y[r] = norm(x[r])·w + b; writes mean[r] and rstd[r]. C ≥ 1. */
-    void (*layer_forward)(float *y, size_t y_stride, float *mean, float *rstd, const float *x, size_t x_stride,
-                          const float *w, const float *b, float eps, size_t rows, size_t C);
-    void (*layer_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
-                           size_t x_stride, const float *w, const float *mean, const float *rstd, size_t rows,
-                           size_t C);
-    /* dw[c] and db[c], column_begin ≤ c < column_end, continue their chains over the rows, ascending. dw and db
-     * overlap nothing else. Pointers are those of the whole row, whatever the range. */
-    void (*layer_params)(float *dw, float *db, const float *dy, size_t dy_stride, const float *x, size_t x_stride,
-                         const float *mean, const float *rstd, size_t rows, size_t column_begin, size_t column_end);
-
-    /* y[r] = (x[r]·rstd[r])·w; writes rstd[r]. C ≥ 1. */
-    void (*rms_forward)(float *y, size_t y_stride, float *rstd, const float *x, size_t x_stride, const float *w,
-                        float eps, size_t rows, size_t C);
-    void (*rms_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
-                         size_t x_stride, const float *w, const float *rstd, size_t rows, size_t C);
-    /* As layer_params. */
-    void (*rms_params)(float *dw, const float *dy, size_t dy_stride, const float *x, size_t x_stride, const float *rstd,
-                       size_t rows, size_t column_begin, size_t column_end);
+    /* y, rstd and, of layer norm, mean: y = norm(x)·w + b, or (x·rstd)·w. */
+    void (*forward)(const ls_norm_call *call);
+    /* dx, which is written. */
+    void (*backward)(const ls_norm_call *call);
+    /* dw and, of layer norm, db, of one row each, continue their chains over the rows, ascending. They overlap nothing
+     * else. */
+    void (*params)(const ls_norm_call *call);
 } ls_norm_kernels;
 
-/* What one row of statistics belongs to: rows of C channels, one behind the other, in columns begin … end−1. Chains go
- * on from what is in the sums. */
+/* One image: rows of `channels` numbers, one behind the other, with the one row of statistics that it belongs to.
+ * Chains go on from what is in the sums, in channels begin … end−1. */
 typedef struct ls_batch_norm_kernels {
-    /* sum = fma(x − mean, x − mean, sum) */
-    void (*squares)(float *sum, const float *x, const float *mean, size_t rows, size_t C, size_t begin, size_t end);
-    void (*apply)(float *y, const float *x, const float *residual, const float *mean, const float *rstd, const float *w,
-                  const float *b, bool relu, size_t rows, size_t C);
-    /* y NULL: no ReLU. */
-    void (*grad_sums)(float *sum, float *dot, const float *dy, const float *y, const float *x, const float *mean,
-                      const float *rstd, size_t rows, size_t C, size_t begin, size_t end);
-    /* s and t are the sums by their count. */
-    void (*input_grad)(float *dx, float *dresidual, const float *dy, const float *y, const float *x, const float *mean,
-                       const float *rstd, const float *w, const float *s, const float *t, size_t rows, size_t C);
+    /* sums = fma(x − mean, x − mean, sums) */
+    void (*squares)(const ls_batch_norm_call *image, size_t begin, size_t end);
+    void (*apply)(const ls_batch_norm_call *image);
+    void (*grad_sums)(const ls_batch_norm_call *image, size_t begin, size_t end);
+    /* sum and dot are the sums by their count. */
+    void (*input_grad)(const ls_batch_norm_call *image);
 } ls_batch_norm_kernels;
 
 /* Activations, residual and bias. All but bias_grad are elementwise: threads may split them anywhere, and an output may
  * be exactly one of the inputs with the same stride. */
 typedef struct ls_act_kernels {
-    void (*gelu_forward)(float *y, const float *x, size_t n);
-    void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
-    void (*silu_forward)(float *y, const float *x, size_t n);
-    void (*silu_backward)(float *dx, const float *dy, const float *x, size_t n);
-    /* Backward of these two reads the result of forward. */
-    void (*relu_forward)(float *y, const float *x, size_t n);
-    void (*relu_backward)(float *dx, const float *dy, const float *y, size_t n);
-    void (*sigmoid_forward)(float *y, const float *x, size_t n);
-    void (*sigmoid_backward)(float *dx, const float *dy, const float *y, size_t n);
-
-    /* y = silu(gate)·up on rows × columns; gate and up have one stride, so that both may lie in one fused row. */
-    void (*gated_forward)(float *y, size_t y_stride, const float *gate, const float *up, size_t in_stride, size_t rows,
-                          size_t columns);
-    /* dgate and dup have one stride; dgate may be gate and dup may be up, and either may be dy. */
-    void (*gated_backward)(float *dgate, float *dup, size_t din_stride, const float *dy, size_t dy_stride,
-                           const float *gate, const float *up, size_t in_stride, size_t rows, size_t columns);
-
-    /* pre = c + bias[column], y = gelu(pre); pre may be c. */
-    void (*bias_gelu_forward)(float *y, size_t y_stride, float *pre, size_t pre_stride, const float *c, size_t c_stride,
-                              const float *bias, size_t rows, size_t columns);
-
+    void (*forward[LS_ACT_FNS])(float *y, const float *x, size_t n);
+    void (*backward[LS_ACT_FNS])(float *dx, const float *dy, const float *x, size_t n);
+    void (*gated_forward)(const ls_gated_call *call);
+    /* dgate may be gate and dup may be up, and either may be dy. */
+    void (*gated_backward)(const ls_gated_call *call);
+    /* pre may be c. */
+    void (*bias_gelu_forward)(const ls_bias_gelu_call *call);
     /* y = a + b */
     void (*residual)(float *y, const float *a, const float *b, size_t n);
-
     /* db[c], column_begin ≤ c < column_end, continues its chain of additions over the rows, ascending; db does not
      * overlap dy. Threads split columns. Pointers are those of the whole row, whatever the range. */
     void (*bias_grad)(float *db, const float *dy, size_t dy_stride, size_t rows, size_t column_begin,
@@ -138,12 +110,9 @@ typedef struct ls_dropout_kernels {
     void (*dropout_add)(const ls_dropout_call *call);
 } ls_dropout_kernels;
 
-/* Row r of a call has the position (position0 + r) mod period. */
 typedef struct ls_embed_kernels {
-    /* y[r] = token[ids[r] − id_begin] + position[(position0 + r) mod period]; position NULL: a copy of the token row.
-     * Threads may split rows. */
-    void (*forward)(float *y, size_t y_stride, const float *token, const float *position, size_t position0,
-                    size_t period, const ls_embed_tokens *tokens);
+    /* y[r] = token[ids[r] − id_begin] + position[(position0 + r) mod period]. Threads may split rows. */
+    void (*forward)(const ls_embed_call *call);
     /* dtoken[ids[r] − id_begin] += dy[r], r ascending, in columns column_begin … column_end−1. Threads split columns,
      * or ids. Pointers are those of whole rows, whatever the range. */
     void (*token_grad)(float *dtoken, const float *dy, size_t dy_stride, const ls_embed_tokens *tokens,
@@ -239,11 +208,9 @@ static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
 /* Optimizer steps and what goes with them, over flat arrays. Elementwise, so threads and shards may split anywhere;
  * square_sums only at multiples of LS_SQUARE_BLOCK. Arrays do not overlap. */
 typedef struct ls_optim_kernels {
-    /* One pass over w, m and v. bf16 gets the new w rounded, unless it is NULL. |m|, |v| < 2^−126 become +0 before they
-     * are used. */
-    void (*adamw)(float *w, float *m, float *v, uint16_t *bf16, const float *g, const ls_adamw_step *step, size_t n);
-    /* b is the momentum; NULL: without momentum. bf16 as above. */
-    void (*sgd)(float *w, float *b, uint16_t *bf16, const float *g, const ls_sgd_step *step, size_t n);
+    /* Elements begin … end−1, and their copies in bf16; those in f16 are the caller's. |m|, |v| < 2^−126 of AdamW
+     * become +0 before they are used. */
+    void (*update)(const ls_update_call *call, size_t begin, size_t end);
     /* out[i] = Σ x² of elements 1024·i … 1024·i+1023, the last block possibly short, in double. */
     void (*square_sums)(double *out, const float *x, size_t n);
     /* y = x·factor; y may be x. */

@@ -67,7 +67,6 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
     size_t elems = s.T * (2 * row + 2 * C);
     void *memory = NULL;
     *j = (job){.device = {.kernels = env->kernels, .pool = env->pool}};
-    ls_cpu_ops_fill_attention(&j->device.ops);
     LS_TRY(ls_kbench_alloc(3 * stats * sizeof(float) + elems * bytes, &memory));
     j->memory = memory;
     for (size_t i = 0; i < 3 * stats; i++) j->memory[i] = ls_operand_value(i);
@@ -93,12 +92,12 @@ static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *k
 
 static ls_status run_forward(void *ctx) {
     job *j = ctx;
-    return j->device.ops.attention_forward(&j->device.base, &j->call);
+    return ls_cpu_op_attention_forward(&j->device.base, &j->call);
 }
 
 static ls_status run_backward(void *ctx) {
     job *j = ctx;
-    return j->device.ops.attention_backward(&j->device.base, &j->call);
+    return ls_cpu_op_attention_backward(&j->device.base, &j->call);
 }
 
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row) {

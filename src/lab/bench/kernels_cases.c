@@ -18,6 +18,12 @@
     static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
         d->kernels->kernel(__VA_ARGS__, end - begin);                                                                  \
     }
+/* Those that go row by row of C columns. */
+#define ROWWISE(name, kernel, ...)                                                                                     \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        size_t C = d->columns, rows = end - begin;                                                                     \
+        d->kernels->kernel(__VA_ARGS__);                                                                               \
+    }
 #define UNARY(name, kernel) FLAT(name, kernel, S(1) + begin, S(0) + begin)
 #define BACKWARD(name, kernel) FLAT(name, kernel, S(2) + begin, S(1) + begin, S(0) + begin)
 #define SUM(name, kernel) FLAT(name, kernel, S(2) + begin, S(0) + begin, S(1) + begin)
@@ -26,78 +32,81 @@
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-static void layer_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_forward(AT(1, begin), C, d->per_row[0] + begin, d->per_row[1] + begin, AT(0, begin), C,
-                                   d->per_column[0], d->per_column[1], 1e-5f, end - begin, C);
-}
-
-static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_backward(AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-                                    d->per_row[0] + begin, d->per_row[1] + begin, end - begin, C);
-}
-
 /* Sums down the rows are cut into token slices, each with sums of its own, as the operations do it. */
 static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
     enum { SLICES_MAX = 64 };
     return sums + begin * SLICES_MAX / d->rows * d->columns;
 }
 
-static void layer_params(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.layer_params(sums_of(d, d->per_column[2], begin), sums_of(d, d->per_column[3], begin),
-                                  AT(1, begin), C, AT(0, begin), C, d->per_row[0] + begin, d->per_row[1] + begin,
-                                  end - begin, 0, C);
+static ls_norm_call norm_call(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
+    ls_norm_call call = {.rows = end - begin, .C = d->columns, .rms = rms, .eps = 1e-5f};
+    call.x_stride = call.y_stride = call.dy_stride = call.dx_stride = d->columns;
+    call.x = AT(0, begin);
+    call.w = d->per_column[0];
+    call.b = d->per_column[1];
+    call.mean = d->per_row[0] + begin;
+    call.rstd = d->per_row[1] + begin;
+    call.y = AT(1, begin);
+    call.dy = AT(1, begin);
+    call.dw = sums_of(d, d->per_column[2], begin);
+    call.db = sums_of(d, d->per_column[3], begin);
+    return call;
 }
 
-static void rms_forward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_forward(AT(1, begin), C, d->per_row[1] + begin, AT(0, begin), C, d->per_column[0], 1e-5f,
-                                 end - begin, C);
+#define NORM(name, kernel, rms)                                                                                        \
+    static void name(const ls_kbench_data *d, size_t begin, size_t end) {                                              \
+        ls_norm_call call = norm_call(d, begin, end, rms);                                                             \
+        d->kernels->norm.kernel(&call);                                                                                \
+    }
+NORM(layer_forward, forward, false)
+NORM(layer_params, params, false)
+NORM(rms_forward, forward, true)
+NORM(rms_params, params, true)
+
+static void backward(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
+    ls_norm_call call = norm_call(d, begin, end, rms);
+    call.dx = AT(2, begin);
+    d->kernels->norm.backward(&call);
 }
 
-static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_backward(AT(2, begin), C, AT(1, begin), C, AT(0, begin), C, d->per_column[0],
-                                  d->per_row[1] + begin, end - begin, C);
-}
-
-static void rms_params(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->norm.rms_params(sums_of(d, d->per_column[2], begin), AT(1, begin), C, AT(0, begin), C,
-                                d->per_row[1] + begin, end - begin, 0, C);
-}
+static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, false); }
+static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, true); }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
 
-UNARY(gelu_forward, act.gelu_forward)
-BACKWARD(gelu_backward, act.gelu_backward)
-UNARY(silu_forward, act.silu_forward)
-BACKWARD(silu_backward, act.silu_backward)
+UNARY(gelu_forward, act.forward[LS_ACT_GELU])
+BACKWARD(gelu_backward, act.backward[LS_ACT_GELU])
+UNARY(silu_forward, act.forward[LS_ACT_SILU])
+BACKWARD(silu_backward, act.backward[LS_ACT_SILU])
 SUM(residual, act.residual)
 
 static void gated_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
-    d->kernels->act.gated_forward(AT(2, begin), C, AT(0, begin), AT(1, begin), C, end - begin, C);
+    d->kernels->act.gated_forward(&(ls_gated_call){.rows = end - begin,
+                                                   .columns = C,
+                                                   .gate = AT(0, begin),
+                                                   .up = AT(1, begin),
+                                                   .in_stride = C,
+                                                   .y = AT(2, begin),
+                                                   .y_stride = C});
 }
 
 static void gated_backward(const ls_kbench_data *d, size_t begin, size_t end) {
-    size_t C = d->columns;
-    d->kernels->act.gated_backward(AT(3, begin), AT(4, begin), C, AT(2, begin), C, AT(0, begin), AT(1, begin), C,
-                                   end - begin, C);
+    ls_gated_call call = {.rows = end - begin, .columns = d->columns, .gate = AT(0, begin), .up = AT(1, begin)};
+    call.in_stride = call.dy_stride = call.din_stride = d->columns;
+    call.dy = AT(2, begin);
+    call.dgate = AT(3, begin);
+    call.dup = AT(4, begin);
+    d->kernels->act.gated_backward(&call);
 }
 
 static void bias_gelu_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     size_t C = d->columns;
-    d->kernels->act.bias_gelu_forward(AT(1, begin), C, AT(2, begin), C, AT(0, begin), C, d->per_column[1], end - begin,
-                                      C);
+    d->kernels->act.bias_gelu_forward(
+        &(ls_bias_gelu_call){end - begin, C, AT(0, begin), C, d->per_column[1], AT(2, begin), C, AT(1, begin), C});
 }
 
-static void bias_grad(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->act.bias_grad(sums_of(d, d->per_column[3], begin), AT(0, begin), d->columns, end - begin, 0,
-                              d->columns);
-}
+ROWWISE(bias_grad, act.bias_grad, sums_of(d, d->per_column[3], begin), AT(0, begin), C, rows, 0, C)
 
 /* ---- rotary embedding, embedding, loss --------------------------------------------------------------------------- */
 
@@ -136,7 +145,7 @@ static ls_embed_tokens tokens_of(const ls_kbench_data *d, size_t begin, size_t e
 
 static void embed_forward(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_embed_tokens tokens = tokens_of(d, begin, end);
-    d->kernels->embed.forward(AT(2, begin), d->columns, S(0), S(1), begin, d->rows, &tokens);
+    d->kernels->embed.forward(&(ls_embed_call){AT(2, begin), d->columns, S(0), LS_F32, S(1), begin, d->rows, &tokens});
 }
 
 static void token_grad(const ls_kbench_data *d, size_t begin, size_t end) {
@@ -164,30 +173,27 @@ static void loss_value(const ls_kbench_data *d, size_t begin, size_t end) { loss
 /* ---- optimizers, formats, sums ----------------------------------------------------------------------------------- */
 
 static void adamw(const ls_kbench_data *d, size_t begin, size_t end) {
-    ls_adamw_step step = {.factor = 1.0f,
-                          .beta1 = 0.9f,
-                          .beta1_rest = 0.1f,
-                          .beta2 = 0.95f,
-                          .beta2_rest = 0.05f,
-                          .rate = 1e-6f,
-                          .root = 1.0f,
-                          .epsilon = 1e-8f,
-                          .decay = 1.0f};
-    d->kernels->optim.adamw(S(0) + begin, S(1) + begin, S(2) + begin, NULL, S(3) + begin, &step, end - begin);
+    ls_update_step step = {.rule = LS_OPTIMIZER_ADAMW,
+                           .factor = 1.0f,
+                           .beta1 = 0.9f,
+                           .beta1_rest = 0.1f,
+                           .beta2 = 0.95f,
+                           .beta2_rest = 0.05f,
+                           .rate = 1e-6f,
+                           .root = 1.0f,
+                           .epsilon = 1e-8f,
+                           .decay = 1.0f};
+    d->kernels->optim.update(&(ls_update_call){S(0), {S(1), S(2)}, NULL, LS_F32, S(3), &step, d->rows}, begin, end);
 }
 
 static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
-    ls_sgd_step step = {.factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
-    d->kernels->optim.sgd(S(0) + begin, S(1) + begin, NULL, S(2) + begin, &step, end - begin);
+    ls_update_step step = {.rule = LS_OPTIMIZER_SGD, .factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
+    d->kernels->optim.update(&(ls_update_call){S(0), {S(1)}, NULL, LS_F32, S(2), &step, d->rows}, begin, end);
 }
 
-static void square_sums(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.square_sums(d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin, end - begin);
-}
+FLAT(square_sums, optim.square_sums, d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin)
 
-static void scale(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->optim.scale(S(0) + begin, S(0) + begin, 1.0f, end - begin);
-}
+FLAT(scale, optim.scale, S(0) + begin, S(0) + begin, 1.0f)
 
 NARROW(f32_to_bf16, convert.f32_to_bf16)
 WIDEN(bf16_to_f32, convert.bf16_to_f32)
@@ -196,9 +202,7 @@ WIDEN(f16_to_f32, convert.f16_to_f32)
 WIDEN(widen_bf16, add.widen_bf16)
 SUM(add_f32, add.add_f32)
 
-static void add_two_f32(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->add.add_two_f32(S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin, end - begin);
-}
+FLAT(add_two_f32, add.add_two_f32, S(2) + begin, S(3) + begin, S(0) + begin, S(1) + begin)
 
 static void copy_stream(const ls_kbench_data *d, size_t begin, size_t end) {
     d->kernels->add.copy_stream(S(1) + begin, S(0) + begin, (end - begin) * sizeof(float));
@@ -215,9 +219,7 @@ UNARY(math_erf, math.erf)
 UNARY(math_sin, math.sin)
 UNARY(math_cos, math.cos)
 
-static void math_pow(const ls_kbench_data *d, size_t begin, size_t end) {
-    d->kernels->math.pow(S(1) + begin, S(0) + begin, 0.37f, end - begin);
-}
+FLAT(math_pow, math.pow, S(1) + begin, S(0) + begin, 0.37f)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 

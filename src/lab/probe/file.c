@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 #include "plan/hardware/machine_file.h"
 
 ls_status ls_probe_file_path(char path[PATH_MAX]) {

@@ -77,24 +77,17 @@ static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
     return LS_OK;
 }
 
-ls_status ls_probe_matmuls(const ls_probe_worker *w) {
+ls_status ls_probe_matmuls(ls_probe_worker *w) {
     matmul p = {.device = w->device};
-    float *a = NULL, *b = NULL, *c = NULL;
-    ls_status status;
+    float *inputs;
     w->rates->products = 0;
-    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &a));
-    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &b));
-    LS_TRY_OUT(ls_probe_alloc(w, OPERAND_ELEMS, &c));
-    p.call.a = a;
-    p.weights = b;
-    p.result = c;
+    LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &inputs));
+    LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &p.weights));
+    LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &p.result));
+    p.call.a = inputs;
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
-        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_type(w, &p, type));
-out:
-    ls_probe_free(w, a);
-    ls_probe_free(w, b);
-    ls_probe_free(w, c);
-    return status;
+        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY(measure_type(w, &p, type));
+    return LS_OK;
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
@@ -137,14 +130,11 @@ static ls_status measure_heads(const ls_probe_worker *w, int type, float *const 
     return LS_OK;
 }
 
-ls_status ls_probe_attention(const ls_probe_worker *w) {
+ls_status ls_probe_attention(ls_probe_worker *w) {
     static const size_t elems[5] = {3 * HEAD_ELEMS, HEAD_ELEMS, HEAD_ELEMS, 3 * HEAD_ELEMS, 3 * HEADS * 1024};
-    float *memory[5] = {NULL};
-    ls_status status = LS_OK;
-    for (int i = 0; i < 5; i++) LS_TRY_OUT(ls_probe_alloc(w, elems[i], &memory[i]));
+    float *memory[5];
+    for (int i = 0; i < 5; i++) LS_TRY(ls_probe_alloc(w, elems[i], &memory[i]));
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
-        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY_OUT(measure_heads(w, type, memory));
-out:
-    for (int i = 0; i < 5; i++) ls_probe_free(w, memory[i]);
-    return status;
+        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY(measure_heads(w, type, memory));
+    return LS_OK;
 }

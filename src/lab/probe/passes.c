@@ -40,6 +40,7 @@ static ls_norm_call norm_of(const passes *p) {
 static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
     ls_norm_call c = norm_of(p);
+    c.groups = groups;
     c.rms = p->which == LS_PASS_RMS || p->which == LS_PASS_RMS_BACK || p->which == LS_PASS_RMS_PARAMS;
     switch (p->which) {
     case LS_PASS_NORM:
@@ -47,8 +48,8 @@ static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     case LS_PASS_NORM_BACK:
     case LS_PASS_RMS_BACK: return ops->norm_backward(p->device, &c);
     case LS_PASS_NORM_PARAMS:
-    case LS_PASS_RMS_PARAMS: return ops->norm_params(p->device, &c, groups);
-    default: return ops->bias_grad(p->device, c.dw, p->at[0], p->act, COLUMNS, COLUMNS, groups);
+    case LS_PASS_RMS_PARAMS: return ops->norm_params(p->device, &c);
+    default: return ops->bias_grad(p->device, &(ls_bias_grad_call){c.dw, p->at[0], p->act, COLUMNS, COLUMNS, groups});
     }
 }
 
@@ -83,13 +84,16 @@ static ls_status run_dropout(const passes *p) {
 static ls_status run_activation(const passes *p) {
     const ls_ops *ops = p->device->ops;
     switch (p->which) {
-    case LS_PASS_GELU: return ops->act_forward(p->device, LS_ACT_GELU, p->at[1], p->at[0], p->act, p->elems);
+    case LS_PASS_GELU:
+        return ops->act_forward(p->device, &(ls_act_call){LS_ACT_GELU, p->at[1], NULL, p->at[0], p->act, p->elems});
     case LS_PASS_GELU_BACK:
-        return ops->act_backward(p->device, LS_ACT_GELU, p->at[2], p->at[2], p->at[0], p->act, p->elems);
+        return ops->act_backward(p->device,
+                                 &(ls_act_call){LS_ACT_GELU, p->at[2], p->at[2], p->at[0], p->act, p->elems});
     case LS_PASS_GATED:
     case LS_PASS_GATED_BACK: return run_gated(p);
     case LS_PASS_BIAS_ADD:
-        return ops->bias_add(p->device, p->at[1], p->act, COLUMNS, p->at[0], COLUMNS, p->vector, p->rows, COLUMNS);
+        return ops->bias_add(
+            p->device, &(ls_bias_add_call){p->at[1], p->act, COLUMNS, p->at[0], COLUMNS, p->vector, p->rows, COLUMNS});
     case LS_PASS_ROPE: return run_rope(p);
     default: return run_dropout(p);
     }
@@ -112,8 +116,10 @@ static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
     c.g = 1;
     switch (p->which) {
     case LS_PASS_EMBED:
-        return ops->embed_forward(p->device, p->at[1], COLUMNS, p->at[0], LS_F32, p->at[2], 0, p->rows, &tokens);
-    case LS_PASS_EMBED_GRAD: return ops->embed_token_grad(p->device, p->at[5], p->at[0], COLUMNS, &tokens, groups);
+        return ops->embed_forward(p->device,
+                                  &(ls_embed_call){p->at[1], COLUMNS, p->at[0], LS_F32, p->at[2], 0, p->rows, &tokens});
+    case LS_PASS_EMBED_GRAD:
+        return ops->embed_token_grad(p->device, &(ls_token_grad_call){p->at[5], p->at[0], COLUMNS, &tokens, groups});
     case LS_PASS_LOSS: return ops->loss_rows(p->device, &c);
     case LS_PASS_LOSS_MAX: return ops->loss_max(p->device, &c);
     case LS_PASS_LOSS_SUMS: return ops->loss_sums(p->device, &c);
@@ -124,21 +130,35 @@ static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
 static ls_status run_flat(const passes *p) {
     const ls_ops *ops = p->device->ops;
     /* A rate of 0 leaves the weights as they are. */
-    ls_adamw_step adamw = {1, .9F, .1F, .95F, .05F, 0, 1, 1e-8F, 1};
-    ls_sgd_step sgd = {1, 0, .9F, 0, 0};
-    bool copies = p->act != LS_F32;
+    const ls_update_step adamw = {.rule = LS_OPTIMIZER_ADAMW,
+                                  .factor = 1,
+                                  .beta1 = .9F,
+                                  .beta1_rest = .1F,
+                                  .beta2 = .95F,
+                                  .beta2_rest = .05F,
+                                  .root = 1,
+                                  .epsilon = 1e-8F,
+                                  .decay = 1};
+    const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .momentum = .9F};
+    bool is_adamw = p->which == LS_PASS_ADAMW;
     ls_hash128 hash;
     switch (p->which) {
     case LS_PASS_ADAMW:
-        return ops->adamw(p->device, p->at[0], p->at[1], p->at[2], copies ? p->at[4] : NULL, LS_BF16, p->at[3], &adamw,
-                          p->elems);
     case LS_PASS_SGD:
-        return ops->sgd(p->device, p->at[0], p->at[1], copies ? p->at[4] : NULL, LS_BF16, p->at[3], &sgd, p->elems);
-    case LS_PASS_SQUARES: return ops->square_sums(p->device, (double *)(void *)p->at[4], p->at[0], p->elems);
-    case LS_PASS_ADD: return ops->add(p->device, p->at[2], p->at[0], p->at[1], p->act, p->elems);
-    case LS_PASS_SET: return ops->set(p->device, p->at[2], -0.0F, p->elems);
-    case LS_PASS_CONVERT: return ops->convert(p->device, p->at[1], LS_BF16, p->at[0], LS_F32, p->elems);
-    default: return ops->hash(p->device, &hash, p->at[0], p->elems * sizeof(float));
+        return ops->update(p->device, &(ls_update_call){.w = p->at[0],
+                                                        .moment = {p->at[1], is_adamw ? p->at[2] : NULL},
+                                                        .copy = p->act != LS_F32 ? p->at[4] : NULL,
+                                                        .copy_dtype = LS_BF16,
+                                                        .g = p->at[3],
+                                                        .step = is_adamw ? &adamw : &sgd,
+                                                        .n = p->elems});
+    case LS_PASS_SQUARES:
+        return ops->square_sums(p->device, &(ls_square_sums_call){(double *)(void *)p->at[4], p->at[0], p->elems});
+    case LS_PASS_ADD: return ops->add(p->device, &(ls_add_call){p->at[2], p->at[0], p->at[1], p->act, p->elems});
+    case LS_PASS_SET: return ops->set(p->device, &(ls_set_call){p->at[2], -0.0F, p->elems});
+    case LS_PASS_CONVERT:
+        return ops->convert(p->device, &(ls_convert_call){p->at[1], LS_BF16, p->at[0], LS_F32, p->elems});
+    default: return ops->hash(p->device, &(ls_hash_call){&hash, p->at[0], p->elems * sizeof(float)});
     }
 }
 
@@ -178,25 +198,20 @@ static ls_status fill(passes *p, const ls_probe_worker *w, ls_native_pass which,
     return LS_OK;
 }
 
-ls_status ls_probe_passes(const ls_probe_worker *w) {
+ls_status ls_probe_passes(ls_probe_worker *w) {
     passes p = {.device = w->device};
-    float *ids = NULL;
-    ls_status status = LS_OK;
+    float *ids;
     memset(w->rates->pass, 0, sizeof w->rates->pass);
-    for (int i = 0; i < ARRAYS; i++) LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
-    LS_TRY_OUT(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
-    LS_TRY_OUT(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
+    for (int i = 0; i < ARRAYS; i++) LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
+    LS_TRY(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
+    LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
     p.ids = (int32_t *)(void *)ids;
     for (size_t i = 0; i < LS_NATIVE_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
     for (int which = 0; which < LS_NATIVE_PASSES; which++)
         for (int is_16 = 0; is_16 < 2; is_16++) {
             if (!has_type((ls_native_pass)which, is_16)) continue;
             make_sane(&p);
-            LS_TRY_OUT(fill(&p, w, (ls_native_pass)which, is_16));
+            LS_TRY(fill(&p, w, (ls_native_pass)which, is_16));
         }
-out:
-    for (int i = 0; i < ARRAYS; i++) ls_probe_free(w, p.at[i]);
-    ls_probe_free(w, p.vector);
-    ls_probe_free(w, ids);
-    return status;
+    return LS_OK;
 }

@@ -1,6 +1,7 @@
 /* probe.c: workers that measure, and what becomes of the numbers. */
 #include "lab/probe/probe.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,22 +48,28 @@ ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx,
     return mean(w, seconds);
 }
 
-ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out) {
+ls_status ls_probe_alloc(ls_probe_worker *w, size_t elems, float **out) {
     void *memory;
+    assert(w->blocks < (int)(sizeof w->block / sizeof *w->block));
     if (w->size > 1)
         LS_TRY(ls_world_alloc(w->world, elems * sizeof(float), &memory));
     else
         LS_TRY(ls_device_alloc(w->device, elems * sizeof(float), &memory));
-    float *at = *out = memory;
+    float *at = *out = w->block[w->blocks++] = memory;
     for (size_t i = 0; i < elems; i++) at[i] = ls_operand_value(i);
     return LS_OK;
 }
 
-void ls_probe_free(const ls_probe_worker *w, float *memory) {
-    if (w->size > 1)
-        ls_world_free(w->world, memory);
-    else
-        ls_device_free(w->device, memory);
+/* A measurement, which then gives its memory back. */
+static ls_status run_measurement(ls_probe_worker *w, ls_status (*measure)(ls_probe_worker *w)) {
+    ls_status status = measure(w);
+    for (; w->blocks > 0; w->blocks--) {
+        if (w->size > 1)
+            ls_world_free(w->world, w->block[w->blocks - 1]);
+        else
+            ls_device_free(w->device, w->block[w->blocks - 1]);
+    }
+    return status;
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
@@ -96,26 +103,22 @@ static ls_status measure_group(const ls_probe_worker *w, ls_link_vector *v) {
 }
 
 /* Groups are neighbours, all of them at the same time; their sizes double from 2 to all workers. */
-static ls_status measure_links(const ls_probe_worker *w) {
+static ls_status measure_links(ls_probe_worker *w) {
     size_t elems = ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1] / sizeof(float);
     ls_link_vector v = {0};
-    ls_status status;
-    LS_TRY_OUT(ls_probe_alloc(w, elems, &v.in));
-    LS_TRY_OUT(ls_probe_alloc(w, elems, &v.out));
+    LS_TRY(ls_probe_alloc(w, elems, &v.in));
+    LS_TRY(ls_probe_alloc(w, elems, &v.out));
     for (int group = 2; group <= w->size; group *= 2) {
         if (w->size % group != 0) continue;
-        LS_TRY_OUT(ls_comm_split(w->comm, w->rank / group, w->rank, &v.comm));
+        LS_TRY(ls_comm_split(w->comm, w->rank / group, w->rank, &v.comm));
         v.rank = ls_comm_rank(v.comm);
         v.size = group;
-        status = measure_group(w, &v);
+        ls_status status = measure_group(w, &v);
         if (status != LS_OK) ls_world_fail(w->world, status); /* or the others would be waited for */
         ls_comm_destroy(v.comm);
-        if (status != LS_OK) goto out;
+        if (status != LS_OK) return status;
     }
-out:
-    ls_probe_free(w, v.in);
-    ls_probe_free(w, v.out);
-    return status;
+    return LS_OK;
 }
 
 /* ---- a worker ---------------------------------------------------------------------------------------------------- */
@@ -151,29 +154,25 @@ static ls_status copy_once(void *ctx) {
     return ls_device_copy(c->device, c->to, c->from, COPY_BYTES);
 }
 
-static ls_status measure_copy(const ls_probe_worker *w) {
+static ls_status measure_copy(ls_probe_worker *w) {
     copying c = {.device = w->device};
-    ls_status status;
     double seconds = 0;
-    LS_TRY_OUT(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.from));
-    LS_TRY_OUT(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.to));
-    LS_TRY_OUT(ls_probe_time(w, copy_once, &c, &seconds));
+    LS_TRY(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.from));
+    LS_TRY(ls_probe_alloc(w, COPY_BYTES / sizeof(float), &c.to));
+    LS_TRY(ls_probe_time(w, copy_once, &c, &seconds));
     w->rates->copy_bytes_per_second = 2.0 * COPY_BYTES / seconds;
-out:
-    ls_probe_free(w, c.from);
-    ls_probe_free(w, c.to);
-    return status;
+    return LS_OK;
 }
 
-static ls_status measure_rates(const ls_probe_worker *w) {
+static ls_status measure_rates(ls_probe_worker *w) {
     launch l = {w->world->pool, ls_world_threads(w->world)};
     w->rates->workers = w->size;
     w->rates->threads = ls_world_threads(w->world);
     LS_TRY(ls_probe_time(w, start_tasks, &l, &w->rates->launch_seconds));
-    LS_TRY(measure_copy(w));
-    LS_TRY(ls_probe_matmuls(w));
-    LS_TRY(ls_probe_attention(w));
-    return ls_probe_passes(w);
+    LS_TRY(run_measurement(w, measure_copy));
+    LS_TRY(run_measurement(w, ls_probe_matmuls));
+    LS_TRY(run_measurement(w, ls_probe_attention));
+    return run_measurement(w, ls_probe_passes);
 }
 
 /* All workers keep the numbers, which are the same everywhere; those of the first are passed on. */
@@ -195,7 +194,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     }
     if (w.size > 1) {
         snprintf(own.transport, sizeof own.transport, "%s", ls_world_transport(world));
-        LS_TRY_OUT(measure_links(&w));
+        LS_TRY_OUT(run_measurement(&w, measure_links));
     }
     if (w.rank == 0) *j->machine = own;
 out:

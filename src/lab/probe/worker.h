@@ -15,17 +15,18 @@ typedef struct ls_probe_worker {
     double end;     /* by ls_clock_seconds(): from here on a measurement takes as little as it can */
     ls_native_machine *machine;
     ls_native_rates *rates; /* of this number of workers */
+    int blocks;             /* of memory that the measurement has */
+    float *block[8];
 } ls_probe_worker;
 
 /* Seconds of a call while all workers make it: the lower quartile of some samples, which leaves out what other programs
  * do to this one; the mean over the workers. Collective. */
 ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx, double *seconds);
-/* Memory as a partition has it, filled with numbers from −1 to 1. */
-ls_status ls_probe_alloc(const ls_probe_worker *w, size_t elems, float **out);
-void ls_probe_free(const ls_probe_worker *w, float *memory);
+/* Memory as a partition has it, filled with numbers from −1 to 1; it is there until the measurement ends. */
+ls_status ls_probe_alloc(ls_probe_worker *w, size_t elems, float **out);
 
-ls_status ls_probe_matmuls(const ls_probe_worker *w);
-ls_status ls_probe_attention(const ls_probe_worker *w);
-ls_status ls_probe_passes(const ls_probe_worker *w);
+ls_status ls_probe_matmuls(ls_probe_worker *w);
+ls_status ls_probe_attention(ls_probe_worker *w);
+ls_status ls_probe_passes(ls_probe_worker *w);
 
 #endif

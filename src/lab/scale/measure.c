@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 #include "lab/scale/scale.h"
 #include "parallel/traffic/traffic.h"
 
@@ -192,7 +192,7 @@ static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_sca
     ls_scale_record record = {0};
     ls_status status;
     LS_TRY(open_case(p, model, 1, p->batch[p->batches - 1], &one));
-    one.settings.numerics = 1;
+    one.settings.options.numerics = 1;
     LS_TRY_OUT(make_layout(p, &one, 1, &layout));
     LS_TRY_OUT(ls_scale_record_open(1, NOISE_STEPS, &record));
     if (one.settings.groups > 1) LS_TRY_OUT(run_steps(p, &one, &layout, &record));

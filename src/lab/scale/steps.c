@@ -67,7 +67,7 @@ static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
     ls_status status = timed_steps(t, fd, record->steps, mine);
     if (fd >= 0) (void)close(fd);
     if (status != LS_OK) return status;
-    if (t->rank != 0 || t->settings.numerics == 0) return LS_OK;
+    if (t->rank != 0 || t->settings.options.numerics == 0) return LS_OK;
     ls_noise_value noise =
         ls_noise_get(&t->guard.noise, (int64_t)(t->settings.B * t->settings.T), (int64_t)t->settings.B);
     *record->noise = (ls_scale_noise){noise.valid && noise.scale_sequences > 0, noise.scale_sequences};
@@ -83,19 +83,15 @@ ls_status ls_scale_steps(ls_trainer *t, void *ctx) {
 
 /* ---- series ------------------------------------------------------------------------------------------------------ */
 
+/* A step is doubles throughout. */
+enum { STEP_DOUBLES = sizeof(ls_scale_step) / sizeof(double) };
+
 /* Of one step, over its workers. */
 static ls_scale_step mean_of(const ls_scale_record *r, int64_t step) {
     ls_scale_step mean = {0};
     for (int w = 0; w < r->workers; w++) {
-        const ls_scale_step *s = &r->step[(int64_t)w * r->steps + step];
-        mean.seconds += s->seconds / r->workers;
-        mean.compute += s->compute / r->workers;
-        mean.idle += s->idle / r->workers;
-        mean.queued += s->queued / r->workers;
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-            mean.sync[k] += s->sync[k] / r->workers;
-            mean.link[k] += s->link[k] / r->workers;
-        }
+        const double *of = (const double *)&r->step[(int64_t)w * r->steps + step];
+        for (int i = 0; i < STEP_DOUBLES; i++) ((double *)&mean)[i] += of[i] / r->workers;
     }
     return mean;
 }
@@ -151,27 +147,22 @@ static void divide_sync(ls_scaling_point *p, const double *link) {
 
 ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *p) {
     int64_t calm = calm_steps(series), count = calm < CALM_STEPS ? series->count : calm, half = (count + 1) / 2;
-    double link[LS_TRAFFIC_KINDS] = {0}, weight = 1.0 / (double)half;
+    double weight = 1.0 / (double)half;
+    ls_scale_step mean = {0};
     if (count < 1) return ls_fail(LS_ERR_FAILED, "no step was timed");
     qsort(series->step, (size_t)series->count, sizeof *series->step, calm < CALM_STEPS ? by_seconds : by_calm);
-    p->seconds = p->compute = p->idle = p->queued = 0;
-    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) p->sync[k] = 0;
-    for (int64_t i = 0; i < half; i++) {
-        const ls_scale_step *s = &series->step[i];
-        p->seconds += weight * s->seconds;
-        p->compute += weight * s->compute;
-        p->idle += weight * s->idle;
-        p->queued += weight * s->queued;
-        for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
-            p->sync[k] += weight * s->sync[k];
-            link[k] += weight * s->link[k];
-        }
-    }
+    for (int64_t i = 0; i < half; i++)
+        for (int k = 0; k < STEP_DOUBLES; k++) ((double *)&mean)[k] += weight * ((const double *)&series->step[i])[k];
+    p->seconds = mean.seconds;
+    p->compute = mean.compute;
+    p->idle = mean.idle;
+    p->queued = mean.queued;
+    memcpy(p->sync, mean.sync, sizeof p->sync);
     p->steps = count;
     p->low = series->step[count / 4].seconds;
     p->high = series->step[count - 1 - count / 4].seconds;
     p->other = p->seconds - p->compute - p->idle - ls_scaling_sync_of(p);
     if (p->other < 0) p->other = 0;
-    divide_sync(p, link);
+    divide_sync(p, mean.link);
     return LS_OK;
 }

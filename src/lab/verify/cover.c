@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 
 enum { SETS_MAX = 560 /* 3 of 16 */, CANDIDATES = 12, PURPOSE = 0x7EC0 };
@@ -25,7 +26,7 @@ typedef struct cover {
     size_t tuples, left; /* not seen */
     uint64_t drawn;      /* random numbers so far */
     ls_cover_row *rows;
-    int count, capacity;
+    int count;
 } cover;
 
 static int draw(cover *c, int n) {
@@ -46,9 +47,14 @@ static bool possible_from(const ls_cover_task *task, const ls_cover_row *row, in
 
 bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row) { return possible_from(task, row, 0, 0); }
 
-static ls_cover_row open_row(void) {
+ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, int factors, size_t number) {
     ls_cover_row row;
     for (int f = 0; f < LS_COVER_FACTORS_MAX; f++) row.level[f] = -1;
+    for (int k = factors - 1; k >= 0; k--) {
+        size_t levels = (size_t)task->levels[factor[k]];
+        row.level[factor[k]] = (int)(number % levels);
+        number /= levels;
+    }
     return row;
 }
 
@@ -60,15 +66,8 @@ static size_t set_tuples(const cover *c, const factor_set *set) {
     return n;
 }
 
-/* The tuple with this number, as a row. */
 static ls_cover_row tuple_row(const cover *c, const factor_set *set, size_t number) {
-    ls_cover_row row = open_row();
-    for (int k = c->task->strength - 1; k >= 0; k--) {
-        size_t levels = (size_t)c->task->levels[set->factor[k]];
-        row.level[set->factor[k]] = (int)(number % levels);
-        number /= levels;
-    }
-    return row;
+    return ls_cover_combination(c->task, set->factor, c->task->strength, number);
 }
 
 /* The flag of the row's tuple; NULL where the row is still open in one of the factors. */
@@ -162,13 +161,7 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
         if (g > most) best = row;
         if (g > most) most = g;
     }
-    if (c->count == c->capacity) {
-        int capacity = c->capacity ? 2 * c->capacity : 64;
-        ls_cover_row *rows = realloc(c->rows, (size_t)capacity * sizeof *rows);
-        if (!rows) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", capacity);
-        c->rows = rows;
-        c->capacity = capacity;
-    }
+    LS_TRY(ls_array_grow(&c->rows, (size_t)c->count, sizeof *c->rows, "rows"));
     for (int s = 0; s < c->sets; s++) *flag_of(c, &c->set[s], &best) = true;
     c->left -= (size_t)most;
     c->rows[c->count++] = best;

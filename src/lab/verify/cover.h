@@ -30,6 +30,8 @@ typedef struct ls_cover_row {
  * tuple is there. The caller frees *out. */
 ls_status ls_cover_make(const ls_cover_task *task, const ls_cover_row *given, int given_count, ls_cover_row **out,
                         int *count);
+/* The combination of levels of some factors with this number, the last one changing fastest; the others are open. */
+ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, int factors, size_t number);
 /* Whether some legal row has these levels. */
 bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row);
 

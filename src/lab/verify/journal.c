@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 enum { FILE_BYTES_MAX = 1 << 28 };
 
@@ -19,13 +20,7 @@ static ls_hash128 key_of(const char *model, const char *weights, const char *lay
 }
 
 static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
-    if (j->count == j->capacity) {
-        size_t capacity = j->capacity ? 2 * j->capacity : 64;
-        ls_hash128 *done = realloc(j->done, capacity * sizeof *done);
-        if (!done) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", capacity);
-        j->done = done;
-        j->capacity = capacity;
-    }
+    LS_TRY(ls_array_grow(&j->done, j->count, sizeof *j->done, "rows"));
     j->done[j->count++] = key;
     return LS_OK;
 }

@@ -12,7 +12,7 @@ typedef struct ls_verify_journal {
     int fd; /* −1: none is kept */
     char *path;
     ls_hash128 *done; /* keys of the rows that need not run again */
-    size_t count, capacity;
+    size_t count;
 } ls_verify_journal;
 
 /* `dir` NULL: none is kept. Without `resume` a folder that has rows already is refused; with it they are read. */

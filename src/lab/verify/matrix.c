@@ -12,10 +12,9 @@ enum { LEVELS_MAX = 64 };
 typedef struct matrix {
     const ls_layout_task *task;
     const ls_verify_limits *limits;
-    int levels[FACTORS];
+    ls_cover_task cover;
     int value[FACTORS][LEVELS_MAX]; /* what a level is */
-    bool *legal;
-    size_t legal_count; /* combinations of the bound factors */
+    bool *legal;                    /* by combination of the bound factors */
 } matrix;
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
@@ -55,7 +54,7 @@ static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
                  {MICRO, LS_KNOB_micro},
                  {RECOMPUTE, LS_KNOB_recompute}};
     int v[FACTORS];
-    for (int f = 0; f < FACTORS; f++) v[f] = m->value[f][chosen->level[f]];
+    for (int f = 0; f < FACTORS; f++) v[f] = m->value[f][chosen->level[f] < 0 ? 0 : chosen->level[f]];
     ls_verify_row row = {.knobs = ls_knobs_neutral(),
                          .unequal = v[SHARES],
                          .by_count = v[DIVISION],
@@ -69,9 +68,9 @@ static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
 static void add_level(matrix *m, int factor, int value) {
-    for (int i = 0; i < m->levels[factor]; i++)
+    for (int i = 0; i < m->cover.levels[factor]; i++)
         if (m->value[factor][i] == value) return;
-    if (m->levels[factor] < LEVELS_MAX) m->value[factor][m->levels[factor]++] = value;
+    if (m->cover.levels[factor] < LEVELS_MAX) m->value[factor][m->cover.levels[factor]++] = value;
 }
 
 static void add_range(matrix *m, int factor, int first, int last) {
@@ -118,43 +117,37 @@ static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
     return ls_verify_row_layout(&row, m->task, &layout) == LS_OK;
 }
 
+static const int bound_factors[] = {DP, TP, PP, SCHEDULE, SEQUENCE, SHARES};
+
+static size_t combinations(const matrix *m, const int *factor, int factors) {
+    size_t n = 1;
+    for (int k = 0; k < factors; k++) n *= (size_t)m->cover.levels[factor[k]];
+    return n;
+}
+
 static ls_status make_legal(matrix *m, bool *any) {
-    m->legal_count = 1;
-    for (int f = 0; f < BOUND; f++) m->legal_count *= (size_t)m->levels[f];
-    m->legal = calloc(m->legal_count, sizeof *m->legal);
-    if (!m->legal) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", m->legal_count);
-    for (size_t i = 0; i < m->legal_count; i++) {
-        ls_cover_row chosen = {{0}};
-        size_t rest = i;
-        for (int f = BOUND - 1; f >= 0; f--) {
-            chosen.level[f] = (int)(rest % (size_t)m->levels[f]);
-            rest /= (size_t)m->levels[f];
-        }
+    size_t count = combinations(m, bound_factors, BOUND);
+    m->legal = calloc(count, sizeof *m->legal);
+    if (!m->legal) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", count);
+    for (size_t i = 0; i < count; i++) {
+        ls_cover_row chosen = ls_cover_combination(&m->cover, bound_factors, BOUND, i);
         m->legal[i] = is_legal(m, &chosen);
         *any = *any || m->legal[i];
     }
+    m->cover.legal = m->legal;
     return LS_OK;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* All combinations of the first `factors` of these that can be: they must come up, each once at least. */
-static ls_status make_given(const ls_cover_task *cover, const int *factor, int factors, ls_cover_row **out,
-                            int *count) {
-    size_t n = 1;
-    *count = 0;
-    for (int k = 0; k < factors; k++) n *= (size_t)cover->levels[factor[k]];
+static ls_status make_given(const matrix *m, const int *factor, int factors, ls_cover_row **out, int *count) {
+    size_t n = combinations(m, factor, factors);
     *out = malloc(n * sizeof **out);
     if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", n);
     for (size_t i = 0; i < n; i++) {
-        ls_cover_row row;
-        size_t rest = i;
-        for (int f = 0; f < LS_COVER_FACTORS_MAX; f++) row.level[f] = -1;
-        for (int k = factors - 1; k >= 0; k--) {
-            row.level[factor[k]] = (int)(rest % (size_t)cover->levels[factor[k]]);
-            rest /= (size_t)cover->levels[factor[k]];
-        }
-        if (ls_cover_possible(cover, &row)) (*out)[(*count)++] = row;
+        ls_cover_row row = ls_cover_combination(&m->cover, factor, factors, i);
+        if (ls_cover_possible(&m->cover, &row)) (*out)[(*count)++] = row;
     }
     return LS_OK;
 }
@@ -164,15 +157,8 @@ static ls_status make_rows(const matrix *m, ls_verify_tier tier, ls_verify_row *
     ls_status status = LS_OK;
     ls_cover_row *given = NULL, *chosen = NULL;
     int given_count = 0;
-    ls_cover_task cover = {.factors = FACTORS,
-                           .strength = tier == LS_VERIFY_ALL ? 3 : 2,
-                           .bound = BOUND,
-                           .legal = m->legal,
-                           .seed = m->limits->seed};
-    for (int f = 0; f < FACTORS; f++) cover.levels[f] = m->levels[f];
-    if (tier != LS_VERIFY_QUICK)
-        LS_TRY_OUT(make_given(&cover, must, tier == LS_VERIFY_ALL ? 5 : 3, &given, &given_count));
-    LS_TRY_OUT(ls_cover_make(&cover, given, given_count, &chosen, count));
+    if (tier != LS_VERIFY_QUICK) LS_TRY_OUT(make_given(m, must, tier == LS_VERIFY_ALL ? 5 : 3, &given, &given_count));
+    LS_TRY_OUT(ls_cover_make(&m->cover, given, given_count, &chosen, count));
     *rows = malloc((size_t)*count * sizeof **rows);
     if (!*rows) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", *count);
     for (int i = 0; *rows && i < *count; i++) (*rows)[i] = row_of(m, &chosen[i]);
@@ -185,6 +171,8 @@ out:
 ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
                                 ls_verify_row **rows, int *count) {
     matrix m = {.task = task, .limits = limits};
+    m.cover = (ls_cover_task){
+        .factors = FACTORS, .strength = tier == LS_VERIFY_ALL ? 3 : 2, .bound = BOUND, .seed = limits->seed};
     bool any = false;
     *rows = NULL;
     *count = 0;

@@ -116,7 +116,7 @@ static void add_up(const ls_trainer *t, const ls_order_way *way, groups *g) {
     case LS_ORDER_RING: ls_order_ring(grads, g->count, way->workers, g->flat, g->elems); break;
     case LS_ORDER_RING16: ls_order_ring16(grads, g->count, way->workers, g->flat, g->elems); break;
     default:
-        ls_order_arrival(t->settings.seed, way->run, (uint64_t)t->step, g->count, turn);
+        ls_order_arrival(t->settings.options.seed, way->run, (uint64_t)t->step, g->count, turn);
         ls_order_in_turn(grads, turn, g->count, g->flat, g->elems);
     }
 }

@@ -60,7 +60,7 @@ ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *t) {
     float value;
     if (!param) return ls_fail(LS_ERR_INPUT, "a fault was asked for in %.64s: there is no such tensor", fault->tensor);
     if (t->rank != fault->rank || t->step + 1 != fault->step) return LS_OK;
-    for (int i = 0; ls_partition_piece_once(t->partition, param, i, &piece); i++) {
+    for (int i = 0; ls_partition_piece_get(t->partition, param, LS_TENSOR_REPORTED, i, &piece); i++) {
         if (piece.count == 0) continue;
         LS_TRY(ls_partition_read(t->partition, param, LS_TENSOR_GRAD, piece.first, 1, &value));
         value = ls_f32_from_bits(ls_f32_bits(value) ^ 1);
@@ -100,7 +100,7 @@ static ls_status fetch_chunk(ls_trainer *t, const ls_param *param, const ls_veri
                              size_t count, float *host, int64_t *bits) {
     ls_partition_piece piece;
     memset(bits, 0, count * sizeof *bits);
-    for (int i = 0; ls_partition_piece_once(t->partition, param, i, &piece); i++) {
+    for (int i = 0; ls_partition_piece_get(t->partition, param, LS_TENSOR_REPORTED, i, &piece); i++) {
         size_t begin = piece.first > first ? piece.first : first, end = piece.first + piece.count;
         if (end > first + count) end = first + count;
         if (end <= begin) continue;

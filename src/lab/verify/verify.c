@@ -10,7 +10,7 @@
 #include "comm/world.h"
 #include "lab/verify/journal.h"
 #include "run/agree.h"
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 enum { WORKERS_MAX = 16, QUICK_STEPS = 3, STEPS = 10, TEXT_MAX = 256 };
 

@@ -1,4 +1,5 @@
-/* diagnose.c: all rules on one run, and the small things that they share. */
+/* diagnose.c: all rules on one run: which cause comes first, what followed it, and what would have to be recorded to
+ * know more; and the small things that rules share. */
 #include "observe/diagnose/diagnose.h"
 
 #include <math.h>
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
-enum { RISE_STEPS = 10, RISE_STEPS_BROKEN = 3 };
+enum { RISE_STEPS = 10, RISE_STEPS_BROKEN = 3, FEW_STEPS = 10, LOOK = 9 };
 
 static const char *const names[LS_CAUSES] = {
     [LS_CAUSE_FAULT] = "faulty worker",       [LS_CAUSE_OVERFLOW] = "overflow",
@@ -23,19 +24,33 @@ const char *ls_cause_name(ls_cause cause) { return names[cause]; }
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
-ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step) {
+ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {
     ls_diagnosis *d = c->out;
     /* There are fewer rules than places. */
     ls_finding *f = &d->finding[d->finding_count < LS_FINDINGS_MAX ? d->finding_count++ : LS_FINDINGS_MAX - 1];
-    *f = (ls_finding){
-        .cause = cause, .onset = step, .step = step, .last_step = step, .worker = LS_RUN_NONE, .group = LS_RUN_NONE};
+    *f = (ls_finding){.cause = cause, .onset = step, .step = step, .last_step = last_step, .size = size};
+    f->worker = f->group = LS_RUN_NONE;
     return f;
 }
 
+ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {
+    ls_finding *f = ls_finding_add(c, cause, step, last_step, size);
+    f->is_note = true;
+    return f;
+}
+
+void ls_finding_name(ls_finding *f, const ls_run_log_event *event) {
+    memcpy(f->block, event->block, sizeof f->block);
+    memcpy(f->tensor, event->tensor, sizeof f->tensor);
+}
+
 /* Texts of a run are UTF-8, and a text that is cut must stay so. */
-void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list list) {
+void ls_diagnose_print(char *out, size_t capacity, const char *format, ...) {
     char text[4 * LS_DIAGNOSE_LINE_MAX];
+    va_list list;
+    va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
+    va_end(list);
     size_t bytes = strlen(text);
     if (bytes >= capacity) {
         bytes = capacity - 1;
@@ -45,26 +60,8 @@ void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list l
     out[bytes] = '\0';
 }
 
-void ls_finding_title(ls_finding *f, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    ls_diagnose_print(f->title, sizeof f->title, format, list);
-    va_end(list);
-}
-
-void ls_finding_evidence(ls_finding *f, const char *format, ...) {
-    va_list list;
-    if (f->evidence_count == LS_EVIDENCE_MAX) return;
-    va_start(list, format);
-    ls_diagnose_print(f->evidence[f->evidence_count++], sizeof f->evidence[0], format, list);
-    va_end(list);
-}
-
-void ls_finding_action(ls_finding *f, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    ls_diagnose_print(f->action, sizeof f->action, format, list);
-    va_end(list);
+char *ls_finding_next(ls_finding *f) {
+    return f->evidence[f->evidence_count < LS_EVIDENCE_MAX ? f->evidence_count++ : LS_EVIDENCE_MAX];
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
@@ -82,6 +79,163 @@ bool ls_case_is_fp16(const ls_case *c) {
     return c->run->of_kind[LS_EVENT_OVERFLOW] + c->run->of_kind[LS_EVENT_FLOOR] > 0;
 }
 
+/* ---- order ------------------------------------------------------------------------------------------------------- */
+
+static int rank_of(const ls_finding *f) { return f->is_note ? 2 : f->cause == LS_CAUSE_SLOW_WORKER; }
+
+static int compare(const void *a, const void *b) {
+    const ls_finding *x = a, *y = b;
+    if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
+    if (x->onset != y->onset) return x->onset < y->onset ? -1 : 1;
+    return (int)x->cause - (int)y->cause;
+}
+
+static void order(ls_diagnosis *d) {
+    qsort(d->finding, (size_t)d->finding_count, sizeof *d->finding, compare);
+    for (int i = 0; i < d->finding_count; i++) d->cause_count += !d->finding[i].is_note;
+}
+
+static ls_verdict judge(const ls_case *c) {
+    const ls_diagnosis *d = c->out;
+    if (d->cause_count > 0) return d->finding[0].cause == LS_CAUSE_UNKNOWN ? LS_VERDICT_NOT_ENOUGH : LS_VERDICT_CAUSE;
+    return d->steps < FEW_STEPS ? LS_VERDICT_NOT_ENOUGH : LS_VERDICT_CLEAN;
+}
+
+/* ---- what followed ----------------------------------------------------------------------------------------------- */
+
+/* Where what happened at this step goes; the last place is for what is too much. */
+static char *follow(ls_diagnosis *d, long long step) {
+    ls_followed *f = &d->followed[d->followed_count < LS_FOLLOWED_MAX ? d->followed_count++ : LS_FOLLOWED_MAX];
+    f->step = step;
+    return f->text;
+}
+
+#define FOLLOW(d, step, ...) ls_diagnose_print(follow(d, step), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
+
+static int compare_followed(const void *a, const void *b) {
+    const ls_followed *x = a, *y = b;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+/* The loss from then to the end, where it is no longer what it was. */
+static void follow_loss(ls_case *c, long long from) {
+    const ls_series *s = &c->series;
+    size_t at;
+    if (s->count == 0) return;
+    if (!ls_series_find(s, from, &at)) at = 0;
+    double before = ls_series_before(s, at, LOOK), end = ls_series_before(s, s->count - 1, LOOK);
+    if (s->count - 1 > at)
+        FOLLOW(c->out, s->step[s->count - 1], "the loss, %.3f at step %lld, is %.3f at the end", before, from, end);
+    if (s->first_bad > from) FOLLOW(c->out, s->first_bad, "loss or gradient is not finite");
+}
+
+static void follow_skips(ls_case *c, long long from) {
+    const ls_run_log *run = c->run;
+    long long first = LS_RUN_NONE;
+    size_t skipped = 0, dropped = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        if (run->steps[i].step <= from) continue;
+        skipped += run->steps[i].skipped;
+        dropped += run->steps[i].dropped > 0;
+        if (run->steps[i].skipped && first == LS_RUN_NONE) first = run->steps[i].step;
+    }
+    if (skipped > 0) FOLLOW(c->out, first, "%zu step%s skipped from here on", skipped, skipped == 1 ? "" : "s");
+    if (dropped > 0)
+        FOLLOW(c->out, from + 1, "%zu step%s without the outlier groups", dropped, dropped == 1 ? "" : "s");
+}
+
+static void follow_validation(ls_case *c, long long from) {
+    const ls_run_log *run = c->run;
+    const ls_run_log_validation *best = NULL, *last = NULL;
+    for (size_t i = 0; i < run->validation_count; i++) {
+        const ls_run_log_validation *v = &run->validations[i];
+        if (!best || v->loss < best->loss) best = v;
+        last = v;
+    }
+    if (last && last->step > from)
+        FOLLOW(c->out, last->step, "validation loss %.3f; the best was %.3f at step %lld", last->loss, best->loss,
+               best->step);
+}
+
+static void follow_events(ls_case *c, long long from) {
+    const ls_run_log *run = c->run;
+    for (size_t i = 0; i < run->event_count; i++) {
+        const ls_run_log_event *e = &run->events[i];
+        if (e->step < from) continue;
+        if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
+        if (e->kind == LS_EVENT_STOPPED) FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
+    }
+}
+
+static void tell_what_followed(ls_case *c) {
+    ls_diagnosis *d = c->out;
+    long long from = d->finding[0].onset;
+    for (int i = 1; i < d->finding_count; i++) {
+        const ls_finding *f = &d->finding[i];
+        if (f->cause != LS_CAUSE_SLOW_WORKER && (!f->is_note || f->step >= from)) FOLLOW(d, f->step, "%s", f->title);
+    }
+    if (d->finding[0].cause != LS_CAUSE_SLOW_WORKER) {
+        follow_loss(c, from);
+        follow_skips(c, from);
+        follow_validation(c, from);
+    }
+    follow_events(c, from);
+    qsort(d->followed, (size_t)d->followed_count, sizeof *d->followed, compare_followed);
+}
+
+/* ---- what is missing --------------------------------------------------------------------------------------------- */
+
+/* There are fewer reasons than places. */
+#define MISS(d, ...) ls_diagnose_print((d)->missing[(d)->missing_count++], LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
+
+static bool is_off(const char *value) {
+    return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
+}
+
+static void list_missing(ls_case *c) {
+    const ls_run_log *run = c->run;
+    ls_diagnosis *d = c->out;
+    int workers = run->dp * run->tp * run->pp;
+    if (run->lines == 0) MISS(d, "metrics: the run completed no step, or its metrics.jsonl was removed");
+    if (run->damaged_lines > 0)
+        MISS(d, "damaged lines in metrics.jsonl: %lld of %lld%s", run->damaged_lines, run->lines,
+             run->ends_torn ? ", including the last one: the run was killed" : "");
+    if (d->steps > 0 && d->steps < FEW_STEPS)
+        MISS(d, "only %zu step%s recorded: too few to judge", d->steps, d->steps == 1 ? "" : "s");
+    if (run->numerics_count == 0) MISS(d, "underflowed gradients, lost updates and norms per block: add --numerics 10");
+    if (run->usage_count == 0 && workers != 1) {
+        if (run->trace_problem[0])
+            MISS(d, "compute and wait times per worker: %.180s", run->trace_problem);
+        else
+            MISS(d, "compute and wait times per worker: add --trace run");
+    }
+    ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
+    bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
+    if (suspicious && run->dp > 1 && is_off(ls_run_log_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
+        MISS(d, "whether a worker computes wrong results: add --audit 0.02, which recomputes a fraction of the "
+                "gradients on other workers");
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------------------------- */
+
+static void conclude(ls_case *c) {
+    const ls_run_log *run = c->run;
+    ls_diagnosis *d = c->out;
+    double planned = ls_run_log_option_number(run, "steps");
+    d->steps = run->step_count;
+    if (run->step_count > 0) {
+        d->first_step = run->steps[0].step;
+        d->last_step = run->steps[run->step_count - 1].step;
+    }
+    if (planned >= 0 && planned < 1e15) d->planned_steps = (long long)planned;
+    order(d);
+    d->verdict = judge(c);
+    if (d->cause_count > 0) tell_what_followed(c);
+    list_missing(c);
+}
+
+/* ---- all rules on one run ---------------------------------------------------------------------------------------- */
+
 static ls_status examine(ls_case *c) {
     LS_TRY(ls_series_make(c->run, &c->series));
     LS_TRY(ls_points_make(c->run, &c->series, &c->points));
@@ -95,7 +249,7 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_data(c);
     LS_TRY(ls_diagnose_lr(c));
     ls_diagnose_unknown(c);
-    ls_diagnose_conclude(c);
+    conclude(c);
     return LS_OK;
 }
 

@@ -38,19 +38,19 @@ enum {
 typedef struct ls_finding {
     ls_cause cause;
     bool is_note;
-    int64_t onset;           /* step of the first sign */
-    int64_t step, last_step; /* of the first event itself, and of the last */
-    int worker, group;       /* LS_RUN_NONE: none in particular */
-    double size;             /* the figure that decided: a share, a ratio, a number of events */
+    long long onset;           /* step of the first sign */
+    long long step, last_step; /* of the first event itself, and of the last */
+    int worker, group;         /* LS_RUN_NONE: none in particular */
+    double size;               /* the figure that decided: a share, a ratio, a number of events */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char title[LS_DIAGNOSE_LINE_MAX];
-    char evidence[LS_EVIDENCE_MAX][LS_DIAGNOSE_LINE_MAX];
+    char evidence[LS_EVIDENCE_MAX + 1][LS_DIAGNOSE_LINE_MAX]; /* the last is for what is too much */
     int evidence_count;
     char action[2 * LS_DIAGNOSE_LINE_MAX]; /* "" for a note that asks for nothing */
 } ls_finding;
 
 typedef struct ls_followed {
-    int64_t step;
+    long long step;
     char text[LS_DIAGNOSE_LINE_MAX];
 } ls_followed;
 
@@ -81,12 +81,12 @@ typedef struct ls_diagnosis {
     ls_verdict verdict;
     ls_finding finding[LS_FINDINGS_MAX]; /* causes, then notes */
     int finding_count, cause_count;
-    ls_followed followed[LS_FOLLOWED_MAX]; /* after the first cause, by step */
+    ls_followed followed[LS_FOLLOWED_MAX + 1]; /* after the first cause, by step */
     int followed_count;
     char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
     int missing_count;
     ls_usage usage;
-    int64_t first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
+    long long first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
     size_t steps;
 } ls_diagnosis;
 

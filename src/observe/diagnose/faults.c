@@ -1,7 +1,5 @@
 /* faults.c: workers that compute, or keep, numbers wrongly, as replica checks, hashes and audits saw them. */
-#include <string.h>
-
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 static bool is_fault(const ls_run_log_event *e) {
     if (e->kind == LS_EVENT_NON_FINITE) return e->has_recurs && !e->recurs;
@@ -12,36 +10,33 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     switch (e->kind) {
     case LS_EVENT_REPLICA:
         if (e->suspect_count == 1)
-            ls_finding_title(f, "worker %d has different weights from its replicas", e->worker);
+            LS_TITLE(f, "worker %d has different weights from its replicas", e->worker);
         else
-            ls_finding_title(f, "replicas have different weights: worker %d%s is wrong", e->worker,
-                             e->suspect_count > 1 ? " or one of the others listed" : "");
-        ls_finding_evidence(f, "step %lld: %d worker%s in disagreement with the others on %s", (long long)e->step,
-                            e->suspect_count, e->suspect_count == 1 ? " is" : "s are",
-                            e->tensor[0] ? e->tensor : "a tensor");
+            LS_TITLE(f, "replicas have different weights: worker %d%s is wrong", e->worker,
+                     e->suspect_count > 1 ? " or one of the others listed" : "");
+        LS_EVIDENCE(f, "step %lld: %d worker%s in disagreement with the others on %s", e->step, e->suspect_count,
+                    e->suspect_count == 1 ? " is" : "s are", e->tensor[0] ? e->tensor : "a tensor");
         for (int i = 0; i < e->suspect_count && e->suspect_count > 1; i++)
-            if (i < 3) ls_finding_evidence(f, "suspect: worker %d", e->suspects[i]);
+            if (i < 3) LS_EVIDENCE(f, "suspect: worker %d", e->suspects[i]);
         break;
     case LS_EVENT_STATE:
-        ls_finding_title(f, "memory of worker %d was corrupted: %s of %s is not what was written", e->worker,
-                         e->what[0] ? e->what : "a value", e->tensor[0] ? e->tensor : "a tensor");
+        LS_TITLE(f, "memory of worker %d was corrupted: %s of %s is not what was written", e->worker,
+                 e->what[0] ? e->what : "a value", e->tensor[0] ? e->tensor : "a tensor");
         break;
     case LS_EVENT_AUDIT:
-        ls_finding_title(f, "worker %d computed a wrong gradient%s%s", e->worker, e->block[0] ? ", first in " : "",
-                         e->block);
-        ls_finding_evidence(
-            f, "step %lld: group %d of worker %d was recomputed by worker %d; worker %d is the one that is wrong",
-            (long long)e->step, e->group, e->owner, e->auditor, e->worker);
+        LS_TITLE(f, "worker %d computed a wrong gradient%s%s", e->worker, e->block[0] ? ", first in " : "", e->block);
+        LS_EVIDENCE(f,
+                    "step %lld: group %d of worker %d was recomputed by worker %d; worker %d is the one that is wrong",
+                    e->step, e->group, e->owner, e->auditor, e->worker);
         break;
     default:
         if (e->worker == LS_RUN_NONE)
-            ls_finding_title(f, "a value was not finite, but was finite when the step was repeated: a transient fault");
+            LS_TITLE(f, "a value was not finite, but was finite when the step was repeated: a transient fault");
         else
-            ls_finding_title(f, "worker %d produced a value that is not finite, but not when it repeated the step",
-                             e->worker);
+            LS_TITLE(f, "worker %d produced a value that is not finite, but not when it repeated the step", e->worker);
         if (e->tensor[0])
-            ls_finding_evidence(f, "step %lld: %s in %s %s", (long long)e->step, e->value[0] ? e->value : "not finite",
-                                e->block, e->tensor);
+            LS_EVIDENCE(f, "step %lld: %s in %s %s", e->step, e->value[0] ? e->value : "not finite", e->block,
+                        e->tensor);
     }
 }
 
@@ -61,31 +56,28 @@ void ls_diagnose_faults(ls_case *c) {
         persistent = persistent || e->persistent;
     }
     if (!first) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_FAULT, first->step);
-    f->last_step = last->step;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_FAULT, first->step, last->step, (double)count);
     f->worker = first->worker;
     f->group = first->group;
-    f->size = (double)count;
-    memcpy(f->block, first->block, sizeof f->block);
-    memcpy(f->tensor, first->tensor, sizeof f->tensor);
+    ls_finding_name(f, first);
     describe_fault(f, first);
     bool is_known = f->worker != LS_RUN_NONE;
     persistent = persistent || (is_known && of_worker > 2);
     if (is_known)
-        ls_finding_evidence(f, "%zu such event%s in total, %zu of this worker: %s", count, count == 1 ? "" : "s",
-                            of_worker, persistent ? "recurring" : "transient so far");
+        LS_EVIDENCE(f, "%zu such event%s in total, %zu of this worker: %s", count, count == 1 ? "" : "s", of_worker,
+                    persistent ? "recurring" : "transient so far");
     else
-        ls_finding_evidence(f, "%zu such event%s in total; the worker was not recorded", count, count == 1 ? "" : "s");
+        LS_EVIDENCE(f, "%zu such event%s in total; the worker was not recorded", count, count == 1 ? "" : "s");
     if (!is_known)
-        ls_finding_action(f, "nothing now: the repeated step was used; --audit 0.05 would have identified the worker");
+        LS_ACTION(f, "nothing now: the repeated step was used; --audit 0.05 would have identified the worker");
     else if (persistent)
-        ls_finding_action(f,
-                          "remove the machine of worker %d from the run and continue with --resume from the last "
-                          "checkpoint before step %lld",
-                          f->worker, (long long)f->step);
+        LS_ACTION(f,
+                  "remove the machine of worker %d from the run and continue with --resume from the last checkpoint "
+                  "before step %lld",
+                  f->worker, f->step);
     else
-        ls_finding_action(f,
-                          "continue with --resume from the last checkpoint before step %lld and --audit 0.05; remove "
-                          "the machine of worker %d if it happens again",
-                          (long long)f->step, f->worker);
+        LS_ACTION(f,
+                  "continue with --resume from the last checkpoint before step %lld and --audit 0.05; remove the "
+                  "machine of worker %d if it happens again",
+                  f->step, f->worker);
 }

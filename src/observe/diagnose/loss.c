@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
-#include "optim/lr_scaling.h"
+#include "observe/diagnose/rules.h"
+#include "optim/schedule.h"
 
 static const double UP = 4;             /* score of each step that a jump lasts, where it is the only one */
 static const double HIGH = 6;           /* score of a jump that lasts some steps */
@@ -27,7 +27,7 @@ typedef struct jumps {
     size_t count, far, longest; /* longest: steps of one episode, */
     size_t lasting;             /* and those of a high one that are far up */
     const ls_episode *first, *largest;
-    int64_t last_step;
+    long long last_step;
 } jumps;
 
 static size_t steps_up(const ls_series *s, const ls_episode *e) {
@@ -74,9 +74,7 @@ static void describe_samples(const ls_case *c, ls_finding *f) {
     if (!(batch >= 1 && batch < 1e9)) return;
     if (isnan(start) || isnan(start_step)) start = start_step = 0;
     double first = start + ((double)f->step - 1 - start_step) * batch;
-    if (first >= 0)
-        ls_finding_evidence(f, "step %lld used samples %.0f to %.0f of the run", (long long)f->step, first,
-                            first + batch - 1);
+    if (first >= 0) LS_EVIDENCE(f, "step %lld used samples %.0f to %.0f of the run", f->step, first, first + batch - 1);
 }
 
 void ls_diagnose_data(ls_case *c) {
@@ -84,21 +82,18 @@ void ls_diagnose_data(ls_case *c) {
     jumps j = count_jumps(c);
     const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
     if (seen || !is_data(s, &j)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first]);
-    f->last_step = j.last_step;
-    f->size = (double)j.count;
-    ls_finding_title(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
-                     j.count == 1 ? "" : "s", (long long)f->step);
-    ls_finding_evidence(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)",
-                        (long long)f->step, j.first->peak, j.first->level, j.first->score);
-    ls_finding_evidence(
-        f, "largest at step %lld: loss %.3f after %.3f (%.0f times the scatter); the longest lasts %zu step%s",
-        (long long)s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score, j.longest,
-        j.longest == 1 ? "" : "s");
-    ls_finding_evidence(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first], j.last_step, (double)j.count);
+    LS_TITLE(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
+             j.count == 1 ? "" : "s", f->step);
+    LS_EVIDENCE(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)", f->step, j.first->peak,
+                j.first->level, j.first->score);
+    LS_EVIDENCE(f, "largest at step %lld: loss %.3f after %.3f (%.0f times the scatter); the longest lasts %zu step%s",
+                s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score, j.longest,
+                j.longest == 1 ? "" : "s");
+    LS_EVIDENCE(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
     describe_samples(c, f);
-    ls_finding_action(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; "
-                         "--on-outlier warn makes the run report the group and its samples");
+    LS_ACTION(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; --on-outlier "
+                 "warn makes the run report the group and its samples");
 }
 
 /* ---- a loss that stands still ------------------------------------------------------------------------------------ */
@@ -113,7 +108,7 @@ void ls_diagnose_data(ls_case *c) {
  */
 typedef struct plateau {
     size_t steps; /* 0: there is none */
-    int64_t first, last;
+    long long first, last;
     double loss;
     double ratio; /* the longest update in it, as a part of the weights; NaN: not recorded */
 } plateau;
@@ -238,13 +233,13 @@ static double norm_near(const ls_series *s, size_t at) {
 static void describe_rise(const ls_case *c, ls_finding *f) {
     const ls_series *s = &c->series;
     const ls_rise *r = &c->rise;
-    ls_finding_evidence(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss,
-                        (long long)s->step[r->low], r->top_loss, (long long)s->step[r->top]);
+    LS_EVIDENCE(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss, s->step[r->low],
+                r->top_loss, s->step[r->top]);
     double low = norm_near(s, r->low), top = norm_near(s, r->top);
-    if (top > 1.5 * low) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g meanwhile", low, top);
+    if (top > 1.5 * low) LS_EVIDENCE(f, "the gradient norm grew from %.3g to %.3g meanwhile", low, top);
     if (isfinite(s->lr[r->first]) && s->peak_lr > 0)
-        ls_finding_evidence(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->lr[r->first],
-                            100 * s->lr[r->first] / s->peak_lr);
+        LS_EVIDENCE(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->lr[r->first],
+                    100 * s->lr[r->first] / s->peak_lr);
 }
 
 /* What the run multiplied --lr by (--lr-scaling). */
@@ -264,11 +259,10 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
     if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
     if (lr > 0)
-        ls_finding_action(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
-                          lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer,
-                          (long long)f->onset);
+        LS_ACTION(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
+                  lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer, f->onset);
     else
-        ls_finding_action(f, "a lower --lr%s", longer);
+        LS_ACTION(f, "a lower --lr%s", longer);
 }
 
 /* A cause that comes before the rise, or with it, explains it. */
@@ -306,63 +300,53 @@ static ls_finding *add_waves(ls_case *c) {
     const ls_episode *first = NULL, *largest = NULL;
     size_t count = count_waves(c, &first, &largest);
     if (count < 3 + s->count / 20000) return NULL;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first]);
-    f->size = (double)count;
-    ls_finding_title(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld",
-                     count, (long long)f->step);
-    ls_finding_evidence(f, "largest rise from step %lld to %lld: loss %.3f after %.3f",
-                        (long long)s->step[largest->first], (long long)s->step[largest->last], largest->peak,
-                        largest->level);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first], s->step[first->first], (double)count);
+    LS_TITLE(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld", count,
+             f->step);
+    LS_EVIDENCE(f, "largest rise from step %lld to %lld: loss %.3f after %.3f", s->step[largest->first],
+                s->step[largest->last], largest->peak, largest->level);
     set_onset(c, f);
     return f;
 }
 
 static ls_finding *add_rise(ls_case *c) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first]);
-    f->last_step = c->series.step[c->rise.top];
-    f->size = c->rise.top_loss - c->rise.low_loss;
-    ls_finding_title(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps",
-                     (long long)f->step, c->rise.steps);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first], c->series.step[c->rise.top],
+                                   c->rise.top_loss - c->rise.low_loss);
+    LS_TITLE(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps", f->step,
+             c->rise.steps);
     describe_rise(c, f);
     set_onset(c, f);
     return f;
 }
 
 static ls_finding *add_lengths(ls_case *c, const lengths *l) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step);
-    f->last_step = l->worst->step;
-    f->size = l->worst->ratio;
-    ls_finding_title(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
-                     100 * l->worst->ratio, (long long)f->step);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, l->first->step, l->worst->step, l->worst->ratio);
+    LS_TITLE(f, "learning rate too high: each update is %.0f %% of the weights, from step %lld on",
+             100 * l->worst->ratio, f->step);
     return f;
 }
 
 static ls_finding *add_plateau(ls_case *c, const plateau *p) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first);
-    f->last_step = p->last;
-    f->size = p->ratio;
-    ls_finding_title(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss,
-                     (long long)p->first, (long long)p->last);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, p->first, p->last, p->ratio);
+    LS_TITLE(f, "learning rate too high: the loss is stuck at %.3f from step %lld to %lld", p->loss, p->first, p->last);
     set_onset(c, f);
     return f;
 }
 
 static void describe_plateau(const ls_case *c, const plateau *p, bool has_lengths, ls_finding *f) {
     const ls_series *s = &c->series;
-    ls_finding_evidence(f,
-                        "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to "
-                        "%lld, while the learning rate was at least half its peak; the final loss is %.3f",
-                        s->loss[0], p->loss, p->steps, (long long)p->first, (long long)p->last,
-                        ls_series_before(s, s->count - 1, 9));
+    LS_EVIDENCE(f,
+                "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to %lld, while "
+                "the learning rate was at least half its peak; the final loss is %.3f",
+                s->loss[0], p->loss, p->steps, p->first, p->last, ls_series_before(s, s->count - 1, 9));
     if (has_lengths) return;
     if (isfinite(p->ratio))
-        ls_finding_evidence(f, "updates were up to %.1f %% of the weight norm meanwhile; 0.1 to 1 %% is usual",
-                            100 * p->ratio);
+        LS_EVIDENCE(f, "updates were up to %.1f %% of the weight norm meanwhile; 0.1 to 1 %% is usual", 100 * p->ratio);
     else
-        ls_finding_evidence(f,
-                            "AdamW moves each weight by about the learning rate, %.3g, per step: too much for weights "
-                            "of 0.02 to 0.2 to converge",
-                            s->peak_lr);
+        LS_EVIDENCE(f,
+                    "AdamW moves each weight by about the learning rate, %.3g, per step: too much for weights of 0.02 "
+                    "to 0.2 to converge",
+                    s->peak_lr);
 }
 
 ls_status ls_diagnose_lr(ls_case *c) {
@@ -379,10 +363,10 @@ ls_status ls_diagnose_lr(ls_case *c) {
     if (flat.steps > 0 || l.first) go_before_jumps(c, f);
     double factor = flat.steps > 0 && flat.ratio > 0.04 ? flat.ratio / 0.01 : 4;
     if (l.first) {
-        ls_finding_evidence(f,
-                            "update-to-weight ratio (norms, median of the inner blocks): %.3f at step %lld, at most "
-                            "%.3f at step %lld; usual is 0.001 to 0.01",
-                            l.first->ratio, (long long)l.first->step, l.worst->ratio, (long long)l.worst->step);
+        LS_EVIDENCE(f,
+                    "update-to-weight ratio (norms, median of the inner blocks): %.3f at step %lld, at most %.3f at "
+                    "step %lld; usual is 0.001 to 0.01",
+                    l.first->ratio, l.first->step, l.worst->ratio, l.worst->step);
         if (l.first->step < f->onset) f->onset = l.first->step;
         if (l.worst->ratio > factor * 0.01) factor = l.worst->ratio / 0.01;
     }
@@ -404,15 +388,15 @@ void ls_diagnose_unknown(ls_case *c) {
     double early = s->count > 0 ? norm_near(s, at / 2) : (double)NAN;
     bool grew = late > LARGE * early;
     ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
-    ls_finding *f = ls_finding_add(c, cause, s->first_bad);
-    ls_finding_title(f, "%s%sloss or gradient is not finite from step %lld on",
-                     cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
-                     (long long)s->first_bad);
-    if (grew) ls_finding_evidence(f, "the gradient norm grew from %.3g to %.3g before", early, late);
+    ls_finding *f = ls_finding_add(c, cause, s->first_bad, s->first_bad, 0);
+    LS_TITLE(f, "%s%sloss or gradient is not finite from step %lld on",
+             cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
+             s->first_bad);
+    if (grew) LS_EVIDENCE(f, "the gradient norm grew from %.3g to %.3g before", early, late);
     if (cause == LS_CAUSE_UNKNOWN)
-        ls_finding_action(f, "continue from the last checkpoint with --numerics 1, which records where it starts");
+        LS_ACTION(f, "continue from the last checkpoint with --numerics 1, which records where it starts");
     else if (cause == LS_CAUSE_OVERFLOW)
-        ls_finding_action(f, "use --loss-scale dynamic, or --precision bf16, which needs no loss scale");
+        LS_ACTION(f, "use --loss-scale dynamic, or --precision bf16, which needs no loss scale");
     else
         advise_lr(c, f, 4);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 static const double FLUSHED = 0.10; /* share of gradients from which on it is a cause, */
 static const double RISING = 0.05;  /* or from which on it is one if it has trebled */
@@ -180,37 +180,33 @@ static void advise_underflow(const ls_case *c, ls_finding *f) {
         if (run->steps[i].scale > high) high = run->steps[i].scale;
     }
     if (!ls_case_is_fp16(c)) {
-        ls_finding_action(f, "find out where the gradients become so small; --precision fp32 shows whether it matters");
+        LS_ACTION(f, "find out where the gradients become so small; --precision fp32 shows whether it matters");
         return;
     }
     if (high != INT_MIN)
-        ls_finding_evidence(f, "the loss scale was between 2^%d and 2^%d; %zu step%s skipped", low, high, skipped,
-                            skipped == 1 ? " was" : "s were");
+        LS_EVIDENCE(f, "the loss scale was between 2^%d and 2^%d; %zu step%s skipped", low, high, skipped,
+                    skipped == 1 ? " was" : "s were");
     if (skipped > 0)
-        ls_finding_action(f, "use --precision bf16, which has the range of fp32 and needs no loss scale; overflow "
-                             "keeps the scale from growing here");
+        LS_ACTION(f, "use --precision bf16, which has the range of fp32 and needs no loss scale; overflow keeps the "
+                     "scale from growing here");
     else
-        ls_finding_action(f, "use --loss-scale dynamic: nothing overflowed, so the scale can grow until gradients use "
-                             "the range of fp16; or --precision bf16, which needs no loss scale");
+        LS_ACTION(f, "use --loss-scale dynamic: nothing overflowed, so the scale can grow until gradients use the "
+                     "range of fp16; or --precision bf16, which needs no loss scale");
 }
 
 void ls_diagnose_underflow(ls_case *c) {
     stretch s;
     if (!find_stretch(c, is_flushed, flushed_size, &s)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_UNDERFLOW, s.first->step);
-    f->last_step = s.last->step;
-    f->size = s.worst->flushed;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_UNDERFLOW, s.first->step, s.last->step, s.worst->flushed);
     set_block(c, f, s.worst->worst_flushed);
-    ls_finding_title(f, "gradients underflow: %.0f %% of them become zero in 16 bits, most in %s",
-                     100 * s.worst->flushed, f->block);
-    ls_finding_evidence(f,
-                        "non-zero gradients that become zero in 16 bits: %.1f %% at step %lld, %.1f %% at step %lld "
-                        "(median of the inner blocks)",
-                        100 * s.first->flushed, (long long)s.first->step, 100 * s.last->flushed,
-                        (long long)s.last->step);
-    ls_finding_evidence(f, "worst at step %lld: %.1f %% in %s; seen in %zu of %zu measurements",
-                        (long long)s.worst->step, 100 * s.worst->worst_flushed_share, f->block, s.count,
-                        c->points.count);
+    LS_TITLE(f, "gradients underflow: %.0f %% of them become zero in 16 bits, most in %s", 100 * s.worst->flushed,
+             f->block);
+    LS_EVIDENCE(f,
+                "non-zero gradients that become zero in 16 bits: %.1f %% at step %lld, %.1f %% at step %lld (median of "
+                "the inner blocks)",
+                100 * s.first->flushed, s.first->step, 100 * s.last->flushed, s.last->step);
+    LS_EVIDENCE(f, "worst at step %lld: %.1f %% in %s; seen in %zu of %zu measurements", s.worst->step,
+                100 * s.worst->worst_flushed_share, f->block, s.count, c->points.count);
     advise_underflow(c, f);
 }
 
@@ -226,21 +222,18 @@ static bool is_lost(const ls_case *c, const ls_point *p) {
 void ls_diagnose_lost(ls_case *c) {
     stretch s;
     if (!find_stretch(c, is_lost, lost_size, &s)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LOST_UPDATES, s.first->step);
-    f->last_step = s.last->step;
-    f->size = s.worst->lost;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LOST_UPDATES, s.first->step, s.last->step, s.worst->lost);
     set_block(c, f, s.worst->worst_lost);
-    ls_finding_title(f, "updates are lost to rounding: up to %.0f %% of the weights do not change when they should",
-                     100 * s.worst->lost);
-    ls_finding_evidence(f, "updates without effect: %.1f %% at step %lld, %.1f %% at step %lld (median of the blocks)",
-                        100 * s.first->lost, (long long)s.first->step, 100 * s.last->lost, (long long)s.last->step);
-    ls_finding_evidence(f, "worst in %s: %.1f %% at step %lld; seen in %zu of %zu measurements", f->block,
-                        100 * s.worst->worst_lost_share, (long long)s.worst->step, s.count, c->points.count);
+    LS_TITLE(f, "updates are lost to rounding: up to %.0f %% of the weights do not change when they should",
+             100 * s.worst->lost);
+    LS_EVIDENCE(f, "updates without effect: %.1f %% at step %lld, %.1f %% at step %lld (median of the blocks)",
+                100 * s.first->lost, s.first->step, 100 * s.last->lost, s.last->step);
+    LS_EVIDENCE(f, "worst in %s: %.1f %% at step %lld; seen in %zu of %zu measurements", f->block,
+                100 * s.worst->worst_lost_share, s.worst->step, s.count, c->points.count);
     if (isfinite(s.worst->ratio))
-        ls_finding_evidence(f,
-                            "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change "
-                            "by less than 2e-3 of its value",
-                            s.worst->ratio);
-    ls_finding_action(
-        f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
+        LS_EVIDENCE(f,
+                    "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change by less "
+                    "than 2e-3 of its value",
+                    s.worst->ratio);
+    LS_ACTION(f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
 }

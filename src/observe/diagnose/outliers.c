@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 static const double HOT = 4;       /* score of a group's loss, or of a step's, that goes with bad data */
 static const double MOSTLY = 0.75; /* of the outliers, from one worker */
@@ -24,6 +24,7 @@ typedef struct outliers {
     size_t again;                   /* whose samples had stood out in an earlier step */
     int worker;                     /* that has most of them */
     size_t of_worker, worker_count; /* workers: those with any */
+    bool mostly_one;                /* most are of one worker, where there are several */
     const ls_run_log_event *largest, *first_data;
 } outliers;
 
@@ -43,7 +44,7 @@ static void count_again(outliers *o, const ls_run_log_event **sorted) {
     }
 }
 
-static void count_workers(outliers *o) {
+static void count_workers(const ls_run_log *run, outliers *o) {
     size_t of[LS_WORKERS_MAX] = {0};
     o->worker = LS_RUN_NONE;
     for (size_t i = 0; i < o->count; i++)
@@ -54,12 +55,13 @@ static void count_workers(outliers *o) {
         o->of_worker = of[w];
         o->worker = w;
     }
+    o->mostly_one = run->dp != 1 && (double)o->of_worker >= MOSTLY * (double)o->count;
 }
 
 static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
 
 /* The loss jumped in this very step: a loss that had been rising says nothing about the data. */
-static bool is_hot_step(const ls_series *s, int64_t step) {
+static bool is_hot_step(const ls_series *s, long long step) {
     size_t at;
     if (!ls_series_find(s, step, &at) || s->step[at] != step || at == 0) return false;
     if (s->in_data[at]) return true;
@@ -85,82 +87,75 @@ static void count_hot(const ls_series *s, outliers *o) {
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 static void describe_largest(ls_finding *f, const ls_run_log_event *e) {
-    ls_finding_evidence(
-        f, "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), group %d of worker %d",
-        (long long)e->step, e->norm, e->median, factor_of(e), e->score, e->group, e->worker);
+    LS_EVIDENCE(f,
+                "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), group %d of worker %d",
+                e->step, e->norm, e->median, factor_of(e), e->score, e->group, e->worker);
     if (isfinite(e->angle_deg))
-        ls_finding_evidence(f, "it rotated the gradient by %.0f degrees and made its norm %.3g instead of %.3g",
-                            e->angle_deg, e->length_with, e->length_without);
+        LS_EVIDENCE(f, "it rotated the gradient by %.0f degrees and made its norm %.3g instead of %.3g", e->angle_deg,
+                    e->length_with, e->length_without);
 }
 
 static void describe_samples(ls_finding *f, const ls_run_log_event *e) {
     if (e->first_sample < 0) return;
-    ls_finding_evidence(f, "samples %lld to %lld of the run, at step %lld", (long long)e->first_sample,
-                        (long long)e->first_sample + (e->samples > 0 ? (long long)e->samples - 1 : 0),
-                        (long long)e->step);
+    LS_EVIDENCE(f, "samples %lld to %lld of the run, at step %lld", e->first_sample,
+                e->first_sample + (e->samples > 0 ? e->samples - 1 : 0), e->step);
 }
 
 static void add_bad_data(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->first_data ? o->first_data : o->event[0];
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, e->step, o->event[o->count - 1]->step, (double)o->count);
     size_t at = 0;
-    f->last_step = o->event[o->count - 1]->step;
     f->group = e->group;
-    f->size = (double)o->count;
-    ls_finding_title(f, "bad data: %zu outlier gradient group%s, first at step %lld", o->count,
-                     o->count == 1 ? "" : "s", (long long)e->step);
+    LS_TITLE(f, "bad data: %zu outlier gradient group%s, first at step %lld", o->count, o->count == 1 ? "" : "s",
+             e->step);
     if (o->hot > 0 && isfinite(e->group_loss))
-        ls_finding_evidence(f, "the group's own loss is high in %zu of them: %.3f at step %lld, %.3f in other groups",
-                            o->hot, e->group_loss, (long long)e->step, e->peers_loss);
+        LS_EVIDENCE(f, "the group's own loss is high in %zu of them: %.3f at step %lld, %.3f in other groups", o->hot,
+                    e->group_loss, e->step, e->peers_loss);
     else if (o->hot > 0 && ls_series_find(&c->series, e->step, &at))
-        ls_finding_evidence(f, "the loss of the same step is high in %zu of them: %.3f at step %lld, %.3f before",
-                            o->hot, c->series.loss[at], (long long)e->step,
-                            at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
+        LS_EVIDENCE(f, "the loss of the same step is high in %zu of them: %.3f at step %lld, %.3f before", o->hot,
+                    c->series.loss[at], e->step, at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
     if (o->again > 0)
-        ls_finding_evidence(f, "the same samples were outliers again in %zu later step%s", o->again,
-                            o->again == 1 ? "" : "s");
+        LS_EVIDENCE(f, "the same samples were outliers again in %zu later step%s", o->again, o->again == 1 ? "" : "s");
     describe_samples(f, e);
     describe_largest(f, o->largest);
-    ls_finding_action(f, "inspect the text of these samples and remove it from --data; meanwhile --on-outlier "
-                         "skip-group leaves such groups out of the update");
+    LS_ACTION(f, "inspect the text of these samples and remove it from --data; meanwhile --on-outlier skip-group "
+                 "leaves such groups out of the update");
 }
 
 static void add_outlier(ls_case *c, const outliers *o) {
     const ls_run_log_event *e = o->event[0];
-    bool one = o->of_worker >= 2 && (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step);
-    f->last_step = o->event[o->count - 1]->step;
+    bool one = o->of_worker >= 2 && o->mostly_one;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step, o->event[o->count - 1]->step, factor_of(o->largest));
     f->worker = one || o->count == 1 ? o->worker : LS_RUN_NONE;
     f->group = e->group;
-    f->size = factor_of(o->largest);
     if (one)
-        ls_finding_title(f, "worker %d produces outlier gradients: %zu of %zu outlier groups are its own", o->worker,
-                         o->of_worker, o->count);
+        LS_TITLE(f, "worker %d produces outlier gradients: %zu of %zu outlier groups are its own", o->worker,
+                 o->of_worker, o->count);
     else if (o->count == 1)
-        ls_finding_title(f, "gradient group %d of worker %d is an outlier at step %lld, %.1f times the other groups",
-                         e->group, e->worker, (long long)e->step, factor_of(e));
+        LS_TITLE(f, "gradient group %d of worker %d is an outlier at step %lld, %.1f times the other groups", e->group,
+                 e->worker, e->step, factor_of(e));
     else
-        ls_finding_title(f, "%zu outlier gradient groups on %zu workers, first at step %lld", o->count, o->worker_count,
-                         (long long)e->step);
+        LS_TITLE(f, "%zu outlier gradient groups on %zu workers, first at step %lld", o->count, o->worker_count,
+                 e->step);
     describe_largest(f, o->largest);
     describe_samples(f, o->largest);
-    ls_finding_evidence(f, "the loss of these steps is normal, so the data is not the cause%s",
-                        one ? "; the samples differ, the worker is the same" : "");
+    LS_EVIDENCE(f, "the loss of these steps is normal, so the data is not the cause%s",
+                one ? "; the samples differ, the worker is the same" : "");
     if (one)
-        ls_finding_action(f,
-                          "--audit 0.05 makes other workers recompute its groups and shows whether worker %d is wrong; "
-                          "--on-outlier skip-group leaves them out of the update",
-                          o->worker);
+        LS_ACTION(f,
+                  "--audit 0.05 makes other workers recompute its groups and shows whether worker %d is wrong; "
+                  "--on-outlier skip-group leaves them out of the update",
+                  o->worker);
     else
-        ls_finding_action(f, "--on-outlier skip-group leaves such groups out of the update; --audit 0.02 tells a "
-                             "faulty worker from unusual data");
+        LS_ACTION(f, "--on-outlier skip-group leaves such groups out of the update; --audit 0.02 tells a faulty worker "
+                     "from unusual data");
 }
 
 /* Outliers of many workers while the loss runs away are its consequence. */
 static bool is_consequence(const ls_case *c, const outliers *o) {
     if (!c->rise.found || o->hot == o->count) return false;
     bool scattered = o->worker_count > 1 && (double)o->of_worker < MOSTLY * (double)o->count;
-    int64_t low = c->series.step[c->rise.low];
+    long long low = c->series.step[c->rise.low];
     return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.step[c->rise.first]);
 }
 
@@ -170,7 +165,7 @@ static bool is_early(const ls_case *c, const outliers *o) {
     const ls_series *s = &c->series;
     size_t at;
     if (o->count > EARLY_MOST || o->hot > 0 || o->again > 0 || s->count < EARLY_STEPS) return false;
-    if (c->run->dp != 1 && o->count > 1 && (double)o->of_worker >= MOSTLY * (double)o->count) return false;
+    if (o->count > 1 && o->mostly_one) return false;
     const ls_run_log_event *last = o->event[o->count - 1];
     if (!ls_series_find(s, last->step, &at) || at == 0) return false;
     double end = ls_series_before(s, s->count - 1, 16), gain = s->loss[0] - end;
@@ -181,40 +176,28 @@ static bool is_early(const ls_case *c, const outliers *o) {
  * again, and that nothing followed: small models have such sequences. Two of one worker are no pattern yet. */
 static bool is_harmless(const ls_case *c, const outliers *o) {
     if (o->count > FEW + c->series.count / FEW_STEPS || o->hot > 0 || o->again > 0 || c->rise.found) return false;
-    if (o->count > FEW && c->run->dp != 1 && (double)o->of_worker >= MOSTLY * (double)o->count) return false;
+    if (o->count > FEW && o->mostly_one) return false;
     for (size_t i = 0; i < o->count; i++)
         if (!isfinite(o->event[i]->group_loss) || !o->event[i]->recurs) return false;
     return true;
 }
 
-static ls_finding *add_note(ls_case *c, const outliers *o) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, o->event[0]->step);
-    f->is_note = true;
-    f->size = (double)o->count;
-    return f;
-}
-
 static void judge(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
-    if (is_early(c, o)) {
-        ls_finding_title(add_note(c, o),
-                         "%zu outlier gradient group%s while the loss was still falling fast, up to step %lld",
-                         o->count, plural, (long long)o->event[o->count - 1]->step);
-        return;
-    }
-    if (is_consequence(c, o)) {
-        ls_finding_title(add_note(c, o), "%zu outlier gradient group%s while the loss was rising", o->count, plural);
-        return;
-    }
-    if (is_harmless(c, o)) {
-        ls_finding_title(add_note(c, o),
-                         "%zu outlier gradient group%s, up to step %lld; their losses are normal, recomputing them "
-                         "gave the same result, and nothing followed",
-                         o->count, plural, (long long)o->event[o->count - 1]->step);
-        return;
-    }
-    bool one = (double)o->of_worker >= MOSTLY * (double)o->count && c->run->dp != 1;
-    if (2 * o->hot >= o->count || o->again > 0 || (o->hot > 0 && !one && ls_loss_tells_data(c)))
+    long long first = o->event[0]->step, last = o->event[o->count - 1]->step;
+    if (is_early(c, o))
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
+                 "%zu outlier gradient group%s while the loss was still falling fast, up to step %lld", o->count,
+                 plural, last);
+    else if (is_consequence(c, o))
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
+                 "%zu outlier gradient group%s while the loss was rising", o->count, plural);
+    else if (is_harmless(c, o))
+        LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
+                 "%zu outlier gradient group%s, up to step %lld; their losses are normal, recomputing them gave the "
+                 "same result, and nothing followed",
+                 o->count, plural, last);
+    else if (2 * o->hot >= o->count || o->again > 0 || (o->hot > 0 && !o->mostly_one && ls_loss_tells_data(c)))
         add_bad_data(c, o);
     else
         add_outlier(c, o);
@@ -231,7 +214,7 @@ ls_status ls_diagnose_outliers(ls_case *c) {
         if (run->events[i].kind == LS_EVENT_OUTLIER) o.event[o.count++] = &run->events[i];
     if (o.count > 0) {
         count_again(&o, o.event + capacity);
-        count_workers(&o);
+        count_workers(run, &o);
         count_hot(&c->series, &o);
         judge(c, &o);
     }

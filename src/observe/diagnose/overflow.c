@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 enum {
     GAP = 8,   /* steps between skips of the start */
@@ -97,76 +97,61 @@ static void add_growth(const ls_case *c, ls_finding *f) {
     const ls_point *first = &points->point[from];
     if (!f->block[0]) memcpy(f->block, c->run->blocks[block], LS_RUN_NAME_MAX);
     if (first->step < f->onset) f->onset = first->step;
-    ls_finding_evidence(f, "values near the overflow limit in %s: fraction %.2g at step %lld, %.2g at step %lld",
-                        c->run->blocks[block], high_of(c->run, first - 1, block), (long long)first[-1].step, share,
-                        (long long)last->step);
+    LS_EVIDENCE(f, "values near the overflow limit in %s: fraction %.2g at step %lld, %.2g at step %lld",
+                c->run->blocks[block], high_of(c->run, first - 1, block), first[-1].step, share, last->step);
 }
 
-static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_event_kind kind, int64_t from) {
+static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_event_kind kind, long long from) {
     for (size_t i = 0; i < run->event_count; i++)
         if (run->events[i].kind == kind && run->events[i].step >= from) return &run->events[i];
     return NULL;
-}
-
-static void name_tensor(ls_finding *f, const ls_run_log_event *e) {
-    if (!e) return;
-    memcpy(f->block, e->block, sizeof f->block);
-    memcpy(f->tensor, e->tensor, sizeof f->tensor);
 }
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
     const ls_run_log *run = c->run;
-    int64_t step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
+    long long step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
     const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, step);
     if (!event || (floor && floor->step < event->step)) event = floor ? floor : event;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step);
-    name_tensor(f, event);
-    f->last_step = floor ? floor->step : run->steps[run->step_count - 1].step;
-    f->size = (double)s->count;
-    ls_finding_title(f, "fp16 overflows repeatedly from step %lld on%s%s", (long long)step,
-                     f->tensor[0] ? ", first in " : "", f->tensor);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, step,
+                                   floor ? floor->step : run->steps[run->step_count - 1].step, (double)s->count);
+    if (event) ls_finding_name(f, event);
+    LS_TITLE(f, "fp16 overflows repeatedly from step %lld on%s%s", step, f->tensor[0] ? ", first in " : "", f->tensor);
     if (s->fall != SIZE_MAX)
-        ls_finding_evidence(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
+        LS_EVIDENCE(f, "the loss scale fell from 2^%d to 2^%d within %d steps", s->fall_from, s->fall_to, NEAR);
     if (s->count > 0)
-        ls_finding_evidence(f, "%zu of %zu steps were skipped, not counting those at the start of the run", s->count,
-                            s->steps);
+        LS_EVIDENCE(f, "%zu of %zu steps were skipped, not counting those at the start of the run", s->count, s->steps);
     if (floor)
-        ls_finding_evidence(f, "step %lld: the loss scale is at its minimum%s%s", (long long)floor->step,
-                            floor->tensor[0] ? ", overflow in " : "", floor->tensor);
+        LS_EVIDENCE(f, "step %lld: the loss scale is at its minimum%s%s", floor->step,
+                    floor->tensor[0] ? ", overflow in " : "", floor->tensor);
     add_growth(c, f);
-    ls_finding_action(
-        f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
-        f->block[0] ? f->block : "a block");
+    LS_ACTION(f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
+              f->block[0] ? f->block : "a block");
 }
 
 static void add_always(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
+    const ls_run_log_event *event = first_event(run, LS_EVENT_OVERFLOW, 0);
     size_t skipped = s->start_count + s->count, i = 0;
     while (i < run->step_count && !run->steps[i].skipped) i++;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
-    name_tensor(f, first_event(run, LS_EVENT_OVERFLOW, 0));
-    f->last_step = run->steps[run->step_count - 1].step;
-    f->size = (double)skipped / (double)run->step_count;
-    ls_finding_title(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
-    ls_finding_evidence(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end",
-                        skipped, run->step_count, run->steps[i].scale, (long long)run->steps[i].step,
-                        run->steps[run->step_count - 1].scale);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step, run->steps[run->step_count - 1].step,
+                                   (double)skipped / (double)run->step_count);
+    if (event) ls_finding_name(f, event);
+    LS_TITLE(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
+    LS_EVIDENCE(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end", skipped,
+                run->step_count, run->steps[i].scale, run->steps[i].step, run->steps[run->step_count - 1].scale);
     add_growth(c, f);
-    ls_finding_action(
-        f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
+    LS_ACTION(f, "use --loss-scale dynamic with a lower initial value; or --precision bf16, which needs no loss scale");
 }
 
 static void note_start(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     if (s->start_count == 0) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step);
-    f->is_note = true;
-    f->last_step = run->steps[s->first - 1].step;
-    f->size = (double)s->start_count;
-    ls_finding_title(f, "the initial loss scale was too high: %zu step%s skipped until step %lld, which is normal",
-                     s->start_count, s->start_count == 1 ? " was" : "s were", (long long)f->last_step);
+    ls_finding *f =
+        ls_note_add(c, LS_CAUSE_OVERFLOW, run->steps[0].step, run->steps[s->first - 1].step, (double)s->start_count);
+    LS_TITLE(f, "the initial loss scale was too high: %zu step%s skipped until step %lld, which is normal",
+             s->start_count, s->start_count == 1 ? " was" : "s were", f->last_step);
 }
 
 static void note_growth(ls_case *c, const skips *s) {
@@ -174,11 +159,9 @@ static void note_growth(ls_case *c, const skips *s) {
     const ls_run_log *run = c->run;
     size_t i = s->first;
     while (!run->steps[i].skipped) i++;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step);
-    f->is_note = true;
-    f->size = (double)s->count;
-    ls_finding_title(f, "%zu more step%s skipped when the loss scale tried to grow, which is normal", s->count,
-                     s->count == 1 ? " was" : "s were");
+    ls_finding *f = ls_note_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step, run->steps[i].step, (double)s->count);
+    LS_TITLE(f, "%zu more step%s skipped when the loss scale tried to grow, which is normal", s->count,
+             s->count == 1 ? " was" : "s were");
 }
 
 /* A value that is not finite and came back when the step was repeated; others are faults. */
@@ -189,23 +172,22 @@ static void add_non_finite(ls_case *c) {
             (c->run->events[i].recurs || !c->run->events[i].has_recurs))
             e = &c->run->events[i];
     if (!e) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step);
-    name_tensor(f, e);
+    ls_finding *f =
+        ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step, e->step, (double)c->run->of_kind[LS_EVENT_NON_FINITE]);
+    ls_finding_name(f, e);
     f->worker = e->worker;
-    f->size = (double)c->run->of_kind[LS_EVENT_NON_FINITE];
-    ls_finding_title(f, "%s in %s%s%s, %s, on worker %d", e->value[0] ? e->value : "a value that is not finite",
-                     e->block[0] ? e->block : "the model", e->tensor[0] ? ", " : "", e->tensor,
-                     e->what[0] ? e->what : "in a step", e->worker);
-    ls_finding_evidence(f, "step %lld, micro-batch %lld, element %lld%s", (long long)e->step, (long long)e->micro,
-                        (long long)e->index,
-                        e->has_recurs ? "; it happened again when the step was repeated: not a hardware fault" : "");
+    LS_TITLE(f, "%s in %s%s%s, %s, on worker %d", e->value[0] ? e->value : "a value that is not finite",
+             e->block[0] ? e->block : "the model", e->tensor[0] ? ", " : "", e->tensor,
+             e->what[0] ? e->what : "in a step", e->worker);
+    LS_EVIDENCE(f, "step %lld, micro-batch %lld, element %lld%s", e->step, e->micro, e->index,
+                e->has_recurs ? "; it happened again when the step was repeated: not a hardware fault" : "");
     add_growth(c, f);
     if (ls_case_is_fp16(c))
-        ls_finding_action(f, "use --precision bf16: the values that overflow here are not scaled, so a lower "
-                             "--loss-scale does not help");
+        LS_ACTION(f, "use --precision bf16: the values that overflow here are not scaled, so a lower --loss-scale does "
+                     "not help");
     else
-        ls_finding_action(
-            f, "use a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
+        LS_ACTION(f,
+                  "use a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
 }
 
 void ls_diagnose_overflow(ls_case *c) {

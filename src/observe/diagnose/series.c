@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 enum {
     WINDOW = 32,
@@ -31,7 +31,7 @@ static const double RISE_OF_PROGRESS = 0.15; /* and as a part of what had been g
 
 /* ---- small things ------------------------------------------------------------------------------------------------ */
 
-bool ls_series_find(const ls_series *s, int64_t step, size_t *at) {
+bool ls_series_find(const ls_series *s, long long step, size_t *at) {
     size_t low = 0, high = s->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "observe/diagnose/parts.h"
+#include "observe/diagnose/rules.h"
 
 /* ---- means ------------------------------------------------------------------------------------------------------- */
 
@@ -97,17 +97,17 @@ enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was 
 /* The stretch with the largest sum, where a slow step counts 1 and another −MISS. */
 typedef struct slowness {
     size_t first, last, steps, slow; /* usage records; steps among them, and slow ones of these */
-    int64_t sum;
+    long long sum;
     bool alone; /* on its stage */
 } slowness;
 
 typedef struct watch {
     const ls_run_log *run;
     int workers;
-    slowness *now, *best; /* by worker */
-    double *cost;         /* by worker: computing per group in this step; 0: not known */
-    double *sorted;       /* those of a stage, or of all */
-    double *value;        /* of the steps of one worker */
+    slowness now[LS_WORKERS_MAX], best[LS_WORKERS_MAX];
+    double cost[LS_WORKERS_MAX];       /* by worker: computing per group in this step; 0: not known */
+    double sorted[2 * LS_WORKERS_MAX]; /* those of a stage, or of all */
+    double *value;                     /* of the steps of one worker */
 } watch;
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
@@ -205,19 +205,17 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
 
 static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
     if (s->alone)
-        ls_finding_action(f,
-                          "divide the blocks differently with --stages (layout.json has the current division), or "
-                          "check what else runs on the machine of worker %d",
-                          f->worker);
+        LS_ACTION(f,
+                  "divide the blocks differently with --stages (layout.json has the current division), or check what "
+                  "else runs on the machine of worker %d",
+                  f->worker);
     else if (c->run->dp > 1)
-        ls_finding_action(
-            f,
-            "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
-            "--shares auto gives its replica fewer gradient groups without changing the result",
-            f->worker);
+        LS_ACTION(f,
+                  "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
+                  "--shares auto gives its replica fewer gradient groups without changing the result",
+                  f->worker);
     else
-        ls_finding_action(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)",
-                          f->worker);
+        LS_ACTION(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)", f->worker);
 }
 
 static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
@@ -225,18 +223,16 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     const ls_run_log *run = c->run;
     double mean = 0;
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step);
-    f->last_step = run->usage[s->last].step;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step, run->usage[s->last].step,
+                                   typical(w, rank, s));
     f->worker = rank;
-    f->size = typical(w, rank, s);
-    ls_finding_title(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
-                     s->alone ? "the other stages" : "the other workers");
-    ls_finding_evidence(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, (long long)f->step,
-                        (long long)f->last_step);
-    ls_finding_evidence(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
-                        100 * share);
-    ls_finding_evidence(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
-                        c->out->usage.worker[rank].busy_ms, mean);
+    LS_TITLE(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
+             s->alone ? "the other stages" : "the other workers");
+    LS_EVIDENCE(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, f->step, f->last_step);
+    LS_EVIDENCE(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
+                100 * share);
+    LS_EVIDENCE(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
+                c->out->usage.worker[rank].busy_ms, mean);
     advise(c, f, s);
 }
 
@@ -255,24 +251,12 @@ static void judge(ls_case *c, watch *w) {
 }
 
 ls_status ls_diagnose_usage(ls_case *c) {
-    ls_status status = LS_OK;
     LS_TRY(measure(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
     if (w.workers < 2) return LS_OK;
-    size_t n = (size_t)w.workers;
-    w.now = calloc(n, sizeof *w.now);
-    w.best = calloc(n, sizeof *w.best);
-    w.cost = calloc(n, sizeof *w.cost);
-    w.sorted = calloc(2 * n, sizeof *w.sorted);
     w.value = calloc(c->run->usage_count, sizeof *w.value);
-    if (w.now && w.best && w.cost && w.sorted && w.value)
-        judge(c, &w);
-    else
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps of %d workers", c->run->usage_count, w.workers);
-    free(w.now);
-    free(w.best);
-    free(w.cost);
-    free(w.sorted);
+    if (!w.value) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps", c->run->usage_count);
+    judge(c, &w);
     free(w.value);
-    return status;
+    return LS_OK;
 }

@@ -17,7 +17,7 @@ ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param,
         leaf += (size_t)nn->slice0 * param->local_rows;
         elems = (size_t)nn->slices * param->local_rows;
     }
-    return partition->nn.ops->hash(partition->device, out, leaf, elems * sizeof *leaf);
+    return partition->nn.ops->hash(partition->device, &(ls_hash_call){out, leaf, elems * sizeof *leaf});
 }
 
 ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row) {
@@ -154,7 +154,7 @@ static size_t site_of(const ls_partition *partition, int made) {
 /* Sequence `number` of the batch is part of what makes the hash, so that two that are exchanged are noticed. */
 static ls_status add_sequence(ls_partition *partition, ls_hash128 *sum, size_t number, const char *x, size_t bytes) {
     ls_hash128 both[2] = {{0, 0}, {number, bytes}};
-    LS_TRY(partition->nn.ops->hash(partition->nn.device, &both[0], x, bytes));
+    LS_TRY(partition->nn.ops->hash(partition->nn.device, &(ls_hash_call){&both[0], x, bytes}));
     ls_hash128 one = ls_hash_combine(both, 2);
     sum->lo += one.lo;
     sum->hi += one.hi;

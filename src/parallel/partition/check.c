@@ -59,8 +59,11 @@ static ls_status hash_replica(ls_partition *partition, const ls_param *param, ls
     bool gathered =
         partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
     if (!param->held || gathered) return LS_OK;
-    if (param->w) LS_TRY(partition->nn.ops->hash(partition->device, &both[0], param->w, elems * sizeof(float)));
-    if (param->w16) LS_TRY(partition->nn.ops->hash(partition->device, &both[1], param->w16, elems * sizeof(uint16_t)));
+    if (param->w)
+        LS_TRY(partition->nn.ops->hash(partition->device, &(ls_hash_call){&both[0], param->w, elems * sizeof(float)}));
+    if (param->w16)
+        LS_TRY(partition->nn.ops->hash(partition->device,
+                                       &(ls_hash_call){&both[1], param->w16, elems * sizeof(uint16_t)}));
     *out = ls_hash_combine(both, 2);
     return LS_OK;
 }
@@ -126,7 +129,8 @@ static ls_status hash_state(ls_partition *partition, int param, int tensor, ls_h
     *out = (ls_hash128){0, 0};
     bool is_own = !p->w16 && p->w == p->own_w && own == ls_param_local_elems(p);
     if (tensor == LS_CHECK_COPY) return is_own ? LS_OK : hash_replica(partition, p, out);
-    return x && own > 0 ? partition->nn.ops->hash(partition->device, out, x, own * sizeof(float)) : LS_OK;
+    return x && own > 0 ? partition->nn.ops->hash(partition->device, &(ls_hash_call){out, x, own * sizeof(float)})
+                        : LS_OK;
 }
 
 /* Shards as they are gathered: everybody learns what to expect from whom. */
@@ -139,7 +143,7 @@ static ls_status remember_shards(ls_partition *partition) {
         if (!ls_bucket_is_matrix(bucket)) continue;
         const void *x = bucket->shard_w16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
         size_t each = bucket->shard_w16 ? sizeof(uint16_t) : sizeof(float);
-        if (own > 0) LS_TRY(partition->nn.ops->hash(partition->device, &hash, x, own * each));
+        if (own > 0) LS_TRY(partition->nn.ops->hash(partition->device, &(ls_hash_call){&hash, x, own * each}));
         for (int r = 0; r < dp; r++) bytes[r] = sizeof hash;
         LS_TRY(ls_comm_all_gather(partition->dp, &hash, partition->shard_hashes + (size_t)i * (size_t)dp, bytes));
     }
@@ -168,8 +172,8 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
         const void *x = bucket->w16 ? (const void *)(bucket->w16 + begin) : bucket->w + begin;
         ls_hash128 got = {0, 0};
         if (elems > 0)
-            LS_TRY(partition->nn.ops->hash(partition->device, &got, x,
-                                           elems * (bucket->w16 ? sizeof(uint16_t) : sizeof(float))));
+            LS_TRY(partition->nn.ops->hash(
+                partition->device, &(ls_hash_call){&got, x, elems * (bucket->w16 ? sizeof(uint16_t) : sizeof(float))}));
         if (!ls_hash_equal(got, expected[r]) && partition->bad_shard_param < 0) {
             partition->bad_shard_param = (int)bucket->param[0]->number;
             partition->bad_shard_row = r;

@@ -23,7 +23,7 @@ static ls_status look(ls_partition *partition, ls_bad_place found, const float *
     size_t index = elems;
     float value;
     if (!is_earlier(found.order, partition->hunt->order)) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, x, LS_F32, elems, &index));
+    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){x, LS_F32, elems, &index}));
     if (index == elems) return LS_OK;
     LS_TRY(ls_device_copy_out(partition->device, &value, x + index, sizeof value));
     found.index = (int64_t)index;
@@ -56,7 +56,7 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
                                                               : LS_BAD_FORWARD;
     int64_t order = order_of(partition, at->micro, at->block, phase, made);
     if (!is_earlier(order, partition->hunt->erred)) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, y, dtype, elems, &index));
+    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){y, dtype, elems, &index}));
     if (index < elems) partition->hunt->erred = order;
     return LS_OK;
 }

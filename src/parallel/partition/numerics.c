@@ -14,14 +14,6 @@ typedef struct piece {
     bool counts; /* this worker reports it */
 } piece;
 
-static ls_status add_squares(ls_partition *partition, const float *x, size_t n, ls_exact_sum *sum) {
-    size_t blocks = (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
-    LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares, x, n));
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, blocks * sizeof(double)));
-    ls_exact_sum_add_many(sum, partition->host_squares, blocks);
-    return LS_OK;
-}
-
 static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p,
                            ls_block_numerics *out) {
     const ls_param *param = p->param;
@@ -30,14 +22,15 @@ static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *u
     const float *g = param->own_grad + first, *w = param->own_w + first;
     const float *by = param->moment[0] ? param->moment[0] + first : g;
     if (!p->counts || param->running) return ls_optimizer_run(update, partition->device, policy, param, first, n);
-    LS_TRY(partition->nn.ops->count(partition->device, out->grads, g, 1, policy->act, n));
-    LS_TRY(add_squares(partition, g, n, &out->grad_squares));
+    LS_TRY(partition->nn.ops->count(partition->device, &(ls_count_call){out->grads, g, 1, policy->act, n}));
+    LS_TRY(ls_partition_add_squares(partition, g, n, &out->grad_squares));
     LS_TRY(ls_device_copy(partition->device, partition->aside, w, n * sizeof(float)));
     LS_TRY(ls_optimizer_run(update, partition->device, policy, param, first, n));
-    LS_TRY(add_squares(partition, w, n, &out->weight_squares));
-    LS_TRY(partition->nn.ops->difference(partition->device, partition->aside, w, by, &out->lost, n));
+    LS_TRY(ls_partition_add_squares(partition, w, n, &out->weight_squares));
+    LS_TRY(partition->nn.ops->difference(partition->device,
+                                         &(ls_difference_call){partition->aside, w, by, &out->lost, n}));
     out->elems += (int64_t)n;
-    return add_squares(partition, partition->aside, n, &out->update_squares);
+    return ls_partition_add_squares(partition, partition->aside, n, &out->update_squares);
 }
 
 /* Pieces end with slices, and where this worker begins or ends to report elements. */

@@ -381,5 +381,4 @@ void ls_partition_watch_losses(ls_partition *partition, ls_loss_sum *by_group) {
 
 const ls_arena *ls_partition_arena(const ls_partition *partition) { return &partition->arena; }
 ls_model *ls_partition_model(const ls_partition *partition) { return partition->model; }
-ls_device *ls_partition_device(const ls_partition *partition) { return partition->device; }
 const ls_partition_setup *ls_partition_setup_of(const ls_partition *partition) { return &partition->setup; }

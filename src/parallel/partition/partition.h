@@ -53,12 +53,14 @@ const ls_arena *ls_partition_arena(const ls_partition *partition);
 
 /* Initial values: a function of seed, parameter and canonical element. */
 ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed);
-/* Which tensor of a parameter: the weight, a moment, or the gradient of the last step. */
+/* Which tensor of a parameter: the weight, a moment, or the gradient of the last step; or, where pieces are asked for,
+ * of any of them what this worker alone reports. */
 typedef enum ls_partition_tensor {
     LS_TENSOR_WEIGHT,
     LS_TENSOR_MOMENT0,
     LS_TENSOR_MOMENT1,
-    LS_TENSOR_GRAD
+    LS_TENSOR_GRAD,
+    LS_TENSOR_REPORTED
 } ls_partition_tensor;
 
 /* A run of elements that are neighbours in canonical order and in this worker's memory. */
@@ -66,12 +68,24 @@ typedef struct ls_partition_piece {
     size_t first, count; /* canonical elements of the parameter */
 } ls_partition_piece;
 
-/* Piece number i of what this worker alone reports: all workers' pieces together are the parameter, each element
- * once. False when there is no such piece. */
-bool ls_partition_piece_once(const ls_partition *partition, const ls_param *param, int i, ls_partition_piece *piece);
-/* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. */
-bool ls_partition_piece_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
-                               ls_partition_piece *piece);
+/* Piece number i of what this worker must be given: weights it computes with, or the moments of its own elements. Of
+ * what it reports: all workers' pieces together are the parameter, each element once. False when there is no such
+ * piece. */
+bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                            ls_partition_piece *piece);
+
+/* All of them, as few runs in canonical order: where slices are neighbours there they are one run, so that one worker
+ * alone has a single run, from the first element to the last. Zeroed: none. Ascending; none is empty, and none begins
+ * where another ends. */
+typedef struct ls_partition_pieces {
+    ls_partition_piece *piece;
+    size_t count, capacity;
+} ls_partition_pieces;
+
+/* Replaces what the list held and uses its memory again. */
+ls_status ls_partition_pieces_list(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                                   ls_partition_pieces *pieces);
+void ls_partition_pieces_fini(ls_partition_pieces *pieces);
 /* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. Every
  * worker is given what it needs; after a round of writes of weights all workers call ls_partition_settle(), which
  * rounds them where matmuls read 16 bits and brings these to everybody. */
@@ -166,7 +180,6 @@ ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *para
                                    char text[33]);
 
 ls_model *ls_partition_model(const ls_partition *partition);
-ls_device *ls_partition_device(const ls_partition *partition);
 const ls_partition_setup *ls_partition_setup_of(const ls_partition *partition);
 
 #endif

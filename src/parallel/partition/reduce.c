@@ -17,7 +17,8 @@ static ls_status end_reduction(ls_partition *partition, ls_bucket *bucket) {
     if (!ls_partition_rounds(partition)) return LS_OK;
     for (int i = 0; i < bucket->own_joins; i++) {
         float *left = bucket->own_slot[bucket->own_at - i - 1], *right = bucket->own_slot[bucket->own_at - i];
-        LS_TRY(partition->nn.ops->add(partition->device, left, left, right, LS_F32, ls_bucket_own_elems(bucket)));
+        LS_TRY(partition->nn.ops->add(partition->device,
+                                      &(ls_add_call){left, left, right, LS_F32, ls_bucket_own_elems(bucket)}));
     }
     return LS_OK;
 }
@@ -36,8 +37,9 @@ static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, cons
     *part = bucket->slot[s];
     if (!bucket->wire[s]) return LS_OK;
     *part = bucket->wire[s];
-    return partition->nn.ops->convert(partition->device, bucket->wire[s], ls_partition_wire(partition), bucket->slot[s],
-                                      LS_F32, bucket->grad_elems);
+    return partition->nn.ops->convert(
+        partition->device,
+        &(ls_convert_call){bucket->wire[s], ls_partition_wire(partition), bucket->slot[s], LS_F32, bucket->grad_elems});
 }
 
 static ls_status reduce_once(ls_partition *partition, ls_bucket *bucket) {
@@ -135,7 +137,7 @@ static ls_status join_slices(ls_partition *partition, const ls_param *param) {
         LS_TRY(gather_slices(partition, param->own_grad, n));
     if (S == 1) return LS_OK;
     for (int i = 0; i < S; i++) rows[i] = param->own_grad + (size_t)i * n;
-    return partition->nn.ops->tree_sum(partition->device, param->own_grad, rows, LS_F32, S, n);
+    return partition->nn.ops->tree_sum(partition->device, &(ls_tree_sum_call){param->own_grad, rows, LS_F32, S, n});
 }
 
 /* The uses of a tied table are added in model order: the embedding's, then the head's (rule 9). */
@@ -143,8 +145,8 @@ static ls_status add_lookup(ls_partition *partition, const ls_bucket *lookup) {
     const ls_param *table = lookup->param[0];
     const float *rows = whole_grad(partition, lookup);
     if (!ls_partition_rounds(partition)) rows += lookup->own_begin;
-    return partition->nn.ops->add(partition->device, table->own_grad, rows, table->own_grad, LS_F32,
-                                  ls_param_range_elems(table->own));
+    return partition->nn.ops->add(partition->device, &(ls_add_call){table->own_grad, rows, table->own_grad, LS_F32,
+                                                                    ls_param_range_elems(table->own)});
 }
 
 static ls_status send_tied_grad(ls_partition *partition) {
@@ -157,7 +159,8 @@ static ls_status send_tied_grad(ls_partition *partition) {
     size_t elems = ls_param_range_elems(table->own);
     LS_TRY(ls_comm_recv(partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_GRAD, partition->tied,
                         elems * sizeof(float)));
-    return partition->nn.ops->add(partition->device, table->own_grad, table->own_grad, partition->tied, LS_F32, elems);
+    return partition->nn.ops->add(partition->device,
+                                  &(ls_add_call){table->own_grad, table->own_grad, partition->tied, LS_F32, elems});
 }
 
 ls_status ls_partition_finish_grads(ls_partition *partition) {

@@ -164,6 +164,9 @@ ls_status ls_partition_add_result(ls_partition *partition, int made, const void 
 /* Matmuls show their results while somebody sums them or hunts. */
 void ls_partition_watch_results(ls_partition *partition);
 
+/* weights.c: adds the squares of elements that begin with a block of 1024. */
+ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum);
+
 /* check.c: weights that have just been gathered. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "device/calls.h"
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"
@@ -30,6 +31,7 @@ static held held_of(const ls_partition *partition, const ls_param *model_param, 
     case LS_TENSOR_MOMENT0: h.memory = param->moment[0]; break;
     case LS_TENSOR_MOMENT1: h.memory = param->moment[1]; break;
     case LS_TENSOR_GRAD: h.memory = param->own_grad; break;
+    case LS_TENSOR_REPORTED: return (held){.param = param, .range = param->once};
     }
     bool matrix = param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS;
     bool is_16 = matrix && ls_policy_is_16(&partition->setup.policy),
@@ -66,20 +68,55 @@ static bool piece_get(const ls_param *param, int slices, ls_param_range range, i
     return true;
 }
 
-bool ls_partition_piece_once(const ls_partition *partition, const ls_param *param, int i, ls_partition_piece *out) {
+bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                            ls_partition_piece *out) {
     local_piece p;
-    if (!param->held || !piece_get(param, partition->model->S, param->once, i, &p)) return false;
+    held h = held_of(partition, param, which);
+    if (ls_param_range_elems(h.range) == 0 || !piece_get(h.param, partition->model->S, h.range, i, &p)) return false;
     *out = (ls_partition_piece){p.canonical, p.elems};
     return true;
 }
 
-bool ls_partition_piece_needed(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
-                               ls_partition_piece *out) {
-    local_piece p;
-    held h = held_of(partition, param, which);
-    if ((!h.memory && !h.memory16) || !piece_get(h.param, partition->model->S, h.range, i, &p)) return false;
-    *out = (ls_partition_piece){p.canonical, p.elems};
-    return true;
+static ls_status add_piece(ls_partition_pieces *pieces, ls_partition_piece piece) {
+    if (piece.count == 0) return LS_OK;
+    ls_partition_piece *list = ls_list_grow(pieces->piece, pieces->count, &pieces->capacity, sizeof *list);
+    if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of pieces of a parameter");
+    pieces->piece = list;
+    list[pieces->count++] = piece;
+    return LS_OK;
+}
+
+static int compare_first(const void *a, const void *b) {
+    size_t x = ((const ls_partition_piece *)a)->first, y = ((const ls_partition_piece *)b)->first;
+    return x == y ? 0 : x < y ? -1 : 1;
+}
+
+static void join_pieces(ls_partition_pieces *pieces) {
+    size_t kept = 0;
+    if (pieces->count == 0) return;
+    qsort(pieces->piece, pieces->count, sizeof *pieces->piece, compare_first);
+    for (size_t i = 1; i < pieces->count; i++) {
+        ls_partition_piece *last = &pieces->piece[kept];
+        if (last->first + last->count == pieces->piece[i].first)
+            last->count += pieces->piece[i].count;
+        else
+            pieces->piece[++kept] = pieces->piece[i];
+    }
+    pieces->count = kept + 1;
+}
+
+ls_status ls_partition_pieces_list(const ls_partition *partition, const ls_param *param, ls_partition_tensor which,
+                                   ls_partition_pieces *pieces) {
+    ls_partition_piece piece;
+    pieces->count = 0;
+    for (int i = 0; ls_partition_piece_get(partition, param, which, i, &piece); i++) LS_TRY(add_piece(pieces, piece));
+    join_pieces(pieces);
+    return LS_OK;
+}
+
+void ls_partition_pieces_fini(ls_partition_pieces *pieces) {
+    free(pieces->piece);
+    *pieces = (ls_partition_pieces){.count = 0};
 }
 
 /* ---- host -------------------------------------------------------------------------------------------------------- */
@@ -93,27 +130,37 @@ static void clip_piece(local_piece *p, size_t first, size_t count) {
     p->elems = to > from ? to - from : 0;
 }
 
-static ls_status write_rounded(ls_partition *partition, uint16_t *to, const float *host, size_t elems) {
+/* Elements between the host and the 16-bit form that a device has of them. */
+static ls_status move_rounded(ls_partition *partition, uint16_t *memory, float *host, size_t elems, bool in) {
     enum { AT_ONCE = 4096 };
     uint16_t rounded[AT_ONCE];
     bool bf16 = partition->setup.policy.act == LS_BF16;
     for (size_t at = 0; at < elems; at += AT_ONCE) {
         size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; in && i < n; i++)
             rounded[i] = bf16 ? ls_bf16_from_f32(host[at + i]) : ls_f16_from_f32(host[at + i]);
-        LS_TRY(ls_device_copy_in(partition->device, to + at, rounded, n * sizeof *rounded));
+        if (in) LS_TRY(ls_device_copy_in(partition->device, memory + at, rounded, n * sizeof *rounded));
+        if (in) continue;
+        LS_TRY(ls_device_copy_out(partition->device, rounded, memory + at, n * sizeof *rounded));
+        for (size_t i = 0; i < n; i++) host[at + i] = bf16 ? ls_bf16_to_f32(rounded[i]) : ls_f16_to_f32(rounded[i]);
     }
     return LS_OK;
 }
 
-static ls_status read_rounded(ls_partition *partition, float *host, const uint16_t *from, size_t elems) {
-    enum { AT_ONCE = 4096 };
-    uint16_t rounded[AT_ONCE];
-    bool bf16 = partition->setup.policy.act == LS_BF16;
-    for (size_t at = 0; at < elems; at += AT_ONCE) {
-        size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
-        LS_TRY(ls_device_copy_out(partition->device, rounded, from + at, n * sizeof *rounded));
-        for (size_t i = 0; i < n; i++) host[at + i] = bf16 ? ls_bf16_to_f32(rounded[i]) : ls_f16_to_f32(rounded[i]);
+/* Elements of what is held, from the first on at `at`, in or out. */
+static ls_status move(ls_partition *partition, const held *h, size_t at, float *host, size_t elems, bool in) {
+    if (h->memory16) return move_rounded(partition, h->memory16 + at, host, elems, in);
+    if (in) return ls_device_copy_in(partition->device, h->memory + at, host, elems * sizeof(float));
+    return ls_device_copy_out(partition->device, host, h->memory + at, elems * sizeof(float));
+}
+
+/* What this worker holds of canonical elements first … first + count − 1. */
+static ls_status move_pieces(ls_partition *partition, const held *h, size_t first, size_t count, float *host, bool in) {
+    local_piece p;
+    for (int i = 0; piece_get(h->param, partition->model->S, h->range, i, &p); i++) {
+        if (p.elems > 0) clip_piece(&p, first, count);
+        if (p.elems > 0)
+            LS_TRY(move(partition, h, p.local - h->range.begin, host + (p.canonical - first), p.elems, in));
     }
     return LS_OK;
 }
@@ -121,33 +168,14 @@ static ls_status read_rounded(ls_partition *partition, float *host, const uint16
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host) {
     held h = held_of(partition, param, which);
-    local_piece p;
-    for (int i = 0; piece_get(h.param, partition->model->S, h.range, i, &p); i++) {
-        if (p.elems > 0) clip_piece(&p, first, count);
-        if (p.elems > 0 && h.memory16)
-            LS_TRY(write_rounded(partition, h.memory16 + (p.local - h.range.begin), host + (p.canonical - first),
-                                 p.elems));
-        else if (p.elems > 0)
-            LS_TRY(ls_device_copy_in(partition->device, h.memory + (p.local - h.range.begin),
-                                     host + (p.canonical - first), p.elems * sizeof(float)));
-    }
-    return LS_OK;
+    /* The cast takes away a const that moving in keeps. */
+    return move_pieces(partition, &h, first, count, (float *)(uintptr_t)host, true);
 }
 
 ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                             size_t count, float *host) {
     held h = held_of(partition, param, which);
-    local_piece p;
-    for (int i = 0; piece_get(h.param, partition->model->S, h.range, i, &p); i++) {
-        if (p.elems > 0) clip_piece(&p, first, count);
-        if (p.elems > 0 && h.memory16)
-            LS_TRY(
-                read_rounded(partition, host + (p.canonical - first), h.memory16 + (p.local - h.range.begin), p.elems));
-        else if (p.elems > 0)
-            LS_TRY(ls_device_copy_out(partition->device, host + (p.canonical - first),
-                                      h.memory + (p.local - h.range.begin), p.elems * sizeof(float)));
-    }
-    return LS_OK;
+    return move_pieces(partition, &h, first, count, host, false);
 }
 
 static ls_status init_piece(ls_partition *partition, const ls_param *param, uint64_t seed, ls_partition_piece piece) {
@@ -164,7 +192,7 @@ ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed) {
     for (int i = 0; i < count; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         ls_partition_piece piece;
-        for (int k = 0; ls_partition_piece_needed(partition, param, LS_TENSOR_WEIGHT, k, &piece); k++)
+        for (int k = 0; ls_partition_piece_get(partition, param, LS_TENSOR_WEIGHT, k, &piece); k++)
             LS_TRY(init_piece(partition, param, seed, piece));
     }
     return ls_partition_settle(partition);
@@ -176,8 +204,10 @@ static ls_status round_own(ls_partition *partition, const ls_param *param) {
     size_t own = ls_param_range_elems(param->own);
     if (!param->held || !param->own_w16 || !param->own_w || own == 0) return LS_OK;
     if (policy->no_master)
-        LS_TRY(partition->nn.ops->round(partition->device, param->own_w, param->own_w, policy->act, own));
-    return partition->nn.ops->convert(partition->device, param->own_w16, policy->act, param->own_w, LS_F32, own);
+        LS_TRY(partition->nn.ops->round(partition->device,
+                                        &(ls_round_call){param->own_w, param->own_w, policy->act, own}));
+    return partition->nn.ops->convert(partition->device,
+                                      &(ls_convert_call){param->own_w16, policy->act, param->own_w, LS_F32, own});
 }
 
 ls_status ls_partition_settle(ls_partition *partition) {
@@ -214,19 +244,31 @@ static size_t slice_blocks(const ls_partition *partition, const ls_param *param,
     return blocks_of(rows * param->columns);
 }
 
+/* Adds the sums of `blocks` blocks that the device has made. */
+static ls_status add_squares(ls_partition *partition, size_t blocks, ls_exact_sum *sum) {
+    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, blocks * sizeof(double)));
+    ls_exact_sum_add_many(sum, partition->host_squares, blocks);
+    return LS_OK;
+}
+
+ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum) {
+    LS_TRY(partition->nn.ops->square_sums(partition->device, &(ls_square_sums_call){partition->squares, x, elems}));
+    return add_squares(partition, blocks_of(elems), sum);
+}
+
 static ls_status square_param(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
     int slices = ls_param_slices(param, partition->model->S);
     size_t done = 0;
     for (int i = 0; i < slices; i++) {
         block_run run = run_of(partition, param, i, 0);
         if (run.end <= run.begin) continue;
-        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
-                                              param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
+        LS_TRY(partition->nn.ops->square_sums(partition->device,
+                                              &(ls_square_sums_call){partition->squares + done,
+                                                                     param->own_grad + (run.begin - param->own.begin),
+                                                                     run.end - run.begin}));
         done += blocks_of(run.end - run.begin);
     }
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, done * sizeof(double)));
-    ls_exact_sum_add_many(sum, partition->host_squares, done);
-    return LS_OK;
+    return add_squares(partition, done, sum);
 }
 
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {
@@ -247,13 +289,12 @@ ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *par
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
         if (row < first || row + rows > end) continue;
-        LS_TRY(partition->nn.ops->square_sums(partition->device, partition->squares + done,
-                                              leaf + (row - first) * param->columns, rows * param->columns));
+        LS_TRY(partition->nn.ops->square_sums(
+            partition->device, &(ls_square_sums_call){partition->squares + done, leaf + (row - first) * param->columns,
+                                                      rows * param->columns}));
         done += blocks_of(rows * param->columns);
     }
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, done * sizeof(double)));
-    ls_exact_sum_add_many(sum, partition->host_squares, done);
-    return LS_OK;
+    return add_squares(partition, done, sum);
 }
 
 ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
@@ -264,7 +305,9 @@ ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
     for (int i = 0; i < count && status == LS_OK; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         size_t own = ls_param_range_elems(param->own), index = own;
-        if (own > 0) status = partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index);
+        if (own > 0)
+            status = partition->nn.ops->find_bad(partition->device,
+                                                 &(ls_find_bad_call){param->own_grad, LS_F32, own, &index});
         bad[i] = index < own;
     }
     if (status == LS_OK) status = ls_partition_sum(partition, bad, (size_t)count);
@@ -280,7 +323,7 @@ static ls_status look_at_replica(ls_partition *partition, const ls_param *param,
     size_t own = ls_param_range_elems(param->own), index = own;
     double bad = (double)NAN;
     if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, param->own_grad, LS_F32, own, &index));
+    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){param->own_grad, LS_F32, own, &index}));
     if (index < own) ls_exact_sum_add_many(sum, &bad, 1);
     return LS_OK;
 }
@@ -302,9 +345,7 @@ static ls_status hash_range(ls_partition *partition, const held *h, size_t begin
     size_t step = partition->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
     for (size_t at = begin; at < end; at += step) {
         size_t count = end - at < step ? end - at : step, place = at - h->range.begin;
-        LS_TRY(h->memory16
-                   ? read_rounded(partition, partition->host, h->memory16 + place, count)
-                   : ls_device_copy_out(partition->device, partition->host, h->memory + place, count * sizeof(float)));
+        LS_TRY(move(partition, h, place, partition->host, count, false));
         for (size_t b = 0; b < count; b += LS_SQUARE_BLOCK)
             *out++ = ls_hash_f32(partition->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
     }
@@ -347,13 +388,8 @@ out:
 }
 
 ls_status ls_partition_hash(ls_partition *partition, char text[33]) {
-    int count = ls_model_params(partition->model);
-    const ls_param **params = malloc((size_t)count * sizeof(const ls_param *));
-    if (!params) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
-    for (int i = 0; i < count; i++) params[i] = ls_model_param(partition->model, i);
-    ls_status status = hash_params(partition, params, count, LS_TENSOR_WEIGHT, text);
-    free(params);
-    return status;
+    const ls_model *model = partition->model;
+    return hash_params(partition, (const ls_param *const *)model->params, model->nparams, LS_TENSOR_WEIGHT, text);
 }
 
 ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *param, ls_partition_tensor which,

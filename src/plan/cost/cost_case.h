@@ -2,6 +2,7 @@
 #ifndef LS_PLAN_COST_COST_CASE_H
 #define LS_PLAN_COST_COST_CASE_H
 
+#include "parallel/schedule/simulate.h"
 #include "plan/plan.h"
 
 typedef struct ls_plan_case {
@@ -36,6 +37,8 @@ static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
+/* Of weights as they are read, and of activations. */
+static inline double ls_plan_elem_bytes(const ls_knobs *layout) { return layout->type == LS_PLAN_FP32 ? 4 : 2; }
 
 /* matmul.c */
 double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
@@ -65,6 +68,9 @@ int ls_plan_inner(int node, int stride, int size);
 /* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
 
+/* predict.c: a collective of sharded weights among the replicas. */
+double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes);
+
 /* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
 bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
@@ -77,6 +83,10 @@ double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g)
  * tables are [pp·virtual stages], chunk by chunk, and of sends [pp], from a stage to the next. */
 ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
                                    const double *send, double *seconds, double *bubble);
+/* The course of so many micro-batches, action by action; `send` NULL: sending takes no time. After a failure there is
+ * nothing to free. */
+ls_status ls_plan_simulate(const ls_plan_case *c, int micros, const double *forward, const double *backward,
+                           const double *send, ls_schedule *schedule, ls_simulation *simulation);
 
 /* predict.c: what the pipeline is simulated with, for those who draw it. */
 typedef struct ls_plan_chunks {
@@ -84,7 +94,8 @@ typedef struct ls_plan_chunks {
     int first[LS_CHUNKS_MAX + 1];                           /* blocks, as in ls_layout */
     int layers[LS_CHUNKS_MAX];                              /* blocks without embedding and head */
     double send[LS_CHUNKS_MAX]; /* seconds from a stage to the next, by stage; from the last one, to the first */
-    double params;              /* of a chip of the stage that has most */
+    int most_layers;            /* of a stage, */
+    double params;              /* and parameters of a chip there */
 } ls_plan_chunks;
 void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out);
 

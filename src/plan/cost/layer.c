@@ -8,8 +8,6 @@ static bool gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->sh
 
 static double hidden(const ls_plan_case *c) { return (double)c->task->shape.hidden; }
 
-static double elem_bytes(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
-
 double ls_plan_layer_params(const ls_plan_case *c) {
     double C = (double)c->task->shape.C, f = hidden(c);
     return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (gated(c) ? 3 : 2)) / c->t + 4 * C;
@@ -57,16 +55,15 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
     double s = (double)c->task->seq, d = (double)c->task->shape.head_size;
+    ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
     if (stack->flash) {
         double flops = 4 * c->tokens * s * c->width / c->t * causal_share(c);
         double heads = d < 128 ? .55 + .45 * d / 128 : 1; /* short heads fill the units less */
-        ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
         double peak = chip->peak_flops[type] * heads;
         out->forward.attention = flops / (peak * chip->attention_share);
         out->backward.attention = 2.5 * flops / (peak * chip->attention_back_share);
         return;
     }
-    ls_plan_type type = c->layout->type == LS_PLAN_FP32 ? LS_PLAN_FP32 : LS_PLAN_FP16;
     double sequences = c->tokens / s, heads = sequences * (double)c->task->shape.H / c->t;
     double scores = c->tokens * s * (double)c->task->shape.H / c->t;
     double both =
@@ -79,7 +76,7 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
 static void passes(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
-    double n = c->tokens, C = (double)c->task->shape.C, f = hidden(c) / c->t, scale = elem_bytes(c) / 2;
+    double n = c->tokens, C = (double)c->task->shape.C, f = hidden(c) / c->t, scale = ls_plan_elem_bytes(c->layout) / 2;
     double stream = n * C / (c->layout->sequence_parallel ? c->t : 1);
     double forward =
         stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
@@ -103,7 +100,7 @@ static double tp_hidden(const ls_plan_case *c) {
 static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     if (c->layout->tp < 2) return;
     int tp = c->layout->tp;
-    double bytes = elem_bytes(c) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
+    double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
     if (c->layout->sequence_parallel) {
         /* Inputs of products in 8 bits are gathered as such. */
         double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
@@ -131,7 +128,7 @@ static void wait_for_host(ls_pass_time *pass, double host) {
 static double sum_gradients(const ls_plan_case *c, double params) {
     const ls_knobs *l = c->layout;
     if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
-    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = elem_bytes(c);
+    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = ls_plan_elem_bytes(c->layout);
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
@@ -171,7 +168,8 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
 
 ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     const ls_chip *chip = &c->site->chip;
-    double C = (double)c->task->shape.C, n = c->tokens, V = c->vocabulary / c->t, scale = elem_bytes(c) / 2;
+    double C = (double)c->task->shape.C, n = c->tokens, V = c->vocabulary / c->t,
+           scale = ls_plan_elem_bytes(c->layout) / 2;
     ls_plan_type type = c->layout->type == LS_PLAN_FP8 ? LS_PLAN_BF16 : c->layout->type;
     ls_ends_time out;
     out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);

@@ -20,7 +20,7 @@ static double max(double a, double b) { return a > b ? a : b; }
 
 static double min(double a, double b) { return a < b ? a : b; }
 
-static double elem(const ls_plan_case *c) { return c->layout->type == LS_PLAN_FP32 ? 4 : 2; }
+static double elem(const ls_plan_case *c) { return ls_plan_elem_bytes(c->layout); }
 
 static bool is_gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
 

@@ -2,10 +2,6 @@
  *
  * The simulator runs the lists of the schedule. After the first micro-batches have filled the pipeline its course
  * repeats, so a long one is simulated twice with fewer micro-batches and continued at the rate between the two. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "parallel/schedule/simulate.h"
 #include "plan/cost/cost_case.h"
 
 double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g) {
@@ -13,36 +9,35 @@ double ls_plan_blocked_seconds(const ls_plan_case *c, const double *send, int g)
     return c->task->stack.sends_block && g >= 0 && g < last ? send[g % c->layout->pp] : 0;
 }
 
-/* [action][stage][chunk of the stage] from tables by chunk, as the simulator wants them. */
-static void by_stage(const ls_plan_case *c, const double *forward, const double *backward, double *to) {
-    int pp = c->layout->pp, v = c->layout->virtual_stages, chunks = pp * v;
-    for (int g = 0; g < chunks; g++) {
+ls_status ls_plan_simulate(const ls_plan_case *c, int micros, const double *forward, const double *backward,
+                           const double *send, ls_schedule *schedule, ls_simulation *simulation) {
+    int pp = c->layout->pp, v = c->layout->virtual_stages;
+    double table[3][LS_CHUNKS_MAX]; /* by stage, then by its chunks */
+    for (int g = 0; g < pp * v; g++) {
         int at = g % pp * v + g / pp;
-        to[at] = forward[g];
-        to[chunks + at] = backward[g];
-        to[2 * chunks + at] = backward[g] / 2;
+        table[0][at] = forward[g];
+        table[1][at] = backward[g];
+        table[2][at] = backward[g] / 2;
     }
+    ls_simulate_costs costs = {.border_seconds = send};
+    costs.seconds[LS_ACTION_FORWARD] = table[0];
+    costs.seconds[LS_ACTION_BACKWARD] = table[1];
+    costs.seconds[LS_ACTION_BACKWARD_INPUT] = costs.seconds[LS_ACTION_BACKWARD_WEIGHTS] = table[2];
+    LS_TRY(ls_schedule_make(c->layout->schedule, pp, v, micros, schedule));
+    ls_status status = ls_simulate(schedule, &costs, simulation);
+    if (status != LS_OK) ls_schedule_free(schedule);
+    return status;
 }
 
-/* `send`: NULL: it takes no time. */
-static ls_status simulate(const ls_plan_case *c, int micros, const double *tables, const double *send,
-                          double *seconds) {
-    int chunks = c->layout->pp * c->layout->virtual_stages;
+static ls_status simulate(const ls_plan_case *c, int micros, const double *forward, const double *backward,
+                          const double *send, double *seconds) {
     ls_schedule schedule;
     ls_simulation simulation;
-    ls_simulate_costs costs = {.border_seconds = send};
-    costs.seconds[LS_ACTION_FORWARD] = tables;
-    costs.seconds[LS_ACTION_BACKWARD] = tables + chunks;
-    costs.seconds[LS_ACTION_BACKWARD_INPUT] = tables + 2 * chunks;
-    costs.seconds[LS_ACTION_BACKWARD_WEIGHTS] = tables + 2 * chunks;
-    LS_TRY(ls_schedule_make(c->layout->schedule, c->layout->pp, c->layout->virtual_stages, micros, &schedule));
-    ls_status status = ls_simulate(&schedule, &costs, &simulation);
-    if (status == LS_OK) {
-        *seconds = simulation.seconds;
-        ls_simulation_free(&simulation);
-    }
+    LS_TRY(ls_plan_simulate(c, micros, forward, backward, send, &schedule, &simulation));
+    *seconds = simulation.seconds;
+    ls_simulation_free(&simulation);
     ls_schedule_free(&schedule);
-    return status;
+    return LS_OK;
 }
 
 /* Of the stage that has most to do, for a micro-batch. */
@@ -67,16 +62,16 @@ static void naive(const ls_plan_case *c, const double *forward, const double *ba
     *bubble = c->micros * (sum - busiest(c, forward, backward));
 }
 
-/* `tables`: by stage; `most`: of the busiest stage for a micro-batch, which no pace can beat. */
-static ls_status course(const ls_plan_case *c, const double *tables, const double *send, double most, double *seconds) {
+static ls_status course(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
+                        double *seconds) {
     int pp = c->layout->pp, few = 2 * pp + c->micros % pp, more = few + 2 * pp;
     if (c->micros <= more || c->layout->schedule == LS_SCHEDULE_GPIPE)
-        return simulate(c, c->micros, tables, send, seconds);
+        return simulate(c, c->micros, forward, backward, send, seconds);
     /* The remainder that a last round leaves is in both, so that the two differ in whole rounds alone. */
-    double a, b;
-    LS_TRY(simulate(c, few, tables, send, &a));
-    LS_TRY(simulate(c, more, tables, send, &b));
-    double pace = (b - a) / (more - few);
+    double a, b, most = busiest(c, forward, backward);
+    LS_TRY(simulate(c, few, forward, backward, send, &a));
+    LS_TRY(simulate(c, more, forward, backward, send, &b));
+    double pace = (b - a) / (more - few); /* none can beat that of the busiest stage */
     *seconds = b + (pace > most ? pace : most) * (c->micros - more);
     return LS_OK;
 }
@@ -85,27 +80,26 @@ static ls_status course(const ls_plan_case *c, const double *tables, const doubl
  * stage, which never waits: a short course has all of the bubble. Not so where stages that have several chunks have
  * uneven ones. */
 static ls_status free_bubble(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
-                             double *tables, double *bubble) {
+                             double *bubble) {
     int pp = c->layout->pp, v = c->layout->virtual_stages, few = 2 * pp + c->micros % pp;
     bool paced = c->layout->schedule != LS_SCHEDULE_GPIPE && (v == 1 || c->task->shape.L % (size_t)(pp * v) == 0);
-    double seconds, most, alone[2][LS_CHUNKS_MAX];
+    double seconds, alone[2][LS_CHUNKS_MAX];
     for (int g = 0; g < pp * v; g++) {
         alone[0][g] = forward[g] - ls_plan_blocked_seconds(c, send, g);
         alone[1][g] = backward[g] - ls_plan_blocked_seconds(c, send, g - 1);
     }
-    most = busiest(c, alone[0], alone[1]);
-    by_stage(c, alone[0], alone[1], tables);
     if (c->micros < few || !paced) few = c->micros;
-    LS_TRY(paced ? simulate(c, few, tables, NULL, &seconds) : course(c, tables, NULL, most, &seconds));
+    LS_TRY(paced ? simulate(c, few, alone[0], alone[1], NULL, &seconds)
+                 : course(c, alone[0], alone[1], NULL, &seconds));
+    double most = busiest(c, alone[0], alone[1]);
     *bubble = seconds > few * most ? seconds - few * most : 0;
     return LS_OK;
 }
 
 ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward, const double *backward,
                                    const double *send, double *seconds, double *bubble) {
-    int pp = c->layout->pp, chunks = pp * c->layout->virtual_stages;
     *bubble = 0;
-    if (chunks == 1) {
+    if (c->layout->pp * c->layout->virtual_stages == 1) {
         *seconds = c->micros * (forward[0] + backward[0]);
         return LS_OK;
     }
@@ -113,11 +107,6 @@ ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward,
         naive(c, forward, backward, send, seconds, bubble);
         return LS_OK;
     }
-    double *tables = malloc(3 * (size_t)chunks * sizeof *tables);
-    if (!tables) return ls_fail(LS_ERR_RESOURCE, "out of memory for the times of %d stages", pp);
-    by_stage(c, forward, backward, tables);
-    ls_status status = course(c, tables, send, busiest(c, forward, backward), seconds);
-    if (status == LS_OK) status = free_bubble(c, forward, backward, send, tables, bubble);
-    free(tables);
-    return status;
+    LS_TRY(course(c, forward, backward, send, seconds));
+    return free_bubble(c, forward, backward, send, bubble);
 }

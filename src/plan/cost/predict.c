@@ -1,5 +1,4 @@
 /* predict.c: a step out of its parts. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -71,7 +70,7 @@ static double with_hidden(const ls_plan_case *c, double compute, double fetch) {
     return more + seen * less - compute;
 }
 
-static double gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes) {
+double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes) {
     int D = c->layout->dp * c->layout->context;
     if (c->task->stack.flat_gather) return ls_plan_ring_seconds(c, kind, D, bytes);
     return ls_plan_collective_seconds(c, kind, D, c->dp_inner, bytes);
@@ -84,28 +83,17 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
     double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
     double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
-    double fetch = gather_seconds(c, LS_ALL_GATHER, params * elem),
-           give = gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
+    double fetch = ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem),
+           give = ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
     double backward = ls_pass_sum(&layer->backward) + layer->recompute;
     out.forward = with_hidden(c, ls_pass_sum(&layer->forward), fetch);
     out.backward = with_hidden(c, backward, fetch + give);
-    out.first =
-        gather_seconds(c, LS_ALL_GATHER, table * elem) + .5 * gather_seconds(c, LS_REDUCE_SCATTER, table * grad);
+    out.first = ls_plan_gather_seconds(c, LS_ALL_GATHER, table * elem) +
+                .5 * ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, table * grad);
     return out;
 }
 
 /* ---- between replicas -------------------------------------------------------------------------------------------- */
-
-static double stage_params(const ls_plan_case *c, const int *layers) {
-    int most = 0, pp = c->layout->pp;
-    for (int s = 0; s < pp; s++) {
-        int own = 0;
-        for (int k = 0; k < c->layout->virtual_stages; k++) own += layers[k * pp + s];
-        if (own > most) most = own;
-    }
-    double table = c->vocabulary * (double)c->task->shape.C / c->t;
-    return most * ls_plan_layer_params(c) + table * (pp == 1 && !c->task->shape.tied ? 2 : 1);
-}
 
 static bool crosses_sites(const ls_plan_case *c, bool stages) {
     return c->task->cluster.sites > 1 && c->layout->stages_across == stages;
@@ -115,7 +103,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
-    double seen = 0, elem = l->type == LS_PLAN_FP32 ? 4 : 2, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    double seen = 0, elem = ls_plan_elem_bytes(l), grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
     if (D > 1 && (l->zero < 3 || ls_plan_stays_whole(c))) {
         ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
         double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
@@ -158,18 +146,27 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 static void fill_sends(const ls_plan_case *c, double *send) {
-    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2;
-    double bytes = elem * c->tokens * (double)c->task->shape.C / c->t;
+    double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
     for (int s = 0; s < c->layout->pp; s++) send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(c, s, bytes) + pause : 0;
 }
 
-static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                        const ls_ends_time *ends, ls_plan_chunks *out) {
+/* Times of a micro-batch. */
+typedef struct part_times {
+    ls_layer_time layer;
+    gather_time gather;
+    ls_ends_time ends;
+} part_times;
+
+static part_times fill_chunks(const ls_plan_case *c, ls_plan_chunks *out) {
+    part_times parts = {.layer = ls_plan_layer(c), .ends = ls_plan_ends(c)};
+    parts.gather = gathering(c, &parts.layer);
+    const ls_layer_time *layer = &parts.layer;
+    const ls_ends_time *ends = &parts.ends;
     int chunks = c->layout->pp * c->layout->virtual_stages;
     fill_sends(c, out->send);
-    double forward = ls_pass_sum(&layer->forward) + gather->forward;
-    double backward = ls_pass_sum(&layer->backward) + layer->recompute + gather->backward;
+    double forward = ls_pass_sum(&layer->forward) + parts.gather.forward;
+    double backward = ls_pass_sum(&layer->backward) + layer->recompute + parts.gather.backward;
     const double costs[] = {ends->embed_forward + ends->embed_backward, forward + backward,
                             ends->head_forward + ends->head_backward};
     (void)ls_layout_divide(LS_DIVIDE_LAYERS, costs, (int)c->task->shape.L + 2, chunks, out->first);
@@ -178,17 +175,28 @@ static void fill_chunks(const ls_plan_case *c, const ls_layer_time *layer, const
         out->forward[g] = out->layers[g] * forward + ls_plan_blocked_seconds(c, out->send, g);
         out->backward[g] = out->layers[g] * backward + ls_plan_blocked_seconds(c, out->send, g - 1);
     }
-    out->forward[0] += ends->embed_forward + gather->first;
+    out->forward[0] += ends->embed_forward + parts.gather.first;
     out->backward[0] += ends->embed_backward;
     out->forward[chunks - 1] += ends->head_forward;
     out->backward[chunks - 1] += ends->head_backward;
-    out->params = stage_params(c, out->layers);
+    out->most_layers = 0;
+    for (int s = 0; s < c->layout->pp; s++) {
+        int own = 0;
+        for (int g = s; g < chunks; g += c->layout->pp) own += out->layers[g];
+        if (own > out->most_layers) out->most_layers = own;
+    }
+    double table = c->vocabulary * (double)c->task->shape.C / c->t;
+    int tables = c->layout->pp == 1 && !c->task->shape.tied ? 2 : 1;
+    out->params = out->most_layers * ls_plan_layer_params(c) + table * tables;
+    return parts;
 }
 
 /* Of the stage that has most to do, times all micro-batches, by kind. */
-static double busiest(const ls_plan_case *c, const ls_layer_time *layer, const gather_time *gather,
-                      const ls_ends_time *ends, const ls_plan_chunks *chunks, ls_prediction *out, double *forward,
-                      double *backward) {
+static double busiest(const ls_plan_case *c, const part_times *parts, const ls_plan_chunks *chunks, ls_prediction *out,
+                      double *forward, double *backward) {
+    const ls_layer_time *layer = &parts->layer;
+    const gather_time *gather = &parts->gather;
+    const ls_ends_time *ends = &parts->ends;
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
     double most = -1;
     for (int s = 0; s < pp; s++) {
@@ -230,19 +238,18 @@ static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) 
     return least;
 }
 
-static ls_status predict(const ls_plan_case *c, ls_plan_chunks *chunks, bool is_bound, ls_prediction *out) {
-    ls_layer_time layer = ls_plan_layer(c);
-    ls_ends_time ends = ls_plan_ends(c);
-    gather_time gather = gathering(c, &layer);
-    double elem = c->layout->type == LS_PLAN_FP32 ? 4 : 2, forward = 0, backward = 0, course, bubble = 0;
-    fill_chunks(c, &layer, &gather, &ends, chunks);
-    double busy = busiest(c, &layer, &gather, &ends, chunks, out, &forward, &backward);
+static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *out) {
+    ls_plan_chunks chunks;
+    double forward = 0, backward = 0, course, bubble = 0;
+    part_times parts = fill_chunks(c, &chunks);
+    double busy = busiest(c, &parts, &chunks, out, &forward, &backward);
     if (is_bound)
-        course = least_course(c, chunks);
+        course = least_course(c, &chunks);
     else
-        LS_TRY(ls_plan_pipeline_seconds(c, chunks->forward, chunks->backward, chunks->send, &course, &bubble));
+        LS_TRY(ls_plan_pipeline_seconds(c, chunks.forward, chunks.backward, chunks.send, &course, &bubble));
     if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
-        double link = ls_plan_across_seconds(c, elem * c->tokens * (double)c->task->shape.C, c->layout->dp);
+        double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C,
+               link = ls_plan_across_seconds(c, bytes, c->layout->dp);
         int times = 2 * c->layout->virtual_stages - 1; /* each way, with several chunks to and fro */
         double least = c->micros * link * times;
         course = (course > least ? course : least) + 2 * link * times;
@@ -250,24 +257,19 @@ static ls_status predict(const ls_plan_case *c, ls_plan_chunks *chunks, bool is_
     double idle = course > busy ? course - busy : 0;
     out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
     out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
-    replicas(c, chunks->params, backward, forward, out);
-    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, chunks->params);
+    replicas(c, chunks.params, backward, forward, out);
+    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, chunks.params);
     out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
-    ls_plan_memory(c, chunks->layers, out);
+    ls_plan_memory(c, chunks.layers, out);
     return LS_OK;
 }
 
 static ls_status predict_case(const ls_plan_task *task, const ls_knobs *layout, bool is_bound, ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
-    memset(out, 0, sizeof *out);
-    out->micros = c.micros;
-    out->model_flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
-    ls_status status = predict(&c, chunks, is_bound, out);
-    free(chunks);
-    return status;
+    double flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    *out = (ls_prediction){.micros = c.micros, .model_flops = flops};
+    return predict(&c, is_bound, out);
 }
 
 ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out) {
@@ -278,12 +280,7 @@ ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_pre
     return predict_case(task, layout, true, out);
 }
 
-void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
-    ls_layer_time layer = ls_plan_layer(c);
-    ls_ends_time ends = ls_plan_ends(c);
-    gather_time gather = gathering(c, &layer);
-    fill_chunks(c, &layer, &gather, &ends, out);
-}
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) { (void)fill_chunks(c, out); }
 
 void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first) {
     ls_plan_case c = ls_plan_case_of(task, layout);

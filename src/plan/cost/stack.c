@@ -1,8 +1,9 @@
 /* stack.c: the table of stacks. What is the same in all rows is what all programs do. */
 #include "plan/cost/stack.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "plan/hardware/machine.h"
 
 /* What rows have in common: programs of 2020 to 2022, and FSDP compiled or not. */
 #define HABITS_OF_2021                                                                                                 \
@@ -98,15 +99,13 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 const ls_stack *ls_stack_row(int i) { return i >= 0 && i < ROWS ? &rows[i] : NULL; }
 
 ls_status ls_stack_find(const char *name, ls_stack *out) {
-    char list[256];
-    size_t n = 0;
+    char list[256] = "";
     for (int i = 0; i < ROWS; i++) {
         if (strcmp(name, rows[i].name) == 0) {
             *out = rows[i];
             return LS_OK;
         }
-        int wrote = snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", rows[i].name);
-        if (wrote > 0 && (size_t)wrote < sizeof list - n) n += (size_t)wrote;
+        ls_names_add(list, sizeof list, rows[i].name);
     }
     return ls_fail(LS_ERR_INPUT, "unknown training program \"%s\"; choose one of: %s", name, list);
 }

@@ -113,14 +113,14 @@ static const chip_row *find(const char *name) {
     return NULL;
 }
 
+void ls_names_add(char *list, size_t capacity, const char *name) {
+    size_t used = strlen(list);
+    snprintf(list + used, capacity - used, "%s%s", used > 0 ? ", " : "", name);
+}
+
 static ls_status unknown(const char *name) {
-    char list[1024];
-    size_t n = 0;
-    for (int i = 0; i < ROWS; i++) {
-        int wrote = snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", rows[i].chip.name);
-        if (wrote < 0 || (size_t)wrote >= sizeof list - n) break;
-        n += (size_t)wrote;
-    }
+    char list[1024] = "";
+    for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].chip.name);
     return ls_fail(LS_ERR_INPUT,
                    "unknown chip \"%s\"; choose one of: %s; or describe yours in a cluster file (docs/planner.md) and "
                    "name the file",

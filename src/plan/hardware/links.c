@@ -67,12 +67,7 @@ ls_status ls_link_find(const char *name, ls_link *out) {
         snprintf(out->name, sizeof out->name, "%s", name);
         return LS_OK;
     }
-    char list[768];
-    size_t n = 0;
-    for (int i = 0; i < ROWS; i++) {
-        int wrote = snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", rows[i].name);
-        if (wrote < 0 || (size_t)wrote >= sizeof list - n) break;
-        n += (size_t)wrote;
-    }
+    char list[768] = "";
+    for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].name);
     return ls_fail(LS_ERR_INPUT, "unknown link \"%s\"; choose one of: %s; several in parallel: 4x100gbe", name, list);
 }

@@ -63,6 +63,8 @@ static inline int ls_cluster_chips(const ls_cluster *cluster) {
 /* By name, as people write it: "A100-80GB-SXM", "a100", "H100 PCIe". LS_ERR_INPUT lists what there is. */
 ls_status ls_chip_find(const char *name, ls_chip *out);
 ls_status ls_link_find(const char *name, ls_link *out);
+/* One more name at the end of a list for a message. */
+void ls_names_add(char *list, size_t capacity, const char *name);
 /* Rows of the tables, for lists; NULL behind the last. */
 const ls_chip *ls_chip_row(int i);
 const ls_link *ls_link_row(int i);

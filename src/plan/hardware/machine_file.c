@@ -190,18 +190,17 @@ static ls_status read_link_object(const json_t *object, ls_link *out) {
 
 static ls_status read_link(const json_t *site, const char *key, ls_link *out) {
     const json_t *value = json_object_get(site, key);
-    json_t *clean;
+    ls_status status;
+    json_t *clean = NULL;
     if (!value) return LS_OK;
-    if (json_is_string(value)) {
-        ls_status status = ls_link_find(json_string_value(value), out);
-        return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
-    }
-    if (!json_is_object(value)) return ls_fail(LS_ERR_INPUT, "%s: must be the name of a link or an object", key);
-    ls_status status = with_underscores(value, &clean);
-    if (status == LS_OK) {
-        status = read_link_object(clean, out);
-        json_decref(clean);
-    }
+    if (json_is_string(value))
+        status = ls_link_find(json_string_value(value), out);
+    else if (json_is_object(value))
+        status = with_underscores(value, &clean);
+    else
+        status = ls_fail(LS_ERR_INPUT, "must be the name of a link or an object");
+    if (clean) status = read_link_object(clean, out);
+    json_decref(clean);
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
 }
 
@@ -288,39 +287,30 @@ ls_status ls_machine_file_read(const char *path, ls_cluster *out, json_t **measu
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static json_t *part_to_json(const char *name, const char *source, const member *table, int rows, const void *from) {
-    json_t *object = json_object();
-    int bad = json_object_set_new(object, "name", json_string(name));
-    bad |= json_object_set_new(object, "source", json_string(source ? source : own_source));
+    json_t *object = json_pack("{s:s, s:s}", "name", name, "source", source ? source : own_source);
     for (int i = 0; i < rows; i++) {
         double value;
         memcpy(&value, (const char *)from + table[i].offset, sizeof value);
-        bad |= json_object_set_new(object, table[i].name, json_real(value));
+        if (object && json_object_set_new(object, table[i].name, json_real(value)) == 0) continue;
+        json_decref(object);
+        return NULL;
     }
-    if (!bad) return object;
-    json_decref(object);
-    return NULL;
+    return object;
+}
+
+static json_t *link_to_json(const ls_link *link) {
+    return part_to_json(link->name, link->source, link_members, LINK_MEMBERS, link);
 }
 
 json_t *ls_machine_to_json(const ls_cluster *cluster, const json_t *measured) {
     const ls_site *site = &cluster->site[0];
-    json_t *object = json_object();
     json_t *chip = part_to_json(site->chip.name, site->chip.source, chip_members, CHIP_MEMBERS, &site->chip);
-    if (chip && json_object_set_new(chip, "is_cpu", json_boolean(site->chip.is_cpu)) != 0) {
-        json_decref(chip);
-        chip = NULL;
-    }
-    int bad = json_object_set_new(object, "name", json_string(cluster->name));
-    bad |= json_object_set_new(object, "chip", chip);
-    bad |= json_object_set_new(object, "chips", json_integer(site->chips));
-    bad |= json_object_set_new(object, "chips_per_node", json_integer(site->node));
-    bad |= json_object_set_new(
-        object, "inside",
-        part_to_json(site->inside.name, site->inside.source, link_members, LINK_MEMBERS, &site->inside));
-    bad |= json_object_set_new(
-        object, "between",
-        part_to_json(site->between.name, site->between.source, link_members, LINK_MEMBERS, &site->between));
-    if (measured) bad |= json_object_set(object, "measured", (json_t *)(uintptr_t)measured);
-    if (!bad) return object;
+    bool whole = chip && json_object_set_new(chip, "is_cpu", json_boolean(site->chip.is_cpu)) == 0;
+    json_t *object = json_pack("{s:s, s:o, s:i, s:i, s:o, s:o}", "name", cluster->name, "chip", chip, "chips",
+                               site->chips, "chips_per_node", site->node, "inside", link_to_json(&site->inside),
+                               "between", link_to_json(&site->between));
+    if (measured) whole = whole && json_object_set(object, "measured", (json_t *)(uintptr_t)measured) == 0;
+    if (whole) return object;
     json_decref(object);
     return NULL;
 }

@@ -17,7 +17,7 @@ typedef struct stage_state {
 
 typedef struct course {
     ls_native_course *c;
-    stage_state *stage;
+    stage_state stage[LS_WORKERS_MAX];
     double *ready; /* [2][chunks][micros]: when what forward, or backward, made is there; negative: not yet */
     double now;
 } course;
@@ -103,9 +103,8 @@ ls_status ls_native_course_run(ls_native_course *c) {
     size_t stages = (size_t)c->schedule->stages;
     course k = {.c = c};
     size_t values = 2 * (size_t)chunks_of(&k) * (size_t)c->schedule->micros;
-    k.stage = calloc(stages, sizeof *k.stage);
     k.ready = malloc(values * sizeof *k.ready);
-    ls_status status = k.stage && k.ready ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule simulation");
+    ls_status status = k.ready ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule simulation");
     for (size_t i = 0; status == LS_OK && i < values; i++) k.ready[i] = -1;
     for (size_t s = 0; s < stages; s++) c->end[s] = c->busy[s] = 0;
     while (status == LS_OK) {
@@ -115,7 +114,6 @@ ls_status ls_native_course_run(ls_native_course *c) {
     }
     for (size_t s = 0; status == LS_OK && s < stages; s++)
         if (k.stage[s].state != DONE) status = ls_fail(LS_ERR_FAILED, "stage %zu of the schedule deadlocks", s);
-    free(k.stage);
     free(k.ready);
     return status;
 }

@@ -147,7 +147,7 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
         bool gathered = layout->zero == 3 && (p->kind == LS_PARAM_MATRIX || p->kind == LS_PARAM_TOKENS);
         ls_hash128 hash;
         if (p->held && !gathered)
-            LS_TRY(device->ops->hash(device, &hash, p->w, ls_param_local_elems(p) * sizeof(float)));
+            LS_TRY(device->ops->hash(device, &(ls_hash_call){&hash, p->w, ls_param_local_elems(p) * sizeof(float)}));
     }
     return LS_OK;
 }
@@ -155,14 +155,15 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
 static ls_status price_update(const ls_native_task *task, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
-    ls_optimizer_update update = {.kind = task->settings->optimizer.kind};
+    ls_update_step step = {.rule = task->settings->optimizer.kind};
+    ls_optimizer_update update = {.step = {step, step}};
     const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
     LS_TRY(ls_partition_finish_grads(partition));
     LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
     LS_TRY(ls_optimizer_step(&update, &price->device, &task->settings->policy, model));
-    if (task->settings->checks_replicas)
+    if (task->settings->options.check >= LS_CHECK_REPLICAS)
         LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;
@@ -214,9 +215,9 @@ typedef struct step {
     const ls_layout *layout;
     ls_schedule schedule;
     int row; /* with most sequences */
-    stage_price *stage;
-    double **work, **wait; /* by stage and action */
-    double *end, *busy;
+    stage_price stage[LS_WORKERS_MAX];
+    double *work[LS_WORKERS_MAX], *wait[LS_WORKERS_MAX]; /* by stage and action */
+    double end[LS_WORKERS_MAX], busy[LS_WORKERS_MAX];
 } step;
 
 static ls_status find_row(step *st, ls_prediction *out) {
@@ -284,7 +285,7 @@ static void add_up(const step *st, ls_prediction *out) {
     const stage_price *p = &st->stage[last];
     for (int i = 0; i < st->schedule.count[last]; i++) work += p->work[i];
     double slower = work > 0 ? (st->busy[last] - p->moved) / work : 1;
-    out->time[LS_TIME_MATMUL] = p->kind[LS_PRICE_PRODUCTS] * slower;
+    out->time[LS_TIME_MATMUL] = p->kind[LS_PRICE_MATMULS] * slower;
     out->time[LS_TIME_ATTENTION] = p->kind[LS_PRICE_ATTENTION] * slower;
     out->time[LS_TIME_SMALL] = (p->kind[LS_PRICE_PASSES] + p->kind[LS_PRICE_OPTIMIZER]) * slower;
     out->time[LS_TIME_ENDS] = p->kind[LS_PRICE_ENDS] * slower;
@@ -313,15 +314,7 @@ static ls_status run_course(step *st) {
 }
 
 static ls_status make_step(step *st, const ls_layout_task *of, ls_prediction *out) {
-    size_t pp = (size_t)st->layout->pp;
     LS_TRY(find_row(st, out));
-    st->stage = calloc(pp, sizeof *st->stage);
-    st->work = calloc(pp, sizeof *st->work);
-    st->wait = calloc(pp, sizeof *st->wait);
-    st->end = calloc(pp, sizeof *st->end);
-    st->busy = calloc(pp, sizeof *st->busy);
-    if (!st->stage || !st->work || !st->wait || !st->end || !st->busy)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu stages", pp);
     LS_TRY(price_all(st, of));
     return run_course(st);
 }
@@ -339,14 +332,9 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     if (status == LS_OK) add_up(&st, out);
     ls_model_destroy(model);
     for (int p = 0; p < layout->pp; p++) {
-        if (st.stage) free(st.stage[p].work);
-        if (st.wait) free(st.wait[p]);
+        free(st.stage[p].work);
+        free(st.wait[p]);
     }
-    free(st.stage);
-    free(st.work);
-    free(st.wait);
-    free(st.end);
-    free(st.busy);
     ls_schedule_free(&st.schedule);
     return status;
 }

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* A price depends on sizes and types alone: most operands are not looked at. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static ls_price *price_of(ls_device *device) {
     return (ls_price *)(void *)((char *)device - offsetof(ls_price, device));
 }
@@ -22,7 +25,6 @@ static ls_status pass(ls_device *device, ls_price_kind kind, ls_native_pass whic
 enum { PAGE = 4096 };
 
 static ls_status alloc(ls_device *device, size_t bytes, void **out) {
-    (void)device;
     *out = NULL;
     if (bytes > SIZE_MAX - 2 * (size_t)PAGE)
         return ls_fail(LS_ERR_RESOURCE, "out of address space for %zu bytes", bytes);
@@ -41,49 +43,35 @@ static ls_status alloc(ls_device *device, size_t bytes, void **out) {
 static void release(ls_device *device, void *memory) {
     char *page = (char *)memory - PAGE;
     size_t all;
-    (void)device;
     memcpy(&all, page, sizeof all);
     munmap(page, all);
 }
 
-static ls_status copy_in(ls_device *d, void *to, const void *host, size_t bytes) {
-    (void)d, (void)to, (void)host, (void)bytes;
-    return LS_OK;
-}
+static ls_status copy_in(ls_device *d, void *to, const void *host, size_t bytes) { return LS_OK; }
 
 static ls_status copy_out(ls_device *d, void *host, const void *from, size_t bytes) {
-    (void)d, (void)from;
     memset(host, 0, bytes);
     return LS_OK;
 }
 
 static ls_status copy(ls_device *d, void *to, const void *from, size_t bytes) {
-    (void)to, (void)from;
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, bytes / sizeof(float), 2);
 }
 
 static ls_status fill(ls_device *d, void *to, unsigned char byte, size_t bytes) {
-    (void)to, (void)byte;
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, bytes / sizeof(float), 1);
 }
 
 static ls_status record(ls_device *d, ls_event *out) {
-    (void)d;
     *out = (ls_event){0};
     return LS_OK;
 }
 
-static ls_status wait_for(ls_device *d, ls_event event) {
-    (void)d, (void)event;
-    return LS_OK;
-}
+static ls_status wait_for(ls_device *d, ls_event event) { return LS_OK; }
 
-static ls_status finish(ls_device *d) {
-    (void)d;
-    return LS_OK;
-}
+static ls_status finish(ls_device *d) { return LS_OK; }
 
-static void destroy(ls_device *d) { (void)d; }
+static void destroy(ls_device *d) {}
 
 static const ls_device_calls calls = {.alloc = alloc,
                                       .free = release,
@@ -96,11 +84,11 @@ static const ls_device_calls calls = {.alloc = alloc,
                                       .finish = finish,
                                       .destroy = destroy};
 
-/* ---- products and attention -------------------------------------------------------------------------------------- */
+/* ---- matmuls and attention --------------------------------------------------------------------------------------- */
 
-static double product_seconds(ls_price *p, ls_price_known key) {
+static double matmul_seconds(ls_price *p, ls_native_matmul key) {
     size_t h = key.m * 31 + key.n * 17 + key.k * 7 + (size_t)key.form * 3 + (size_t)key.slices * 5 + (size_t)key.type;
-    ls_price_known *at = &p->cache[h % LS_PRICE_CACHE];
+    ls_native_matmul *at = &p->cache[h % LS_PRICE_CACHE];
     bool is_it = at->seconds > 0 && at->form == key.form && at->type == key.type && at->slices == key.slices &&
                  at->m == key.m && at->n == key.n && at->k == key.k;
     if (is_it) return at->seconds;
@@ -114,11 +102,8 @@ static ls_status gemm(ls_device *device, const ls_gemm *g) {
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;
     bool of_head = p->vocabulary > 0 && wide == p->vocabulary;
     int slices = (g->slices > 1 ? g->slices : 1) + g->siblings + g->accumulate;
-    ls_price_known key = {.form = g->form, .type = ls_native_type_of(g->dtype, g->unit), .slices = slices};
-    key.m = g->m;
-    key.n = g->n;
-    key.k = g->k;
-    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_PRODUCTS] += product_seconds(p, key);
+    ls_native_matmul key = {g->form, ls_native_type_of(g->dtype, g->unit), g->m, g->n, g->k, slices, 0};
+    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_MATMULS] += matmul_seconds(p, key);
     return LS_OK;
 }
 
@@ -145,20 +130,16 @@ static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK, c->act, c->rows, c->C);
 }
 
-static ls_status norm_params(ls_device *d, const ls_norm_call *c, const ls_token_groups *groups) {
-    (void)groups;
+static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_PARAMS : LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
 }
 
-static ls_status act_forward(ls_device *d, ls_act_fn fn, void *y, const void *x, ls_dtype act, size_t n) {
-    (void)fn, (void)y, (void)x;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, act, n, 1);
+static ls_status act_forward(ls_device *d, const ls_act_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, c->act, c->n, 1);
 }
 
-static ls_status act_backward(ls_device *d, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act,
-                              size_t n) {
-    (void)fn, (void)dx, (void)dy, (void)x;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU_BACK, act, n, 1);
+static ls_status act_backward(ls_device *d, const ls_act_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU_BACK, c->act, c->n, 1);
 }
 
 static ls_status gated_forward(ls_device *d, const ls_gated_call *c) {
@@ -173,16 +154,14 @@ static ls_status bias_gelu_forward(ls_device *d, const ls_bias_gelu_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, LS_F32, c->rows, c->columns);
 }
 
-static ls_status bias_grad(ls_device *d, float *db, const void *dy, ls_dtype act, size_t stride, size_t columns,
-                           const ls_token_groups *groups) {
-    (void)db, (void)dy, (void)stride;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, act, groups->bounds[groups->groups] * groups->T, columns);
+static size_t rows_of(const ls_token_groups *groups) { return groups->bounds[groups->groups] * groups->T; }
+
+static ls_status bias_grad(ls_device *d, const ls_bias_grad_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, rows_of(c->groups), c->columns);
 }
 
-static ls_status bias_add(ls_device *d, void *y, ls_dtype act, size_t y_stride, const float *c, size_t c_stride,
-                          const float *bias, size_t rows, size_t columns) {
-    (void)y, (void)y_stride, (void)c, (void)c_stride, (void)bias;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_ADD, act, rows, columns);
+static ls_status bias_add(ls_device *d, const ls_bias_add_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_ADD, c->act, c->rows, c->columns);
 }
 
 static ls_status dropout_add(ls_device *d, const ls_dropout_call *c) {
@@ -193,22 +172,16 @@ static ls_status rope(ls_device *d, const ls_rope_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ROPE, c->act, c->rows, c->heads * c->d);
 }
 
-static ls_status embed_forward(ls_device *d, float *y, size_t stride, const void *token, ls_dtype dtype,
-                               const float *position, size_t position0, size_t period, const ls_embed_tokens *tokens) {
-    (void)y, (void)stride, (void)token, (void)position, (void)position0, (void)period;
-    return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED, dtype, tokens->rows, tokens->C);
+static ls_status embed_forward(ls_device *d, const ls_embed_call *c) {
+    return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED, c->token_dtype, c->tokens->rows, c->tokens->C);
 }
 
-static ls_status embed_token_grad(ls_device *d, float *dtoken, const float *dy, size_t stride,
-                                  const ls_embed_tokens *tokens, const ls_token_groups *groups) {
-    (void)dtoken, (void)dy, (void)stride, (void)groups;
-    return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED_GRAD, LS_F32, tokens->rows, tokens->C);
+static ls_status embed_token_grad(ls_device *d, const ls_token_grad_call *c) {
+    return pass(d, LS_PRICE_ENDS, LS_PASS_EMBED_GRAD, LS_F32, c->tokens->rows, c->tokens->C);
 }
 
-static ls_status embed_position_grad(ls_device *d, float *dposition, const float *dy, size_t stride, size_t C,
-                                     const ls_token_groups *groups) {
-    (void)dposition, (void)dy, (void)stride;
-    return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, groups->bounds[groups->groups] * groups->T, C);
+static ls_status embed_position_grad(ls_device *d, const ls_position_grad_call *c) {
+    return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, rows_of(c->groups), c->C);
 }
 
 #define LOSS(name, which)                                                                                              \
@@ -225,79 +198,59 @@ static ls_status loss_values(ls_device *d, const ls_loss_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->rows, 1);
 }
 
-static ls_status adamw(ls_device *d, float *w, float *m, float *v, void *half, ls_dtype half_dtype, const float *g,
-                       const ls_adamw_step *step, size_t n) {
-    (void)w, (void)m, (void)v, (void)half_dtype, (void)g, (void)step;
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_ADAMW, half ? LS_BF16 : LS_F32, n, 1);
+static ls_status update(ls_device *d, const ls_update_call *c) {
+    ls_native_pass which = c->step->rule == LS_OPTIMIZER_ADAMW ? LS_PASS_ADAMW : LS_PASS_SGD;
+    return pass(d, LS_PRICE_OPTIMIZER, which, c->copy ? LS_BF16 : LS_F32, c->n, 1);
 }
 
-static ls_status sgd(ls_device *d, float *w, float *b, void *half, ls_dtype half_dtype, const float *g,
-                     const ls_sgd_step *step, size_t n) {
-    (void)w, (void)b, (void)half_dtype, (void)g, (void)step;
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SGD, half ? LS_BF16 : LS_F32, n, 1);
+static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {
+    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, c->n, 1);
 }
 
-static ls_status square_sums(ls_device *d, double *out, const float *x, size_t n) {
-    (void)out, (void)x;
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
+static ls_status scale(ls_device *d, const ls_scale_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
-static ls_status scale(ls_device *d, float *y, const float *x, float factor, size_t n) {
-    (void)y, (void)x, (void)factor;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, n, 1);
+static ls_status convert(ls_device *d, const ls_convert_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
 
-static ls_status convert(ls_device *d, void *out, ls_dtype to, const void *in, ls_dtype from, size_t n) {
-    (void)out, (void)to, (void)in, (void)from;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, n, 1);
+static ls_status round_to(ls_device *d, const ls_round_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->n, 1);
 }
 
-static ls_status round_to(ls_device *d, float *y, const float *x, ls_dtype to, size_t n) {
-    (void)y, (void)x, (void)to;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, n, 1);
+static ls_status add(ls_device *d, const ls_add_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->b_dtype, c->n, 1);
 }
 
-static ls_status add(ls_device *d, float *y, const float *a, const void *b, ls_dtype dtype, size_t n) {
-    (void)y, (void)a, (void)b;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, dtype, n, 1);
+static ls_status tree_sum(ls_device *d, const ls_tree_sum_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
 }
 
-static ls_status tree_sum(ls_device *d, float *out, const void *const *contributions, ls_dtype dtype, int leaves,
-                          size_t elems) {
-    (void)out, (void)contributions, (void)dtype;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, elems, (size_t)(leaves > 1 ? leaves - 1 : 1));
+static ls_status max(ls_device *d, const ls_max_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)c->count);
 }
 
-static ls_status max(ls_device *d, float *out, const float *const *inputs, int count, size_t elems) {
-    (void)out, (void)inputs;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, elems, (size_t)count);
+static ls_status set(ls_device *d, const ls_set_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->n, 1);
 }
 
-static ls_status set(ls_device *d, float *y, float value, size_t n) {
-    (void)y, (void)value;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, n, 1);
+static ls_status count(ls_device *d, const ls_count_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
-static ls_status count(ls_device *d, int64_t out[LS_COUNTS], const float *x, float factor, ls_dtype type, size_t n) {
-    (void)out, (void)x, (void)factor, (void)type;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, n, 1);
+static ls_status difference(ls_device *d, const ls_difference_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
-static ls_status difference(ls_device *d, float *before, const float *after, const float *by, int64_t *lost, size_t n) {
-    (void)before, (void)after, (void)by, (void)lost;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, n, 1);
+static ls_status hash(ls_device *d, const ls_hash_call *c) {
+    *c->out = (ls_hash128){0, 0};
+    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_HASH, LS_F32, c->bytes / sizeof(float), 1);
 }
 
-static ls_status hash(ls_device *d, ls_hash128 *out, const void *x, size_t bytes) {
-    (void)x;
-    *out = (ls_hash128){0, 0};
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_HASH, LS_F32, bytes / sizeof(float), 1);
-}
-
-static ls_status find_bad(ls_device *d, const void *x, ls_dtype dtype, size_t n, size_t *index) {
-    (void)x, (void)dtype;
-    *index = n;
-    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, n, 1);
+static ls_status find_bad(ls_device *d, const ls_find_bad_call *c) {
+    *c->index = c->n;
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->n, 1);
 }
 
 static const ls_ops ops = {.gemm = gemm,
@@ -324,8 +277,7 @@ static const ls_ops ops = {.gemm = gemm,
                            .loss_grad = loss_grad,
                            .attention_forward = attention_forward,
                            .attention_backward = attention_backward,
-                           .adamw = adamw,
-                           .sgd = sgd,
+                           .update = update,
                            .square_sums = square_sums,
                            .scale = scale,
                            .convert = convert,

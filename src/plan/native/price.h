@@ -1,6 +1,6 @@
 /* price.h: a device that computes nothing and adds up what computing would have cost on the measured machine.
  *
- * The blocks of a model run on it as they run on a CPU, so every product and every pass of a step is priced with its
+ * The blocks of a model run on it as they run on a CPU, so every matmul and every pass of a step is priced with its
  * real shape, and no list of them is kept a second time. Its memory is address space that nobody may touch. */
 #ifndef LS_PLAN_NATIVE_PRICE_H
 #define LS_PLAN_NATIVE_PRICE_H
@@ -9,7 +9,7 @@
 #include "plan/native/machine.h"
 
 typedef enum ls_price_kind {
-    LS_PRICE_PRODUCTS,
+    LS_PRICE_MATMULS,
     LS_PRICE_ATTENTION,
     LS_PRICE_PASSES,
     LS_PRICE_ENDS,      /* embedding, logits and loss */
@@ -19,19 +19,12 @@ typedef enum ls_price_kind {
 
 enum { LS_PRICE_CACHE = 256 };
 
-typedef struct ls_price_known {
-    ls_gemm_form form;
-    int type, slices;
-    size_t m, n, k;
-    double seconds; /* 0: nothing is here */
-} ls_price_known;
-
 typedef struct ls_price {
     ls_device device;
-    const ls_native_rates *rates;         /* borrowed */
-    size_t vocabulary;                    /* products of this width are those of the head */
-    double seconds[LS_PRICE_KINDS];       /* since they were cleared */
-    ls_price_known cache[LS_PRICE_CACHE]; /* products come again and again */
+    const ls_native_rates *rates;           /* borrowed */
+    size_t vocabulary;                      /* matmuls of this width are those of the head */
+    double seconds[LS_PRICE_KINDS];         /* since they were cleared */
+    ls_native_matmul cache[LS_PRICE_CACHE]; /* they come again and again; seconds 0: nothing is here */
 } ls_price;
 
 void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary);

@@ -1,6 +1,4 @@
 /* search.c: the layouts of this program that a request leaves open, one by one: there are few of them on a machine. */
-#include <stdlib.h>
-
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "plan/native/native.h"
@@ -12,7 +10,7 @@ typedef struct search {
     const ls_native_task *task;
     ls_layout_task of;
     ls_native_found *out;
-    ls_native_choice *one; /* being looked at */
+    ls_native_choice one; /* being looked at */
 } search;
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -41,7 +39,7 @@ static double lack_of(const ls_native_choice *c) { return c->prediction.memory_b
 /* ---- one layout -------------------------------------------------------------------------------------------------- */
 
 static ls_status look_at(search *s, const ls_layout_request *request, bool *fits) {
-    ls_native_choice *one = s->one;
+    ls_native_choice *one = &s->one;
     *fits = true;
     if (ls_layout_make(request, &s->of, &one->layout) != LS_OK) return LS_OK; /* not possible: that is an answer */
     s->out->tried++;
@@ -143,8 +141,8 @@ static ls_status try_meshes(search *s, const ls_layout_request *given, int worke
 }
 
 /* Why nothing is possible: the layout that the request alone gives says so. */
-static ls_status refuse(const search *s, const ls_layout_request *request) {
-    LS_TRY(ls_layout_make(request, &s->of, &s->one->layout));
+static ls_status refuse(search *s, const ls_layout_request *request) {
+    LS_TRY(ls_layout_make(request, &s->of, &s->one.layout));
     return ls_fail(LS_ERR_INPUT, "no layout of the model on this machine satisfies the given options");
 }
 
@@ -152,21 +150,16 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
                            const ls_layout_request *request, int workers, ls_native_found *out) {
     search s = {.machine = machine, .task = task, .out = out};
     ls_model *model = NULL;
-    ls_status status;
     int product = request->knobs.dp * request->knobs.tp * request->knobs.pp;
     if (workers == 0) workers = machine->cores;
     if (workers < product) workers = product;
     if (workers > LS_WORKERS_MAX) workers = LS_WORKERS_MAX;
     *out = (ls_native_found){0};
-    s.one = malloc(sizeof *s.one);
-    if (!s.one) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
-    LS_TRY_OUT(ls_model_create(&task->settings->shape, task->settings->slices, &model));
+    LS_TRY(ls_model_create(&task->settings->shape, task->settings->slices, &model));
     s.of = ls_trainer_task(task->settings, model);
-    LS_TRY_OUT(try_meshes(&s, request, workers));
-    if (out->fitting == 0 && out->missing == 0) status = refuse(&s, request);
-out:
+    ls_status status = try_meshes(&s, request, workers);
+    if (status == LS_OK && out->fitting == 0 && out->missing == 0) status = refuse(&s, request);
     ls_model_destroy(model);
-    free(s.one);
     return status;
 }
 
@@ -174,11 +167,10 @@ static ls_status none_fits(const ls_native_found *found) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;
     ls_layout_text(&found->lacks.layout, text, sizeof text);
-    return ls_fail(
-        LS_ERR_RESOURCE,
-        "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks %.0f MiB "
-        "on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
-        found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
+    return ls_fail(LS_ERR_RESOURCE,
+                   "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks "
+                   "%.0f MiB on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
+                   found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
 }
 
 ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,

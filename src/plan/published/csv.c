@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/memory.h"
 
 enum { BYTES_MAX = 64 << 20, COLUMNS_MAX = 256 };
 
@@ -56,17 +57,10 @@ static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *cou
     return LS_OK;
 }
 
-static ls_status add_row(ls_csv *csv, size_t *capacity, char **fields, size_t count, size_t line) {
+static ls_status add_row(ls_csv *csv, char **fields, size_t count, size_t line) {
     static char none[] = "";
-    if (csv->rows == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 64;
-        char **grown = realloc(csv->field, more * csv->columns * sizeof *grown);
-        if (grown) csv->field = grown;
-        size_t *lines = grown ? realloc(csv->line, more * sizeof *lines) : NULL;
-        if (lines) csv->line = lines;
-        if (!lines) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", more);
-        *capacity = more;
-    }
+    LS_TRY(ls_array_grow(&csv->field, csv->rows, csv->columns * sizeof *csv->field, "rows"));
+    LS_TRY(ls_array_grow(&csv->line, csv->rows, sizeof *csv->line, "rows"));
     for (size_t i = 0; i < csv->columns; i++) csv->field[csv->rows * csv->columns + i] = i < count ? fields[i] : none;
     csv->line[csv->rows++] = line;
     return LS_OK;
@@ -74,24 +68,24 @@ static ls_status add_row(ls_csv *csv, size_t *capacity, char **fields, size_t co
 
 static ls_status read_rows(reader *r, ls_csv *out) {
     char *fields[COLUMNS_MAX];
-    size_t capacity = 0, count;
+    size_t count;
     LS_TRY(next_row(r, fields, COLUMNS_MAX, &out->columns));
-    LS_TRY(add_row(out, &capacity, fields, out->columns, 1));
+    LS_TRY(add_row(out, fields, out->columns, 1));
     while (*r->at) {
         size_t line = ++r->line;
         LS_TRY(next_row(r, fields, out->columns, &count));
         if (count == 1 && !*fields[0]) continue; /* an empty line */
-        LS_TRY(add_row(out, &capacity, fields, count, line));
+        LS_TRY(add_row(out, fields, count, line));
     }
     if (out->rows < 2) return ls_fail(LS_ERR_INPUT, "%s has no rows below the header line", r->path);
     return LS_OK;
 }
 
 /* Takes over out->text, which has a NUL behind its bytes. */
-static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
+static ls_status parse(size_t bytes, ls_csv *out) {
     ls_status status = LS_OK;
-    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", name);
-    reader r = {.path = name, .at = out->text, .line = 1};
+    if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", out->name);
+    reader r = {.path = out->name, .at = out->text, .line = 1};
     if (status == LS_OK) status = read_rows(&r, out);
     if (status != LS_OK) ls_csv_free(out);
     return status;
@@ -99,19 +93,19 @@ static ls_status parse(const char *name, size_t bytes, ls_csv *out) {
 
 ls_status ls_csv_read(const char *path, ls_csv *out) {
     size_t bytes;
-    memset(out, 0, sizeof *out);
+    *out = (ls_csv){.name = path};
     LS_TRY(ls_file_read(path, BYTES_MAX, &out->text, &bytes));
-    return parse(path, bytes, out);
+    return parse(bytes, out);
 }
 
 ls_status ls_csv_parse(const char *name, const char *text, size_t bytes, ls_csv *out) {
-    memset(out, 0, sizeof *out);
+    *out = (ls_csv){.name = name};
     if (bytes > BYTES_MAX) return ls_fail(LS_ERR_INPUT, "%s has %zu bytes; the limit is %d", name, bytes, BYTES_MAX);
     out->text = malloc(bytes + 1);
     if (!out->text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the %zu bytes of %s", bytes, name);
     memcpy(out->text, text, bytes);
     out->text[bytes] = '\0';
-    return parse(name, bytes, out);
+    return parse(bytes, out);
 }
 
 void ls_csv_free(ls_csv *csv) {
@@ -121,8 +115,20 @@ void ls_csv_free(ls_csv *csv) {
     memset(csv, 0, sizeof *csv);
 }
 
-int ls_csv_column(const ls_csv *csv, const char *name) {
+static const char *find(const ls_csv *csv, size_t row, const char *column) {
     for (size_t i = 0; i < csv->columns; i++)
-        if (strcmp(csv->field[i], name) == 0) return (int)i;
-    return -1;
+        if (strcmp(csv->field[i], column) == 0) return csv->field[row * csv->columns + i];
+    return NULL;
+}
+
+bool ls_csv_has(const ls_csv *csv, const char *column) { return find(csv, 0, column) != NULL; }
+
+const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column) {
+    const char *field = find(csv, row, column);
+    return field ? field : "";
+}
+
+ls_status ls_csv_refuse(const ls_csv *csv, size_t row, const char *column, const char *what) {
+    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", csv->name, csv->line[row], column,
+                   ls_csv_field(csv, row, column), what);
 }

@@ -12,48 +12,53 @@ enum { VIRTUAL_MAX = 32 };
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* Columns that a table must have; a row may leave most of them empty. */
-static const char *const required[] = {"layers",
-                                       "hidden",
-                                       "heads",
-                                       "kv_heads",
-                                       "ffn_hidden",
-                                       "vocab",
-                                       "seq_len",
-                                       "gpu_type",
-                                       "n_gpus",
-                                       "gpus_per_node",
-                                       "dp",
-                                       "tp",
-                                       "pp",
-                                       "interleave_v",
-                                       "micro_batch",
-                                       "global_batch_seqs",
-                                       "zero_stage",
-                                       "recompute",
-                                       "sequence_parallel",
-                                       "precision",
-                                       "measured_metric",
-                                       "value"};
+/* A column of whole numbers: where they go, and what they may be. */
+typedef struct column {
+    const char *name;
+    size_t offset, bytes; /* of an int, a size_t or a bool */
+    long long min, max;
+    enum { FULL, MAY_BE_EMPTY, MAY_LACK } presence; /* an empty field is 0; the whole column may not be there */
+} column;
+
+#define AT(member) offsetof(ls_row, member), sizeof((ls_row *)NULL)->member
+
+static const column columns[] = {
+    {"layers", AT(task.shape.L), 1, 100000, FULL},
+    {"hidden", AT(task.shape.C), 1, 1 << 24, FULL},
+    {"heads", AT(task.shape.H), 1, 1 << 20, FULL},
+    {"kv_heads", AT(task.shape.kv_heads), 1, 1 << 20, MAY_BE_EMPTY},
+    {"ffn_hidden", AT(task.shape.hidden), 1, 1 << 26, MAY_BE_EMPTY},
+    {"vocab", AT(task.shape.V), 1, 1 << 26, FULL},
+    {"seq_len", AT(task.seq), 1, 1 << 26, FULL},
+    {"n_gpus", AT(task.cluster.site[0].chips), 1, 1 << 24, FULL},
+    {"gpus_per_node", AT(task.cluster.site[0].node), 1, 1 << 16, MAY_BE_EMPTY},
+    {"dp", AT(layout.dp), 1, 1 << 24, MAY_BE_EMPTY},
+    {"tp", AT(layout.tp), 1, 1 << 16, MAY_BE_EMPTY},
+    {"pp", AT(layout.pp), 1, 1 << 16, MAY_BE_EMPTY},
+    {"interleave_v", AT(layout.virtual_stages), 1, 1 << 16, MAY_BE_EMPTY},
+    {"micro_batch", AT(layout.micro), 1, 1 << 20, MAY_BE_EMPTY},
+    {"global_batch_seqs", AT(task.global_batch), 1, 1 << 26, FULL},
+    {"sequence_parallel", AT(layout.sequence_parallel), 0, 1, MAY_BE_EMPTY},
+    {"zero_stage", AT(layout.zero), 0, 3, MAY_BE_EMPTY},
+    {"context_parallel", AT(layout.context), 1, 1024, MAY_LACK},
+    {"gather_8bit", AT(layout.gather_8bit), 0, 1, MAY_LACK},
+};
+static const char *const texts[] = {"gpu_type", "recompute", "precision", "measured_metric", "value"};
+enum { COLUMNS = sizeof columns / sizeof *columns, TEXTS = sizeof texts / sizeof *texts };
 
 static const char *const metric_names[LS_ROW_METRICS] = {"iteration_seconds",    "hw_tflops_per_gpu",
                                                          "model_tflops_per_gpu", "mfu_pct",
                                                          "tokens_per_s_per_gpu", "peak_memory_gib"};
 
 typedef struct source_row {
-    const char *path;
     const ls_csv *csv;
     size_t number;
 } source_row;
 
-/* Empty where the table has no such column. */
-static const char *text(const source_row *r, const char *name) {
-    return ls_csv_field(r->csv, r->number, ls_csv_column(r->csv, name));
-}
+static const char *text(const source_row *r, const char *name) { return ls_csv_field(r->csv, r->number, name); }
 
 static ls_status bad(const source_row *r, const char *name, const char *what) {
-    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", r->path, r->csv->line[r->number], name,
-                   text(r, name), what);
+    return ls_csv_refuse(r->csv, r->number, name, what);
 }
 
 /* The row cannot be predicted: it is counted and named with its reason, which the first call gives. */
@@ -67,37 +72,23 @@ static void reject_unknown(ls_row *row, const char *what, const char *value) {
     reject(row, why);
 }
 
-/* A whole number in min … max; an empty field is 0 where it may be empty. */
-static ls_status whole(const source_row *r, const char *name, long long min, long long max, bool may_lack,
-                       long long *out) {
-    const char *from = text(r, name);
-    char *end;
-    if (!*from && may_lack) {
-        *out = 0;
-        return LS_OK;
+static ls_status read_number(const source_row *r, const column *c, ls_row *row) {
+    const char *from = text(r, c->name);
+    char *end, *to = (char *)row + c->offset;
+    if (!*from && c->presence != FULL) return LS_OK;
+    long long n = strtoll(from, &end, 10);
+    if (end == from || *end) return bad(r, c->name, "it must be a whole number");
+    if (n < c->min || n > c->max) return bad(r, c->name, "it is out of range");
+    switch (c->bytes) {
+    case sizeof(size_t): memcpy(to, &(size_t){(size_t)n}, sizeof(size_t)); break;
+    case sizeof(int): memcpy(to, &(int){(int)n}, sizeof(int)); break;
+    default: memcpy(to, &(bool){n != 0}, sizeof(bool));
     }
-    *out = strtoll(from, &end, 10);
-    if (end == from || *end) return bad(r, name, "it must be a whole number");
-    if (*out < min || *out > max) return bad(r, name, "it is out of range");
     return LS_OK;
 }
 
-#define WHOLE(name, min, max, lack, target)                                                                            \
-    do {                                                                                                               \
-        long long whole_;                                                                                              \
-        LS_TRY(whole(r, (name), (min), (max), (lack), &whole_));                                                       \
-        (target) = (__typeof__(target))whole_;                                                                         \
-    } while (0)
-
-static ls_status read_shape(const source_row *r, ls_row *row) {
+static ls_status complete_shape(const source_row *r, ls_row *row) {
     ls_shape *shape = &row->task.shape;
-    WHOLE("layers", 1, 100000, false, shape->L);
-    WHOLE("hidden", 1, 1 << 24, false, shape->C);
-    WHOLE("heads", 1, 1 << 20, false, shape->H);
-    WHOLE("kv_heads", 1, 1 << 20, true, shape->kv_heads);
-    WHOLE("ffn_hidden", 1, 1 << 26, true, shape->hidden);
-    WHOLE("vocab", 1, 1 << 26, false, shape->V);
-    WHOLE("seq_len", 1, 1 << 26, false, row->task.seq);
     if (shape->kv_heads == 0) shape->kv_heads = shape->H;
     if (shape->hidden == 0) shape->hidden = 4 * shape->C;
     if (shape->C % shape->H != 0) return bad(r, "heads", "it does not divide hidden");
@@ -125,10 +116,7 @@ static ls_status read_between(const source_row *r, ls_link *between) {
 static ls_status read_cluster(const source_row *r, ls_row *row) {
     ls_site *site = &row->task.cluster.site[0];
     const char *inside = text(r, "link_inside");
-    int chips, node;
-    WHOLE("n_gpus", 1, 1 << 24, false, chips);
-    WHOLE("gpus_per_node", 1, 1 << 16, true, node);
-    if (ls_cluster_of(text(r, "gpu_type"), chips, node, &row->task.cluster) != LS_OK) {
+    if (ls_cluster_of(text(r, "gpu_type"), site->chips, site->node, &row->task.cluster) != LS_OK) {
         snprintf(site->chip.name, sizeof site->chip.name, "%s", text(r, "gpu_type"));
         reject_unknown(row, "chip", text(r, "gpu_type"));
     }
@@ -180,22 +168,17 @@ static bool says(const source_row *r, ls_row *row, const char *name, const char 
     return strcmp(value, word) == 0;
 }
 
-static ls_status read_program(const source_row *r, ls_row *row) {
-    ls_knobs *layout = &row->layout;
+static void read_program(const source_row *r, ls_row *row) {
     const ls_chip *chip = &row->task.cluster.site[0].chip;
     const char *program = text(r, "program");
     if (!*program) program = likely_program(r, row);
     if (ls_stack_find(program, &row->task.stack) != LS_OK) reject_unknown(row, "program", program);
-    WHOLE("context_parallel", 1, 1024, true, layout->context);
-    if (layout->context == 0) layout->context = 1;
-    WHOLE("gather_8bit", 0, 1, true, layout->gather_8bit);
     if (says(r, row, "attention", "flash", "unfused")) row->task.stack.flash = true;
     read_overlap(r, row);
     row->with_context = says(r, row, "memory_metric", "nvidia-smi", "allocated");
     if (says(r, row, "fp8_scaling", "row", "tensor") && !row->reason[0])
         /* scales by rows make matmuls no faster than in 16 bits; the casts are there */
-        layout->type_slowdown = ls_plan_rate(chip, LS_PLAN_FP8) / ls_plan_rate(chip, LS_PLAN_BF16);
-    return LS_OK;
+        row->layout.type_slowdown = ls_plan_rate(chip, LS_PLAN_FP8) / ls_plan_rate(chip, LS_PLAN_BF16);
 }
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
@@ -210,22 +193,14 @@ static ls_status read_recompute(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
-static ls_status read_layout(const source_row *r, ls_row *row) {
+static ls_status complete_layout(const source_row *r, ls_row *row) {
     ls_knobs *l = &row->layout;
-    *l = (ls_knobs){0};
-    WHOLE("dp", 1, 1 << 24, true, l->dp);
-    WHOLE("tp", 1, 1 << 16, true, l->tp);
-    WHOLE("pp", 1, 1 << 16, true, l->pp);
-    WHOLE("interleave_v", 1, 1 << 16, true, l->virtual_stages);
-    WHOLE("micro_batch", 1, 1 << 20, true, l->micro);
-    WHOLE("global_batch_seqs", 1, 1 << 26, false, row->task.global_batch);
-    WHOLE("sequence_parallel", 0, 1, true, l->sequence_parallel);
     row->free_zero = !*text(r, "zero_stage");
-    WHOLE("zero_stage", 0, 3, true, l->zero);
     row->free_virtual = l->virtual_stages == 0 && l->pp > 1;
     row->free_micro = l->micro == 0;
     if (l->virtual_stages == 0) l->virtual_stages = 1;
     if (l->micro == 0) l->micro = 1;
+    if (l->context == 0) l->context = 1;
     read_precision(r, row);
     return read_recompute(r, row);
 }
@@ -252,10 +227,11 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     row->model = strdup(text(r, "model"));
     if (!row->id || !row->source || !row->group || !row->model)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
-    LS_TRY(read_shape(r, row));
+    for (int i = 0; i < COLUMNS; i++) LS_TRY(read_number(r, &columns[i], row));
+    LS_TRY(complete_shape(r, row));
     LS_TRY(read_cluster(r, row));
-    LS_TRY(read_layout(r, row));
-    LS_TRY(read_program(r, row));
+    LS_TRY(complete_layout(r, row));
+    read_program(r, row);
     LS_TRY(read_value(r, row));
     ls_knobs *l = &row->layout;
     if (l->dp == 0 || l->tp == 0 || l->pp == 0) reject(row, "its layout is not given");
@@ -266,35 +242,38 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     return LS_OK;
 }
 
-static ls_status read_rows(const char *path, const ls_csv *csv, ls_rows *out) {
+/* Ends the table. */
+static ls_status read_rows(ls_csv *csv, ls_rows *out) {
     ls_status status = LS_OK;
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
-        if (ls_csv_column(csv, required[i]) < 0)
-            return ls_fail(LS_ERR_INPUT, "%s has no column \"%s\"", path, required[i]);
+    const char *lacks = NULL;
+    for (int i = TEXTS - 1; i >= 0; i--)
+        if (!ls_csv_has(csv, texts[i])) lacks = texts[i];
+    for (int i = COLUMNS - 1; i >= 0; i--)
+        if (columns[i].presence != MAY_LACK && !ls_csv_has(csv, columns[i].name)) lacks = columns[i].name;
     out->row = calloc(csv->rows - 1, sizeof *out->row);
-    if (!out->row) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", csv->rows - 1);
+    if (lacks)
+        status = ls_fail(LS_ERR_INPUT, "%s has no column \"%s\"", csv->name, lacks);
+    else if (!out->row)
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", csv->rows - 1);
     for (size_t i = 1; status == LS_OK && i < csv->rows; i++)
-        status = read_row(&(source_row){path, csv, i}, &out->row[out->count++]);
+        status = read_row(&(source_row){csv, i}, &out->row[out->count++]);
     if (status != LS_OK) ls_rows_free(out);
+    ls_csv_free(csv);
     return status;
 }
 
 ls_status ls_rows_read(const char *path, ls_rows *out) {
     ls_csv csv;
-    memset(out, 0, sizeof *out);
+    *out = (ls_rows){0};
     LS_TRY(ls_csv_read(path, &csv));
-    ls_status status = read_rows(path, &csv, out);
-    ls_csv_free(&csv);
-    return status;
+    return read_rows(&csv, out);
 }
 
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out) {
     ls_csv csv;
-    memset(out, 0, sizeof *out);
+    *out = (ls_rows){0};
     LS_TRY(ls_csv_parse(name, text, bytes, &csv));
-    ls_status status = read_rows(name, &csv, out);
-    ls_csv_free(&csv);
-    return status;
+    return read_rows(&csv, out);
 }
 
 void ls_rows_free(ls_rows *rows) {

@@ -31,59 +31,44 @@ static const char *const chip_names[] = {"gpus", "workers", "chips", "n_gpus"};
 enum { METRICS = sizeof metrics / sizeof metrics[0], CHIP_NAMES = sizeof chip_names / sizeof chip_names[0] };
 
 typedef struct table {
-    const char *path;
     ls_csv csv;
-    int chips, value, dp, tp, pp, micro, batch, label;
+    const char *chips; /* the name of its column */
     const metric_name *metric;
 } table;
 
 static ls_status find_columns(table *t) {
-    t->chips = t->value = -1;
-    for (int i = 0; i < CHIP_NAMES && t->chips < 0; i++) t->chips = ls_csv_column(&t->csv, chip_names[i]);
-    for (int i = 0; i < METRICS && t->value < 0; i++) {
-        t->value = ls_csv_column(&t->csv, metrics[i].name);
-        t->metric = &metrics[i];
-    }
-    if (t->chips < 0)
+    for (int i = 0; i < CHIP_NAMES && !t->chips; i++)
+        if (ls_csv_has(&t->csv, chip_names[i])) t->chips = chip_names[i];
+    for (int i = 0; i < METRICS && !t->metric; i++)
+        if (ls_csv_has(&t->csv, metrics[i].name)) t->metric = &metrics[i];
+    if (!t->chips)
         return ls_fail(LS_ERR_INPUT, "%s has no column \"gpus\" (or workers, chips): the number of GPUs of each row",
-                       t->path);
-    if (t->value < 0)
-        return ls_fail(LS_ERR_INPUT,
-                       "%s has no time column: \"seconds\" per step, or ms, hours, days, throughput, speedup", t->path);
-    t->dp = ls_csv_column(&t->csv, "dp");
-    t->tp = ls_csv_column(&t->csv, "tp");
-    t->pp = ls_csv_column(&t->csv, "pp");
-    t->micro = ls_csv_column(&t->csv, "micro_batch");
-    t->batch = ls_csv_column(&t->csv, "global_batch");
-    if (t->batch < 0) t->batch = ls_csv_column(&t->csv, "global_batch_seqs");
-    t->label = ls_csv_column(&t->csv, "label");
-    return LS_OK;
-}
-
-static ls_status bad(const table *t, size_t row, int column, const char *what) {
-    return ls_fail(LS_ERR_INPUT, "%s, line %zu: %s is \"%s\"; %s", t->path, t->csv.line[row],
-                   ls_csv_field(&t->csv, 0, column), ls_csv_field(&t->csv, row, column), what);
+                       t->csv.name);
+    if (t->metric) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s has no time column: \"seconds\" per step, or ms, hours, days, throughput, speedup",
+                   t->csv.name);
 }
 
 /* 0 where the column or the field is not there. */
-static ls_status whole(const table *t, size_t row, int column, long long most, long long *out) {
+static ls_status whole(const table *t, size_t row, const char *column, long long most, long long *out) {
     const char *text = ls_csv_field(&t->csv, row, column);
     char *end;
     *out = 0;
     if (!*text) return LS_OK;
     *out = strtoll(text, &end, 10);
     if (end == text || *end || *out < 1 || *out > most)
-        return bad(t, row, column, "it must be a whole number of 1 or more");
+        return ls_csv_refuse(&t->csv, row, column, "it must be a whole number of 1 or more");
     return LS_OK;
 }
 
 static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
     long long dp, tp, pp, micro, batch;
-    LS_TRY(whole(t, i, t->dp, 1 << 24, &dp));
-    LS_TRY(whole(t, i, t->tp, 1 << 16, &tp));
-    LS_TRY(whole(t, i, t->pp, 1 << 16, &pp));
-    LS_TRY(whole(t, i, t->micro, 1 << 24, &micro));
-    LS_TRY(whole(t, i, t->batch, 1LL << 40, &batch));
+    bool has_batch = ls_csv_has(&t->csv, "global_batch");
+    LS_TRY(whole(t, i, "dp", 1 << 24, &dp));
+    LS_TRY(whole(t, i, "tp", 1 << 16, &tp));
+    LS_TRY(whole(t, i, "pp", 1 << 16, &pp));
+    LS_TRY(whole(t, i, "micro_batch", 1 << 24, &micro));
+    LS_TRY(whole(t, i, has_batch ? "global_batch" : "global_batch_seqs", 1LL << 40, &batch));
     row->micro = (size_t)micro;
     row->batch = (size_t)batch;
     if (dp || tp || pp) { /* what is not said is 1, or what the others leave */
@@ -91,41 +76,42 @@ static ls_status read_layout(const table *t, size_t i, ls_times_row *row) {
         if (!pp) pp = 1;
         if (!dp) dp = row->chips / (tp * pp);
         if (dp * tp * pp != row->chips)
-            return ls_fail(LS_ERR_INPUT, "%s, line %zu: dp %lld × tp %lld × pp %lld is %lld, not %d", t->path,
+            return ls_fail(LS_ERR_INPUT, "%s, line %zu: dp %lld × tp %lld × pp %lld is %lld, not %d", t->csv.name,
                            t->csv.line[i], dp, tp, pp, dp * tp * pp, row->chips);
         row->dp = (int)dp, row->tp = (int)tp, row->pp = (int)pp;
     }
     if (row->batch && row->micro && row->dp && row->batch < row->micro * (size_t)row->dp)
         return ls_fail(LS_ERR_INPUT,
-                       "%s, line %zu: dp %d with micro-batches of %zu needs a global_batch of at least %zu", t->path,
-                       t->csv.line[i], row->dp, row->micro, row->micro * (size_t)row->dp);
+                       "%s, line %zu: dp %d with micro-batches of %zu needs a global_batch of at least %zu",
+                       t->csv.name, t->csv.line[i], row->dp, row->micro, row->micro * (size_t)row->dp);
     return LS_OK;
 }
 
 static ls_status read_label(const table *t, size_t i, ls_times *out, ls_times_row *row) {
-    const char *text = ls_csv_field(&t->csv, i, t->label);
-    if (t->label < 0) return LS_OK;
+    const char *text = ls_csv_field(&t->csv, i, "label");
+    if (!ls_csv_has(&t->csv, "label")) return LS_OK;
     for (row->label = 0; row->label < out->labels; row->label++)
         if (strncmp(out->label[row->label], text, LS_TIMES_LABEL_MAX - 1) == 0) return LS_OK;
     if (out->labels == 2)
-        return bad(t, i, t->label, "only two labels can be compared, e.g. before and after; this is a third");
+        return ls_csv_refuse(&t->csv, i, "label",
+                             "only two labels can be compared, e.g. before and after; this is a third");
     snprintf(out->label[out->labels++], LS_TIMES_LABEL_MAX, "%s", text);
     return LS_OK;
 }
 
 static ls_status read_row(const table *t, size_t i, ls_times *out) {
-    const char *text = ls_csv_field(&t->csv, i, t->value);
+    const char *text = ls_csv_field(&t->csv, i, t->metric->name);
     char *end;
     long long chips;
     if (out->count == LS_FIT_ROWS_MAX - 1)
-        return ls_fail(LS_ERR_INPUT, "%s has more than %d rows", t->path, LS_FIT_ROWS_MAX - 1);
+        return ls_fail(LS_ERR_INPUT, "%s has more than %d rows", t->csv.name, LS_FIT_ROWS_MAX - 1);
     ls_times_row *row = &out->row[out->count++];
     LS_TRY(whole(t, i, t->chips, 1 << 24, &chips));
-    if (chips == 0) return bad(t, i, t->chips, "it must be a whole number of 1 or more");
+    if (chips == 0) return ls_csv_refuse(&t->csv, i, t->chips, "it must be a whole number of 1 or more");
     row->chips = (int)chips;
     row->measured = strtod(text, &end);
     if (end == text || *end || !(row->measured > 0) || !isfinite(row->measured))
-        return bad(t, i, t->value, "it must be a number above 0");
+        return ls_csv_refuse(&t->csv, i, t->metric->name, "it must be a number above 0");
     LS_TRY(read_layout(t, i, row));
     return read_label(t, i, out, row);
 }
@@ -163,7 +149,7 @@ static void normalise(ls_times *times, double unit) {
 }
 
 ls_status ls_times_read(const char *path, ls_times *out) {
-    table t = {.path = path};
+    table t = {.chips = NULL};
     memset(out, 0, sizeof *out);
     LS_TRY(ls_csv_read(path, &t.csv));
     ls_status status = find_columns(&t);

@@ -29,8 +29,8 @@ static double put_bars(FILE *out, const bar *bars, int count, double whole, doub
         double wide = bars[i].value * scale;
         ls_svg_text(out, NAMES - 10, y + 12, "e", "%s", bars[i].name);
         ls_svg_rect(out, NAMES + begin * scale, y, wide > .5 ? wide : .5, BAR, bars[i].look);
-        ls_svg_text(out, WIDTH - 54, y + 12, "e", "%s", ls_number_seconds(bars[i].value).text);
-        ls_svg_text(out, WIDTH, y + 12, "e q", "%s", ls_number_percent(bars[i].value / whole).text);
+        ls_svg_text(out, WIDTH - 54, y + 12, "e", "%s", LS_SECONDS(bars[i].value));
+        ls_svg_text(out, WIDTH, y + 12, "e q", "%s", LS_PERCENT(bars[i].value / whole));
         if (falls) begin += bars[i].value;
     }
     return y;
@@ -49,7 +49,7 @@ static void put_rung(FILE *out, const ls_plan_rung *rung, double scale, double y
     end = ls_svg_rect(out, end, y + 16, activations_of(rung->memory) * scale, BAR, "a");
     ls_svg_rect(out, end, y + 16, rung->bytes * scale - end, BAR, "o");
     ls_svg_text(out, 0, y + 11, "n", "%s", rung->what);
-    ls_svg_text(out, rung->bytes * scale + 8, y + 28, "t n", "%s", ls_number_gib(rung->bytes).text);
+    ls_svg_text(out, rung->bytes * scale + 8, y + 28, "t n", "%s", LS_GIB(rung->bytes));
 }
 
 void ls_memo_ladder_chart(ls_page *page, const ls_memo_facts *f) {
@@ -60,14 +60,13 @@ void ls_memo_ladder_chart(ls_page *page, const ls_memo_facts *f) {
     for (int i = 0; i < f->rungs; i++)
         if (f->rung[i].bytes > most) most = f->rung[i].bytes;
     double scale = (WIDTH - 90) / most, limit = capacity * scale;
-    ls_page_begin(page, LS_PAGE_CHART, "memory");
+    FILE *out = ls_page_begin_chart(page, "memory");
     for (int i = 0; i < f->rungs; i++, y += 40) {
-        put_rung(page->open, &f->rung[i], scale, y);
-        ls_svg_line(page->open, limit, y + 15, limit, y + 33, "k");
+        put_rung(out, &f->rung[i], scale, y);
+        ls_svg_line(out, limit, y + 15, limit, y + 33, "k");
     }
-    ls_svg_text(page->open, limit, 12, limit > WIDTH / 2 ? "kt n e" : "kt n", "%s usable",
-                ls_number_gib(capacity).text);
-    put_keys(page->open, y + 6, keys, 3);
+    ls_svg_text(out, limit, 12, limit > WIDTH / 2 ? "kt n e" : "kt n", "%s usable", LS_GIB(capacity));
+    put_keys(out, y + 6, keys, 3);
     ls_page_end_chart(page, WIDTH, (int)y + 24,
                       "Memory of the most loaded %s as each technique is added; the red line is its capacity.",
                       f->chip);
@@ -105,11 +104,11 @@ void ls_memo_step_chart(ls_page *page, const ls_memo_facts *f) {
     bar bars[LS_TIME_KINDS];
     int count = fill_bars(p->time, p->seconds, bars);
     sort_bars(bars, count);
-    ls_page_begin(page, LS_PAGE_CHART, "step");
-    double y = put_bars(page->open, bars, count, p->seconds, bars[0].value, false, 4);
-    put_keys(page->open, y + 6, time_keys, 5);
+    FILE *out = ls_page_begin_chart(page, "step");
+    double y = put_bars(out, bars, count, p->seconds, bars[0].value, false, 4);
+    put_keys(out, y + 6, time_keys, 5);
     ls_page_end_chart(page, WIDTH, (int)y + 24, "The %s of a step by kind, on the busiest stage.",
-                      ls_number_seconds(p->seconds).text);
+                      LS_SECONDS(p->seconds));
 }
 
 void ls_memo_loss_chart(ls_page *page, const ls_memo_facts *f) {
@@ -124,9 +123,9 @@ void ls_memo_loss_chart(ls_page *page, const ls_memo_facts *f) {
     sort_bars(bars + 1, count - 1);
     for (int i = 1; i < count; i++)
         if (bars[i].look[0] == 'u') bars[i].look = "o";
-    ls_page_begin(page, LS_PAGE_CHART, "losses");
-    double y = put_bars(page->open, bars, count, whole, whole, true, 4);
-    put_keys(page->open, y + 6, keys, 5);
+    FILE *out = ls_page_begin_chart(page, "losses");
+    double y = put_bars(out, bars, count, whole, whole, true, 4);
+    put_keys(out, y + 6, keys, 5);
     ls_page_end_chart(page, WIDTH, (int)y + 24,
                       "From the time that the model's FLOPs take at the rate of large matmuls to the whole step.");
 }
@@ -152,7 +151,7 @@ static void put_sizes(const ls_svg_plot *p, const ls_plan_point *points, int cou
     for (int i = 0; i < count; i++) {
         double x = ls_svg_x(p, points[i].chips);
         if (x - last < 30) continue;
-        ls_svg_text(p->out, x, PLOT_TOP + PLOT_HEIGHT + 16, "c q n", "%s", ls_number_whole(points[i].chips).text);
+        ls_svg_text(p->out, x, PLOT_TOP + PLOT_HEIGHT + 16, "c q n", "%s", LS_WHOLE(points[i].chips));
         last = x;
     }
 }
@@ -186,11 +185,10 @@ static void put_panel(FILE *out, const ls_plan_point *points, int count, int lef
 void ls_memo_scaling_chart(ls_page *page, const ls_memo_facts *f) {
     static const int legend[] = {1, 2, 0};
     int y = PLOT_TOP + PLOT_HEIGHT + 46;
-    ls_page_begin(page, LS_PAGE_CHART, "scaling");
-    put_panel(page->open, f->strong, f->strongs, 0, "Same batch", f->chips);
-    put_panel(page->open, f->weak, f->weaks, WIDTH - PANEL, "Batch grows with the cluster", f->chips);
-    for (int i = 0; i < 3; i++)
-        ls_svg_key(page->open, PLOT_LEFT + 235 * i, y, lines[legend[i]].look, lines[legend[i]].name);
+    FILE *out = ls_page_begin_chart(page, "scaling");
+    put_panel(out, f->strong, f->strongs, 0, "Same batch", f->chips);
+    put_panel(out, f->weak, f->weaks, WIDTH - PANEL, "Batch grows with the cluster", f->chips);
+    for (int i = 0; i < 3; i++) ls_svg_key(out, PLOT_LEFT + 235 * i, y, lines[legend[i]].look, lines[legend[i]].name);
     ls_page_end_chart(page, WIDTH, y + 20,
                       "Throughput by cluster size. Left: the global batch is constant. Right: it grows in proportion.");
 }

@@ -1,19 +1,15 @@
 /* facts.c: asking the model everything that a memo tells. */
 #include "report/memo/facts.h"
 
-#include <string.h>
-
+#include "plan/answer.h"
 #include "plan/cost/cost_case.h"
 
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
 static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_memo_variant *out) {
-    const ls_plan_task *task = f->task;
-    double capacity = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
-    out->layout = *layout;
-    memset(&out->prediction, 0, sizeof out->prediction);
-    if (ls_plan_check(task, layout) != LS_OK) return LS_OK;
-    LS_TRY(ls_plan_predict(task, layout, &out->prediction));
-    out->prediction.capacity_bytes = capacity;
+    *out = (ls_memo_variant){.layout = *layout};
+    if (ls_plan_check(f->task, layout) != LS_OK) return LS_OK;
+    LS_TRY(ls_plan_predict(f->task, layout, &out->prediction));
+    out->prediction.capacity_bytes = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
     return LS_OK;
 }
 
@@ -49,22 +45,6 @@ static ls_status find_variants(ls_memo_facts *f) {
     return LS_OK;
 }
 
-static double peak_flops(const ls_chip *chip, ls_plan_type type) {
-    if (chip->peak_flops[type] > 0) return chip->peak_flops[type];
-    return chip->peak_flops[LS_PLAN_FP16] > 0 ? chip->peak_flops[LS_PLAN_FP16] : chip->peak_flops[LS_PLAN_FP32];
-}
-
-static void find_rates(ls_memo_facts *f) {
-    const ls_cluster *cluster = &f->task->cluster;
-    double peak = 0;
-    for (int i = 0; i < cluster->sites; i++)
-        peak += cluster->site[i].chips * peak_flops(&cluster->site[i].chip, f->choice.layout.type);
-    f->params = ls_plan_params(&f->task->shape);
-    f->step_tokens = (double)f->task->global_batch * (double)f->task->seq;
-    f->tokens_per_second = f->step_tokens / f->choice.prediction.seconds;
-    f->mfu = f->choice.prediction.model_flops / (f->choice.prediction.seconds * peak);
-}
-
 ls_status ls_memo_facts_find(ls_memo_facts *f) {
     f->fits = f->found->fitting > 0;
     if (!f->fits && f->found->missing == 0)
@@ -82,9 +62,12 @@ ls_status ls_memo_facts_find(ls_memo_facts *f) {
     }
     f->chip = f->site->chip.is_cpu ? "worker" : "GPU";
     f->chips = f->site->chip.is_cpu ? "workers" : "GPUs";
-    find_rates(f);
+    f->params = ls_plan_params(&f->task->shape);
+    f->step_tokens = (double)f->task->global_batch * (double)f->task->seq;
+    f->tokens_per_second = f->step_tokens / f->choice.prediction.seconds;
+    f->mfu = ls_plan_mfu(f->task, &f->choice);
     LS_TRY(find_variants(f));
-    LS_TRY(ls_memo_flows_find(f));
+    ls_memo_flows_find(f);
     LS_TRY(ls_memo_pipe_find(f));
     ls_plan_losses_of(f->task, &f->choice, &f->losses);
     LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));

@@ -63,7 +63,7 @@ typedef struct ls_memo_facts {
 
 ls_status ls_memo_facts_find(ls_memo_facts *facts);
 /* traffic.c */
-ls_status ls_memo_flows_find(ls_memo_facts *facts);
+void ls_memo_flows_find(ls_memo_facts *facts);
 /* pipe.c */
 ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
@@ -90,6 +90,7 @@ typedef struct ls_memo_line {
     char text[256];
 } ls_memo_line;
 ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
+#define LS_LAYOUT(layout) ls_memo_layout_text(layout).text
 /* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
 const char *ls_memo_time_phrase(ls_time_kind kind);
 

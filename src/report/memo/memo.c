@@ -18,16 +18,13 @@ static void put_title(ls_page *doc, const ls_memo_facts *f) {
                     second->chips, second->chip.name);
     else
         ls_page_add(doc, LS_PAGE_TITLE, "%s on %d × %s", name, first->chips, first->chip.name);
-    ls_page_begin(doc, LS_PAGE_LEAD, NULL);
-    ls_page_put(doc, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
-                ls_number_short(f->params).text, task->shape.L, task->global_batch,
-                ls_number_whole((double)task->seq).text);
+    ls_page_add(doc, LS_PAGE_LEAD, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
+                LS_SHORT(f->params), task->shape.L, task->global_batch, LS_WHOLE((double)task->seq));
     if (f->nodes > 1)
         ls_page_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
                     f->site->inside.name, f->site->between.name, f->chip);
     if (task->cluster.sites > 1) ls_page_put(doc, "%s between the two sites. ", task->cluster.across.name);
     ls_page_put(doc, "The training program is assumed to work like %s.", task->stack.name);
-    ls_page_end(doc);
 }
 
 static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
@@ -46,8 +43,7 @@ static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
         ls_memo_mitigation(doc, f);
     }
     ls_memo_trust(doc, f);
-    if (doc->failed) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-    return LS_OK;
+    return ls_page_end(doc);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

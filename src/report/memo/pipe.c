@@ -3,9 +3,6 @@
  *     stage 0 |▇▇          ▇▇▇▇|      both on one scale of time; what is empty is a stage with nothing to do
  *     stage 1 |  ▇▇    ▇▇▇▇    |
  */
-#include <stdlib.h>
-
-#include "parallel/schedule/simulate.h"
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 #include "report/svg.h"
@@ -63,14 +60,11 @@ static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
 
 static ls_status measure(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
     ls_plan_case c = ls_plan_case_of(task, l);
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-    ls_plan_chunks_of(&c, chunks);
+    ls_plan_chunks chunks;
     double work = 0, seconds, bubble;
-    ls_status status = ls_plan_pipeline_seconds(&c, chunks->forward, chunks->backward, chunks->send, &seconds, &bubble);
-    for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks->forward[g] + chunks->backward[g];
-    free(chunks);
-    if (status != LS_OK) return status;
+    ls_plan_chunks_of(&c, &chunks);
+    LS_TRY(ls_plan_pipeline_seconds(&c, chunks.forward, chunks.backward, chunks.send, &seconds, &bubble));
+    for (int g = 0; g < l->pp * l->virtual_stages; g++) work += chunks.forward[g] + chunks.backward[g];
     *busy = work * c.micros / (l->pp * seconds);
     return ls_plan_predict(task, l, step);
 }
@@ -95,42 +89,11 @@ typedef struct course {
     ls_simulation simulation;
 } course;
 
-static void by_stage(const ls_knobs *l, const double *from, double *to) {
-    for (int s = 0; s < l->pp; s++)
-        for (int k = 0; k < l->virtual_stages; k++) to[s * l->virtual_stages + k] = from[k * l->pp + s];
-}
-
 static ls_status simulate(const ls_plan_task *task, const ls_knobs *l, int micros, course *out) {
     ls_plan_case c = ls_plan_case_of(task, l);
-    int count = l->pp * l->virtual_stages;
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    double *tables = malloc(3 * (size_t)count * sizeof *tables);
-    ls_status status = LS_OK;
-    if (!chunks || !tables) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-        goto out;
-    }
-    ls_plan_chunks_of(&c, chunks);
-    by_stage(l, chunks->forward, tables);
-    by_stage(l, chunks->backward, tables + count);
-    for (int g = 0; g < count; g++) tables[2 * count + g] = tables[count + g] / 2;
-    ls_simulate_costs costs = {.border_seconds = chunks->send};
-    costs.seconds[LS_ACTION_FORWARD] = tables;
-    costs.seconds[LS_ACTION_BACKWARD] = tables + count;
-    costs.seconds[LS_ACTION_BACKWARD_INPUT] = tables + 2 * count;
-    costs.seconds[LS_ACTION_BACKWARD_WEIGHTS] = tables + 2 * count;
-    LS_TRY_OUT(ls_schedule_make(l->schedule, l->pp, l->virtual_stages, micros, &out->schedule));
-    status = ls_simulate(&out->schedule, &costs, &out->simulation);
-    if (status != LS_OK) ls_schedule_free(&out->schedule);
-out:
-    free(tables);
-    free(chunks);
-    return status;
-}
-
-static void course_free(course *c) {
-    ls_simulation_free(&c->simulation);
-    ls_schedule_free(&c->schedule);
+    ls_plan_chunks chunks;
+    ls_plan_chunks_of(&c, &chunks);
+    return ls_plan_simulate(&c, micros, chunks.forward, chunks.backward, chunks.send, &out->schedule, &out->simulation);
 }
 
 static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14 : stages <= 32 ? 8 : 5; }
@@ -176,13 +139,12 @@ static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int heig
     const char *name = ls_schedule_kind_name(pipe->micro.schedule);
     if (drawn == micros)
         ls_page_end_chart(page, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
-                          micros, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text);
+                          micros, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]));
     else
         ls_page_end_chart(page, WIDTH, height,
                           "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
                           "the percentages above are for all %d.%s",
-                          drawn, micros, name, ls_number_seconds(seconds[1]).text, ls_number_seconds(seconds[0]).text,
-                          micros,
+                          drawn, micros, name, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]), micros,
                           pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
 }
 
@@ -190,16 +152,16 @@ static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int heig
 static int draw_courses(const ls_svg_plot *plot, const ls_memo_pipe *pipe, const course *courses) {
     char title[160];
     snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
-             ls_number_percent(pipe->busy[0]).text);
+             LS_PERCENT(pipe->busy[0]));
     int y = draw_course(plot, &courses[0], title, 0);
     if (pipe->micro.virtual_stages > 1) {
-        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", ls_number_percent(pipe->busy[2]).text);
+        snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", LS_PERCENT(pipe->busy[2]));
         y = draw_course(plot, &courses[2], title, y + 8);
         snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
-                 ls_number_percent(pipe->busy[1]).text);
+                 LS_PERCENT(pipe->busy[1]));
     } else {
         snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),
-                 ls_number_percent(pipe->busy[1]).text);
+                 LS_PERCENT(pipe->busy[1]));
     }
     return draw_course(plot, &courses[1], title, y + 8);
 }
@@ -216,13 +178,16 @@ ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
         seconds[made] = courses[made].simulation.seconds;
         if (seconds[made] > span) span = seconds[made];
     }
-    ls_page_begin(page, LS_PAGE_CHART, "timelines");
-    const ls_svg_plot plot = {.out = page->open, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
+    FILE *out = ls_page_begin_chart(page, "timelines");
+    const ls_svg_plot plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
     int y = draw_courses(&plot, pipe, courses);
     ls_svg_time_axis(&plot, y + 3.5, 0);
-    draw_legend(page->open, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
+    draw_legend(out, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
     caption(page, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
 out:
-    while (made > 0) course_free(&courses[--made]);
+    while (made-- > 0) {
+        ls_simulation_free(&courses[made].simulation);
+        ls_schedule_free(&courses[made].schedule);
+    }
     return status;
 }

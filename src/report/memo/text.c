@@ -36,7 +36,7 @@ const char *ls_memo_time_phrase(ls_time_kind kind) {
 
 static ls_memo_line rate_of(const ls_link *link) {
     ls_memo_line out;
-    snprintf(out.text, sizeof out.text, "%s/s", ls_number_gb(ls_plan_link_rate(link)).text);
+    snprintf(out.text, sizeof out.text, "%s/s", LS_GB(ls_plan_link_rate(link)));
     return out;
 }
 
@@ -52,9 +52,9 @@ static bool has_pp(const ls_knobs *l) { return l->pp > 1; }
 
 static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choice *other, const char *what) {
     if (!other) return;
-    ls_page_put(doc, " The fastest layout with %s, %s, takes %s: %s more.", what,
-                ls_memo_layout_text(&other->layout).text, ls_number_seconds(other->prediction.seconds).text,
-                ls_number_percent(other->prediction.seconds / f->choice.prediction.seconds - 1).text);
+    ls_page_put(doc, " The fastest layout with %s, %s, takes %s: %s more.", what, LS_LAYOUT(&other->layout),
+                LS_SECONDS(other->prediction.seconds),
+                LS_PERCENT(other->prediction.seconds / f->choice.prediction.seconds - 1));
 }
 
 /* ---- why each knob is where it is -------------------------------------------------------------------------------- */
@@ -62,215 +62,180 @@ static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choi
 static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
-    ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (l->tp < 2) {
-        ls_page_put(doc,
-                    "\1No tensor parallelism.\2 Layers are not split, so no activations are exchanged inside them.");
+        LS_ITEM(doc, "\1No tensor parallelism.\2 Layers are not split, so no activations are exchanged inside them.");
         put_instead(doc, f, fastest_with(f, has_tp), "it");
-        ls_page_end(doc);
         return;
     }
-    ls_page_put(
-        doc,
-        "\1Tensor parallelism over %d %s, %s.\2 Its collectives are on the critical path of every layer and "
-        "micro-batch: each %s sends %s per step. At the %s that %s reaches this takes %s, of which %s are exposed.",
-        l->tp, f->chips, flow->where, f->chip, ls_number_gb(flow->bytes).text, rate_of(flow->link).text,
-        flow->link->name, ls_number_seconds(flow->link_seconds).text, ls_number_seconds(flow->seen).text);
+    LS_ITEM(doc,
+            "\1Tensor parallelism over %d %s, %s.\2 Its collectives are on the critical path of every layer and "
+            "micro-batch: each %s sends %s per step. At the %s that %s reaches this takes %s, of which %s are exposed.",
+            l->tp, f->chips, flow->where, f->chip, LS_GB(flow->bytes), rate_of(flow->link).text, flow->link->name,
+            LS_SECONDS(flow->link_seconds), LS_SECONDS(flow->seen));
     double wide = f->wide.prediction.seconds;
     if (wide > f->choice.prediction.seconds)
         ls_page_put(doc,
                     " It should stay inside the node: over two nodes (%s) the collectives would go over %s at %s per "
                     "%s, and a step would take %s instead of %s.",
-                    ls_memo_layout_text(&f->wide.layout).text, f->site->between.name, rate_of(&f->site->between).text,
-                    f->chip, ls_number_seconds(wide).text, ls_number_seconds(f->choice.prediction.seconds).text);
-    ls_page_end(doc);
+                    LS_LAYOUT(&f->wide.layout), f->site->between.name, rate_of(&f->site->between).text, f->chip,
+                    LS_SECONDS(wide), LS_SECONDS(f->choice.prediction.seconds));
 }
 
 static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
-    ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (l->pp < 2) {
-        ls_page_put(doc, "\1No pipeline parallelism.\2 Every %s runs all layers, so there is no pipeline bubble.",
-                    f->chip);
+        LS_ITEM(doc, "\1No pipeline parallelism.\2 Every %s runs all layers, so there is no pipeline bubble.", f->chip);
         put_instead(doc, f, fastest_with(f, has_pp), "stages");
-        ls_page_end(doc);
         return;
     }
-    ls_page_put(
-        doc,
-        "\1A pipeline of %d stages, %s.\2 Stages exchange activations only at their boundaries: %s per %s and step",
-        l->pp, flow->where, ls_number_gb(flow->bytes).text, f->chip);
+    LS_ITEM(doc,
+            "\1A pipeline of %d stages, %s.\2 Stages exchange activations only at their boundaries: %s per %s and step",
+            l->pp, flow->where, LS_GB(flow->bytes), f->chip);
     if (tensor->bytes > flow->bytes)
-        ls_page_put(doc, ", %s times less than tensor parallelism", ls_number_whole(tensor->bytes / flow->bytes).text);
+        ls_page_put(doc, ", %s times less than tensor parallelism", LS_WHOLE(tensor->bytes / flow->bytes));
     ls_page_put(doc, ".");
     if (flow->link == &f->site->between)
         ls_page_put(doc, " So it is the best use of the slow link (%s, %s).", flow->link->name,
                     rate_of(flow->link).text);
     ls_page_put(doc, " With %d micro-batches of %zu per step the stages are busy %s of the time.", f->micros, l->micro,
-                ls_number_percent(f->pipe.busy[1]).text);
-    ls_page_end(doc);
+                LS_PERCENT(f->pipe.busy[1]));
 }
 
 static void why_replicas(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[f->gathers ? LS_MEMO_GATHER : LS_MEMO_DP];
-    ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (ls_plan_chips(l) == 1)
-        ls_page_put(doc, "\1A single %s.\2 It has the whole model, so there is no communication.", f->chip);
+        LS_ITEM(doc, "\1A single %s.\2 It has the whole model, so there is no communication.", f->chip);
     else if (l->dp < 2)
-        ls_page_put(doc,
-                    "\1One replica.\2 All %d %s hold one copy of the model, so no gradients are exchanged between "
-                    "replicas and ZeRO has nothing to shard.",
-                    ls_plan_chips(l), f->chips);
+        LS_ITEM(doc,
+                "\1One replica.\2 All %d %s hold one copy of the model, so no gradients are exchanged between replicas "
+                "and ZeRO has nothing to shard.",
+                ls_plan_chips(l), f->chips);
     else if (f->gathers)
-        ls_page_put(doc,
-                    "\1%d replicas with sharded weights (ZeRO 3).\2 Each %s sends %s per step to all-gather layers and "
-                    "reduce gradients, %s over %s; %s of this are exposed.",
-                    l->dp, f->chip, ls_number_gb(flow->bytes).text, flow->where, flow->link->name,
-                    ls_number_seconds(flow->seen).text);
+        LS_ITEM(doc,
+                "\1%d replicas with sharded weights (ZeRO 3).\2 Each %s sends %s per step to all-gather layers and "
+                "reduce gradients, %s over %s; %s of this are exposed.",
+                l->dp, f->chip, LS_GB(flow->bytes), flow->where, flow->link->name, LS_SECONDS(flow->seen));
     else
-        ls_page_put(doc,
-                    "\1%d replicas.\2 They reduce gradients %s, %s over %s. That takes %s on the link, of which %s "
-                    "overlap with compute.",
-                    l->dp, f->reduces_often ? "after every micro-batch" : "once per step", flow->where,
-                    flow->link->name, ls_number_seconds(flow->link_seconds).text,
-                    ls_number_seconds(f->choice.prediction.hidden_dp).text);
+        LS_ITEM(doc,
+                "\1%d replicas.\2 They reduce gradients %s, %s over %s. That takes %s on the link, of which %s overlap "
+                "with compute.",
+                l->dp, f->reduces_often ? "after every micro-batch" : "once per step", flow->where, flow->link->name,
+                LS_SECONDS(flow->link_seconds), LS_SECONDS(f->choice.prediction.hidden_dp));
     const ls_prediction *plain = &f->unsharded.prediction;
     if (l->zero > 0 && plain->seconds > 0)
         ls_page_put(doc, " Without ZeRO %d the most loaded %s would need %s instead of %s%s.", l->zero, f->chip,
-                    ls_number_gib(plain->memory_bytes).text, ls_number_gib(f->choice.prediction.memory_bytes).text,
+                    LS_GIB(plain->memory_bytes), LS_GIB(f->choice.prediction.memory_bytes),
                     ls_prediction_fits(plain) ? "" : ", which does not fit");
-    ls_page_end(doc);
 }
 
 static void why_recompute(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *now = &f->choice.prediction, *other = &f->recompute.prediction;
-    ls_page_begin(doc, LS_PAGE_ITEM, NULL);
     if (f->choice.layout.recompute == LS_RECOMPUTE_NONE) {
-        ls_page_put(doc, "\1No recomputation.\2 Activations fit.");
+        LS_ITEM(doc, "\1No recomputation.\2 Activations fit.");
         if (other->seconds > now->seconds)
             ls_page_put(doc, " Recomputing them would free %s and cost %s of time.",
-                        ls_number_gib(now->memory_bytes - other->memory_bytes).text,
-                        ls_number_percent(other->seconds / now->seconds - 1).text);
-        ls_page_end(doc);
+                        LS_GIB(now->memory_bytes - other->memory_bytes), LS_PERCENT(other->seconds / now->seconds - 1));
         return;
     }
-    ls_page_put(doc, "\1%s recomputation.\2 It costs %s per step.",
-                f->choice.layout.recompute == LS_RECOMPUTE_FULL ? "Full" : "Selective",
-                ls_number_seconds(now->time[LS_TIME_RECOMPUTE]).text);
+    LS_ITEM(doc, "\1%s recomputation.\2 It costs %s per step.",
+            f->choice.layout.recompute == LS_RECOMPUTE_FULL ? "Full" : "Selective",
+            LS_SECONDS(now->time[LS_TIME_RECOMPUTE]));
     if (other->seconds > 0)
         ls_page_put(doc, " Without it the most loaded %s would need %s of its %s%s.", f->chip,
-                    ls_number_gib(other->memory_bytes).text, ls_number_gib(other->capacity_bytes).text,
+                    LS_GIB(other->memory_bytes), LS_GIB(other->capacity_bytes),
                     ls_prediction_fits(other) ? "" : ", which does not fit");
-    ls_page_end(doc);
 }
 
 /* ---- the section ------------------------------------------------------------------------------------------------- */
 
 static void put_facts(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
-    ls_page_begin(doc, LS_PAGE_FACTS, NULL);
-    ls_page_put(doc, "%s ± %.0f %%\ttime per step\n", ls_number_seconds(p->seconds).text, 100 * LS_PLAN_ERROR_SHARE);
-    ls_page_put(doc, "%s\ttokens per second\n", ls_number_whole(f->tokens_per_second).text);
-    ls_page_put(doc, "%s\tmodel FLOPs utilization (MFU)\n", ls_number_percent(f->mfu).text);
-    ls_page_put(doc, "%s\tof %s used on the most loaded %s\n", ls_number_gib(p->memory_bytes).text,
-                ls_number_gib(p->capacity_bytes).text, f->chip);
+    ls_page_add(doc, LS_PAGE_FACTS, "%s ± %.0f %%\ttime per step\n", LS_SECONDS(p->seconds), 100 * LS_PLAN_ERROR_SHARE);
+    ls_page_put(doc, "%s\ttokens per second\n", LS_WHOLE(f->tokens_per_second));
+    ls_page_put(doc, "%s\tmodel FLOPs utilization (MFU)\n", LS_PERCENT(f->mfu));
+    ls_page_put(doc, "%s\tof %s used on the most loaded %s\n", LS_GIB(p->memory_bytes), LS_GIB(p->capacity_bytes),
+                f->chip);
     if (f->tokens > 0) {
         double hours = f->tokens / f->tokens_per_second / 3600, all = hours * ls_cluster_chips(&f->task->cluster);
-        ls_page_put(doc, "%.*f days\tfor %s tokens\n", hours < 2400 ? 1 : 0, hours / 24,
-                    ls_number_short(f->tokens).text);
-        ls_page_put(doc, "%s\t%s-hours\n", ls_number_whole(all).text, f->chip);
-        if (f->price > 0)
-            ls_page_put(doc, "%s\tcost at %g per %s-hour\n", ls_number_whole(all * f->price).text, f->price, f->chip);
+        ls_page_put(doc, "%.*f days\tfor %s tokens\n", hours < 2400 ? 1 : 0, hours / 24, LS_SHORT(f->tokens));
+        ls_page_put(doc, "%s\t%s-hours\n", LS_WHOLE(all), f->chip);
+        if (f->price > 0) ls_page_put(doc, "%s\tcost at %g per %s-hour\n", LS_WHOLE(all * f->price), f->price, f->chip);
     }
-    ls_page_end(doc);
 }
 
 static void put_flags(ls_page *doc, const ls_knobs *l) {
-    ls_page_begin(doc, LS_PAGE_CODE, NULL);
-    ls_page_put(doc, "--dp %d --tp %d --pp %d", l->dp, l->tp, l->pp);
+    ls_page_add(doc, LS_PAGE_CODE, "--dp %d --tp %d --pp %d", l->dp, l->tp, l->pp);
     if (l->pp > 1) ls_page_put(doc, " --schedule %s", ls_schedule_kind_name(l->schedule));
     if (l->virtual_stages > 1) ls_page_put(doc, " --virtual-stages %d", l->virtual_stages);
     ls_page_put(doc, "%s--micro-batch %zu --zero %d --recompute %s%s --precision %s", l->pp > 1 ? " \\\n" : " ",
                 l->micro, l->zero, ls_recompute_name(l->recompute), l->sequence_parallel ? " --sequence-parallel" : "",
                 ls_plan_type_name(l->type));
-    ls_page_end(doc);
 }
 
 static void put_others(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_found *found = f->found;
     if (found->fitting > 1) {
-        ls_page_add(doc, LS_PAGE_TEXT, "Runners-up and their trade-offs:");
-        ls_page_begin(doc, LS_PAGE_TABLE, "lrrr");
-        ls_page_put(doc, "layout\tstep\ttime\tmemory");
+        LS_TEXT(doc, "Runners-up and their trade-offs:");
+        ls_page_add_table(doc, "lrrr", "layout\tstep\ttime\tmemory");
         for (int i = 1; i < found->fitting && i < 5; i++) {
             const ls_prediction *p = &found->fits[i].prediction, *best = &f->choice.prediction;
             double bytes = p->memory_bytes - best->memory_bytes;
-            ls_page_put(doc, "\n%s\t%s\t+%s\t%s%s", ls_memo_layout_text(&found->fits[i].layout).text,
-                        ls_number_seconds(p->seconds).text, ls_number_percent(p->seconds / best->seconds - 1).text,
-                        bytes < 0 ? "−" : "+", ls_number_gib(bytes < 0 ? -bytes : bytes).text);
+            ls_page_put(doc, "\n%s\t%s\t+%s\t%s%s", LS_LAYOUT(&found->fits[i].layout), LS_SECONDS(p->seconds),
+                        LS_PERCENT(p->seconds / best->seconds - 1), bytes < 0 ? "−" : "+",
+                        LS_GIB(bytes < 0 ? -bytes : bytes));
         }
-        ls_page_end(doc);
     }
     if (found->missing == 0) return;
-    ls_page_add(doc, LS_PAGE_TEXT, "The closest layouts that do not fit:");
-    ls_page_begin(doc, LS_PAGE_TABLE, "lrrr");
-    ls_page_put(doc, "layout\tneeds\tlacks\tstep, if it fit");
+    LS_TEXT(doc, "The closest layouts that do not fit:");
+    ls_page_add_table(doc, "lrrr", "layout\tneeds\tlacks\tstep, if it fit");
     for (int i = 0; i < found->missing && i < 3; i++) {
         const ls_prediction *p = &found->lacks[i].prediction;
-        ls_page_put(doc, "\n%s\t%s\t%s\t%s", ls_memo_layout_text(&found->lacks[i].layout).text,
-                    ls_number_gib(p->memory_bytes).text, ls_number_gib(p->memory_bytes - p->capacity_bytes).text,
-                    ls_number_seconds(p->seconds).text);
+        ls_page_put(doc, "\n%s\t%s\t%s\t%s", LS_LAYOUT(&found->lacks[i].layout), LS_GIB(p->memory_bytes),
+                    LS_GIB(p->memory_bytes - p->capacity_bytes), LS_SECONDS(p->seconds));
     }
-    ls_page_end(doc);
 }
 
 /* Where nothing fits: by how much, and what would. */
 static void put_refusal(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
-    ls_page_add(doc, LS_PAGE_TEXT,
-                "\1Nothing fits.\2 Of the %s layouts possible on this cluster, the one that needs least, %s, needs %s "
-                "on its most loaded %s. There are %s: it lacks %s.",
-                ls_number_whole((double)f->found->tried).text, ls_memo_layout_text(&f->choice.layout).text,
-                ls_number_gib(p->memory_bytes).text, f->chip, ls_number_gib(p->capacity_bytes).text,
-                ls_number_gib(p->memory_bytes - p->capacity_bytes).text);
+    LS_TEXT(doc,
+            "\1Nothing fits.\2 Of the %s layouts possible on this cluster, the one that needs least, %s, needs %s on "
+            "its most loaded %s. There are %s: it lacks %s.",
+            LS_WHOLE((double)f->found->tried), LS_LAYOUT(&f->choice.layout), LS_GIB(p->memory_bytes), f->chip,
+            LS_GIB(p->capacity_bytes), LS_GIB(p->memory_bytes - p->capacity_bytes));
     const ls_plan_point *first = NULL;
     for (int i = 0; i < f->weaks && !first; i++)
         if (f->weak[i].best.prediction.seconds > 0) first = &f->weak[i];
     if (first)
-        ls_page_add(doc, LS_PAGE_TEXT, "It fits on \1%d %s of this kind\2 as %s: %s of %s.", first->chips, f->chips,
-                    ls_memo_layout_text(&first->best.layout).text,
-                    ls_number_gib(first->best.prediction.memory_bytes).text,
-                    ls_number_gib(first->best.prediction.capacity_bytes).text);
+        LS_TEXT(doc, "It fits on \1%d %s of this kind\2 as %s: %s of %s.", first->chips, f->chips,
+                LS_LAYOUT(&first->best.layout), LS_GIB(first->best.prediction.memory_bytes),
+                LS_GIB(first->best.prediction.capacity_bytes));
     else
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "Four times as many %s of this kind are not enough either: use larger ones, or a smaller model.",
-                    f->chips);
+        LS_TEXT(doc, "Four times as many %s of this kind are not enough either: use larger ones, or a smaller model.",
+                f->chips);
     for (int i = 0; i < f->changes && i < 3; i++)
-        ls_page_add(doc, LS_PAGE_ITEM, "It would fit with %s: %s of %s.", f->change[i].what,
-                    ls_number_gib(f->change[i].to.prediction.memory_bytes).text,
-                    ls_number_gib(f->change[i].to.prediction.capacity_bytes).text);
+        LS_ITEM(doc, "It would fit with %s: %s of %s.", f->change[i].what,
+                LS_GIB(f->change[i].to.prediction.memory_bytes), LS_GIB(f->change[i].to.prediction.capacity_bytes));
 }
 
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_add(doc, LS_PAGE_HEADING, "Recommendation");
+    LS_HEADING(doc, "Recommendation");
     if (!f->fits) {
         put_refusal(doc, f);
         put_others(doc, f);
         return;
     }
-    ls_page_add(doc, LS_PAGE_TEXT,
-                "Use \1%s\2. Of %s layouts tried %s fit, and this is the fastest: %s per step of %s tokens.",
-                ls_memo_layout_text(&f->choice.layout).text, ls_number_whole((double)f->found->tried).text,
-                ls_number_whole((double)f->found->fit).text, ls_number_seconds(f->choice.prediction.seconds).text,
-                ls_number_short(f->step_tokens).text);
+    LS_TEXT(doc, "Use \1%s\2. Of %s layouts tried %s fit, and this is the fastest: %s per step of %s tokens.",
+            LS_LAYOUT(&f->choice.layout), LS_WHOLE((double)f->found->tried), LS_WHOLE((double)f->found->fit),
+            LS_SECONDS(f->choice.prediction.seconds), LS_SHORT(f->step_tokens));
     put_facts(doc, f);
     why_tensor(doc, f);
     why_pipeline(doc, f);
     why_replicas(doc, f);
     why_recompute(doc, f);
-    ls_page_add(doc, LS_PAGE_TEXT, "As command-line options:");
+    LS_TEXT(doc, "As command-line options:");
     put_flags(doc, &f->choice.layout);
     put_others(doc, f);
 }

@@ -5,16 +5,14 @@
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void put_rungs(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_begin(doc, LS_PAGE_TABLE, "lrrrr");
-    ls_page_put(doc, "technique\tstates\tactivations\tother\tsum");
+    ls_page_add_table(doc, "lrrrr", "technique\tstates\tactivations\tother\tsum");
     for (int i = 0; i < f->rungs; i++) {
         const double *m = f->rung[i].memory;
         double states = m[LS_MEMORY_WEIGHTS] + m[LS_MEMORY_GRADIENTS] + m[LS_MEMORY_OPTIMIZER],
                held = m[LS_MEMORY_ACTIVATIONS] + m[LS_MEMORY_WORK], rest = f->rung[i].bytes - states - held;
-        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s", f->rung[i].what, ls_number_gib(states).text, ls_number_gib(held).text,
-                    ls_number_gib(rest > 0 ? rest : 0).text, ls_number_gib(f->rung[i].bytes).text);
+        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s", f->rung[i].what, LS_GIB(states), LS_GIB(held),
+                    LS_GIB(rest > 0 ? rest : 0), LS_GIB(f->rung[i].bytes));
     }
-    ls_page_end(doc);
 }
 
 static void put_kinds(ls_page *doc, const ls_memo_facts *f) {
@@ -30,58 +28,51 @@ static void put_kinds(ls_page *doc, const ls_memo_facts *f) {
     };
     const ls_prediction *p = &f->choice.prediction;
     if (f->choice.layout.pp > 1)
-        ls_page_add(doc, LS_PAGE_TEXT, "Memory of the most loaded %s, on stage %d, at its peak:", f->chip,
-                    p->heaviest_stage);
+        LS_TEXT(doc, "Memory of the most loaded %s, on stage %d, at its peak:", f->chip, p->heaviest_stage);
     else
-        ls_page_add(doc, LS_PAGE_TEXT, "Memory of a %s at its peak:", f->chip);
-    ls_page_begin(doc, LS_PAGE_TABLE, "lrl");
-    ls_page_put(doc, "kind\tbytes\tcontents");
+        LS_TEXT(doc, "Memory of a %s at its peak:", f->chip);
+    ls_page_add_table(doc, "lrl", "kind\tbytes\tcontents");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
         if (p->memory[k] > 0)
-            ls_page_put(doc, "\n%s\t%s\t%s", ls_memory_kind_label((ls_memory_kind)k), ls_number_gib(p->memory[k]).text,
-                        what[k]);
-    ls_page_put(doc, "\n\1sum\2\t\1%s\2\tof %s", ls_number_gib(p->memory_bytes).text,
-                ls_number_gib(p->capacity_bytes).text);
-    ls_page_end(doc);
+            ls_page_put(doc, "\n%s\t%s\t%s", ls_memory_kind_label((ls_memory_kind)k), LS_GIB(p->memory[k]), what[k]);
+    ls_page_put(doc, "\n\1sum\2\t\1%s\2\tof %s", LS_GIB(p->memory_bytes), LS_GIB(p->capacity_bytes));
 }
 
-/* The technique that takes most away. */
+/* The technique that takes most away; 0: none does. */
 static int best_rung(const ls_memo_facts *f) {
-    int best = 1;
-    for (int i = 2; i < f->rungs; i++)
-        if (f->rung[i - 1].bytes - f->rung[i].bytes > f->rung[best - 1].bytes - f->rung[best].bytes) best = i;
+    double most = 0;
+    int best = 0;
+    for (int i = 1; i < f->rungs; i++) {
+        double saved = f->rung[i - 1].bytes - f->rung[i].bytes;
+        if (saved > most) most = saved, best = i;
+    }
     return best;
 }
 
 void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
-    ls_page_add(doc, LS_PAGE_HEADING, f->fits ? "How it fits in memory" : "Why it does not fit in memory");
+    LS_HEADING(doc, f->fits ? "How it fits in memory" : "Why it does not fit in memory");
     if (f->rungs > 0) {
-        double first = f->rung[0].bytes, capacity = p->capacity_bytes;
-        ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-        double all = f->site->chip.memory_bytes;
+        double first = f->rung[0].bytes, capacity = p->capacity_bytes, all = f->site->chip.memory_bytes;
+        LS_TEXT(doc, "%s", "");
         if (capacity < .999 * all)
-            ls_page_put(doc, "A %s has %s, of which %s are kept free. ", f->chip, ls_number_gib(all).text,
-                        ls_number_gib(all - capacity).text);
+            ls_page_put(doc, "A %s has %s, of which %s are kept free. ", f->chip, LS_GIB(all), LS_GIB(all - capacity));
         if (first > capacity)
             ls_page_put(doc, "On a single %s everything together would need \1%s\2, %.1f times the usable %s.", f->chip,
-                        ls_number_gib(first).text, first / capacity, ls_number_gib(capacity).text);
+                        LS_GIB(first), first / capacity, LS_GIB(capacity));
         else
             ls_page_put(doc, "The model fits on one %s: %s of %s. More of them only make it faster.", f->chip,
-                        ls_number_gib(first).text, ls_number_gib(capacity).text);
-        if (f->rungs > 1) {
-            int i = best_rung(f);
-            if (f->rung[i].bytes < f->rung[i - 1].bytes)
-                ls_page_put(doc, " The largest saving is “%s”: from %s to %s.", f->rung[i].what,
-                            ls_number_gib(f->rung[i - 1].bytes).text, ls_number_gib(f->rung[i].bytes).text);
-        }
+                        LS_GIB(first), LS_GIB(capacity));
+        int best = best_rung(f);
+        if (best > 0)
+            ls_page_put(doc, " The largest saving is “%s”: from %s to %s.", f->rung[best].what,
+                        LS_GIB(f->rung[best - 1].bytes), LS_GIB(f->rung[best].bytes));
         if (ls_prediction_fits(p))
             ls_page_put(doc, " In the end the most loaded %s needs \1%s\2 and has %s to spare.", f->chip,
-                        ls_number_gib(p->memory_bytes).text, ls_number_gib(capacity - p->memory_bytes).text);
+                        LS_GIB(p->memory_bytes), LS_GIB(capacity - p->memory_bytes));
         else
             ls_page_put(doc, " In the end the most loaded %s still needs \1%s\2, %s more than it has.", f->chip,
-                        ls_number_gib(p->memory_bytes).text, ls_number_gib(p->memory_bytes - capacity).text);
-        ls_page_end(doc);
+                        LS_GIB(p->memory_bytes), LS_GIB(p->memory_bytes - capacity));
         ls_memo_ladder_chart(doc, f);
         put_rungs(doc, f);
     }
@@ -91,95 +82,85 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
 static void put_flows(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_begin(doc, LS_PAGE_TABLE, "lllrrrr");
-    ls_page_put(doc, "traffic\twhen\tlink\tsent per %s\tbetween nodes\tlink busy\texposed", f->chip);
+    ls_page_add_table(doc, "lllrrrr", "traffic\twhen\tlink\tsent per %s\tbetween nodes\tlink busy\texposed", f->chip);
     for (int i = 0; i < LS_MEMO_FLOWS; i++) {
         const ls_memo_flow *flow = &f->flow[i];
         if (flow->bytes <= 0) continue;
-        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s\t%s\t%s", flow->what, flow->when, flow->link->name,
-                    ls_number_gb(flow->bytes).text,
-                    flow->outside_bytes > 0 ? ls_number_gb(flow->outside_bytes).text : "–",
-                    ls_number_seconds(flow->link_seconds).text,
-                    flow->seen < 0 ? "included in the rows above" : ls_number_seconds(flow->seen).text);
+        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s\t%s\t%s", flow->what, flow->when, flow->link->name, LS_GB(flow->bytes),
+                    flow->outside_bytes > 0 ? LS_GB(flow->outside_bytes) : "–", LS_SECONDS(flow->link_seconds),
+                    flow->seen < 0 ? "included in the rows above" : LS_SECONDS(flow->seen));
     }
-    ls_page_end(doc);
 }
 
 static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     if (l->dp * l->context < 2) {
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "\1Gradients\2 are not sent at all: with one replica each %s has the complete gradient of its part "
-                    "after its last micro-batch. Adding replicas would add this cost.",
-                    f->chip);
+        LS_TEXT(doc,
+                "\1Gradients\2 are not sent at all: with one replica each %s has the complete gradient of its part "
+                "after its last micro-batch. Adding replicas would add this cost.",
+                f->chip);
         return;
     }
     if (f->gathers) {
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "\1Gradients\2 are reduced layer by layer during the backward pass, each %s keeping its 1/%d of "
-                    "them. Weights are all-gathered the same way, twice per micro-batch: that is the price of ZeRO 3, "
-                    "paid again for each of the %d micro-batches.",
-                    f->chip, l->dp * l->context, f->micros);
+        LS_TEXT(doc,
+                "\1Gradients\2 are reduced layer by layer during the backward pass, each %s keeping its 1/%d of them. "
+                "Weights are all-gathered the same way, twice per micro-batch: that is the price of ZeRO 3, paid again "
+                "for each of the %d micro-batches.",
+                f->chip, l->dp * l->context, f->micros);
         return;
     }
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-    ls_page_put(doc, "\1Gradients\2 are reduced %s, %s: each %s sends %s",
-                f->reduces_often ? "after every micro-batch, because ZeRO 2 keeps only its shard of the gradient"
-                                 : "once per step",
-                flow->where, f->chip, ls_number_gb(f->reduce_bytes).text);
-    if (f->spread_bytes > 0)
-        ls_page_put(doc, ", and %s of updated weights afterwards", ls_number_gb(f->spread_bytes).text);
+    LS_TEXT(doc, "\1Gradients\2 are reduced %s, %s: each %s sends %s",
+            f->reduces_often ? "after every micro-batch, because ZeRO 2 keeps only its shard of the gradient"
+                             : "once per step",
+            flow->where, f->chip, LS_GB(f->reduce_bytes));
+    if (f->spread_bytes > 0) ls_page_put(doc, ", and %s of updated weights afterwards", LS_GB(f->spread_bytes));
     ls_page_put(doc, ". That keeps %s busy for %s; %s of it overlap with compute, and %s are exposed. ",
-                flow->link->name, ls_number_seconds(flow->link_seconds).text,
-                ls_number_seconds(f->choice.prediction.hidden_dp).text, ls_number_seconds(flow->seen).text);
+                flow->link->name, LS_SECONDS(flow->link_seconds), LS_SECONDS(f->choice.prediction.hidden_dp),
+                LS_SECONDS(flow->seen));
     if (f->reduces_often)
         ls_page_put(doc, "More replicas with the same batch have fewer micro-batches each, so these bytes shrink "
                          "together with the compute that hides them.");
     else
         ls_page_put(doc, "More replicas do not change these bytes. But with the same batch each replica has less to "
                          "compute, so less of the traffic is hidden.");
-    ls_page_end(doc);
 }
 
 static void put_activations(ls_page *doc, const ls_memo_facts *f) {
     const ls_knobs *l = &f->choice.layout;
     const ls_memo_flow *tensor = &f->flow[LS_MEMO_TP], *stage = &f->flow[LS_MEMO_PP];
     if (l->tp < 2 && l->pp < 2) {
-        ls_page_add(doc, LS_PAGE_TEXT, "\1Activations\2 are not sent: neither layers nor the pipeline are split.");
+        LS_TEXT(doc, "\1Activations\2 are not sent: neither layers nor the pipeline are split.");
         return;
     }
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-    ls_page_put(doc, "\1Activations\2 ");
+    LS_TEXT(doc, "\1Activations\2 ");
     if (l->tp > 1)
         ls_page_put(doc,
                     "and their gradients are exchanged %d times per layer and micro-batch by tensor parallelism, %s in "
                     "total over %s, and %s of the %s that this takes are exposed",
-                    l->sequence_parallel ? 10 : 4, ls_number_gb(tensor->bytes).text, tensor->link->name,
-                    ls_number_seconds(tensor->seen).text, ls_number_seconds(tensor->link_seconds).text);
+                    l->sequence_parallel ? 10 : 4, LS_GB(tensor->bytes), tensor->link->name, LS_SECONDS(tensor->seen),
+                    LS_SECONDS(tensor->link_seconds));
     if (l->tp > 1 && l->pp > 1) ls_page_put(doc, ". Between stages they ");
     if (l->tp < 2) ls_page_put(doc, "and their gradients ");
     if (l->pp > 1)
         ls_page_put(doc, "cross %s: %s over %s, %s of link time, %s",
-                    stage->link == &f->site->between ? "to the next node" : "to the next stage",
-                    ls_number_gb(stage->bytes).text, stage->link->name, ls_number_seconds(stage->link_seconds).text,
+                    stage->link == &f->site->between ? "to the next node" : "to the next stage", LS_GB(stage->bytes),
+                    stage->link->name, LS_SECONDS(stage->link_seconds),
                     f->task->stack.sends_block ? "while the stages wait"
                                                : "mostly while the stages work on other micro-batches");
     ls_page_put(doc, ". This traffic is proportional to the tokens per replica: it takes the same share of a step with "
                      "any number of replicas.");
-    ls_page_end(doc);
 }
 
 void ls_memo_traffic(ls_page *doc, const ls_memo_facts *f) {
     double ratio = ls_plan_link_rate(&f->site->inside) / ls_plan_link_rate(&f->site->between);
-    ls_page_add(doc, LS_PAGE_HEADING, "Communication");
+    LS_HEADING(doc, "Communication");
     if (f->nodes > 1)
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "Inside a node a %s reaches %s/s over %s, between nodes %s/s over %s: %.*f times less. So the "
-                    "heaviest traffic is kept inside nodes.",
-                    f->chip, ls_number_gb(ls_plan_link_rate(&f->site->inside)).text, f->site->inside.name,
-                    ls_number_gb(ls_plan_link_rate(&f->site->between)).text, f->site->between.name, ratio < 10 ? 1 : 0,
-                    ratio);
+        LS_TEXT(doc,
+                "Inside a node a %s reaches %s/s over %s, between nodes %s/s over %s: %.*f times less. So the heaviest "
+                "traffic is kept inside nodes.",
+                f->chip, LS_GB(ls_plan_link_rate(&f->site->inside)), f->site->inside.name,
+                LS_GB(ls_plan_link_rate(&f->site->between)), f->site->between.name, ratio < 10 ? 1 : 0, ratio);
     if (f->choice.layout.dp * f->choice.layout.tp * f->choice.layout.pp > 1) put_flows(doc, f);
     put_gradients(doc, f);
     put_activations(doc, f);
@@ -189,38 +170,35 @@ void ls_memo_traffic(ls_page *doc, const ls_memo_facts *f) {
 
 ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_pipe *pipe = &f->pipe;
-    ls_page_add(doc, LS_PAGE_HEADING, "The pipeline, without and with micro-batches");
+    LS_HEADING(doc, "The pipeline, without and with micro-batches");
     if (!pipe->there) {
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "The layout has one stage, and this cluster and model allow no pipeline to compare it with. No %s "
-                    "waits for another stage.",
-                    f->chip);
+        LS_TEXT(doc,
+                "The layout has one stage, and this cluster and model allow no pipeline to compare it with. No %s "
+                "waits for another stage.",
+                f->chip);
         return LS_OK;
     }
     if (!pipe->chosen)
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "The recommended layout has one stage, so there is no pipeline bubble. The effect of splitting "
-                    "layers is shown for %s.",
-                    ls_memo_layout_text(&pipe->micro).text);
+        LS_TEXT(doc,
+                "The recommended layout has one stage, so there is no pipeline bubble. The effect of splitting layers "
+                "is shown for %s.",
+                LS_LAYOUT(&pipe->micro));
     int micros = pipe->step[1].micros, held = micros < pipe->micro.pp ? micros : pipe->micro.pp;
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-    ls_page_put(doc,
-                "With the layers split into %d stages and one micro-batch at a time, only one stage works at any time: "
-                "each is busy \1%s\2 of the time, and a step takes %s. ",
-                pipe->micro.pp, ls_number_percent(pipe->busy[0]).text, ls_number_seconds(pipe->step[0].seconds).text);
+    LS_TEXT(doc,
+            "With the layers split into %d stages and one micro-batch at a time, only one stage works at any time: "
+            "each is busy \1%s\2 of the time, and a step takes %s. ",
+            pipe->micro.pp, LS_PERCENT(pipe->busy[0]), LS_SECONDS(pipe->step[0].seconds));
     if (micros > 1)
         ls_page_put(doc,
                     "With %d micro-batches in flight under the %s schedule, stages are busy \1%s\2 and the step takes "
                     "%s: %.1f times as fast on the same %s. ",
-                    micros, ls_schedule_kind_name(pipe->micro.schedule), ls_number_percent(pipe->busy[1]).text,
-                    ls_number_seconds(pipe->step[1].seconds).text, pipe->step[0].seconds / pipe->step[1].seconds,
-                    f->chips);
+                    micros, ls_schedule_kind_name(pipe->micro.schedule), LS_PERCENT(pipe->busy[1]),
+                    LS_SECONDS(pipe->step[1].seconds), pipe->step[0].seconds / pipe->step[1].seconds, f->chips);
     else
         ls_page_put(doc, "The batch leaves one micro-batch per replica, so no schedule can fill the bubble. ");
     if (pipe->micro.schedule == LS_SCHEDULE_1F1B && micros > 1)
         ls_page_put(doc, "The first stage holds the activations of at most %d micro-batches. ", held);
     ls_page_put(doc, "The remaining idle time is filling and draining the pipeline, and stages with less work.");
-    ls_page_end(doc);
     return ls_memo_timeline_chart(doc, f);
 }
 
@@ -231,17 +209,13 @@ void ls_memo_step(ls_page *doc, const ls_memo_facts *f) {
     const double *t = p->time;
     double compute = t[LS_TIME_MATMUL] + t[LS_TIME_ATTENTION] + t[LS_TIME_SMALL] + t[LS_TIME_ENDS],
            sent = t[LS_TIME_TP] + t[LS_TIME_GATHER] + t[LS_TIME_P2P] + t[LS_TIME_DP];
-    ls_page_add(doc, LS_PAGE_HEADING, "Where the time of a step goes");
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-    ls_page_put(doc, "Of %s, %s is compute.", ls_number_seconds(p->seconds).text,
-                ls_number_percent(compute / p->seconds).text);
-    if (sent > 5e-4 * p->seconds)
-        ls_page_put(doc, " Exposed communication takes %s.", ls_number_percent(sent / p->seconds).text);
+    LS_HEADING(doc, "Where the time of a step goes");
+    LS_TEXT(doc, "Of %s, %s is compute.", LS_SECONDS(p->seconds), LS_PERCENT(compute / p->seconds));
+    if (sent > 5e-4 * p->seconds) ls_page_put(doc, " Exposed communication takes %s.", LS_PERCENT(sent / p->seconds));
     if (t[LS_TIME_BUBBLE] > 5e-4 * p->seconds)
-        ls_page_put(doc, " The pipeline bubble takes %s.", ls_number_percent(t[LS_TIME_BUBBLE] / p->seconds).text);
+        ls_page_put(doc, " The pipeline bubble takes %s.", LS_PERCENT(t[LS_TIME_BUBBLE] / p->seconds));
     if (t[LS_TIME_RECOMPUTE] > 0)
         ls_page_put(doc, " Another %s goes into recomputing activations.",
-                    ls_number_percent(t[LS_TIME_RECOMPUTE] / p->seconds).text);
-    ls_page_end(doc);
+                    LS_PERCENT(t[LS_TIME_RECOMPUTE] / p->seconds));
     ls_memo_step_chart(doc, f);
 }

@@ -4,26 +4,22 @@
 /* ---- the curve --------------------------------------------------------------------------------------------------- */
 
 static void put_points(ls_page *doc, const ls_memo_facts *f, const ls_plan_point *points, int count) {
-    ls_page_begin(doc, LS_PAGE_TABLE, "rlrrrr");
-    ls_page_put(doc, "%s\tbest layout\ttokens/s\tof ideal\tsame layout\tof ideal", f->chips);
+    ls_page_add_table(doc, "rlrrrr", "%s\tbest layout\ttokens/s\tof ideal\tsame layout\tof ideal", f->chips);
     for (int i = 0; i < count; i++) {
         const ls_plan_point *p = &points[i];
-        ls_page_put(doc, "\n%s\t", ls_number_whole(p->chips).text);
+        ls_page_put(doc, "\n%s\t", LS_WHOLE(p->chips));
         if (p->tokens_per_second > 0)
-            ls_page_put(doc, "%s\t%s\t%s", ls_memo_layout_text(&p->best.layout).text,
-                        ls_number_whole(p->tokens_per_second).text,
-                        p->ideal_tokens_per_second > 0
-                            ? ls_number_percent(p->tokens_per_second / p->ideal_tokens_per_second).text
-                            : "");
+            ls_page_put(doc, "%s\t%s\t%s", LS_LAYOUT(&p->best.layout), LS_WHOLE(p->tokens_per_second),
+                        p->ideal_tokens_per_second > 0 ? LS_PERCENT(p->tokens_per_second / p->ideal_tokens_per_second)
+                                                       : "");
         else
             ls_page_put(doc, "nothing fits\t\t");
         if (p->held_tokens_per_second > 0 && p->ideal_tokens_per_second > 0)
-            ls_page_put(doc, "\t%s\t%s", ls_number_whole(p->held_tokens_per_second).text,
-                        ls_number_percent(p->held_tokens_per_second / p->ideal_tokens_per_second).text);
+            ls_page_put(doc, "\t%s\t%s", LS_WHOLE(p->held_tokens_per_second),
+                        LS_PERCENT(p->held_tokens_per_second / p->ideal_tokens_per_second));
         else
             ls_page_put(doc, "\t–\t–");
     }
-    ls_page_end(doc);
 }
 
 /* First and last size that something fits on; false: there are no two of them. */
@@ -42,49 +38,46 @@ static void put_growth(ls_page *doc, const ls_plan_point *points, int count, con
     const ls_plan_point *a, *b;
     if (!ends_of(points, count, &a, &b)) return;
     double size = (double)b->chips / a->chips, speed = b->tokens_per_second / a->tokens_per_second;
-    ls_page_begin(doc, LS_PAGE_ITEM, NULL);
-    ls_page_put(
-        doc, "%s: from %s to %s %s, %g times as many, throughput grows \1%.2f times\2; at %s it is \1%s\2 of ideal.",
-        how, ls_number_whole(a->chips).text, ls_number_whole(b->chips).text, chips, size, speed,
-        ls_number_whole(b->chips).text, ls_number_percent(b->tokens_per_second / b->ideal_tokens_per_second).text);
+    LS_ITEM(doc,
+            "%s: from %s to %s %s, %g times as many, throughput grows \1%.2f times\2; at %s it is \1%s\2 of ideal.",
+            how, LS_WHOLE(a->chips), LS_WHOLE(b->chips), chips, size, speed, LS_WHOLE(b->chips),
+            LS_PERCENT(b->tokens_per_second / b->ideal_tokens_per_second));
     if (says_why && speed > 1.02 * size)
         ls_page_put(doc, " It grows more than proportionally because %s %s have to save memory: they run %s.",
-                    ls_number_whole(a->chips).text, chips, ls_memo_layout_text(&a->best.layout).text);
-    ls_page_end(doc);
+                    LS_WHOLE(a->chips), chips, LS_LAYOUT(&a->best.layout));
 }
 
 void ls_memo_scaling(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_add(doc, LS_PAGE_HEADING, "Scaling");
+    LS_HEADING(doc, "Scaling");
     const ls_plan_point *first, *last;
     if (!ends_of(f->weak, f->weaks, &first, &last)) {
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    first ? "It fits at only one of the sizes up to %d %s, so there is no scaling curve."
-                          : "It fits at none of the sizes up to %d %s, so there is no scaling curve.",
-                    4 * ls_cluster_chips(&f->task->cluster), f->chips);
+        LS_TEXT(doc,
+                first ? "It fits at only one of the sizes up to %d %s, so there is no scaling curve."
+                      : "It fits at none of the sizes up to %d %s, so there is no scaling curve.",
+                4 * ls_cluster_chips(&f->task->cluster), f->chips);
         return;
     }
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
+    LS_TEXT(doc, "%s", "");
     if (first->chips > f->site->node)
-        ls_page_put(doc, "Of the sizes tried, %s %s is the smallest that holds the model. ",
-                    ls_number_whole(first->chips).text, f->chips);
+        ls_page_put(doc, "Of the sizes tried, %s %s is the smallest that holds the model. ", LS_WHOLE(first->chips),
+                    f->chips);
     ls_page_put(doc, "Ideal is the highest throughput per %s at any size, times the number of %s.", f->chip, f->chips);
-    ls_page_end(doc);
     put_growth(doc, f->strong, f->strongs, f->chips, "With the same batch", true);
     put_growth(doc, f->weak, f->weaks, f->chips, "With a batch that grows", f->strongs < 2);
     ls_memo_scaling_chart(doc, f);
     if (f->strongs > 0) {
-        ls_page_add(doc, LS_PAGE_TEXT, "Constant batch of %zu sequences:", f->task->global_batch);
+        LS_TEXT(doc, "Constant batch of %zu sequences:", f->task->global_batch);
         put_points(doc, f, f->strong, f->strongs);
     }
-    ls_page_add(doc, LS_PAGE_TEXT, "Batch proportional to the cluster size:");
+    LS_TEXT(doc, "Batch proportional to the cluster size:");
     put_points(doc, f, f->weak, f->weaks);
 }
 
 /* ---- what stops it ----------------------------------------------------------------------------------------------- */
 
 static const char *const reasons[LS_TIME_KINDS] = {
-    [LS_TIME_MATMUL] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor "
-                       "parallelism make them larger",
+    [LS_TIME_MATMUL] = "matmuls of these shapes do not fill the chip; larger micro-batches or less tensor parallelism "
+                       "make them larger",
     [LS_TIME_ATTENTION] =
         "attention reaches a lower share of the peak than matmuls; its cost grows with the sequence length",
     [LS_TIME_SMALL] = "norms, activations and copies are bound by memory bandwidth in any layout",
@@ -113,10 +106,10 @@ static void put_growth_kinds(ls_page *doc, const ls_memo_facts *f) {
     double whole = per_b * pb->seconds - per_a * pa->seconds, best = 0;
     int at = -1;
     if (whole < .005 * per_a * pa->seconds) {
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "Up to %d %s a step costs no more %s-seconds: the losses are the same at every size, and nothing "
-                    "else limits the scaling yet.",
-                    b->chips, f->chips, f->chip);
+        LS_TEXT(doc,
+                "Up to %d %s a step costs no more %s-seconds: the losses are the same at every size, and nothing else "
+                "limits the scaling yet.",
+                b->chips, f->chips, f->chip);
         return;
     }
     for (int k = 0; k < LS_TIME_KINDS; k++) {
@@ -124,35 +117,32 @@ static void put_growth_kinds(ls_page *doc, const ls_memo_facts *f) {
         if (more > best) best = more, at = k;
     }
     if (at < 0) return;
-    ls_page_add(doc, LS_PAGE_TEXT,
-                "The throughput per %s is highest in a cluster of %d. From there to %d with the same batch, a step "
-                "costs %s more %s-seconds. Most of that is \1%s\2: %s. %s-seconds of a step, by kind:",
-                f->chip, a->chips, b->chips, ls_number_percent(whole / (per_a * pa->seconds)).text, f->chip,
-                ls_memo_time_phrase((ls_time_kind)at), reasons[at], f->chip);
-    ls_page_begin(doc, LS_PAGE_TABLE, "lrrr");
-    ls_page_put(doc, "kind\ton %d\ton %d\tgrowth", a->chips, b->chips);
+    LS_TEXT(doc,
+            "The throughput per %s is highest in a cluster of %d. From there to %d with the same batch, a step costs "
+            "%s more %s-seconds. Most of that is \1%s\2: %s. %s-seconds of a step, by kind:",
+            f->chip, a->chips, b->chips, LS_PERCENT(whole / (per_a * pa->seconds)), f->chip,
+            ls_memo_time_phrase((ls_time_kind)at), reasons[at], f->chip);
+    ls_page_add_table(doc, "lrrr", "kind\ton %d\ton %d\tgrowth", a->chips, b->chips);
     for (int k = 0; k < LS_TIME_KINDS; k++) {
         double x = per_a * pa->time[k], y = per_b * pb->time[k], more = y - x;
         if (x < 1e-3 * per_a * pa->seconds && y < 1e-3 * per_b * pb->seconds) continue;
-        ls_page_put(doc, "\n%s\t%s\t%s\t%s%s", ls_time_kind_label((ls_time_kind)k), ls_number_seconds(x).text,
-                    ls_number_seconds(y).text, more < 0 ? "−" : "+", ls_number_seconds(more < 0 ? -more : more).text);
+        ls_page_put(doc, "\n%s\t%s\t%s\t%s%s", ls_time_kind_label((ls_time_kind)k), LS_SECONDS(x), LS_SECONDS(y),
+                    more < 0 ? "−" : "+", LS_SECONDS(more < 0 ? -more : more));
     }
-    ls_page_end(doc);
 }
 
 void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     ls_time_kind worst = f->losses.worst;
     int chips = ls_cluster_chips(&f->task->cluster);
-    ls_page_add(doc, LS_PAGE_HEADING, "What limits scaling");
-    ls_page_add(doc, LS_PAGE_TEXT,
-                "If all %d %s ran the model's FLOPs at the rate of large matmuls and did nothing else, a step would "
-                "take %s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls "
-                "themselves is \1%s\2, %s or %s of the step: %s.",
-                chips, f->chips, ls_number_seconds(f->losses.useful).text, ls_number_seconds(p->seconds).text,
-                chips * f->losses.useful / p->seconds, ls_memo_time_phrase(worst),
-                ls_number_seconds(f->losses.lost[worst]).text,
-                ls_number_percent(f->losses.lost[worst] / p->seconds).text, reasons[worst]);
+    LS_HEADING(doc, "What limits scaling");
+    LS_TEXT(doc,
+            "If all %d %s ran the model's FLOPs at the rate of large matmuls and did nothing else, a step would take "
+            "%s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls themselves "
+            "is \1%s\2, %s or %s of the step: %s.",
+            chips, f->chips, LS_SECONDS(f->losses.useful), LS_SECONDS(p->seconds),
+            chips * f->losses.useful / p->seconds, ls_memo_time_phrase(worst), LS_SECONDS(f->losses.lost[worst]),
+            LS_PERCENT(f->losses.lost[worst] / p->seconds), reasons[worst]);
     ls_memo_loss_chart(doc, f);
     put_growth_kinds(doc, f);
 }
@@ -176,70 +166,62 @@ static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_chang
     double per = same_tokens(f, to);
     for (int k = 1; k < LS_TIME_KINDS; k++)
         if (from->time[k] - per * to->time[k] > from->time[most] - per * to->time[most]) most = (ls_time_kind)k;
-    ls_page_add(
-        doc, LS_PAGE_TEXT,
+    LS_TEXT(
+        doc,
         "%s\1%s\2. A step then takes %s instead of %s, \1%s less\2. The largest reduction is in %s: %s instead of %s.",
-        lead, change->what, ls_number_seconds(per * to->seconds).text, ls_number_seconds(from->seconds).text,
-        ls_number_percent(change->gain).text, ls_memo_time_phrase(most), ls_number_seconds(per * to->time[most]).text,
-        ls_number_seconds(from->time[most]).text);
+        lead, change->what, LS_SECONDS(per * to->seconds), LS_SECONDS(from->seconds), LS_PERCENT(change->gain),
+        ls_memo_time_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
 }
 
 void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_change *knob = first_change(f, false), *hardware = first_change(f, true);
-    ls_page_add(doc, LS_PAGE_HEADING, "What to try first");
+    LS_HEADING(doc, "What to try first");
     if (knob) put_change(doc, f, knob, "First, on the same hardware: ");
     if (!knob)
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "No single change of the layout makes it faster: the search tried all neighbouring layouts, and "
-                    "each is slower or does not fit.");
+        LS_TEXT(doc, "No single change of the layout makes it faster: the search tried all neighbouring layouts, and "
+                     "each is slower or does not fit.");
     if (hardware) put_change(doc, f, hardware, knob ? "Then, the hardware: " : "So the first change is hardware: ");
     if (!hardware && !knob)
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "Nor does a faster link or more memory: the limit is the compute rate of the chip.");
+        LS_TEXT(doc, "Nor does a faster link or more memory: the limit is the compute rate of the chip.");
     if (f->changes == 0) return;
-    ls_page_add(doc, LS_PAGE_TEXT, "All single changes that were evaluated, best first:");
-    ls_page_begin(doc, LS_PAGE_TABLE, "lrrr");
-    ls_page_put(doc, "change\tstep for the same tokens\tsaved\tmemory");
+    LS_TEXT(doc, "All single changes that were evaluated, best first:");
+    ls_page_add_table(doc, "lrrr", "change\tstep for the same tokens\tsaved\tmemory");
     for (int i = 0; i < f->changes && i < 8; i++) {
         const ls_plan_change *c = &f->change[i];
         ls_page_put(doc, "\n%s\t%s\t%s%s\t%s", c->what,
-                    ls_number_seconds(same_tokens(f, &c->to.prediction) * c->to.prediction.seconds).text,
-                    c->gain < -5e-4 ? "−" : "", ls_number_percent(c->gain < 0 ? -c->gain : c->gain).text,
-                    ls_number_gib(c->to.prediction.memory_bytes).text);
+                    LS_SECONDS(same_tokens(f, &c->to.prediction) * c->to.prediction.seconds),
+                    c->gain < -5e-4 ? "−" : "", LS_PERCENT(c->gain < 0 ? -c->gain : c->gain),
+                    LS_GIB(c->to.prediction.memory_bytes));
     }
-    ls_page_end(doc);
 }
 
 /* ---- how sure ---------------------------------------------------------------------------------------------------- */
 
 static void put_source(ls_page *doc, const char *name, const char *source) {
-    ls_page_add(doc, LS_PAGE_ITEM, "%s: %s.", name, source && *source ? source : "as the cluster file says");
+    LS_ITEM(doc, "%s: %s.", name, source && *source ? source : "as the cluster file says");
 }
 
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
     const double e = LS_PLAN_ERROR_SHARE, s = f->choice.prediction.seconds;
     int near = 0;
     for (int i = 1; i < f->found->fitting; i++) near += f->found->fits[i].prediction.seconds < s * (1 + e);
-    ls_page_add(doc, LS_PAGE_HEADING, "How far to trust this");
-    ls_page_begin(doc, LS_PAGE_TEXT, NULL);
-    ls_page_put(doc,
-                "This is a prediction; nothing was run. Compared with published runs the predicted step times are off "
-                "by %.0f %% on average (lockstep plan --validate prints the table).",
-                100 * e);
+    LS_HEADING(doc, "How far to trust this");
+    LS_TEXT(doc,
+            "This is a prediction; nothing was run. Compared with published runs the predicted step times are off by "
+            "%.0f %% on average (lockstep plan --validate prints the table).",
+            100 * e);
     if (f->fits)
-        ls_page_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.",
-                    ls_number_seconds(s * (1 - e)).text, ls_number_seconds(s * (1 + e)).text,
-                    ls_number_whole(f->tokens_per_second / (1 + e)).text,
-                    ls_number_whole(f->tokens_per_second / (1 - e)).text);
-    ls_page_end(doc);
+        ls_page_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.", LS_SECONDS(s * (1 - e)),
+                    LS_SECONDS(s * (1 + e)), LS_WHOLE(f->tokens_per_second / (1 + e)),
+                    LS_WHOLE(f->tokens_per_second / (1 - e)));
     if (near > 0)
-        ls_page_add(doc, LS_PAGE_TEXT,
-                    "%d of the runners-up %s within this margin of the best. Errors of similar layouts are correlated, "
-                    "so the ranking is more reliable than the times, but measure the first two before a long run.",
-                    near, near == 1 ? "is" : "are");
+        LS_TEXT(doc,
+                "%d of the runners-up %s within this margin of the best. Errors of similar layouts are correlated, so "
+                "the ranking is more reliable than the times, but measure the first two before a long run.",
+                near, near == 1 ? "is" : "are");
     put_source(doc, f->site->chip.name, f->site->chip.source);
     if (ls_cluster_chips(&f->task->cluster) > 1) put_source(doc, f->site->inside.name, f->site->inside.source);
     if (f->nodes > 1) put_source(doc, f->site->between.name, f->site->between.source);
     put_source(doc, f->task->stack.name, f->task->stack.what);
-    ls_page_add(doc, LS_PAGE_TEXT, "Memory is in GiB (2^30 bytes), traffic in GB (10^9).");
+    LS_TEXT(doc, "Memory is in GiB (2^30 bytes), traffic in GB (10^9).");
 }

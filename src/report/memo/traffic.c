@@ -2,12 +2,8 @@
  *
  * Counted for a chip of a stage in the middle of the pipeline with as many layers as any; (n − 1)/n of the bytes for a
  * gather or a scatter among n, twice that for an all-reduce. */
-#include <stdlib.h>
-
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
-
-static double elem_bytes(const ls_knobs *l) { return l->type == LS_PLAN_FP32 ? 4 : 2; }
 
 /* The link of a group of `size` chips of which `inner` share a node. */
 static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int inner) {
@@ -17,20 +13,10 @@ static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int i
     flow->outside_bytes = leaves ? flow->bytes / inner : 0; /* as many adapters of a node take part */
 }
 
-static int most_layers(const ls_knobs *l, const ls_plan_chunks *chunks) {
-    int most = 0;
-    for (int s = 0; s < l->pp; s++) {
-        int own = 0;
-        for (int k = 0; k < l->virtual_stages; k++) own += chunks->layers[k * l->pp + s];
-        if (own > most) most = own;
-    }
-    return most;
-}
-
 static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
-    double bytes = elem_bytes(l) * c->tokens * (double)c->task->shape.C, part = (l->tp - 1.0) / l->tp;
+    double bytes = ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C, part = (l->tp - 1.0) / l->tp;
     double forward = 2, backward = l->sequence_parallel ? 3 : 2, times = layers * c->micros;
     double again = l->recompute == LS_RECOMPUTE_FULL ? forward : 0, sums = forward + backward + again;
     /* Inputs of matmuls in 8 bits are gathered as such. */
@@ -61,7 +47,7 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     double messages = (l->pp > 2 ? 2.0 * l->virtual_stages : 2.0 * l->virtual_stages - 1) * c->micros;
     flow->what = "pipeline: activations and their gradients between stages";
     flow->when = "between stages, for every micro-batch";
-    flow->bytes = messages * elem_bytes(l) * c->tokens * (double)c->task->shape.C / c->t;
+    flow->bytes = messages * ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C / c->t;
     flow->link_seconds = messages * slowest_send(l, chunks);
     flow->seen = f->choice.prediction.time[LS_TIME_P2P];
     int leaving = 0;
@@ -79,18 +65,13 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
     f->reduce_bytes = params * grad * part * (l->zero == 0 || stack->reduce_whole ? 2 : 1);
     if (f->reduces_often)
         f->reduce_bytes *= c->micros; /* no worker keeps a whole gradient from one micro-batch to the next */
-    f->spread_bytes = l->zero > 0 ? params * elem_bytes(l) * part : 0;
+    f->spread_bytes = l->zero > 0 ? params * ls_plan_elem_bytes(l) * part : 0;
     flow->what = l->zero > 0 ? "data parallelism: gradients and updated weights" : "data parallelism: gradients";
     flow->when = f->reduces_often ? "gradients after every micro-batch, weights once per step" : "once per step";
     flow->bytes = f->reduce_bytes + f->spread_bytes;
     flow->link_seconds = f->choice.prediction.link_dp;
     flow->seen = f->choice.prediction.link_dp - f->choice.prediction.hidden_dp;
     set_link(f, flow, D, c->dp_inner);
-}
-
-static double gather_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes) {
-    if (c->task->stack.flat_gather) return ls_plan_ring_seconds(c, kind, size, bytes);
-    return ls_plan_collective_seconds(c, kind, size, c->dp_inner, bytes);
 }
 
 static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
@@ -103,8 +84,8 @@ static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     flow->what = "ZeRO 3: weights, all-gathered layer by layer, and their gradients";
     flow->when = "in every layer, for every micro-batch";
     flow->bytes = times * part * params * (2 * elem + grad);
-    flow->link_seconds = times * (2 * gather_seconds(c, LS_ALL_GATHER, D, params * elem) +
-                                  gather_seconds(c, LS_REDUCE_SCATTER, D, params * grad));
+    flow->link_seconds = times * (2 * ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem) +
+                                  ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad));
     flow->seen = f->choice.prediction.time[LS_TIME_GATHER];
     set_link(f, flow, D, c->task->stack.flat_gather && D > f->site->node ? 1 : c->dp_inner);
 }
@@ -118,7 +99,7 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
     flow->where = "between the sites";
     flow->seen = -1;
     if (l->stages_across) {
-        double bytes = elem_bytes(l) * c->tokens * (double)c->task->shape.C * l->dp;
+        double bytes = ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C * l->dp;
         flow->what = "activations and their gradients, all replicas together";
         flow->when = "at one stage boundary, for every micro-batch";
         double ways = 2 * l->virtual_stages - 1; /* each way, with several chunks to and fro */
@@ -133,17 +114,13 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
     flow->link_seconds = ls_plan_across_seconds(c, params * grad, chips / D);
 }
 
-ls_status ls_memo_flows_find(ls_memo_facts *f) {
+void ls_memo_flows_find(ls_memo_facts *f) {
     ls_plan_case c = ls_plan_case_of(f->task, &f->choice.layout);
-    ls_plan_chunks *chunks = malloc(sizeof *chunks);
-    if (!chunks) return ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-    ls_plan_chunks_of(&c, chunks);
-    double layers = most_layers(&f->choice.layout, chunks);
-    tensor_flow(f, &c, layers, &f->flow[LS_MEMO_TP]);
-    stage_flow(f, &c, chunks, &f->flow[LS_MEMO_PP]);
-    replica_flow(f, &c, chunks->params, &f->flow[LS_MEMO_DP]);
-    gather_flow(f, &c, layers, &f->flow[LS_MEMO_GATHER]);
-    site_flow(f, &c, chunks->params, &f->flow[LS_MEMO_ACROSS]);
-    free(chunks);
-    return LS_OK;
+    ls_plan_chunks chunks;
+    ls_plan_chunks_of(&c, &chunks);
+    tensor_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_TP]);
+    stage_flow(f, &c, &chunks, &f->flow[LS_MEMO_PP]);
+    replica_flow(f, &c, chunks.params, &f->flow[LS_MEMO_DP]);
+    gather_flow(f, &c, chunks.most_layers, &f->flow[LS_MEMO_GATHER]);
+    site_flow(f, &c, chunks.params, &f->flow[LS_MEMO_ACROSS]);
 }

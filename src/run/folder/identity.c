@@ -1,7 +1,6 @@
 /* identity.c: fields, their JSON, and what differs between two lists of them. */
 #include "run/folder/identity.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +10,11 @@
 
 enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
 
-typedef enum field_kind { FIELD_TEXT, FIELD_I64, FIELD_F64, FIELD_HASH } field_kind;
-
+/* A value is kept as the JSON that it is written as, so what is hashed, written and compared is one thing. */
 typedef struct field {
     char name[LS_IDENTITY_NAME_MAX];
     ls_identity_rule rule;
-    field_kind kind;
-    char *text; /* owned; of FIELD_TEXT only */
-    int64_t i64;
-    double f64;
-    ls_hash128 hash;
+    json_t *value;
 } field;
 
 struct ls_identity {
@@ -30,14 +24,15 @@ struct ls_identity {
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run"); }
+
 ls_status ls_identity_create(ls_identity **out) {
     *out = calloc(1, sizeof **out);
-    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
+    return *out ? LS_OK : no_memory();
 }
 
 void ls_identity_destroy(ls_identity *identity) {
-    if (!identity) return;
-    for (size_t i = 0; i < identity->count; i++) free(identity->fields[i].text);
+    for (size_t i = 0; identity && i < identity->count; i++) json_decref(identity->fields[i].value);
     free(identity);
 }
 
@@ -59,16 +54,15 @@ static ls_status check_name(const ls_identity *identity, const char *name) {
     return LS_OK;
 }
 
-/* Takes over value.text. */
-static ls_status add(ls_identity *identity, const char *name, field value, ls_identity_rule rule) {
-    ls_status status = check_name(identity, name);
+/* Takes `value` over; NULL is memory that ran out. */
+static ls_status add(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
+    ls_status status = value ? check_name(identity, name) : no_memory();
     if (status != LS_OK) {
-        free(value.text);
+        json_decref(value);
         return status;
     }
     field *place = &identity->fields[identity->count++];
-    *place = value;
-    place->rule = rule;
+    *place = (field){.rule = rule, .value = value};
     snprintf(place->name, sizeof place->name, "%s", name);
     return LS_OK;
 }
@@ -77,44 +71,44 @@ ls_status ls_identity_add_text(ls_identity *identity, const char *name, const ch
     if (strlen(value) >= LS_IDENTITY_VALUE_MAX)
         return ls_fail(LS_ERR_INPUT, "the field %s of the identity has %zu bytes of text; %d is the most", name,
                        strlen(value), LS_IDENTITY_VALUE_MAX - 1);
-    json_t *as_json = json_string(value);
-    if (!as_json) return ls_fail(LS_ERR_INPUT, "the field %s of the identity holds text that is not UTF-8", name);
-    json_decref(as_json);
-    char *copy = strdup(value);
-    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
-    return add(identity, name, (field){.kind = FIELD_TEXT, .text = copy}, rule);
+    json_t *text = json_string(value);
+    if (!text) return ls_fail(LS_ERR_INPUT, "the field %s of the identity holds text that is not UTF-8", name);
+    return add(identity, name, text, rule);
 }
 
 ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule) {
-    return add(identity, name, (field){.kind = FIELD_I64, .i64 = value}, rule);
+    return add(identity, name, json_integer(value), rule);
 }
 
 ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule) {
+    char text[NUMBER_MAX];
     if (!isfinite(value))
         return ls_fail(LS_ERR_INPUT, "the field %s of the identity is %g, which is no number", name, value);
-    return add(identity, name, (field){.kind = FIELD_F64, .f64 = value}, rule);
+    snprintf(text, sizeof text, "%a", value);
+    return add(identity, name, json_pack("{s:s}", "f64", text), rule);
 }
 
 ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule) {
-    return add(identity, name, (field){.kind = FIELD_HASH, .hash = value}, rule);
+    char text[LS_HASH_TEXT_BYTES];
+    ls_hash_text(value, text);
+    return add(identity, name, json_pack("{s:s}", "xxh128", text), rule);
 }
 
 bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out) {
     const field *f = find(identity, name);
-    if (!f || f->kind != FIELD_I64) return false;
-    *out = f->i64;
+    if (!f || !json_is_integer(f->value)) return false;
+    *out = json_integer_value(f->value);
     return true;
 }
 
 const char *ls_identity_get_text(const ls_identity *identity, const char *name) {
     const field *f = find(identity, name);
-    return f ? f->text : NULL;
+    return f ? json_string_value(f->value) : NULL;
 }
 
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name) {
-    const field *f = find(from, name);
-    if (!f) return LS_OK;
-    return f->text ? ls_identity_add_text(to, name, f->text, f->rule) : add(to, name, *f, f->rule);
+    const field *f = find(to, name) ? NULL : find(from, name);
+    return f ? add(to, name, json_incref(f->value), f->rule) : LS_OK;
 }
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -161,28 +155,14 @@ ls_status ls_identity_add_options(ls_identity *identity, const ls_options *optio
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the text of an identity"); }
-
-/* NULL: no memory. */
-static json_t *value_json(const field *f) {
-    char text[64];
-    _Static_assert(sizeof text >= LS_HASH_TEXT_BYTES && sizeof text >= NUMBER_MAX, "room for either");
-    switch (f->kind) {
-    case FIELD_TEXT: return json_string(f->text);
-    case FIELD_I64: return json_integer(f->i64);
-    case FIELD_F64: snprintf(text, sizeof text, "%a", f->f64); return json_pack("{s:s}", "f64", text);
-    case FIELD_HASH: ls_hash_text(f->hash, text); return json_pack("{s:s}", "xxh128", text);
-    }
-    return NULL;
-}
+static ls_status no_text(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the text of an identity"); }
 
 /* The object of the fields with this rule; NULL: no memory. */
 static json_t *fields_json(const ls_identity *identity, ls_identity_rule rule) {
     json_t *object = json_object();
     for (size_t i = 0; object && i < identity->count; i++) {
         const field *f = &identity->fields[i];
-        if (f->rule != rule) continue;
-        if (json_object_set_new(object, f->name, value_json(f)) == 0) continue;
+        if (f->rule != rule || json_object_set(object, f->name, f->value) == 0) continue;
         json_decref(object);
         object = NULL;
     }
@@ -193,7 +173,7 @@ ls_status ls_identity_hash(const ls_identity *identity, ls_hash128 *out) {
     json_t *fields = fields_json(identity, LS_IDENTITY_FIXED);
     char *text = fields ? json_dumps(fields, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(fields);
-    if (!text) return no_memory();
+    if (!text) return no_text();
     *out = ls_hash_bytes(text, strlen(text));
     free(text);
     return LS_OK;
@@ -208,7 +188,7 @@ ls_status ls_identity_to_json(const ls_identity *identity, json_t **out) {
     /* Takes the two objects over, also when it fails. */
     *out = json_pack("{s:s, s:o, s:o}", "hash", hash_text, "fields", fields_json(identity, LS_IDENTITY_FIXED), "free",
                      fields_json(identity, LS_IDENTITY_FREE));
-    return *out ? LS_OK : no_memory();
+    return *out ? LS_OK : no_text();
 }
 
 ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *bytes) {
@@ -217,31 +197,17 @@ ls_status ls_identity_to_text(const ls_identity *identity, char **text, size_t *
     LS_TRY(ls_identity_to_json(identity, &json));
     char *plain = json_dumps(json, JSON_INDENT(2));
     json_decref(json);
-    size_t length = plain ? strlen(plain) : 0;
-    *text = plain ? realloc(plain, length + 2) : NULL;
-    if (!*text) {
-        free(plain);
-        return no_memory();
-    }
-    memcpy(*text + length, "\n", 2);
-    *bytes = length + 1;
+    int length = plain ? asprintf(text, "%s\n", plain) : -1;
+    free(plain);
+    if (length < 0) return no_text();
+    *bytes = (size_t)length;
     return LS_OK;
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */
 
-static int digit_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
-
-static bool parse_hash(const char *text, ls_hash128 *out) {
-    ls_hash128 hash = {0};
-    if (strlen(text) != HASH_DIGITS) return false;
-    for (int i = 0; i < HASH_DIGITS; i++) {
-        if (digit_of(text[i]) < 0) return false;
-        hash.hi = hash.hi << 4 | hash.lo >> 60;
-        hash.lo = hash.lo << 4 | (uint64_t)digit_of(text[i]);
-    }
-    *out = hash;
-    return true;
+static bool is_hash(const char *text) {
+    return strlen(text) == HASH_DIGITS && strspn(text, "0123456789abcdef") == HASH_DIGITS;
 }
 
 static bool parse_hex_float(const char *text, double *out) {
@@ -252,17 +218,15 @@ static bool parse_hex_float(const char *text, double *out) {
     return *end == '\0' && isfinite(*out);
 }
 
-static ls_status add_json(ls_identity *identity, const char *name, const json_t *value, ls_identity_rule rule) {
-    if (json_is_integer(value)) return ls_identity_add_i64(identity, name, json_integer_value(value), rule);
+static ls_status add_json(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
+    if (json_is_integer(value)) return add(identity, name, json_incref(value), rule);
     if (json_is_string(value)) return ls_identity_add_text(identity, name, json_string_value(value), rule);
     const char *number = json_string_value(json_object_get(value, "f64"));
     const char *digits = json_string_value(json_object_get(value, "xxh128"));
     double f64;
-    ls_hash128 hash;
     if (json_object_size(value) == 1 && number && parse_hex_float(number, &f64))
         return ls_identity_add_f64(identity, name, f64, rule);
-    if (json_object_size(value) == 1 && digits && parse_hash(digits, &hash))
-        return ls_identity_add_hash(identity, name, hash, rule);
+    if (json_object_size(value) == 1 && digits && is_hash(digits)) return add(identity, name, json_incref(value), rule);
     return ls_fail(LS_ERR_INPUT, "the field %.*s is no value of an identity", LS_IDENTITY_NAME_MAX, name);
 }
 
@@ -312,37 +276,29 @@ ls_status ls_identity_from_text(const char *source, const char *text, size_t byt
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
-/* Bits, so that 0 and −0 differ. */
-static bool equal(const field *a, const field *b) {
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case FIELD_TEXT: return strcmp(a->text, b->text) == 0;
-    case FIELD_I64: return a->i64 == b->i64;
-    case FIELD_F64: return memcmp(&a->f64, &b->f64, sizeof a->f64) == 0;
-    case FIELD_HASH: return ls_hash_equal(a->hash, b->hash);
-    }
-    return false;
-}
-
 static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
-    if (!f) {
+    const json_t *number = f ? json_object_get(f->value, "f64") : NULL;
+    if (!f)
         snprintf(text, LS_IDENTITY_VALUE_MAX, "absent");
-        return;
-    }
-    switch (f->kind) {
-    case FIELD_TEXT: snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", *f->text ? f->text : "empty"); break;
-    case FIELD_I64: snprintf(text, LS_IDENTITY_VALUE_MAX, "%" PRId64, f->i64); break;
-    case FIELD_F64: ls_value_format_real(f->f64, text); break;
-    case FIELD_HASH: ls_hash_text(f->hash, text); break;
-    }
+    else if (json_is_string(f->value))
+        snprintf(text, LS_IDENTITY_VALUE_MAX, "%s",
+                 *json_string_value(f->value) ? json_string_value(f->value) : "empty");
+    else if (json_is_integer(f->value))
+        snprintf(text, LS_IDENTITY_VALUE_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(f->value));
+    else if (number)
+        ls_value_format_real(strtod(json_string_value(number), NULL), text);
+    else
+        snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", json_string_value(json_object_get(f->value, "xxh128")));
 }
 
 /* For two values that read the same: 5 (a text), 5 (a number). */
 static void append_kind(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
-    static const char *const kinds[] = {
-        [FIELD_TEXT] = "a text", [FIELD_I64] = "a whole number", [FIELD_F64] = "a number", [FIELD_HASH] = "a hash"};
+    const char *kind = json_is_string(f->value)           ? "a text"
+                       : json_is_integer(f->value)        ? "a whole number"
+                       : json_object_get(f->value, "f64") ? "a number"
+                                                          : "a hash";
     size_t used = strlen(text);
-    snprintf(text + used, LS_IDENTITY_VALUE_MAX - used, " (%s)", kinds[f->kind]);
+    snprintf(text + used, LS_IDENTITY_VALUE_MAX - used, " (%s)", kind);
 }
 
 /* The next change from position *at on, which counts the fields of `here` and then those of `there`. */
@@ -353,7 +309,7 @@ static bool next_change(const ls_identity *here, const ls_identity *there, size_
         const field *other = find(from_here ? there : here, f->name);
         if (other && !from_here) continue; /* seen already */
         if (f->rule == LS_IDENTITY_FREE && (!other || other->rule == LS_IDENTITY_FREE)) continue;
-        if (other && equal(f, other)) continue;
+        if (other && json_equal(f->value, other->value)) continue;
         snprintf(change->name, sizeof change->name, "%s", f->name);
         describe(from_here ? f : NULL, change->here);
         describe(from_here ? other : f, change->there);
@@ -373,6 +329,11 @@ size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_id
     for (size_t at = 0; next_change(here, there, &at, &change); count++)
         if (count < room) changes[count] = change;
     return count;
+}
+
+bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name) {
+    const field *a = find(here, name), *b = find(there, name);
+    return a && b ? json_equal(a->value, b->value) : a == b;
 }
 
 static bool is_among(const char *name, const char *const *names) {

@@ -57,7 +57,7 @@ bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t 
 /* Borrowed; NULL where there is no text of that name. */
 const char *ls_identity_get_text(const ls_identity *identity, const char *name);
 
-/* Adds the field of that name of another identity, where it has one. */
+/* Adds the field of that name of another identity, where that has one and `to` has none. */
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -82,6 +82,9 @@ typedef struct ls_identity_change {
 /* Finds the fields that differ and are fixed in one of the two at least, in the order of `here`, then of `there`.
  * Writes the first `room` of them; returns how many there are. */
 size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_identity_change *changes, size_t room);
+
+/* Whether both have the field with the same value, or neither has it. */
+bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name);
 
 /* LS_OK where nothing differs but fields named in `may_differ` (NULL, or names ended by NULL). Else LS_ERR_INPUT with
  * the first fields in plain words, "lr is 0.001 here and 0.0006 in the checkpoint", and with what to do. `there_is`

@@ -120,9 +120,9 @@ static ls_status load_file(ls_partition *partition, const ls_checkpoint *checkpo
     ls_partition_tensors tensors;
     ls_safetensors *file = NULL;
     LS_TRY(ls_checkpoint_open_tensors(checkpoint, name, &file));
-    ls_status status = ls_partition_tensors_open(partition, first, per_param, &tensors);
+    ls_status status = ls_partition_tensors_open(ls_partition_model(partition), first, per_param, &tensors);
     if (status == LS_OK) {
-        status = ls_partition_tensors_read(&tensors, file);
+        status = ls_partition_tensors_read(&tensors, partition, file);
         ls_partition_tensors_close(&tensors);
     }
     ls_safetensors_close(file);

@@ -22,6 +22,11 @@ enum { IDENTITY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20, NUMBER_MAX = 10
 
 static const char not_utf8[] = "(not UTF-8)";
 
+/* What a run writes here. identity.json first: without it the rest is no run. A trace may be of any run. */
+static const char *const files[] = {"identity.json", "config.json",   "parent.json",
+                                    "layout.json",   "metrics.jsonl", "trace.json"};
+enum { FILES = sizeof files / sizeof *files, TRACE = FILES - 1 };
+
 struct ls_run_dir {
     ls_run_lock lock;
     ls_run_mode mode;
@@ -62,20 +67,24 @@ bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
            ls_run_dir_holds_run(run);
 }
 
+static ls_status count_checkpoints(const char *path, int *count) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    LS_TRY(ls_store_open(path, LS_STORE_READ, &store));
+    ls_status status = ls_store_list(store, &entries, count);
+    free(entries);
+    ls_store_close(store);
+    return status;
+}
+
 /* Whether a step was recorded or saved here: then the folder holds something that cannot be made again at once. */
 static bool has_work(const char *path) {
     char name[PATH_MAX];
     struct stat about;
-    ls_store *store = NULL;
-    ls_store_entry *entries = NULL;
     int count = 0;
     if (snprintf(name, sizeof name, "%s/metrics.jsonl", path) >= PATH_MAX) return true;
     if (lstat(name, &about) == 0 && !(S_ISREG(about.st_mode) && about.st_size == 0)) return true;
-    if (ls_store_open(path, LS_STORE_READ, &store) != LS_OK) return true;
-    bool has = ls_store_list(store, &entries, &count) != LS_OK || count > 0;
-    free(entries);
-    ls_store_close(store);
-    return has;
+    return count_checkpoints(path, &count) != LS_OK || count > 0;
 }
 
 /* What a start leaves that was killed before its first step, where --resume could not go on: without identity.json or
@@ -119,8 +128,7 @@ static ls_status check_folder(const char *path) {
     return LS_OK;
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------------------
- */
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 /* Makes the folder and those above it, and remembers which of them were not there. */
 static ls_status make_folders(ls_run_dir *dir, const char *path) {
@@ -145,27 +153,29 @@ static void remove_folders(const ls_run_dir *dir) {
     }
 }
 
-/* identity.json first: without it the rest is no run. */
 static void remove_files(const ls_run_dir *dir) {
-    static const char *const names[] = {"identity.json", "config.json", "parent.json", "layout.json", "metrics.jsonl"};
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (snprintf(path, sizeof path, "%s/%s", dir->path, names[i]) < PATH_MAX) (void)unlink(path);
+    for (int i = 0; i < TRACE; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir->path, files[i]) < PATH_MAX) (void)unlink(path);
     (void)rmdir(dir->checkpoints);
+}
+
+static bool is_temporary(const char *name) {
+    for (int i = 0; i < FILES; i++) {
+        size_t length = strlen(files[i]);
+        if (strncmp(name, files[i], length) == 0 && strncmp(name + length, ".tmp-", 5) == 0) return true;
+    }
+    return false;
 }
 
 /* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
 static ls_status clean_up(const char *path) {
-    static const char *const written[] = {"parent.json.tmp-", "identity.json.tmp-", "config.json.tmp-",
-                                          "layout.json.tmp-", "trace.json.tmp-",    "metrics.jsonl.tmp-"};
     DIR *folder = opendir(path);
     if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
     ls_status status = LS_OK;
     for (struct dirent *entry; status == LS_OK && (entry = readdir(folder)) != NULL;)
-        for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-            if (strncmp(entry->d_name, written[i], strlen(written[i])) == 0 &&
-                unlinkat(dirfd(folder), entry->d_name, 0) != 0)
-                status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %.*s/%s", SHOWN, path, entry->d_name);
+        if (is_temporary(entry->d_name) && unlinkat(dirfd(folder), entry->d_name, 0) != 0)
+            status = ls_fail_errno(LS_ERR_INPUT, "cannot remove %.*s/%s", SHOWN, path, entry->d_name);
     (void)closedir(folder);
     return status;
 }
@@ -237,28 +247,29 @@ static ls_status claim(ls_run_dir *dir, bool *made) {
 }
 
 ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out) {
+    ls_status status = LS_OK;
+    ls_run_dir *dir = NULL;
+    bool made = false;
     *out = NULL;
-    for (int n = 1; n < NUMBER_MAX; n++) {
+    for (int n = 1; n < NUMBER_MAX && !made; n++) {
         char path[PATH_MAX];
-        ls_run_dir *dir = NULL;
-        bool made = false;
-        if (snprintf(path, sizeof path, "%s-%d", stem, n) >= PATH_MAX) break;
-        ls_status status = create(path, LS_RUN_START, &dir);
-        if (status == LS_OK) status = claim(dir, &made);
         /* Nothing is removed: the folder is another start's, which may not have locked it yet. */
-        if (status == LS_OK && !made) {
-            ls_run_dir_close(dir);
-            continue;
-        }
-        if (status == LS_OK) status = enter(dir);
-        if (status == LS_OK) {
-            *out = dir;
-            return LS_OK;
-        }
-        ls_run_dir_abandon(dir);
-        return status;
+        ls_run_dir_close(dir);
+        dir = NULL;
+        if (snprintf(path, sizeof path, "%s-%d", stem, n) >= PATH_MAX) break;
+        LS_TRY_OUT(create(path, LS_RUN_START, &dir));
+        LS_TRY_OUT(claim(dir, &made));
     }
-    return ls_fail(LS_ERR_INPUT, "%.*s-N: no number is free; name a folder with --out", SHOWN, stem);
+    if (made) LS_TRY_OUT(enter(dir));
+    if (!made) {
+        ls_run_dir_close(dir);
+        return ls_fail(LS_ERR_INPUT, "%.*s-N: no number is free; name a folder with --out", SHOWN, stem);
+    }
+    *out = dir;
+    return LS_OK;
+out:
+    ls_run_dir_abandon(dir);
+    return status;
 }
 
 /* The lock file stays, for the next one to lock. */
@@ -273,36 +284,35 @@ void ls_run_dir_abandon(ls_run_dir *dir) {
     if (!dir) return;
     char message[LS_MESSAGE_MAX]; /* of the failure that led here */
     snprintf(message, sizeof message, "%s", ls_status_message());
-    bool held = ls_run_lock_is_held(&dir->lock, dir->path);
+    bool held = ls_run_lock_is_held(&dir->lock);
     if (held && dir->opened && dir->mode == LS_RUN_START && !has_work(dir->path)) remove_files(dir);
-    if (!ls_run_dir_holds_run(dir->path)) ls_run_lock_remove(&dir->lock, dir->path);
+    if (!ls_run_dir_holds_run(dir->path)) ls_run_lock_remove(&dir->lock);
     if (held || !dir->opened) remove_folders(dir);
     if (strcmp(message, ls_status_message()) != 0) (void)ls_fail(LS_ERR_FAILED, "%s", message);
     ls_run_dir_close(dir);
 }
 
 const char *ls_run_dir_path(const ls_run_dir *dir) { return dir->path; }
-const char *ls_run_dir_checkpoints(const ls_run_dir *dir) { return dir->checkpoints; }
-const char *ls_run_dir_metrics(const ls_run_dir *dir) { return dir->metrics; }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static ls_status write_file(const ls_run_dir *dir, const char *name, const char *text, size_t bytes) {
-    char path[PATH_MAX];
-    LS_TRY(join(path, dir->path, name));
-    return ls_file_write_atomic(path, text, bytes);
-}
-
 /* Takes `json` over; NULL is memory that ran out. */
 static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *json) {
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    char path[PATH_MAX], *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     size_t bytes = text ? strlen(text) : 0;
     json_decref(json);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
     text[bytes] = '\n'; /* over the NUL, which is not written */
-    ls_status status = write_file(dir, name, text, bytes + 1);
+    ls_status status = join(path, dir->path, name);
+    if (status == LS_OK) status = ls_file_write_atomic(path, text, bytes + 1);
     free(text);
     return status;
+}
+
+/* NULL: no memory. */
+static json_t *text_json(const char *text) {
+    json_t *value = json_string(text);
+    return value ? value : json_string(not_utf8);
 }
 
 /* How a run is begun is no property of the run: given back with --config, these would begin it in the same way. */
@@ -310,33 +320,21 @@ static bool is_about_starting(ls_option_id id) {
     return id == LS_OPT_config || id == LS_OPT_print_config || id == LS_OPT_resume || id == LS_OPT_fork;
 }
 
-/* So that relative paths in the config mean the same from anywhere. */
-static bool add_started_in(json_t *object) {
-    char here[PATH_MAX];
-    if (!getcwd(here, sizeof here)) return true; /* it was removed: nothing to find there */
-    json_t *value = json_string(here);
-    if (!value) value = json_string(not_utf8);
-    return json_object_set_new(object, LS_CONFIG_STARTED_IN, value) == 0;
-}
-
-/* Values in the words of the user, or of the table: reading them gives the same value. */
+/* Values in the words of the user, or of the table: reading them gives the same value. The folder, where it was not
+ * removed, so that relative paths mean the same from anywhere. */
 static json_t *config_json(const ls_options *options, ls_command command) {
+    char here[PATH_MAX];
     json_t *object = json_object();
-    if (object && !add_started_in(object)) {
-        json_decref(object);
-        object = NULL;
-    }
-    for (ls_option_id id = 0; object && id < LS_OPTION_COUNT; id++) {
+    bool whole = !getcwd(here, sizeof here) || json_object_set_new(object, LS_CONFIG_STARTED_IN, text_json(here)) == 0;
+    for (ls_option_id id = 0; whole && id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);
         const char *text = options->source[id].text ? options->source[id].text : info->value;
         if (!(info->commands & (1u << command)) || !text || is_about_starting(id)) continue;
-        json_t *value = json_string(text);
-        if (!value) value = json_string(not_utf8);
-        if (json_object_set_new(object, info->name, value) == 0) continue;
-        json_decref(object);
-        object = NULL;
+        whole = json_object_set_new(object, info->name, text_json(text)) == 0;
     }
-    return object;
+    if (whole) return object;
+    json_decref(object);
+    return NULL;
 }
 
 bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]) {
@@ -353,23 +351,13 @@ bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]) {
 }
 
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
-    char path[PATH_MAX], *text;
-    size_t bytes;
+    char path[PATH_MAX];
+    json_t *json = NULL;
     *out = NULL;
     LS_TRY(join(path, dir->path, "identity.json"));
-    LS_TRY(ls_file_read(path, IDENTITY_BYTES_MAX, &text, &bytes));
-    ls_status status = ls_identity_from_text(path, text, bytes, out);
-    free(text);
-    return status;
-}
-
-static ls_status count_checkpoints(const ls_run_dir *dir, int *count) {
-    ls_store *store = NULL;
-    ls_store_entry *entries = NULL;
-    LS_TRY(ls_store_open(dir->path, LS_STORE_READ, &store));
-    ls_status status = ls_store_list(store, &entries, count);
-    free(entries);
-    ls_store_close(store);
+    LS_TRY(ls_json_load_file(path, IDENTITY_BYTES_MAX, &json));
+    ls_status status = ls_identity_from_json(path, json, out);
+    json_decref(json);
     return status;
 }
 
@@ -377,7 +365,7 @@ static ls_status count_checkpoints(const ls_run_dir *dir, int *count) {
 ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
     int count = 0;
     ls_metrics_about about;
-    LS_TRY(count_checkpoints(dir, &count));
+    LS_TRY(count_checkpoints(dir->path, &count));
     if (count > 0) return LS_OK;
     LS_TRY(ls_metrics_look(dir->metrics, &about));
     if (about.last_step > 0 && !has(dir->path, "checkpoints"))
@@ -411,29 +399,23 @@ static json_t *changes_json(const ls_identity *own, const ls_identity *parent) {
     size_t count = ls_identity_diff(own, parent, NULL, 0);
     ls_identity_change *changes = calloc(count + 1, sizeof *changes);
     json_t *array = json_array();
-    if (changes) (void)ls_identity_diff(own, parent, changes, count);
-    for (size_t i = 0; changes && array && i < count; i++) {
-        json_t *change =
-            json_pack("{s:s, s:s, s:s}", "field", changes[i].name, "was", changes[i].there, "is", changes[i].here);
-        if (json_array_append_new(array, change) == 0) continue;
-        json_decref(array);
-        array = NULL;
-    }
-    if (!changes) {
-        json_decref(array);
-        array = NULL;
-    }
+    bool whole = changes && array;
+    if (whole) (void)ls_identity_diff(own, parent, changes, count);
+    for (size_t i = 0; whole && i < count; i++)
+        whole = json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "field", changes[i].name, "was",
+                                                       changes[i].there, "is", changes[i].here)) == 0;
     free(changes);
-    return array;
+    if (whole) return array;
+    json_decref(array);
+    return NULL;
 }
 
 static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent, const ls_identity *own) {
     json_t *identity;
     LS_TRY(ls_identity_to_json(parent->identity, &identity));
     char *full = realpath(parent->path, NULL);
-    json_t *path = json_string(full ? full : parent->path);
+    json_t *path = text_json(full ? full : parent->path);
     free(full);
-    if (!path) path = json_string(not_utf8);
     /* Takes all of them over, also when it fails. */
     json_t *json = json_pack("{s:o, s:I, s:o, s:o}", "path", path, "step", (json_int_t)parent->step, "changed",
                              changes_json(own, parent->identity), "identity", identity);
@@ -443,14 +425,11 @@ static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent
 /* identity.json last: from then on the folder holds a run, and all that --resume reads is there. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
-    char *text;
-    size_t bytes;
+    json_t *json;
     if (parent) LS_TRY(write_parent(dir, parent, identity));
     LS_TRY(write_json(dir, "config.json", config_json(options, command)));
-    LS_TRY(ls_identity_to_text(identity, &text, &bytes));
-    ls_status status = write_file(dir, "identity.json", text, bytes);
-    free(text);
-    return status;
+    LS_TRY(ls_identity_to_json(identity, &json));
+    return write_json(dir, "identity.json", json);
 }
 
 ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json) { return write_json(dir, "layout.json", json); }

@@ -2,9 +2,9 @@
  *
  *     DIR/lock            locked while a process runs in DIR; holds its number and machine
  *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
- *     DIR/identity.json   the identity of the run (train/identity.h)
+ *     DIR/identity.json   the identity of the run (identity.h)
  *     DIR/config.json     the options as resolved; can be given back with --config
- *     DIR/layout.json     the layout of the workers that ran last (parallel/layout.h)
+ *     DIR/layout.json     the layout of the workers that ran last (parallel/layout/layout.h)
  *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
  *     DIR/metrics.jsonl   observe/metrics.h
  *     DIR/checkpoints/    checkpoint/store.h
@@ -56,10 +56,8 @@ bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]);
  * known, as of runs of version 0.1. */
 bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]);
 
-/* All borrowed until close. The path of the folder as given; of its checkpoints and metrics. */
+/* The path of the folder as given; borrowed until close. */
 const char *ls_run_dir_path(const ls_run_dir *dir);
-const char *ls_run_dir_checkpoints(const ls_run_dir *dir);
-const char *ls_run_dir_metrics(const ls_run_dir *dir);
 
 /* Where a fork began: step `step` of the run or checkpoint at `path`, whose identity was `identity`. */
 typedef struct ls_run_parent {

@@ -53,15 +53,10 @@ static ls_status write_owner(int fd, const char *path) {
     char host[HOST_MAX] = "", owner[OWNER_MAX];
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "an unknown machine");
     snprintf(owner, sizeof owner, "%s%ld on %s\n", owner_start, (long)getpid(), host);
-    size_t bytes = strlen(owner), done = 0;
-    if (ftruncate(fd, 0) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
-    while (done < bytes) {
-        ssize_t put = pwrite(fd, owner + done, bytes - done, (off_t)done);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
-        done += (size_t)put;
-    }
-    return LS_OK;
+    ssize_t bytes = (ssize_t)strlen(owner);
+    errno = ENOSPC; /* where only a part was written */
+    if (ftruncate(fd, 0) == 0 && pwrite(fd, owner, (size_t)bytes, 0) == bytes) return LS_OK;
+    return ls_fail_errno(LS_ERR_FAILED, "cannot write %.*s", SHOWN, path);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -72,8 +67,7 @@ enum { OPEN_FLAGS = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
 bool ls_run_lock_is_ours(const char *folder) {
     char path[PATH_MAX];
     struct stat about;
-    if (snprintf(path, sizeof path, "%s/lock", folder) >= PATH_MAX) return false;
-    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
+    if (path_of(folder, path) != LS_OK || lstat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool is_ours = fd >= 0 && has_owner(fd);
     if (fd >= 0) (void)close(fd);
@@ -86,7 +80,8 @@ static ls_status foreign(const char *path, const char *what) {
 }
 
 /* LS_OK with no descriptor: the file was removed meanwhile, look again. */
-static ls_status open_file(const char *path, ls_run_lock *lock) {
+static ls_status open_file(ls_run_lock *lock) {
+    const char *path = lock->path;
     lock->fd = open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
     lock->made = lock->fd >= 0;
     if (lock->made) return LS_OK;
@@ -126,49 +121,42 @@ static ls_status lock_file(const char *folder, const char *path, int fd) {
     return LS_OK;
 }
 
-bool ls_run_lock_is_held(const ls_run_lock *lock, const char *folder) {
-    char path[PATH_MAX];
+bool ls_run_lock_is_held(const ls_run_lock *lock) {
     struct stat held, there;
-    return lock->fd >= 0 && snprintf(path, sizeof path, "%s/lock", folder) < PATH_MAX && fstat(lock->fd, &held) == 0 &&
-           lstat(path, &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+    return lock->fd >= 0 && fstat(lock->fd, &held) == 0 && lstat(lock->path, &there) == 0 &&
+           held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
 /* A start that failed removes its lock file, so the one that was opened here may be gone by the time it is locked. */
-ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *out) {
-    char path[PATH_MAX];
+ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *lock) {
     ls_status status = LS_OK;
-    ls_run_lock lock = LS_RUN_LOCK_NONE;
-    *out = LS_RUN_LOCK_NONE;
-    LS_TRY(path_of(folder, path));
+    *lock = LS_RUN_LOCK_NONE;
+    LS_TRY(path_of(folder, lock->path));
     for (int i = 0; i < TRIES; i++) {
-        LS_TRY(open_file(path, &lock));
-        if (lock.fd < 0) continue;
-        LS_TRY_OUT(check_file(lock.fd, path, any_content));
-        LS_TRY_OUT(lock_file(folder, path, lock.fd));
-        if (ls_run_lock_is_held(&lock, folder)) {
-            status = write_owner(lock.fd, path);
-            if (status != LS_OK) ls_run_lock_remove(&lock, folder);
+        LS_TRY(open_file(lock));
+        if (lock->fd < 0) continue;
+        LS_TRY_OUT(check_file(lock->fd, lock->path, any_content));
+        LS_TRY_OUT(lock_file(folder, lock->path, lock->fd));
+        if (ls_run_lock_is_held(lock)) {
+            status = write_owner(lock->fd, lock->path);
+            if (status == LS_OK) return LS_OK;
+            ls_run_lock_remove(lock);
             goto out;
         }
-        ls_run_lock_release(&lock);
+        ls_run_lock_release(lock);
     }
     errno = ENOENT;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, path);
+    return ls_fail_errno(LS_ERR_INPUT, "cannot open the lock %.*s", SHOWN, lock->path);
 out:
-    if (status == LS_OK)
-        *out = lock;
-    else
-        ls_run_lock_release(&lock);
+    ls_run_lock_release(lock);
     return status;
 }
 
 void ls_run_lock_release(ls_run_lock *lock) {
     if (lock->fd >= 0) (void)close(lock->fd);
-    *lock = LS_RUN_LOCK_NONE;
+    lock->fd = -1;
 }
 
-void ls_run_lock_remove(const ls_run_lock *lock, const char *folder) {
-    char path[PATH_MAX];
-    if (!lock->made || !ls_run_lock_is_held(lock, folder)) return;
-    if (snprintf(path, sizeof path, "%s/lock", folder) < PATH_MAX) (void)unlink(path);
+void ls_run_lock_remove(const ls_run_lock *lock) {
+    if (lock->made && ls_run_lock_is_held(lock)) (void)unlink(lock->path);
 }

@@ -8,8 +8,6 @@
 #include "base/log.h"
 #include "run/agree.h"
 
-enum { CHANGES_MAX = 16 };
-
 static const char *const start_fields[] = {"start", "start-step", "start-samples", "lr-start-step"};
 
 static ls_status copy_path(const char *path, char out[PATH_MAX]) {
@@ -86,7 +84,7 @@ out:
 /* ---- seed and weights -------------------------------------------------------------------------------------------- */
 
 ls_status ls_run_start_seed(ls_trainer *trainer) {
-    return ls_partition_init_weights(trainer->partition, trainer->settings.seed);
+    return ls_partition_init_weights(trainer->partition, trainer->settings.options.seed);
 }
 
 ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity) {
@@ -122,21 +120,17 @@ static ls_status check_weights(ls_trainer *trainer, const char *folder, const ch
 
 /* Fields that are there already came from another checkpoint of the same run. */
 static ls_status copy_start(ls_identity *to, const ls_identity *from) {
-    for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++) {
-        int64_t number;
-        bool has = ls_identity_get_text(to, start_fields[i]) || ls_identity_get_i64(to, start_fields[i], &number);
-        if (!has) LS_TRY(ls_identity_copy(to, from, start_fields[i]));
-    }
+    for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++)
+        LS_TRY(ls_identity_copy(to, from, start_fields[i]));
     return LS_OK;
 }
 
 static void set_base(ls_trainer *trainer, const ls_identity *identity) {
-    int64_t step = 0, samples = 0, lr_start = 0;
-    ls_identity_get_i64(identity, "lr-start-step", &lr_start);
-    trainer->lr_start = lr_start;
-    ls_identity_get_i64(identity, "start-step", &step);
+    int64_t samples = 0;
+    trainer->lr_start = trainer->base_step = 0;
+    ls_identity_get_i64(identity, "lr-start-step", &trainer->lr_start);
+    ls_identity_get_i64(identity, "start-step", &trainer->base_step);
     ls_identity_get_i64(identity, "start-samples", &samples);
-    trainer->base_step = step;
     trainer->base_samples = (uint64_t)samples;
 }
 
@@ -152,7 +146,7 @@ static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *
     set_base(trainer, identity);
     LS_TRY_OUT(ls_saved_weights(checkpoint, weights));
     LS_TRY_OUT(ls_load(trainer, checkpoint));
-    if (trainer->step > trainer->settings.steps) status = steps_are_done(trainer, "the run");
+    if (trainer->step > trainer->settings.options.steps) status = steps_are_done(trainer, "the run");
 out:
     ls_identity_destroy(saved);
     ls_checkpoint_close(checkpoint);
@@ -180,13 +174,8 @@ static ls_status choose_step(const ls_store *store, int64_t *step) {
 }
 
 static ls_status decide(const ls_store *store, decision *d) {
-    char *folder = NULL;
     LS_TRY(choose_step(store, &d->step));
-    if (d->step < 0) return LS_OK;
-    LS_TRY(ls_store_folder(store, d->step, &folder));
-    ls_status status = copy_path(folder, d->folder);
-    free(folder);
-    return status;
+    return d->step < 0 ? LS_OK : copy_path(ls_store_folder(store, d->step).text, d->folder);
 }
 
 static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) {
@@ -254,13 +243,8 @@ ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run
 /* The position in the data goes on where it is the same data, cut the same way. */
 static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent, int64_t samples) {
     static const char *const data_fields[] = {"data", "val-fraction", "seq", "seed"};
-    ls_identity_change changes[CHANGES_MAX];
-    size_t count = ls_identity_diff(identity, parent, changes, CHANGES_MAX);
-    bool same = true;
-    for (size_t i = 0; i < count && i < CHANGES_MAX; i++)
-        for (size_t k = 0; k < sizeof data_fields / sizeof *data_fields; k++)
-            if (strcmp(changes[i].name, data_fields[k]) == 0) same = false;
-    if (!same) samples = 0;
+    for (size_t i = 0; i < sizeof data_fields / sizeof *data_fields; i++)
+        if (!ls_identity_agree_on(identity, parent, data_fields[i])) samples = 0;
     trainer->base_step = trainer->step;
     trainer->base_samples = (uint64_t)samples;
     LS_TRY(ls_identity_add_i64(identity, "start-step", trainer->step, LS_IDENTITY_FIXED));
@@ -271,14 +255,14 @@ static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const
  * unless another warm-up is asked for; that of --lr-steps falls at steps of the run. */
 static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent) {
     const ls_lr_schedule *lr = &trainer->settings.lr;
-    int64_t warmup = 0, left = trainer->settings.steps - trainer->step;
+    int64_t warmup = 0, left = trainer->settings.options.steps - trainer->step;
     bool warms_up = ls_identity_get_i64(parent, "warmup", &warmup) && warmup != lr->warmup_steps;
     if (!ls_lr_depends_on_total(lr->kind) && !(lr->kind == LS_LR_CONSTANT && warms_up)) return LS_OK;
     if (trainer->rank == 0 && lr->warmup_steps >= left)
         ls_log_warn(
             "the warm-up of %lld steps is as long as the %lld steps from the fork to --steps %lld, or longer: the "
             "learning rate only rises; give a shorter --warmup",
-            (long long)lr->warmup_steps, (long long)left, (long long)trainer->settings.steps);
+            (long long)lr->warmup_steps, (long long)left, (long long)trainer->settings.options.steps);
     trainer->lr_start = trainer->step;
     return ls_identity_add_i64(identity, "lr-start-step", trainer->step, LS_IDENTITY_FIXED);
 }
@@ -291,15 +275,12 @@ static ls_status load_parent(ls_trainer *trainer, const char *folder, ls_identit
     LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     LS_TRY_OUT(ls_saved_identity(checkpoint, parent));
     LS_TRY_OUT(ls_load_fork(trainer, checkpoint));
-    if (trainer->step >= trainer->settings.steps) {
+    if (trainer->step >= trainer->settings.options.steps) {
         status = steps_are_done(trainer, folder);
         goto out;
     }
-    int64_t here = 0, there = 0;
     LS_TRY_OUT(ls_saved_weights(checkpoint, weights));
-    ls_identity_get_i64(identity, "slices", &here);
-    ls_identity_get_i64(*parent, "slices", &there);
-    if (here != there) weights[0] = '\0';
+    if (!ls_identity_agree_on(identity, *parent, "slices")) weights[0] = '\0';
     LS_TRY_OUT(ls_saved_samples(checkpoint, &samples));
     LS_TRY_OUT(fork_position(trainer, identity, *parent, samples));
     LS_TRY_OUT(fork_schedule(trainer, identity, *parent));

@@ -34,10 +34,11 @@ static ls_status create_file(ls_store_save *save, const char *name, const ls_saf
 }
 
 /* Every worker's part of the middle; `sum` is that of its bytes. */
-static ls_status write_part(const ls_partition_tensors *tensors, const ls_safetensors_plan *plan, const char *path,
-                            bool is_first, ls_safetensors_writer **writer, ls_byte_sum *sum) {
+static ls_status write_part(const ls_partition_tensors *tensors, ls_partition *partition,
+                            const ls_safetensors_plan *plan, const char *path, bool is_first,
+                            ls_safetensors_writer **writer, ls_byte_sum *sum) {
     if (!is_first) LS_TRY(ls_safetensors_join(path, plan, writer));
-    LS_TRY(ls_partition_tensors_write(tensors, *writer));
+    LS_TRY(ls_partition_tensors_write(tensors, partition, *writer));
     *sum = *ls_safetensors_byte_sum(*writer);
     if (is_first) return LS_OK;
     ls_status status = ls_safetensors_finish(*writer, NULL);
@@ -67,7 +68,7 @@ static ls_status put_file(ls_store_save *save, const ls_trainer *t, const char *
     if (status == LS_OK && save) status = create_file(save, name, &plan, path, &writer);
     LS_TRY_OUT(ls_agree(t->world, status));
     LS_TRY_OUT(ls_agree_tell(t->world, path, sizeof path));
-    LS_TRY_OUT(ls_agree(t->world, write_part(tensors, &plan, path, save != NULL, &writer, &sum)));
+    LS_TRY_OUT(ls_agree(t->world, write_part(tensors, t->partition, &plan, path, save != NULL, &writer, &sum)));
     LS_TRY_OUT(add_sums(t->partition, &sum));
     if (save) {
         status = ls_store_end_tensors(save, name, writer, &sum);
@@ -86,7 +87,7 @@ static ls_status put_weights(ls_store_save *save, ls_trainer *t) {
     json_decref(shape);
     ls_safetensors_text metadata[] = {{"format", "lockstep"}, {"shape", text}};
     ls_safetensors_plan plan = {.metadata = metadata, .metadata_count = 2};
-    ls_status status = text ? ls_partition_tensors_open(t->partition, LS_TENSOR_WEIGHT, 1, &tensors)
+    ls_status status = text ? ls_partition_tensors_open(ls_partition_model(t->partition), LS_TENSOR_WEIGHT, 1, &tensors)
                             : ls_fail(LS_ERR_RESOURCE, "out of memory for the shape of the model");
     status = put_file(save, t, LS_CHECKPOINT_WEIGHTS, &tensors, plan, status);
     ls_partition_tensors_close(&tensors);
@@ -98,7 +99,8 @@ static ls_status put_moments(ls_store_save *save, ls_trainer *t) {
     ls_partition_tensors tensors = {.count = 0};
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments == 0) return LS_OK;
-    ls_status status = ls_partition_tensors_open(t->partition, LS_TENSOR_MOMENT0, moments, &tensors);
+    ls_status status =
+        ls_partition_tensors_open(ls_partition_model(t->partition), LS_TENSOR_MOMENT0, moments, &tensors);
     status = put_file(save, t, LS_CHECKPOINT_OPTIMIZER, &tensors, (ls_safetensors_plan){.count = 0}, status);
     ls_partition_tensors_close(&tensors);
     return status;
@@ -136,7 +138,7 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     ls_noise_save(&t->guard.noise, noise);
     if (t->guard.outlier) ls_outlier_save(t->guard.outlier, outlier);
     return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
-           (t->settings.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
+           (t->settings.options.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
            (!t->guard.outlier || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
                                   put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
 }

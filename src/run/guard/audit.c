@@ -34,28 +34,25 @@ static void divide(ls_audit *audit, double share, const ls_layout *layout) {
 
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *layout, const ls_model *model) {
     *audit = (ls_audit){0};
-    if (!(s->audit > 0)) return LS_OK;
-    divide(audit, s->audit, layout);
-    size_t hashes = (size_t)audit->groups * ls_audit_hashes(model);
-    audit->owned = calloc(hashes, sizeof *audit->owned);
-    audit->made = calloc(hashes, sizeof *audit->made);
-    size_t sites = (size_t)audit->groups * ls_result_sites(model);
-    audit->owned_sites = calloc(sites, sizeof *audit->owned_sites);
-    audit->made_sites = calloc(sites, sizeof *audit->made_sites);
-    audit->first_owned = calloc(hashes, sizeof *audit->first_owned);
-    audit->first_sites = calloc(sites, sizeof *audit->first_sites);
-    audit->group = calloc((size_t)audit->groups, sizeof *audit->group);
-    bool there = audit->owned && audit->made && audit->owned_sites && audit->made_sites && audit->first_owned;
-    return there && audit->first_sites && audit->group ? LS_OK : no_memory();
+    if (!(s->options.audit > 0)) return LS_OK;
+    divide(audit, s->options.audit, layout);
+    audit->hashes = ls_audit_hashes(model);
+    audit->sites = ls_result_sites(model);
+    size_t groups = (size_t)audit->groups, all_hashes = groups * audit->hashes, all_sites = groups * audit->sites;
+    audit->group = calloc(groups, sizeof *audit->group);
+    audit->owned = calloc(3 * (all_hashes + all_sites) + audit->hashes, sizeof *audit->owned);
+    if (!audit->group || !audit->owned) return no_memory();
+    audit->made = audit->owned + all_hashes;
+    audit->first_owned = audit->made + all_hashes;
+    audit->owned_sites = audit->first_owned + all_hashes;
+    audit->made_sites = audit->owned_sites + all_sites;
+    audit->first_sites = audit->made_sites + all_sites;
+    audit->again = audit->first_sites + all_sites;
+    return LS_OK;
 }
 
 void ls_audit_close(ls_audit *audit) {
     free(audit->owned);
-    free(audit->made);
-    free(audit->owned_sites);
-    free(audit->made_sites);
-    free(audit->first_owned);
-    free(audit->first_sites);
     free(audit->group);
     ls_device_destroy(audit->other);
     *audit = (ls_audit){0};
@@ -71,25 +68,19 @@ void ls_audit_begin(ls_audit *audit, ls_partition *partition) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     if (!audit->is_due) return;
     for (int i = 0; i < audit->groups; i++) audit->group[i] = ls_audit_group(audit, &setup->layout, setup->place.dp, i);
-    size_t sites = (size_t)audit->groups * ls_result_sites(ls_partition_model(partition));
-    memset(audit->owned_sites, 0, sites * sizeof *audit->owned_sites);
-    size_t hashes = (size_t)audit->groups * ls_audit_hashes(ls_partition_model(partition));
-    memset(audit->owned, 0, hashes * sizeof *audit->owned); /* of audits that this row has no group for */
+    size_t groups = (size_t)audit->groups;
+    memset(audit->owned_sites, 0, groups * audit->sites * sizeof *audit->owned_sites);
+    memset(audit->owned, 0, groups * audit->hashes * sizeof *audit->owned); /* of audits without a group of this row */
     audit->results = (ls_result_sums){audit->groups, audit->group, audit->owned_sites};
     ls_partition_sum_results(partition, &audit->results);
-}
-
-void ls_audit_end(ls_audit *audit, ls_partition *partition) {
-    if (audit->is_due) ls_partition_sum_results(partition, NULL);
 }
 
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
                         const float *leaf, size_t elems) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
-    size_t hashes = ls_audit_hashes(ls_partition_model(partition));
     for (int i = 0; audit->is_due && i < audit->groups; i++) {
         if (ls_audit_group(audit, &setup->layout, setup->place.dp, i) != group) continue;
-        ls_hash128 *out = &audit->owned[(size_t)i * hashes + 2 * param->number + (is_lookup ? 1 : 0)];
+        ls_hash128 *out = &audit->owned[(size_t)i * audit->hashes + 2 * param->number + (is_lookup ? 1 : 0)];
         LS_TRY(ls_partition_leaf_hash(partition, param, leaf, elems, out));
     }
     return LS_OK;
@@ -105,24 +96,49 @@ typedef struct dispute {
     int64_t differs; /* this worker's first parameter that differs, plus 1; 0: none */
 } dispute;
 
-/* A flag of any worker, for all. */
-static ls_status any(ls_partition *partition, int64_t mine, int64_t *out) {
-    *out = mine;
-    return ls_partition_sum(partition, out, 1);
+/* The worker with the smallest number above 0, and that number; −1 and 0: none has one. */
+static ls_status find_first(ls_partition *partition, int64_t mine, int *worker, int64_t *least) {
+    const ls_partition_setup *setup = ls_partition_setup_of(partition);
+    int workers = ls_layout_workers(&setup->layout);
+    int64_t all[LS_WORKERS_MAX] = {0};
+    all[setup->world ? ls_world_rank(setup->world) : 0] = mine;
+    LS_TRY(ls_partition_sum(partition, all, (size_t)workers));
+    *worker = -1;
+    *least = 0;
+    for (int i = 0; i < workers; i++) {
+        if (all[i] <= 0 || (*worker >= 0 && all[i] >= *least)) continue;
+        *worker = i;
+        *least = all[i];
+    }
+    return LS_OK;
+}
+
+/* Where the list that this worker made and the owner's, of the same column, differ first; `count`: nowhere. */
+static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash128 *owned, const ls_hash128 *made,
+                              size_t count, size_t *out) {
+    int dp = ls_partition_setup_of(partition)->layout.dp;
+    size_t bytes[LS_WORKERS_MAX];
+    ls_hash128 *all = malloc((size_t)dp * count * sizeof *all);
+    if (!all) return no_memory();
+    for (int r = 0; r < dp; r++) bytes[r] = count * sizeof *all;
+    ls_status status = ls_partition_share_lists(partition, owned, all, bytes);
+    *out = status == LS_OK ? ls_result_first(all + (size_t)owner * count, made, count) : count;
+    free(all);
+    return status;
 }
 
 /* Row `row` computes the group again; the hash of what it got is to be found by its column in by_row[row]. */
-static ls_status compute(ls_partition *partition, const ls_audit_step *step, int row, int other_row, int group,
-                         ls_hash128 *room, ls_hash128 *by_row) {
+static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int other_row,
+                         int group, ls_hash128 *by_row) {
     int groups[LS_WORKERS_MAX], dp = ls_partition_setup_of(partition)->layout.dp;
     for (int d = 0; d < dp; d++) groups[d] = d == row || d == other_row ? group : -1;
-    LS_TRY(ls_partition_audit(partition, step->step, step->start, &step->feed, groups, room));
-    return ls_partition_share_hashes(partition, room, by_row);
+    LS_TRY(ls_partition_audit(partition, step->step, step->start, &step->feed, groups, audit->again));
+    return ls_partition_share_hashes(partition, audit->again, by_row);
 }
 
 /* With two rows, both use other instructions: the portable ones, or, where those are the usual ones, nothing better. */
 static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int group,
-                                   ls_hash128 *room, ls_hash128 *by_row) {
+                                   ls_hash128 *by_row) {
     static ls_kernels portable;
     if (!audit->other) {
         ls_kernels_fill(&portable, 0);
@@ -130,7 +146,7 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
                           : ls_device_open_cpu(1, NULL, &portable, &audit->other));
     }
     ls_partition_use_device(partition, audit->other);
-    ls_status status = compute(partition, step, 0, 1, group, room, by_row);
+    ls_status status = compute(audit, partition, step, 0, 1, group, by_row);
     ls_partition_use_device(partition, NULL);
     return status;
 }
@@ -138,107 +154,62 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
 /* LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN, and the hash that this worker's column should have. */
 static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                             ls_blame_audit_verdict *verdict, ls_hash128 *right) {
-    const ls_model *model = ls_partition_model(partition);
-    size_t hashes = ls_audit_hashes(model);
     int dp = ls_partition_setup_of(partition)->layout.dp, third = (d->auditor + dp - 1) % dp;
+    size_t at = (size_t)d->index * audit->hashes;
     ls_hash128 owned[LS_WORKERS_MAX], made[LS_WORKERS_MAX], again[LS_WORKERS_MAX];
-    ls_hash128 *room = calloc(hashes, sizeof *room);
-    ls_status status = LS_OK;
-    if (!room) return no_memory();
-    LS_TRY_OUT(ls_partition_share_hashes(partition, audit->owned + (size_t)d->index * hashes, owned));
-    LS_TRY_OUT(ls_partition_share_hashes(partition, audit->made + (size_t)d->index * hashes, made));
-    if (dp > 2)
-        LS_TRY_OUT(compute(partition, step, third, -1, d->group, room, again));
-    else
-        LS_TRY_OUT(compute_otherwise(audit, partition, step, d->group, room, again));
-    bool agree = dp != 2 || ls_hash_equal(again[0], again[1]);
-    ls_blame_audit_verdict mine = ls_blame_audit(owned[d->owner], made[d->auditor], dp > 2 ? &again[third] : &again[0]);
-    int64_t owner, auditor, unknown;
-    LS_TRY_OUT(any(partition, mine == LS_AUDIT_OWNER, &owner));
-    LS_TRY_OUT(any(partition, mine == LS_AUDIT_AUDITOR, &auditor));
-    LS_TRY_OUT(any(partition, mine == LS_AUDIT_UNKNOWN || !agree, &unknown));
-    *verdict = unknown || (owner && auditor) ? LS_AUDIT_UNKNOWN : owner ? LS_AUDIT_OWNER : LS_AUDIT_AUDITOR;
+    LS_TRY(ls_partition_share_hashes(partition, audit->owned + at, owned));
+    LS_TRY(ls_partition_share_hashes(partition, audit->made + at, made));
+    LS_TRY(dp > 2 ? compute(audit, partition, step, third, -1, d->group, again)
+                  : compute_otherwise(audit, partition, step, d->group, again));
     *right = dp > 2 ? again[third] : again[0];
-out:
-    free(room);
-    return status;
-}
-
-/* The wrong row is asked again. */
-static ls_status is_persistent(ls_partition *partition, const ls_audit_step *step, int row, int group, ls_hash128 right,
-                               bool *out) {
-    ls_hash128 again[LS_WORKERS_MAX], *room = calloc(ls_audit_hashes(ls_partition_model(partition)), sizeof *room);
-    int64_t wrong = 0;
-    if (!room) return no_memory();
-    ls_status status = compute(partition, step, row, -1, group, room, again);
-    if (status == LS_OK) status = any(partition, !ls_hash_equal(again[row], right), &wrong);
-    *out = wrong > 0;
-    free(room);
-    return status;
-}
-
-/* Where this worker, of the auditor's row, and its column of the owner's row differ first: results on the way, then
- * gradients; 0: nowhere. */
-static ls_status first_difference(const ls_audit *audit, ls_partition *partition, const dispute *d, int64_t *out) {
-    const ls_partition_setup *setup = ls_partition_setup_of(partition);
-    size_t sites = ls_result_sites(ls_partition_model(partition)), bytes[LS_WORKERS_MAX];
-    int dp = setup->layout.dp;
-    ls_hash128 *all = malloc((size_t)dp * sites * sizeof *all);
-    if (!all) return no_memory();
-    for (int r = 0; r < dp; r++) bytes[r] = sites * sizeof *all;
-    size_t at = (size_t)d->index * sites;
-    ls_status status = ls_partition_share_lists(partition, audit->owned_sites + at, all, bytes);
-    size_t first = sites;
-    if (status == LS_OK) first = ls_result_first(all + (size_t)d->owner * sites, audit->made_sites + at, sites);
-    *out = first < sites ? (int64_t)first + 1 : d->differs > 0 ? (int64_t)sites + d->differs : 0;
-    if (setup->place.dp != d->auditor) *out = 0;
-    free(all);
-    return status;
-}
-
-/* The worker with the smallest number above 0; −1: none has one. */
-static ls_status find_first(ls_partition *partition, int64_t mine, int *out) {
-    const ls_partition_setup *setup = ls_partition_setup_of(partition);
-    int workers = ls_layout_workers(&setup->layout), rank = setup->world ? ls_world_rank(setup->world) : 0;
-    int64_t *all = calloc((size_t)workers, sizeof *all);
-    if (!all) return no_memory();
-    all[rank] = mine;
-    ls_status status = ls_partition_sum(partition, all, (size_t)workers);
-    *out = -1;
-    for (int i = 0; i < workers && status == LS_OK; i++)
-        if (all[i] > 0 && (*out < 0 || all[i] < all[*out])) *out = i;
-    free(all);
-    return status;
-}
-
-/* The column of the mesh that erred, by its rank in row 0. An error of one worker is seen on others only after it. */
-static ls_status find_column(const ls_audit *audit, ls_partition *partition, const dispute *d, int *out) {
-    int64_t mine = 0;
-    int found;
-    LS_TRY(first_difference(audit, partition, d, &mine));
-    LS_TRY(find_first(partition, mine, &found));
-    *out = found < 0 ? 0 : found - d->auditor * ls_partition_setup_of(partition)->layout.tp;
+    bool agree = dp != 2 || ls_hash_equal(again[0], again[1]);
+    ls_blame_audit_verdict mine = ls_blame_audit(owned[d->owner], made[d->auditor], right);
+    int64_t votes[] = {mine == LS_AUDIT_OWNER, mine == LS_AUDIT_AUDITOR, mine == LS_AUDIT_UNKNOWN || !agree};
+    LS_TRY(ls_partition_sum(partition, votes, 3));
+    *verdict = votes[2] || (votes[0] && votes[1]) ? LS_AUDIT_UNKNOWN : votes[0] ? LS_AUDIT_OWNER : LS_AUDIT_AUDITOR;
     return LS_OK;
 }
 
-void ls_audit_keep(ls_audit *audit, const ls_partition *partition) {
-    const ls_model *model = ls_partition_model(partition);
+/* The wrong row is asked again. */
+static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int group,
+                               ls_hash128 right, bool *out) {
+    ls_hash128 again[LS_WORKERS_MAX];
+    LS_TRY(compute(audit, partition, step, row, -1, group, again));
+    int64_t wrong = !ls_hash_equal(again[row], right);
+    LS_TRY(ls_partition_sum(partition, &wrong, 1));
+    *out = wrong > 0;
+    return LS_OK;
+}
+
+/* The column of the mesh that erred, by its rank in row 0: an error of one worker is seen on others only after it. The
+ * workers of the auditor's row compare results on the way, then gradients, with their column of the owner's row. */
+static ls_status find_column(const ls_audit *audit, ls_partition *partition, const dispute *d, int *out) {
+    const ls_partition_setup *setup = ls_partition_setup_of(partition);
+    size_t sites = audit->sites, at = (size_t)d->index * sites, first;
+    int64_t least;
+    LS_TRY(first_unlike(partition, d->owner, audit->owned_sites + at, audit->made_sites + at, sites, &first));
+    int64_t mine = first < sites ? (int64_t)first + 1 : d->differs > 0 ? (int64_t)sites + d->differs : 0;
+    LS_TRY(find_first(partition, setup->place.dp == d->auditor ? mine : 0, out, &least));
+    *out = *out < 0 ? 0 : *out - d->auditor * setup->layout.tp;
+    return LS_OK;
+}
+
+void ls_audit_keep(ls_audit *audit) {
     size_t groups = (size_t)audit->groups;
-    memcpy(audit->first_owned, audit->owned, groups * ls_audit_hashes(model) * sizeof *audit->owned);
-    memcpy(audit->first_sites, audit->owned_sites, groups * ls_result_sites(model) * sizeof *audit->owned_sites);
+    memcpy(audit->first_owned, audit->owned, groups * audit->hashes * sizeof *audit->owned);
+    memcpy(audit->first_sites, audit->owned_sites, groups * audit->sites * sizeof *audit->owned_sites);
 }
 
 ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, int *worker) {
-    const ls_model *model = ls_partition_model(partition);
-    size_t sites = ls_result_sites(model), hashes = ls_audit_hashes(model);
-    int64_t mine = 0;
+    size_t sites = audit->sites, hashes = audit->hashes;
+    int64_t mine = 0, least;
     for (size_t i = 0; i < (size_t)audit->groups; i++) {
         size_t first = ls_result_first(audit->first_sites + i * sites, audit->owned_sites + i * sites, sites);
         if (first == sites)
             first += ls_result_first(audit->first_owned + i * hashes, audit->owned + i * hashes, hashes);
         if (first < sites + hashes && (mine == 0 || (int64_t)first + 1 < mine)) mine = (int64_t)first + 1;
     }
-    return find_first(partition, mine, worker);
+    return find_first(partition, mine, worker, &least);
 }
 
 static ls_status settle(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
@@ -250,7 +221,7 @@ static ls_status settle(ls_audit *audit, ls_partition *partition, const ls_audit
     LS_TRY(find_wrong(audit, partition, step, d, &verdict, &right));
     int wrong = verdict == LS_AUDIT_AUDITOR ? d->auditor : d->owner;
     bool persistent = true;
-    if (verdict != LS_AUDIT_UNKNOWN) LS_TRY(is_persistent(partition, step, wrong, d->group, right, &persistent));
+    if (verdict != LS_AUDIT_UNKNOWN) LS_TRY(is_persistent(audit, partition, step, wrong, d->group, right, &persistent));
     *event = (ls_train_event){.kind = LS_EVENT_AUDIT, .group = d->group, .persistent = persistent};
     LS_TRY(find_column(audit, partition, d, &column));
     event->owner = column + d->owner * layout->tp;
@@ -264,63 +235,35 @@ static ls_status settle(ls_audit *audit, ls_partition *partition, const ls_audit
 
 /* ---- an audit ---------------------------------------------------------------------------------------------------- */
 
-/* What this worker made of its neighbour's group, beside what the neighbour made: the first parameter that differs,
- * plus 1; 0: none. */
-static ls_status compare(ls_partition *partition, const ls_hash128 *owned, const ls_hash128 *made, int64_t *out) {
-    const ls_partition_setup *setup = ls_partition_setup_of(partition);
-    size_t hashes = ls_audit_hashes(ls_partition_model(partition)), bytes[LS_WORKERS_MAX];
-    int dp = setup->layout.dp, owner = (setup->place.dp + 1) % dp;
-    ls_hash128 *all = malloc((size_t)dp * hashes * sizeof *all);
-    if (!all) return no_memory();
-    for (int r = 0; r < dp; r++) bytes[r] = hashes * sizeof *all;
-    ls_status status = ls_partition_share_lists(partition, owned, all, bytes);
-    *out = 0;
-    for (size_t i = 0; i < hashes && status == LS_OK && *out == 0; i++)
-        if (!ls_hash_equal(all[(size_t)owner * hashes + i], made[i])) *out = (int64_t)(i / 2) + 1;
-    free(all);
-    return status;
-}
-
 /* The first auditor, by rank, whose group differs. */
 static ls_status find_dispute(ls_audit *audit, ls_partition *partition, int index, dispute *d, bool *found) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
-    size_t hashes = ls_audit_hashes(ls_partition_model(partition)), at = (size_t)index * hashes;
-    int dp = setup->layout.dp;
-    int64_t *seen = calloc((size_t)dp, sizeof *seen), mine = 0;
-    if (!seen) return ls_fail(LS_ERR_RESOURCE, "out of memory for the results of an audit");
-    ls_status status = compare(partition, audit->owned + at, audit->made + at, &mine);
+    size_t at = (size_t)index * audit->hashes, first;
+    int dp = setup->layout.dp, row = setup->place.dp, worker;
+    int64_t seen[LS_WORKERS_MAX] = {0}, least;
+    LS_TRY(first_unlike(partition, (row + 1) % dp, audit->owned + at, audit->made + at, audit->hashes, &first));
+    int64_t mine = first < audit->hashes ? (int64_t)first / 2 + 1 : 0; /* its parameter */
     /* Workers of a row may differ in several places: the sum only says that they do. */
-    seen[setup->place.dp] = mine > 0;
-    if (status == LS_OK) status = ls_partition_sum(partition, seen, (size_t)dp);
-    for (int r = 0; r < dp && status == LS_OK && !*found; r++) {
-        if (seen[r] == 0) continue;
-        *d = (dispute){.index = index, .auditor = r, .owner = (r + 1) % dp, .differs = mine};
-        d->group = ls_audit_group(audit, &setup->layout, d->owner, index);
-        *found = true;
-    }
-    if (status == LS_OK && *found) {
-        int params = ls_partition_model(partition)->nparams;
-        int64_t *first = calloc((size_t)params, sizeof *first);
-        if (!first) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the results of an audit");
-        if (first && setup->place.dp == d->auditor && mine > 0) first[mine - 1] = 1;
-        if (first) status = ls_partition_sum(partition, first, (size_t)params);
-        for (int i = params - 1; first && i >= 0; i--)
-            if (first[i]) d->param = i;
-        free(first);
-    }
-    free(seen);
-    return status;
+    seen[row] = mine > 0;
+    LS_TRY(ls_partition_sum(partition, seen, (size_t)dp));
+    int auditor = 0;
+    while (auditor < dp && seen[auditor] == 0) auditor++;
+    *found = auditor < dp;
+    if (!*found) return LS_OK;
+    *d = (dispute){.index = index, .auditor = auditor, .owner = (auditor + 1) % dp, .differs = mine};
+    d->group = ls_audit_group(audit, &setup->layout, d->owner, index);
+    LS_TRY(find_first(partition, row == auditor ? mine : 0, &worker, &least));
+    d->param = (int)least - 1;
+    return LS_OK;
 }
 
 /* Row r computes groups[r]: audit number `index` of the step. */
 static ls_status compute_summed(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const int *groups,
                                 int index) {
-    const ls_model *model = ls_partition_model(partition);
-    size_t sites = ls_result_sites(model);
     ls_result_sums results = {1, &groups[ls_partition_setup_of(partition)->place.dp],
-                              audit->made_sites + (size_t)index * sites};
-    ls_hash128 *made = audit->made + (size_t)index * ls_audit_hashes(model);
-    memset(results.sites, 0, sites * sizeof *results.sites);
+                              audit->made_sites + (size_t)index * audit->sites};
+    ls_hash128 *made = audit->made + (size_t)index * audit->hashes;
+    memset(results.sites, 0, audit->sites * sizeof *results.sites);
     ls_partition_sum_results(partition, &results);
     ls_status status = ls_partition_audit(partition, step->step, step->start, &step->feed, groups, made);
     ls_partition_sum_results(partition, NULL);
@@ -334,7 +277,7 @@ ls_status ls_audit_run(ls_audit *audit, ls_partition *partition, const ls_audit_
     for (; *next < audit->groups; ++*next) {
         int groups[LS_WORKERS_MAX];
         dispute d;
-        bool found = false;
+        bool found;
         for (int r = 0; r < layout->dp; r++) groups[r] = ls_audit_group(audit, layout, (r + 1) % layout->dp, *next);
         LS_TRY(compute_summed(audit, partition, step, groups, *next));
         LS_TRY(find_dispute(audit, partition, *next, &d, &found));

@@ -1,11 +1,11 @@
 /* audit.h: groups computed by another row of workers than the one that owns them, before the update.
  *
- *     row d owns groups …, g, …          its gradient of g is hashed as it is made
- *     row d−1 computes g once more       in the same step all rows do so, each groups of its neighbour; where shares
- * are uneven, rows whose neighbour has no more groups wait for the others they differ                        a third
- * computation says who was wrong: by another row; with two rows, by both, with other instructions; then the one who was
- * wrong is asked again which worker of that row           whose results on the way differ first
- * (parallel/stage_results.h)
+ *     row d owns groups …, g, …      its gradient of g is hashed as it is made
+ *     row d−1 computes g once more   in the same step all rows do so, each groups of its neighbour; where shares are
+ *                                    uneven, rows whose neighbour has no more groups wait for the others
+ *     they differ                    a third computation says who was wrong: by another row; with two rows, by both,
+ * with other instructions; then the one who was wrong is asked again which worker of that row       whose results on
+ * the way differ first (parallel/partition/audit.h)
  *
  * A group that was computed wrongly never gets into the weights: the step is made again, or the run ends. */
 #ifndef LS_RUN_GUARD_AUDIT_H
@@ -22,11 +22,13 @@ typedef struct ls_audit {
     int groups;                 /* the largest of these: audits of a step, one after the other */
     int total;                  /* their sum: groups audited in a step */
     int64_t counted;            /* audits so far: which groups are next */
-    ls_hash128 *owned, *made;   /* hashes by audit of the step: [groups][hashes of a model] */
+    size_t hashes, sites;       /* of a group: those of its gradients, and of results on the way */
+    ls_hash128 *owned, *made;   /* hashes by audit of the step: [groups][hashes] */
     ls_hash128 *owned_sites;    /* results on the way, by audit of the step, of groups owned … */
-    ls_hash128 *made_sites;     /* … and of those computed for a neighbour: [groups][sites of a model] */
+    ls_hash128 *made_sites;     /* … and of those computed for a neighbour: [groups][sites] */
     ls_hash128 *first_owned;    /* of an earlier pass over the same batch: owned, … */
     ls_hash128 *first_sites;    /* … and owned_sites */
+    ls_hash128 *again;          /* [hashes] of a group that is computed once more */
     int *group;                 /* those owned, by audit of the step */
     ls_result_sums results;     /* of the pass under way */
     ls_device *other;           /* other instructions; NULL: not opened yet */
@@ -40,23 +42,23 @@ typedef enum ls_audit_result {
     LS_AUDIT_STOP    /* a worker computes wrongly again and again, or nobody can be cleared */
 } ls_audit_result;
 
-/* At least the share settings->audit of each row's groups, over many steps; all of them where it is 1. With one row
- * there is nobody else to ask: it computes its own groups again, which finds faults that do not recur and no others. */
+/* At least the share settings->options.audit of each row's groups, over many steps; all of them where it is 1. With one
+ * row there is nobody else to ask: it computes its own groups again, which finds faults that do not recur and no
+ * others. */
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *settings, const ls_layout *layout, const ls_model *model);
 void ls_audit_close(ls_audit *audit);
 
 /* Audit number i of this step, of groups of row `row`; −1: this row has no more. */
 int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int i);
-/* Before a pass over the batch, and after it. */
+/* Before a pass over the batch. */
 void ls_audit_begin(ls_audit *audit, ls_partition *partition);
-void ls_audit_end(ls_audit *audit, ls_partition *partition);
 /* To be called for each leaf of the step that this worker makes. */
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
                         const float *leaf, size_t elems);
 
 /* Of two passes over the same batch that came out differently: which worker's results differ first; −1: none that is
  * audited. Keep after the first, find after the second. */
-void ls_audit_keep(ls_audit *audit, const ls_partition *partition);
+void ls_audit_keep(ls_audit *audit);
 ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, int *worker);
 
 typedef struct ls_audit_step {

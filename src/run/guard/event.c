@@ -10,6 +10,13 @@ static const char *const names[] = {
     [LS_EVENT_AUDIT] = "audit",
 };
 
+void ls_event_block_name(const ls_model *model, int b, char block[LS_PARAM_NAME_MAX]) {
+    if (b == 0 || b == model->nblocks - 1)
+        snprintf(block, LS_PARAM_NAME_MAX, "%s", b == 0 ? "embedding" : "head");
+    else
+        snprintf(block, LS_PARAM_NAME_MAX, "blocks.%d", b - 1);
+}
+
 void ls_event_block_of(const char *tensor, char block[LS_PARAM_NAME_MAX]) {
     int layer;
     if (sscanf(tensor, "blocks.%d.", &layer) == 1)
@@ -39,20 +46,21 @@ static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
 }
 
 static void add_outlier(const ls_train_event *e, ls_metrics *m) {
+    const ls_outlier_finding *f = &e->finding;
     ls_metrics_add_i64(m, "group", e->group);
     ls_metrics_add_i64(m, "worker", e->worker);
     ls_metrics_add_i64(m, "first_sample", e->first_sample);
     ls_metrics_add_i64(m, "samples", e->samples);
-    ls_metrics_add_f64(m, "norm", e->norm);
-    ls_metrics_add_f64(m, "median", e->median);
-    ls_metrics_add_f64(m, "spread", e->spread);
-    ls_metrics_add_f64(m, "score", e->score);
-    ls_metrics_add_f64(m, "group_loss", e->group_loss);
-    ls_metrics_add_f64(m, "peers_loss", e->peers_loss);
-    ls_metrics_add_f64(m, "loss_score", e->loss_score);
-    ls_metrics_add_f64(m, "angle_deg", e->angle_deg);
-    ls_metrics_add_f64(m, "length_with", e->length_with);
-    ls_metrics_add_f64(m, "length_without", e->length_without);
+    ls_metrics_add_f64(m, "norm", f->norm);
+    ls_metrics_add_f64(m, "median", f->median);
+    ls_metrics_add_f64(m, "spread", f->spread);
+    ls_metrics_add_f64(m, "score", f->score);
+    ls_metrics_add_f64(m, "group_loss", f->loss);
+    ls_metrics_add_f64(m, "peers_loss", f->loss_median);
+    ls_metrics_add_f64(m, "loss_score", f->loss_score);
+    ls_metrics_add_f64(m, "angle_deg", e->pull.angle_deg);
+    ls_metrics_add_f64(m, "length_with", e->pull.with);
+    ls_metrics_add_f64(m, "length_without", e->pull.without);
     ls_metrics_add_bool(m, "recurs", e->recurs);
     ls_metrics_add_text(m, "action", ls_outlier_action_name(e->action));
 }
@@ -104,19 +112,20 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
 }
 
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
+    const ls_outlier_finding *f = &e->finding;
     if (!e->recurs) {
         snprintf(text, bytes,
                  "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "
                  "a transient hardware fault; the repeated step counts",
-                 e->group, e->worker, e->norm, e->median);
+                 e->group, e->worker, f->norm, f->median);
         return;
     }
     snprintf(text, bytes,
              "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g (usual: %.3g) and loss %.3g "
              "(usual: %.3g); it turned the summed gradient by %.1f degrees and made it %.2f times as long; %s",
-             e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, e->norm,
-             e->median, e->group_loss, e->peers_loss, e->angle_deg,
-             e->length_without > 0 ? e->length_with / e->length_without : 0,
+             e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, f->norm,
+             f->median, f->loss, f->loss_median, e->pull.angle_deg,
+             e->pull.without > 0 ? e->pull.with / e->pull.without : 0,
              e->action == LS_OUTLIER_SKIP   ? "the step was repeated without it"
              : e->action == LS_OUTLIER_STOP ? "the run stops"
                                             : "it was kept (--on-outlier warn)");

@@ -4,8 +4,9 @@
 #define LS_RUN_GUARD_EVENT_H
 
 #include "config/choices.h"
-#include "nn/param.h"
+#include "nn/blocks.h"
 #include "observe/metrics.h"
+#include "run/guard/outlier.h"
 
 typedef enum ls_event_kind {
     LS_EVENT_OVERFLOW,   /* an fp16 step was skipped */
@@ -18,6 +19,11 @@ typedef enum ls_event_kind {
 } ls_event_kind;
 
 enum { LS_EVENT_WORKERS_MAX = 16 };
+
+/* What groups that stand out did to the sum: its length with and without them, and the angle between the two. */
+typedef struct ls_outlier_pull {
+    double angle_deg, with, without;
+} ls_outlier_pull;
 
 /* Members that a kind does not have stay 0. */
 typedef struct ls_train_event {
@@ -37,8 +43,8 @@ typedef struct ls_train_event {
     /* OUTLIER */
     int group;
     int64_t first_sample, samples;
-    double norm, median, spread, score, angle_deg, length_with, length_without;
-    double group_loss, peers_loss, loss_score;
+    ls_outlier_finding finding;
+    ls_outlier_pull pull;
     ls_outlier_action action;
     /* STATE */
     const char *what;
@@ -56,6 +62,8 @@ typedef struct ls_event_sink {
 ls_status ls_event_record(const ls_train_event *event, ls_metrics *metrics);
 /* One sentence without a newline. */
 void ls_event_text(const ls_train_event *event, char *text, size_t bytes);
+/* "embedding", "blocks.3" or "head": block `b` of a model. */
+void ls_event_block_name(const ls_model *model, int b, char block[LS_PARAM_NAME_MAX]);
 /* "blocks.3" of "blocks.3.mlp.in.weight"; "embedding" or "head" of the others. */
 void ls_event_block_of(const char *tensor, char block[LS_PARAM_NAME_MAX]);
 

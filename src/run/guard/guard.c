@@ -24,18 +24,18 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
     guard->parts = calloc(2 * G, sizeof *guard->parts);
     guard->sums = calloc(G, sizeof *guard->sums);
     guard->words = calloc(words_of(guard), sizeof *guard->words);
-    guard->squares = calloc(2 * G, sizeof *guard->squares);
-    guard->all_squares = guard->squares ? guard->squares + G : NULL;
-    guard->before = calloc(G, sizeof *guard->before);
-    guard->losses = calloc(G, sizeof *guard->losses);
+    guard->squares = calloc(4 * G, sizeof *guard->squares);
     guard->tokens = calloc(G, sizeof *guard->tokens);
     guard->findings = calloc(G, sizeof *guard->findings);
-    if (!guard->parts || !guard->sums || !guard->words || !guard->squares || !guard->before || !guard->losses ||
-        !guard->tokens || !guard->findings)
+    bool there = guard->parts && guard->sums && guard->words && guard->squares && guard->tokens && guard->findings;
+    if (!there) return no_memory();
+    guard->all_squares = guard->squares + G;
+    guard->before = guard->all_squares + G;
+    guard->losses = guard->before + G;
+    if (s->options.numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics)))
         return no_memory();
-    if (s->numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics))) return no_memory();
-    if (s->on_outlier == LS_OUTLIER_OFF) return LS_OK;
-    return ls_outlier_create(G, s->outlier_threshold, &guard->outlier);
+    if (s->options.on_outlier == LS_OUTLIER_OFF) return LS_OK;
+    return ls_outlier_create(G, s->options.outlier_threshold, &guard->outlier);
 }
 
 void ls_guard_close(ls_guard *guard) {
@@ -44,8 +44,6 @@ void ls_guard_close(ls_guard *guard) {
     free(guard->sums);
     free(guard->words);
     free(guard->squares);
-    free(guard->before);
-    free(guard->losses);
     free(guard->tokens);
     free(guard->findings);
     free(guard->numerics);

@@ -44,18 +44,13 @@ ls_noise_value ls_noise_get(const ls_noise *noise, int64_t tokens, int64_t seque
 
 /* ---- checkpoint -------------------------------------------------------------------------------------------------- */
 
-void ls_noise_save(const ls_noise *noise, int64_t words[LS_NOISE_WORDS]) {
-    words[0] = noise->count;
-    memcpy(&words[1], &noise->trace, sizeof noise->trace);
-    memcpy(&words[2], &noise->grad_sq, sizeof noise->grad_sq);
-    memcpy(&words[3], &noise->weight, sizeof noise->weight);
-}
+_Static_assert(sizeof(ls_noise) == LS_NOISE_WORDS * sizeof(int64_t), "saved as a list of int64");
+
+void ls_noise_save(const ls_noise *noise, int64_t words[LS_NOISE_WORDS]) { memcpy(words, noise, sizeof *noise); }
 
 ls_status ls_noise_restore(ls_noise *noise, const int64_t words[LS_NOISE_WORDS]) {
-    ls_noise read = {.count = words[0]};
-    memcpy(&read.trace, &words[1], sizeof read.trace);
-    memcpy(&read.grad_sq, &words[2], sizeof read.grad_sq);
-    memcpy(&read.weight, &words[3], sizeof read.weight);
+    ls_noise read;
+    memcpy(&read, words, sizeof read);
     bool is_start = read.count == 0 && read.trace == 0 && read.grad_sq == 0 && read.weight == 0;
     bool is_average = read.count > 0 && isfinite(read.trace) && isfinite(read.grad_sq) && read.weight > 0 &&
                       read.weight < 1.001; /* rounding may carry it past 1 */

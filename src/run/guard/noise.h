@@ -25,9 +25,9 @@ enum { LS_NOISE_WORDS = 4 };
 
 /* All zero is the start. */
 typedef struct ls_noise {
+    int64_t count;
     double trace, grad_sq; /* moving averages, times `weight` */
     double weight;         /* of all measurements: 1 − decay^count */
-    int64_t count;
 } ls_noise;
 
 typedef struct ls_noise_step {

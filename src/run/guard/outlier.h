@@ -1,8 +1,8 @@
 /* outlier.h: gradient groups that stand out from their peers, by their norm, or by norm and loss together.
  *
  * Each step gives the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups
- * and steps as outlier_track.h says, norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median
- * and the upper width of the largest deviations of recent steps:
+ * and steps (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median and the
+ * upper width of the largest deviations of recent steps:
  *
  *     by norm    d ≥ m + threshold·b, and at least 0.225·threshold (6 times the peers at the default)
  *     by loss    d ≥ m + threshold·b of losses, and at least 0.125·threshold (1 nat for each token at the default),
@@ -24,12 +24,12 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "run/guard/outlier_track.h"
 
 enum {
-    LS_OUTLIER_HISTORY = LS_TRACK_HISTORY,
-    LS_OUTLIER_WARMUP = LS_TRACK_WARMUP,
+    LS_OUTLIER_HISTORY = 100,
+    LS_OUTLIER_WARMUP = 10,
     LS_OUTLIER_GROUPS_MAX = 1 << 20,
+    LS_TRACK_WORDS = 1 + 2 * LS_OUTLIER_HISTORY,
     LS_OUTLIER_WORDS = 2 * LS_TRACK_WORDS, /* of norms, then of losses */
 };
 

@@ -1,5 +1,5 @@
-/* bos.c: see bos_option.h. */
-#include "run/inputs/bos.h"
+/* bos.c: the tokens around text, of a new run and of one that goes on. */
+#include "run/inputs/inputs.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ ls_status ls_bos_option(const ls_options *o, const ls_tokenizer *tokenizer, ls_f
 
 /* What gives the frame that the run had; what the tokenizer says where nothing does, and the identities differ. */
 static ls_status as_before(const ls_tokenizer *tokenizer, const char *was, ls_frame *out) {
-    char text[LS_FRAME_TEXT_ROOM];
+    char text[LS_FRAME_TEXT_BYTES];
     LS_TRY(ls_frame_of(tokenizer, LS_BOS_AUTO, out));
     ls_frame_describe(out, text);
     if (strcmp(text, was) == 0 || ls_frame_of(tokenizer, LS_BOS_YES, out) != LS_OK)
@@ -29,7 +29,7 @@ ls_status ls_bos_option_go_on(const ls_options *o, const ls_tokenizer *tokenizer
 
 ls_status ls_bos_option_identify(const ls_frame *frame, const ls_corpus *corpus, const ls_corpus *val_corpus,
                                  ls_identity *identity) {
-    char text[LS_FRAME_TEXT_ROOM];
+    char text[LS_FRAME_TEXT_BYTES];
     bool has_text = ls_corpus_has_text(corpus) || (val_corpus && ls_corpus_has_text(val_corpus));
     if (!has_text || ls_frame_is_empty(frame)) return LS_OK;
     ls_frame_describe(frame, text);

@@ -1,5 +1,5 @@
 /* image.c: images to learn from and to test on, and what is changed in them. */
-#include "run/inputs/image.h"
+#include "run/inputs/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

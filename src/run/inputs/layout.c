@@ -1,5 +1,5 @@
 /* layout.c: reading --layout FILE, and flags over it. */
-#include "run/inputs/layout.h"
+#include "run/inputs/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* model.c: finding out what the user's model is. */
-#include "run/inputs/model.h"
+#include "run/inputs/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

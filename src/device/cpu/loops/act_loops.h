@@ -1,9 +1,9 @@
 /* act_loops.h: activations, residual and bias over a vector of 16 lanes.
  *
- * Included by kernels_loops.h. All loads of a vector come before its
- * stores, so outputs may be inputs. */
+ * Included by kernels_loops.h, behind math_loops.h. All loads of a vector come before its stores, so outputs may be
+ * inputs. */
+#include "device/cpu/loops/math_loops.h"
 #include "device/cpu/loops/part_loops.h"
-#include "device/cpu/simd/math.h"
 
 #define GELU_C0 0x1.988454p-1f
 #define GELU_C1 0x1.2444f2p-5f
@@ -24,41 +24,11 @@ LSK_INLINE v16 gelu_slope(v16 x) {
     return v16_fma(inner, v16_fma(v16_set1(GELU_C3), q, v16_set1(GELU_C0)), v16_fma(half, t, half));
 }
 
+LSK_INLINE v16 silu(v16 x) { return v16_mul(x, v16_sigmoid(x)); }
+
 LSK_INLINE v16 silu_slope(v16 x, v16 s) {
     v16 one = v16_set1(1.0f);
     return v16_mul(s, v16_fma(x, v16_sub(one, s), one));
-}
-
-LSK_INLINE void gelu_part(float *y, const float *x, size_t n) { store_part(y, gelu(load_part(x, n)), n); }
-
-static void LSK_NAME(lsk_gelu_forward)(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) gelu_part(y + i, x + i, part_of(n - i));
-}
-
-LSK_INLINE void gelu_dx_part(float *dx, const float *dy, const float *x, size_t n) {
-    store_part(dx, v16_mul(load_part(dy, n), gelu_slope(load_part(x, n))), n);
-}
-
-static void LSK_NAME(lsk_gelu_backward)(float *dx, const float *dy, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) gelu_dx_part(dx + i, dy + i, x + i, part_of(n - i));
-}
-
-LSK_INLINE void silu_part(float *y, const float *x_at, size_t n) {
-    v16 x = load_part(x_at, n);
-    store_part(y, v16_mul(x, v16_sigmoid(x)), n);
-}
-
-static void LSK_NAME(lsk_silu_forward)(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) silu_part(y + i, x + i, part_of(n - i));
-}
-
-LSK_INLINE void silu_dx_part(float *dx, const float *dy, const float *x_at, size_t n) {
-    v16 x = load_part(x_at, n);
-    store_part(dx, v16_mul(load_part(dy, n), silu_slope(x, v16_sigmoid(x))), n);
-}
-
-static void LSK_NAME(lsk_silu_backward)(float *dx, const float *dy, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) silu_dx_part(dx + i, dy + i, x + i, part_of(n - i));
 }
 
 /* NaN is not ≤ 0, so it stays. */
@@ -67,54 +37,34 @@ LSK_INLINE v16 keep_positive(v16 x, v16 by) {
     return v16_select(v16_le(by, zero), zero, x);
 }
 
-LSK_INLINE void relu_part(float *y, const float *x_at, size_t n) {
-    v16 x = load_part(x_at, n);
-    store_part(y, keep_positive(x, x), n);
-}
+LSK_INLINE v16 relu(v16 x) { return keep_positive(x, x); }
 
-static void LSK_NAME(lsk_relu_forward)(float *y, const float *x, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) relu_part(y + i, x + i, LANES);
-    if (i < n) relu_part(y + i, x + i, n - i);
-}
+/* Gradients; of ReLU and the sigmoid from the result y. */
+LSK_INLINE v16 gelu_dx(v16 dy, v16 x) { return v16_mul(dy, gelu_slope(x)); }
+LSK_INLINE v16 silu_dx(v16 dy, v16 x) { return v16_mul(dy, silu_slope(x, v16_sigmoid(x))); }
+LSK_INLINE v16 relu_dx(v16 dy, v16 y) { return keep_positive(dy, y); }
+LSK_INLINE v16 sigmoid_dx(v16 dy, v16 y) { return v16_mul(dy, v16_mul(y, v16_sub(v16_set1(1.0f), y))); }
 
-LSK_INLINE void relu_dx_part(float *dx, const float *dy, const float *y, size_t n) {
-    store_part(dx, keep_positive(load_part(dy, n), load_part(y, n)), n);
-}
-
-static void LSK_NAME(lsk_relu_backward)(float *dx, const float *dy, const float *y, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) relu_dx_part(dx + i, dy + i, y + i, LANES);
-    if (i < n) relu_dx_part(dx + i, dy + i, y + i, n - i);
-}
-
-static void LSK_NAME(lsk_sigmoid_forward)(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t lanes = part_of(n - i);
-        store_part(y + i, v16_sigmoid(load_part(x + i, lanes)), lanes);
-    }
-}
-
-LSK_INLINE void sigmoid_dx_part(float *dx, const float *dy, const float *y_at, size_t n) {
-    v16 y = load_part(y_at, n);
-    store_part(dx, v16_mul(load_part(dy, n), v16_mul(y, v16_sub(v16_set1(1.0f), y))), n);
-}
-
-static void LSK_NAME(lsk_sigmoid_backward)(float *dx, const float *dy, const float *y, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sigmoid_dx_part(dx + i, dy + i, y + i, LANES);
-    if (i < n) sigmoid_dx_part(dx + i, dy + i, y + i, n - i);
-}
+LSK_LOOP1(lsk_gelu_forward, gelu)
+LSK_LOOP1(lsk_silu_forward, silu)
+LSK_LOOP1(lsk_relu_forward, relu)
+LSK_LOOP2(lsk_gelu_backward, gelu_dx)
+LSK_LOOP2(lsk_silu_backward, silu_dx)
+LSK_LOOP2(lsk_relu_backward, relu_dx)
+LSK_LOOP2(lsk_sigmoid_backward, sigmoid_dx)
+LSK_LOOP2(lsk_residual, v16_add)
 
 LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n) {
     v16 x = load_part(gate, n);
     store_part(y, v16_mul(v16_mul(x, v16_sigmoid(x)), load_part(up, n)), n);
 }
 
-static void LSK_NAME(lsk_gated_forward)(float *y, size_t y_stride, const float *gate, const float *up, size_t in_stride,
-                                        size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++, y += y_stride, gate += in_stride, up += in_stride)
-        for (size_t i = 0; i < columns; i += LANES) gated_part(y + i, gate + i, up + i, part_of(columns - i));
+static void LSK_NAME(lsk_gated_forward)(const ls_gated_call *c) {
+    for (size_t r = 0; r < c->rows; r++) {
+        float *y = (float *)c->y + r * c->y_stride;
+        const float *gate = (const float *)c->gate + r * c->in_stride, *up = (const float *)c->up + r * c->in_stride;
+        for (size_t i = 0; i < c->columns; i += LANES) gated_part(y + i, gate + i, up + i, part_of(c->columns - i));
+    }
 }
 
 LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, const float *gate, const float *up,
@@ -126,13 +76,14 @@ LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, cons
     store_part(dup, through_up, n);
 }
 
-static void LSK_NAME(lsk_gated_backward)(float *dgate, float *dup, size_t din_stride, const float *dy, size_t dy_stride,
-                                         const float *gate, const float *up, size_t in_stride, size_t rows,
-                                         size_t columns) {
-    for (size_t r = 0; r < rows; r++, dgate += din_stride, dup += din_stride, dy += dy_stride) {
-        size_t at = r * in_stride;
-        for (size_t i = 0; i < columns; i += LANES)
-            gated_dx_part(dgate + i, dup + i, dy + i, gate + at + i, up + at + i, part_of(columns - i));
+static void LSK_NAME(lsk_gated_backward)(const ls_gated_call *c) {
+    for (size_t r = 0; r < c->rows; r++) {
+        size_t in = r * c->in_stride, din = r * c->din_stride;
+        const float *gate = (const float *)c->gate + in, *up = (const float *)c->up + in;
+        const float *dy = (const float *)c->dy + r * c->dy_stride;
+        float *dgate = (float *)c->dgate + din, *dup = (float *)c->dup + din;
+        for (size_t i = 0; i < c->columns; i += LANES)
+            gated_dx_part(dgate + i, dup + i, dy + i, gate + i, up + i, part_of(c->columns - i));
     }
 }
 
@@ -142,21 +93,13 @@ LSK_INLINE void bias_gelu_part(float *y, float *pre, const float *c, const float
     store_part(y, gelu(x), n);
 }
 
-static void LSK_NAME(lsk_bias_gelu_forward)(float *y, size_t y_stride, float *pre, size_t pre_stride, const float *c,
-                                            size_t c_stride, const float *bias, size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++, y += y_stride, pre += pre_stride, c += c_stride)
-        for (size_t i = 0; i < columns; i += LANES)
-            bias_gelu_part(y + i, pre + i, c + i, bias + i, part_of(columns - i));
-}
-
-LSK_INLINE void residual_part(float *y, const float *a, const float *b, size_t n) {
-    store_part(y, v16_add(load_part(a, n), load_part(b, n)), n);
-}
-
-static void LSK_NAME(lsk_residual)(float *y, const float *a, const float *b, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) residual_part(y + i, a + i, b + i, LANES);
-    if (i < n) residual_part(y + i, a + i, b + i, n - i);
+static void LSK_NAME(lsk_bias_gelu_forward)(const ls_bias_gelu_call *call) {
+    for (size_t r = 0; r < call->rows; r++) {
+        float *y = call->y + r * call->y_stride, *pre = call->pre + r * call->pre_stride;
+        const float *c = call->c + r * call->c_stride;
+        for (size_t i = 0; i < call->columns; i += LANES)
+            bias_gelu_part(y + i, pre + i, c + i, call->bias + i, part_of(call->columns - i));
+    }
 }
 
 /* As many rows go in in one pass over the columns, to load and store db once for all of them. */
@@ -184,14 +127,14 @@ static void LSK_NAME(lsk_bias_grad)(float *db, const float *dy, size_t dy_stride
 }
 
 static const ls_act_kernels act_kernels = {
-    .gelu_forward = LSK_NAME(lsk_gelu_forward),
-    .gelu_backward = LSK_NAME(lsk_gelu_backward),
-    .silu_forward = LSK_NAME(lsk_silu_forward),
-    .silu_backward = LSK_NAME(lsk_silu_backward),
-    .relu_forward = LSK_NAME(lsk_relu_forward),
-    .relu_backward = LSK_NAME(lsk_relu_backward),
-    .sigmoid_forward = LSK_NAME(lsk_sigmoid_forward),
-    .sigmoid_backward = LSK_NAME(lsk_sigmoid_backward),
+    .forward = {[LS_ACT_GELU] = LSK_NAME(lsk_gelu_forward),
+                [LS_ACT_SILU] = LSK_NAME(lsk_silu_forward),
+                [LS_ACT_RELU] = LSK_NAME(lsk_relu_forward),
+                [LS_ACT_SIGMOID] = LSK_NAME(lsk_sigmoid)},
+    .backward = {[LS_ACT_GELU] = LSK_NAME(lsk_gelu_backward),
+                 [LS_ACT_SILU] = LSK_NAME(lsk_silu_backward),
+                 [LS_ACT_RELU] = LSK_NAME(lsk_relu_backward),
+                 [LS_ACT_SIGMOID] = LSK_NAME(lsk_sigmoid_backward)},
     .gated_forward = LSK_NAME(lsk_gated_forward),
     .gated_backward = LSK_NAME(lsk_gated_backward),
     .bias_gelu_forward = LSK_NAME(lsk_bias_gelu_forward),

@@ -1,125 +1,87 @@
 /* batch_norm_loops.h: batch norm over a vector of 16 lanes, which are channels.
  *
- * Included by kernels_loops.h. Some rows go through a loop together:
- * what is there for each channel is then loaded, and sums stored, once for all of them. All loads of a vector come
- * before its stores, so outputs may be inputs. */
+ * Included by kernels_loops.h. Some rows go through a loop together: what is there for each channel is then loaded, and
+ * sums stored, once for all of them. All loads of a vector come before its stores, so outputs may be inputs. */
 #include "device/cpu/loops/part_loops.h"
 
 enum { SUM_ROWS = 8, MAP_ROWS = 4 };
 
-/* ReLU's gradient, by its result; y NULL: there was none. */
-LSK_INLINE v16 relu_grad(const float *dy, const float *y, size_t at, size_t n) {
-    v16 g = load_part(dy + at, n), zero = v16_set1(0.0f);
-    return y ? v16_select(v16_le(load_part(y + at, n), zero), zero, g) : g;
+/* Runs part(call, row, rows, channel, lanes) over the rows of a call, `most` together, in channels begin … end−1. */
+#define EACH_PART(part, call, most, begin, end)                                                                        \
+    for (size_t r = 0, some; r < (call)->pixels; r += some) {                                                          \
+        some = (call)->pixels - r < (most) ? (call)->pixels - r : (most);                                              \
+        size_t c = begin;                                                                                              \
+        for (; c + LANES <= (end); c += LANES) part(call, r, some, c, LANES);                                          \
+        if (c < (end)) part(call, r, some, c, (end)-c);                                                                \
+    }
+
+/* dy behind ReLU's gradient, by its result. */
+LSK_INLINE v16 relu_grad(const ls_batch_norm_call *b, size_t at, size_t n) {
+    v16 g = load_part(b->dy + at, n), zero = v16_set1(0.0f);
+    return b->relu ? v16_select(v16_le(load_part(b->y + at, n), zero), zero, g) : g;
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-LSK_INLINE void squares_part(float *to, const float *x, const float *mean_at, size_t rows, size_t C, size_t n) {
-    v16 sum = load_part(to, n), mean = load_part(mean_at, n);
-    for (size_t r = 0; r < rows; r++) {
-        v16 d = v16_sub(load_part(x + r * C, n), mean);
+LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
+    v16 sum = load_part(b->sums + c, n), mean = load_part(b->mean + c, n);
+    for (size_t r = row; r < row + rows; r++) {
+        v16 d = v16_sub(load_part(b->x + r * b->channels + c, n), mean);
         sum = v16_fma(d, d, sum);
     }
-    store_part(to, sum, n);
+    store_part(b->sums + c, sum, n);
 }
 
-static void LSK_NAME(lsk_batch_norm_squares)(float *sum, const float *x, const float *mean, size_t rows, size_t C,
-                                             size_t begin, size_t end) {
-    for (size_t r = 0, some; r < rows; r += some, x += some * C) {
-        some = rows - r < SUM_ROWS ? rows - r : SUM_ROWS;
-        size_t c = begin;
-        for (; c + LANES <= end; c += LANES) squares_part(sum + c, x + c, mean + c, some, C, LANES);
-        if (c < end) squares_part(sum + c, x + c, mean + c, some, C, end - c);
-    }
-}
+static void LSK_NAME(lsk_batch_norm_squares)(const ls_batch_norm_call *call, size_t begin,
+                                             size_t end){EACH_PART(squares_part, call, SUM_ROWS, begin, end)}
 
-typedef struct grad_in {
-    const float *dy, *y, *x, *mean, *rstd;
-    size_t C;
-} grad_in;
-
-LSK_INLINE void grad_sums_part(float *sum_at, float *dot_at, const grad_in *in, size_t rows, size_t c, size_t n) {
-    v16 sum = load_part(sum_at + c, n), dot = load_part(dot_at + c, n);
-    v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n);
-    for (size_t r = 0; r < rows; r++) {
-        size_t at = r * in->C + c;
-        v16 g = relu_grad(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
+LSK_INLINE void grad_sums_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
+    v16 sum = load_part(b->sum + c, n), dot = load_part(b->dot + c, n);
+    v16 mean = load_part(b->mean + c, n), rstd = load_part(b->rstd + c, n);
+    for (size_t r = row; r < row + rows; r++) {
+        size_t at = r * b->channels + c;
+        v16 g = relu_grad(b, at, n), h = v16_mul(v16_sub(load_part(b->x + at, n), mean), rstd);
         sum = v16_add(sum, g);
         dot = v16_fma(g, h, dot);
     }
-    store_part(sum_at + c, sum, n);
-    store_part(dot_at + c, dot, n);
+    store_part(b->sum + c, sum, n);
+    store_part(b->dot + c, dot, n);
 }
 
-static void LSK_NAME(lsk_batch_norm_grad_sums)(float *sum, float *dot, const float *dy, const float *y, const float *x,
-                                               const float *mean, const float *rstd, size_t rows, size_t C,
-                                               size_t begin, size_t end) {
-    for (size_t r = 0, some; r < rows; r += some) {
-        grad_in in = {dy + r * C, y ? y + r * C : NULL, x + r * C, mean, rstd, C};
-        some = rows - r < SUM_ROWS ? rows - r : SUM_ROWS;
-        size_t c = begin;
-        for (; c + LANES <= end; c += LANES) grad_sums_part(sum, dot, &in, some, c, LANES);
-        if (c < end) grad_sums_part(sum, dot, &in, some, c, end - c);
-    }
-}
+static void LSK_NAME(lsk_batch_norm_grad_sums)(const ls_batch_norm_call *call, size_t begin,
+                                               size_t end){EACH_PART(grad_sums_part, call, SUM_ROWS, begin, end)}
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-typedef struct apply_in {
-    const float *x, *residual, *mean, *rstd, *w, *b;
-    bool relu;
-    size_t C;
-} apply_in;
-
-LSK_INLINE void apply_part(float *y, const apply_in *in, size_t rows, size_t c, size_t n) {
+LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows, size_t c, size_t n) {
     v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n), zero = v16_set1(0.0f);
     v16 w = load_part(in->w + c, n), b = load_part(in->b + c, n);
-    for (size_t r = 0; r < rows; r++) {
-        size_t at = r * in->C + c;
+    for (size_t r = row; r < row + rows; r++) {
+        size_t at = r * in->channels + c;
         v16 out = v16_fma(v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd), w, b);
         if (in->residual) out = v16_add(out, load_part(in->residual + at, n));
         if (in->relu) out = v16_select(v16_le(out, zero), zero, out);
-        store_part(y + at, out, n);
+        store_part(in->y + at, out, n);
     }
 }
 
-static void LSK_NAME(lsk_batch_norm_apply)(float *y, const float *x, const float *residual, const float *mean,
-                                           const float *rstd, const float *w, const float *b, bool relu, size_t rows,
-                                           size_t C) {
-    for (size_t r = 0, some; r < rows; r += some) {
-        apply_in in = {x + r * C, residual ? residual + r * C : NULL, mean, rstd, w, b, relu, C};
-        some = rows - r < MAP_ROWS ? rows - r : MAP_ROWS;
-        size_t c = 0;
-        for (; c + LANES <= C; c += LANES) apply_part(y + r * C, &in, some, c, LANES);
-        if (c < C) apply_part(y + r * C, &in, some, c, C - c);
+static void LSK_NAME(lsk_batch_norm_apply)(const ls_batch_norm_call *call){
+    EACH_PART(apply_part, call, MAP_ROWS, 0, call->channels)}
+
+LSK_INLINE void input_grad_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
+    v16 mean = load_part(b->mean + c, n), rstd = load_part(b->rstd + c, n),
+        factor = v16_mul(load_part(b->w + c, n), rstd);
+    v16 s = load_part(b->sum + c, n), t = load_part(b->dot + c, n);
+    for (size_t r = row; r < row + rows; r++) {
+        size_t at = r * b->channels + c;
+        v16 g = relu_grad(b, at, n), h = v16_mul(v16_sub(load_part(b->x + at, n), mean), rstd);
+        if (b->dresidual) store_part(b->dresidual + at, g, n);
+        store_part(b->dx + at, v16_mul(factor, v16_fnma(h, t, v16_sub(g, s))), n);
     }
 }
 
-LSK_INLINE void input_grad_part(float *dx, float *dresidual, const grad_in *in, const float *w, const float *s_at,
-                                const float *t_at, size_t rows, size_t c, size_t n) {
-    v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n),
-        factor = v16_mul(load_part(w + c, n), rstd);
-    v16 s = load_part(s_at + c, n), t = load_part(t_at + c, n);
-    for (size_t r = 0; r < rows; r++) {
-        size_t at = r * in->C + c;
-        v16 g = relu_grad(in->dy, in->y, at, n), h = v16_mul(v16_sub(load_part(in->x + at, n), mean), rstd);
-        if (dresidual) store_part(dresidual + at, g, n);
-        store_part(dx + at, v16_mul(factor, v16_fnma(h, t, v16_sub(g, s))), n);
-    }
-}
-
-static void LSK_NAME(lsk_batch_norm_input_grad)(float *dx, float *dresidual, const float *dy, const float *y,
-                                                const float *x, const float *mean, const float *rstd, const float *w,
-                                                const float *s, const float *t, size_t rows, size_t C) {
-    for (size_t r = 0, some; r < rows; r += some) {
-        grad_in in = {dy + r * C, y ? y + r * C : NULL, x + r * C, mean, rstd, C};
-        float *to = dresidual ? dresidual + r * C : NULL;
-        some = rows - r < MAP_ROWS ? rows - r : MAP_ROWS;
-        size_t c = 0;
-        for (; c + LANES <= C; c += LANES) input_grad_part(dx + r * C, to, &in, w, s, t, some, c, LANES);
-        if (c < C) input_grad_part(dx + r * C, to, &in, w, s, t, some, c, C - c);
-    }
+static void LSK_NAME(lsk_batch_norm_input_grad)(const ls_batch_norm_call *call) {
+    EACH_PART(input_grad_part, call, MAP_ROWS, 0, call->channels)
 }
 
 static const ls_batch_norm_kernels batch_norm_kernels = {

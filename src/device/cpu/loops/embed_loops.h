@@ -36,17 +36,19 @@ LSK_INLINE const float *row_ahead(const float *table, const ls_embed_tokens *tok
     return table + row * tokens->C;
 }
 
-static void LSK_NAME(lsk_embed_forward)(float *y, size_t y_stride, const float *token, const float *position,
-                                        size_t position0, size_t period, const ls_embed_tokens *tokens) {
-    size_t C = tokens->C, at = position ? position0 % period : 0;
-    for (size_t r = 0; r < tokens->rows; r++, y += y_stride) {
+static void LSK_NAME(lsk_embed_forward)(const ls_embed_call *call) {
+    const ls_embed_tokens *tokens = call->tokens;
+    const float *token = call->token, *position = call->position;
+    size_t C = tokens->C, at = position ? call->position0 % call->period : 0;
+    float *y = call->y;
+    for (size_t r = 0; r < tokens->rows; r++, y += call->y_stride) {
         size_t row;
         int found = find_row(tokens, r, &row);
         if (found && position)
             sum_row(y, token + row * C, position + at * C, C, row_ahead(token, tokens, r));
         else if (found)
             memcpy(y, token + row * C, C * sizeof *y);
-        if (position && ++at == period) at = 0;
+        if (position && ++at == call->period) at = 0;
     }
 }
 

@@ -1,10 +1,11 @@
-/* norm_loops.h: layer norm and RMS norm over a vector of 16 lanes, which are the lanes of sum16.
+/* norm_loops.h: layer norm and RMS norm over a vector of 16 lanes, which are the lanes of sum16. Which of the two it is
+ * (`rms`) is a constant in each loop.
  *
- * Included by one file per ISA after its vector type, with LSK_NAME(stem) set, and FORWARD_ROWS, BACKWARD_ROWS and
- * PARAM_ROWS: as many rows go through a loop together. Their sums are independent, so one waits for the unit while
- * another adds, and what is there for each column is loaded once for all of them; but they are as many streams, and
- * sums want registers. Short rows, or several together, do not look like a stream to the machine, so the rows behind
- * them are fetched while the last loop over these runs. Long rows go one by one. */
+ * Included by kernels_loops.h, with FORWARD_ROWS, BACKWARD_ROWS and PARAM_ROWS set: as many rows go through a loop
+ * together. Their sums are independent, so one waits for the unit while another adds, and what is there for each column
+ * is loaded once for all of them; but they are as many streams, and sums want registers. Short rows, or several
+ * together, do not look like a stream to the machine, so the rows behind them are fetched while the last loop over
+ * these runs. Long rows go one by one. */
 #include <math.h>
 #include <string.h>
 
@@ -27,10 +28,25 @@ LSK_INLINE void fetch(const float *from, const norm_rows *in, size_t stride, int
     if (wanted) __builtin_prefetch(from + in->ahead * stride);
 }
 
-/* Whether `most` rows go together: of the `left` rows of the call there are as many, and they are short. */
-LSK_INLINE int go_together(norm_rows *in, size_t left, size_t most) {
-    in->ahead = left >= 2 * most ? most : 0;
-    return left >= most && in->C <= SHORT_ROW;
+/* Whether `most` rows go together from row r on: there are as many, and they are short. */
+LSK_INLINE int go_together(const ls_norm_call *c, size_t r, size_t most) {
+    return c->rows - r >= most && c->C <= SHORT_ROW;
+}
+
+/* n rows of a call. */
+LSK_INLINE norm_rows rows_at(const ls_norm_call *c, size_t r, size_t n) {
+    return (norm_rows){
+        .x = c->x + r * c->x_stride, .x_stride = c->x_stride, .C = c->C, .ahead = c->rows - r >= 2 * n ? n : 0};
+}
+
+/* The same for backward, with the numbers that forward has found. */
+LSK_INLINE norm_rows known_rows_at(const ls_norm_call *c, size_t r, size_t n, int rms) {
+    norm_rows in = rows_at(c, r, n);
+    in.dy = (const float *)c->dy + r * c->dy_stride;
+    in.dy_stride = c->dy_stride;
+    if (!rms) memcpy(in.mean, c->mean + r, n * sizeof *in.mean);
+    memcpy(in.rstd, c->rstd + r, n * sizeof *in.rstd);
+    return in;
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -81,51 +97,39 @@ LSK_INLINE void forward_parts(float *y, size_t y_stride, const norm_rows *in, co
     }
 }
 
-LSK_INLINE void norm_forward_rows(float *y, size_t y_stride, norm_rows *in, const float *w, const float *b, float eps,
-                                  size_t rows, int rms, int ahead) {
-    size_t c = 0;
+LSK_INLINE void norm_forward_rows(const ls_norm_call *call, size_t row, norm_rows *in, size_t rows, int rms,
+                                  int ahead) {
+    float *y = (float *)call->y + row * call->y_stride;
+    const float *w = call->w, *b = call->b;
+    size_t y_stride = call->y_stride, c = 0;
     if (!rms) find_means(in, rows);
-    find_rstds(in, eps, rows, rms);
+    find_rstds(in, call->eps, rows, rms);
     for (; c + LANES <= in->C; c += LANES) forward_parts(y, y_stride, in, w, b, rows, c, LANES, rms, ahead);
     if (c < in->C) forward_parts(y, y_stride, in, w, b, rows, c, in->C - c, rms, ahead);
+    if (!rms) memcpy(call->mean + row, in->mean, rows * sizeof *in->mean);
+    memcpy(call->rstd + row, in->rstd, rows * sizeof *in->rstd);
 }
 
-static void LSK_NAME(lsk_layer_forward)(float *y, size_t y_stride, float *mean, float *rstd, const float *x,
-                                        size_t x_stride, const float *w, const float *b, float eps, size_t rows,
-                                        size_t C) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
-        int together = go_together(&in, rows - r, FORWARD_ROWS);
+LSK_INLINE void norm_forward(const ls_norm_call *c, int rms) {
+    for (size_t r = 0, n; r < c->rows; r += n) {
+        int together = go_together(c, r, FORWARD_ROWS);
         n = together ? FORWARD_ROWS : 1;
+        norm_rows in = rows_at(c, r, n);
         if (together)
-            norm_forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, FORWARD_ROWS, 0, 1);
+            norm_forward_rows(c, r, &in, FORWARD_ROWS, rms, 1);
         else
-            norm_forward_rows(y + r * y_stride, y_stride, &in, w, b, eps, 1, 0, 0);
-        memcpy(mean + r, in.mean, n * sizeof *mean);
-        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
+            norm_forward_rows(c, r, &in, 1, rms, 0);
     }
 }
 
-static void LSK_NAME(lsk_rms_forward)(float *y, size_t y_stride, float *rstd, const float *x, size_t x_stride,
-                                      const float *w, float eps, size_t rows, size_t C) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {.x = x + r * x_stride, .x_stride = x_stride, .C = C};
-        int together = go_together(&in, rows - r, FORWARD_ROWS);
-        n = together ? FORWARD_ROWS : 1;
-        if (together)
-            norm_forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, FORWARD_ROWS, 1, 1);
-        else
-            norm_forward_rows(y + r * y_stride, y_stride, &in, w, NULL, eps, 1, 1, 0);
-        memcpy(rstd + r, in.rstd, n * sizeof *rstd);
-    }
+static void LSK_NAME(lsk_norm_forward)(const ls_norm_call *call) {
+    if (call->rms)
+        norm_forward(call, 1);
+    else
+        norm_forward(call, 0);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
-
-LSK_INLINE void copy_numbers(norm_rows *in, const float *mean, const float *rstd, size_t n) {
-    if (mean) memcpy(in->mean, mean, n * sizeof *mean);
-    memcpy(in->rstd, rstd, n * sizeof *rstd);
-}
 
 LSK_INLINE v16 hat_part(const norm_rows *in, size_t r, size_t c, size_t n, int rms) {
     v16 x = load_part(in->x + r * in->x_stride + c, n);
@@ -172,33 +176,23 @@ LSK_INLINE void norm_backward_rows(float *dx, size_t dx_stride, const norm_rows 
     if (c < C) dx_parts(dx, dx_stride, in, w, s, t, rows, c, C - c, rms, ahead);
 }
 
-static void LSK_NAME(lsk_layer_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
-                                         size_t x_stride, const float *w, const float *mean, const float *rstd,
-                                         size_t rows, size_t C) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
-        int together = go_together(&in, rows - r, BACKWARD_ROWS);
+LSK_INLINE void norm_backward(const ls_norm_call *c, int rms) {
+    for (size_t r = 0, n; r < c->rows; r += n) {
+        int together = go_together(c, r, BACKWARD_ROWS);
         n = together ? BACKWARD_ROWS : 1;
-        copy_numbers(&in, mean + r, rstd + r, n);
+        norm_rows in = known_rows_at(c, r, n, rms);
         if (together)
-            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 0, 1);
+            norm_backward_rows(c->dx + r * c->dx_stride, c->dx_stride, &in, c->w, BACKWARD_ROWS, rms, 1);
         else
-            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 0, 0);
+            norm_backward_rows(c->dx + r * c->dx_stride, c->dx_stride, &in, c->w, 1, rms, 0);
     }
 }
 
-static void LSK_NAME(lsk_rms_backward)(float *dx, size_t dx_stride, const float *dy, size_t dy_stride, const float *x,
-                                       size_t x_stride, const float *w, const float *rstd, size_t rows, size_t C) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, C, 0, {0}, {0}};
-        int together = go_together(&in, rows - r, BACKWARD_ROWS);
-        n = together ? BACKWARD_ROWS : 1;
-        copy_numbers(&in, NULL, rstd + r, n);
-        if (together)
-            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, BACKWARD_ROWS, 1, 1);
-        else
-            norm_backward_rows(dx + r * dx_stride, dx_stride, &in, w, 1, 1, 0);
-    }
+static void LSK_NAME(lsk_norm_backward)(const ls_norm_call *call) {
+    if (call->rms)
+        norm_backward(call, 1);
+    else
+        norm_backward(call, 0);
 }
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
@@ -214,44 +208,33 @@ LSK_INLINE void params_part(float *dw, float *db, const norm_rows *in, size_t ro
     if (!rms) store_part(db + c, b, n);
 }
 
-LSK_INLINE void params_rows(float *dw, float *db, const norm_rows *in, size_t rows, size_t begin, size_t end, int rms) {
-    size_t c = begin;
-    for (; c + LANES <= end; c += LANES) params_part(dw, db, in, rows, c, LANES, rms);
-    if (c < end) params_part(dw, db, in, rows, c, end - c, rms);
+LSK_INLINE void params_rows(const ls_norm_call *call, const norm_rows *in, size_t rows, int rms) {
+    float *dw = call->dw, *db = call->db;
+    size_t c = 0;
+    for (; c + LANES <= in->C; c += LANES) params_part(dw, db, in, rows, c, LANES, rms);
+    if (c < in->C) params_part(dw, db, in, rows, c, in->C - c, rms);
 }
 
-static void LSK_NAME(lsk_layer_params)(float *dw, float *db, const float *dy, size_t dy_stride, const float *x,
-                                       size_t x_stride, const float *mean, const float *rstd, size_t rows,
-                                       size_t column_begin, size_t column_end) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
-        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
-        copy_numbers(&in, mean + r, rstd + r, n);
+LSK_INLINE void norm_params(const ls_norm_call *c, int rms) {
+    for (size_t r = 0, n; r < c->rows; r += n) {
+        n = c->rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
+        norm_rows in = known_rows_at(c, r, n, rms);
         if (n == PARAM_ROWS)
-            params_rows(dw, db, &in, PARAM_ROWS, column_begin, column_end, 0);
+            params_rows(c, &in, PARAM_ROWS, rms);
         else
-            params_rows(dw, db, &in, 1, column_begin, column_end, 0);
+            params_rows(c, &in, 1, rms);
     }
 }
 
-static void LSK_NAME(lsk_rms_params)(float *dw, const float *dy, size_t dy_stride, const float *x, size_t x_stride,
-                                     const float *rstd, size_t rows, size_t column_begin, size_t column_end) {
-    for (size_t r = 0, n; r < rows; r += n) {
-        norm_rows in = {x + r * x_stride, dy + r * dy_stride, x_stride, dy_stride, 0, 0, {0}, {0}};
-        n = rows - r >= PARAM_ROWS ? PARAM_ROWS : 1;
-        copy_numbers(&in, NULL, rstd + r, n);
-        if (n == PARAM_ROWS)
-            params_rows(dw, NULL, &in, PARAM_ROWS, column_begin, column_end, 1);
-        else
-            params_rows(dw, NULL, &in, 1, column_begin, column_end, 1);
-    }
+static void LSK_NAME(lsk_norm_params)(const ls_norm_call *call) {
+    if (call->rms)
+        norm_params(call, 1);
+    else
+        norm_params(call, 0);
 }
 
 static const ls_norm_kernels norm_kernels = {
-    .layer_forward = LSK_NAME(lsk_layer_forward),
-    .layer_backward = LSK_NAME(lsk_layer_backward),
-    .layer_params = LSK_NAME(lsk_layer_params),
-    .rms_forward = LSK_NAME(lsk_rms_forward),
-    .rms_backward = LSK_NAME(lsk_rms_backward),
-    .rms_params = LSK_NAME(lsk_rms_params),
+    .forward = LSK_NAME(lsk_norm_forward),
+    .backward = LSK_NAME(lsk_norm_backward),
+    .params = LSK_NAME(lsk_norm_params),
 };

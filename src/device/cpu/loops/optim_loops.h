@@ -13,50 +13,75 @@ LSK_INLINE void store_bf16_part(uint16_t *to, v16 x, size_t n) {
 /* NaN is not below anything and stays. */
 LSK_INLINE v16 flush(v16 x) { return v16_select(v16_lt(v16_abs(x), v16_set1(0x1p-126f)), v16_set1(0.0f), x); }
 
-LSK_INLINE void adamw_part(float *restrict w_at, float *restrict m_at, float *restrict v_at, uint16_t *restrict bf16,
-                           const float *restrict g_at, const ls_adamw_step *s, size_t n) {
-    v16 g = v16_mul(v16_set1(s->factor), load_part(g_at, n));
-    v16 m = v16_fma(v16_set1(s->beta1), load_part(m_at, n), v16_mul(v16_set1(s->beta1_rest), g));
-    v16 v = v16_fma(v16_set1(s->beta2), load_part(v_at, n), v16_mul(v16_set1(s->beta2_rest), v16_mul(g, g)));
+/* Weights, their gradients as backward left them, and their moments, as far as the rule has them. */
+typedef struct update_lanes {
+    v16 w, g, first, second;
+} update_lanes;
+
+LSK_INLINE void adamw(update_lanes *x, const ls_update_step *s) {
+    v16 g = v16_mul(v16_set1(s->factor), x->g);
+    v16 m = v16_fma(v16_set1(s->beta1), x->first, v16_mul(v16_set1(s->beta1_rest), g));
+    v16 v = v16_fma(v16_set1(s->beta2), x->second, v16_mul(v16_set1(s->beta2_rest), v16_mul(g, g)));
     m = flush(m);
     v = flush(v);
     v16 e = v16_fma(v16_sqrt(v), v16_set1(s->root), v16_set1(s->epsilon));
-    v16 kept = v16_mul(load_part(w_at, n), v16_set1(s->decay));
-    v16 w = v16_fnma(v16_set1(s->rate), v16_div(m, e), kept);
-    store_part(m_at, m, n);
-    store_part(v_at, v, n);
-    store_part(w_at, w, n);
-    if (bf16) store_bf16_part(bf16, w, n);
+    v16 kept = v16_mul(x->w, v16_set1(s->decay));
+    x->w = v16_fnma(v16_set1(s->rate), v16_div(m, e), kept);
+    x->first = m;
+    x->second = v;
 }
 
-static void LSK_NAME(lsk_adamw)(float *w, float *m, float *v, uint16_t *bf16, const float *g, const ls_adamw_step *step,
-                                size_t n) {
-    /* A copy that nothing written can change stays in registers. */
-    const ls_adamw_step s = *step;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) adamw_part(w + i, m + i, v + i, bf16 ? bf16 + i : NULL, g + i, &s, LANES);
-    if (i < n) adamw_part(w + i, m + i, v + i, bf16 ? bf16 + i : NULL, g + i, &s, n - i);
-}
-
-LSK_INLINE void sgd_part(float *restrict w_at, float *restrict b_at, uint16_t *restrict bf16,
-                         const float *restrict g_at, const ls_sgd_step *s, size_t n) {
-    v16 w = load_part(w_at, n);
-    v16 g = v16_fma(v16_set1(s->weight_decay), w, v16_mul(v16_set1(s->factor), load_part(g_at, n)));
-    if (b_at) {
-        v16 b = v16_fma(v16_set1(s->momentum), load_part(b_at, n), g);
-        store_part(b_at, b, n);
+LSK_INLINE void sgd(update_lanes *x, const ls_update_step *s, int moments) {
+    v16 g = v16_fma(v16_set1(s->weight_decay), x->w, v16_mul(v16_set1(s->factor), x->g));
+    if (moments > 0) {
+        v16 b = v16_fma(v16_set1(s->momentum), x->first, g);
+        x->first = b;
         g = s->nesterov ? v16_fma(v16_set1(s->momentum), b, g) : b;
     }
-    w = v16_fnma(v16_set1(s->rate), g, w);
-    store_part(w_at, w, n);
-    if (bf16) store_bf16_part(bf16, w, n);
+    x->w = v16_fnma(v16_set1(s->rate), g, x->w);
 }
 
-static void LSK_NAME(lsk_sgd)(float *w, float *b, uint16_t *bf16, const float *g, const ls_sgd_step *step, size_t n) {
-    const ls_sgd_step s = *step;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) sgd_part(w + i, b ? b + i : NULL, bf16 ? bf16 + i : NULL, g + i, &s, LANES);
-    if (i < n) sgd_part(w + i, b ? b + i : NULL, bf16 ? bf16 + i : NULL, g + i, &s, n - i);
+LSK_INLINE void apply_rule(ls_optimizer_kind rule, update_lanes *x, const ls_update_step *s, int moments) {
+    if (rule == LS_OPTIMIZER_ADAMW)
+        adamw(x, s);
+    else
+        sgd(x, s, moments);
+}
+
+/* `rule` and `moments` are constants. */
+LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update_call *c, const ls_update_step *s,
+                            uint16_t *bf16, size_t at, size_t n) {
+    update_lanes x = {.w = load_part(c->w + at, n), .g = load_part(c->g + at, n)};
+    if (moments > 0) x.first = load_part(c->moment[0] + at, n);
+    if (moments > 1) x.second = load_part(c->moment[1] + at, n);
+    apply_rule(rule, &x, s, moments);
+    if (moments > 0) store_part(c->moment[0] + at, x.first, n);
+    if (moments > 1) store_part(c->moment[1] + at, x.second, n);
+    store_part(c->w + at, x.w, n);
+    if (bf16) store_bf16_part(bf16 + at, x.w, n);
+}
+
+LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_update_call *call, size_t begin,
+                             size_t end) {
+    /* Copies that nothing written can change stay in registers. */
+    const ls_update_call c = *call;
+    const ls_update_step s = *call->step;
+    uint16_t *bf16 = c.copy_dtype == LS_BF16 ? c.copy : NULL;
+    size_t i = begin;
+    for (; i + LANES <= end; i += LANES) update_part(rule, moments, &c, &s, bf16, i, LANES);
+    if (i < end) update_part(rule, moments, &c, &s, bf16, i, end - i);
+}
+
+static void LSK_NAME(lsk_update)(const ls_update_call *call, size_t begin, size_t end) {
+    switch (call->step->rule) {
+    case LS_OPTIMIZER_ADAMW: update_range(LS_OPTIMIZER_ADAMW, 2, call, begin, end); break;
+    case LS_OPTIMIZER_SGD:
+        if (call->moment[0])
+            update_range(LS_OPTIMIZER_SGD, 1, call, begin, end);
+        else
+            update_range(LS_OPTIMIZER_SGD, 0, call, begin, end);
+        break;
+    }
 }
 
 static double block_squares(const float *x, size_t n) {
@@ -90,8 +115,7 @@ static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n
 }
 
 static const ls_optim_kernels optim_kernels = {
-    .adamw = LSK_NAME(lsk_adamw),
-    .sgd = LSK_NAME(lsk_sgd),
+    .update = LSK_NAME(lsk_update),
     .square_sums = LSK_NAME(lsk_square_sums),
     .scale = LSK_NAME(lsk_scale),
 };

@@ -32,4 +32,19 @@ LSK_INLINE v16 keep_part(v16 x, size_t n) {
     return v16_load_n(lanes, n, 0.0f);
 }
 
+/* The loop of a function of one vector, and of two: to = function(from), to = function(a, b). */
+#define LSK_LOOP1(stem, function)                                                                                      \
+    static void LSK_NAME(stem)(float *to, const float *from, size_t n) {                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) v16_store(to + i, function(v16_load(from + i)));                            \
+        if (i < n) v16_store_n(to + i, function(v16_load_n(from + i, n - i, 0.0f)), n - i);                            \
+    }
+#define LSK_LOOP2(stem, function)                                                                                      \
+    static void LSK_NAME(stem)(float *to, const float *a, const float *b, size_t n) {                                  \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) v16_store(to + i, function(v16_load(a + i), v16_load(b + i)));              \
+        if (i < n)                                                                                                     \
+            v16_store_n(to + i, function(v16_load_n(a + i, n - i, 0.0f), v16_load_n(b + i, n - i, 0.0f)), n - i);      \
+    }
+
 #endif

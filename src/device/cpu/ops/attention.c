@@ -225,7 +225,7 @@ static size_t backward_whole(size_t units, size_t threads) {
     return rest * 7 >= threads * 5 ? units : units - rest;
 }
 
-static ls_status attention_forward(ls_device *device, const ls_attention_call *call) {
+ls_status ls_cpu_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     ls_cpu_device *cpu = ls_cpu_enter(device);
     attention_job job;
     LS_TRY(open_job(cpu, call, &job));
@@ -234,7 +234,7 @@ static ls_status attention_forward(ls_device *device, const ls_attention_call *c
     return LS_OK;
 }
 
-static ls_status attention_backward(ls_device *device, const ls_attention_call *call) {
+ls_status ls_cpu_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     ls_cpu_device *cpu = ls_cpu_enter(device);
     attention_job job;
@@ -244,9 +244,4 @@ static ls_status attention_backward(ls_device *device, const ls_attention_call *
     size_t cut_tasks = (job.units - job.whole + job.cut_heads) * job.blocks;
     ls_pool_run(cpu->pool, job.whole + cut_tasks, backward_task, &job);
     return LS_OK;
-}
-
-void ls_cpu_ops_fill_attention(ls_ops *ops) {
-    ops->attention_forward = attention_forward;
-    ops->attention_backward = attention_backward;
 }

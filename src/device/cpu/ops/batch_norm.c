@@ -1,7 +1,7 @@
 /* batch_norm.c: batch norm. Sums are made image by image, each by one thread in a piece of the channels, and added
  * up in the order of the images afterwards; what is written for each number splits by images too.
  *
- *     scratch:  | chains [image][channel], one or two of them | s and t [group][channel] | */
+ *     scratch:  | chains [image][channel], one or two of them |      input_grad: sum and dot by their count | */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,7 @@ typedef struct norm_job {
     const ls_batch_norm_call *c;
     void (*task)(const struct norm_job *job, size_t image, size_t begin, size_t end);
     size_t pieces;
-    float *chains[2];   /* [image][channel] */
-    const float *s, *t; /* as the statistics */
+    float *chains[2]; /* [image][channel] */
 } norm_job;
 
 static ls_status check(const ls_batch_norm_call *c) {
@@ -33,12 +32,23 @@ static float count_of(const ls_batch_norm_call *c) {
     return (float)(c->count > 0 ? c->count : (double)(c->pixels * c->ghost));
 }
 
-static size_t image_elems(const ls_batch_norm_call *c) { return c->pixels * c->channels; }
 static size_t stats_elems(const ls_batch_norm_call *c) { return (c->shared ? 1 : c->images / c->ghost) * c->channels; }
 
-/* Where the statistics of an image are. */
-static size_t stats_at(const ls_batch_norm_call *c, size_t image) {
-    return c->shared ? 0 : image / c->ghost * c->channels;
+/* What the kernels take: the tensors of an image, and its statistics. */
+static ls_batch_norm_call image_of(const ls_batch_norm_call *c, size_t image) {
+    size_t at = image * c->pixels * c->channels, stats = c->shared ? 0 : image / c->ghost * c->channels;
+    ls_batch_norm_call part = *c;
+    part.x += at;
+    part.mean += stats;
+    part.rstd += stats;
+    if (c->y) part.y += at;
+    if (c->residual) part.residual += at;
+    if (c->dy) part.dy += at;
+    if (c->dx) part.dx += at;
+    if (c->dresidual) part.dresidual += at;
+    if (c->sum) part.sum += stats;
+    if (c->dot) part.dot += stats;
+    return part;
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -75,39 +85,43 @@ static void join_images(const norm_job *job, float *out, const float *chains) {
     }
 }
 
+/* Where the chain of an image begins, at +0 in its columns. */
+static float *open_chain(const norm_job *job, int which, size_t image, size_t begin, size_t end) {
+    float *to = job->chains[which] + image * job->c->channels;
+    memset(to + begin, 0, (end - begin) * sizeof *to);
+    return to;
+}
+
 static void sums_task(const norm_job *job, size_t image, size_t begin, size_t end) {
     const ls_batch_norm_call *c = job->c;
-    float *to = job->chains[0] + image * c->channels;
-    memset(to + begin, 0, (end - begin) * sizeof *to);
-    job->kernels->act.bias_grad(to, c->x + image * image_elems(c), c->channels, c->pixels, begin, end);
+    job->kernels->act.bias_grad(open_chain(job, 0, image, begin, end), c->x + image * c->pixels * c->channels,
+                                c->channels, c->pixels, begin, end);
 }
 
 static void squares_task(const norm_job *job, size_t image, size_t begin, size_t end) {
-    const ls_batch_norm_call *c = job->c;
-    float *to = job->chains[0] + image * c->channels;
-    memset(to + begin, 0, (end - begin) * sizeof *to);
-    job->kernels->batch_norm.squares(to, c->x + image * image_elems(c), c->mean + stats_at(c, image), c->pixels,
-                                     c->channels, begin, end);
+    ls_batch_norm_call part = image_of(job->c, image);
+    part.sums = open_chain(job, 0, image, begin, end);
+    job->kernels->batch_norm.squares(&part, begin, end);
 }
 
-static ls_status run_sums(ls_cpu_device *cpu, const ls_batch_norm_call *c, float *out,
+static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c,
                           void (*task)(const norm_job *job, size_t image, size_t begin, size_t end)) {
+    LS_TRY(check(c));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, c->images * c->channels * sizeof(float), &scratch));
     norm_job job = {.kernels = cpu->kernels, .c = c, .task = task, .chains = {scratch}};
     run_images(cpu, &job, true);
-    join_images(&job, out, scratch);
+    join_images(&job, c->sums, scratch);
     return LS_OK;
 }
 
-static ls_status batch_norm_sums(ls_device *device, const ls_batch_norm_call *c, float *sums) {
-    LS_TRY(check(c));
-    return run_sums(ls_cpu_enter(device), c, sums, sums_task);
+ls_status ls_cpu_op_batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
+    return run_sums(device, c, sums_task);
 }
 
-static ls_status batch_norm_squares(ls_device *device, const ls_batch_norm_call *c, float *sums) {
-    LS_TRY(check(c));
-    return run_sums(ls_cpu_enter(device), c, sums, squares_task);
+ls_status ls_cpu_op_batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
+    return run_sums(device, c, squares_task);
 }
 
 /* ---- statistics: few numbers ------------------------------------------------------------------------------------- */
@@ -116,19 +130,19 @@ static void divide(float *to, const float *from, float count, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = from[i] / count;
 }
 
-static ls_status batch_norm_mean(ls_device *device, const ls_batch_norm_call *c, const float *sums) {
+ls_status ls_cpu_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
     (void)ls_cpu_enter(device);
-    divide(c->mean, sums, count_of(c), stats_elems(c));
+    divide(c->mean, c->sums, count_of(c), stats_elems(c));
     return LS_OK;
 }
 
-static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c, const float *sums) {
+ls_status ls_cpu_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
     (void)ls_cpu_enter(device);
     float count = count_of(c);
     for (size_t i = 0; i < stats_elems(c); i++) {
-        float var = sums[i] / count;
+        float var = c->sums[i] / count;
         if (c->var) c->var[i] = var;
         c->rstd[i] = 1.0f / sqrtf(var + c->eps);
     }
@@ -140,13 +154,11 @@ static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c,
 static void apply_task(const norm_job *job, size_t image, size_t begin, size_t end) {
     (void)begin;
     (void)end;
-    const ls_batch_norm_call *c = job->c;
-    size_t at = image * image_elems(c), stats = stats_at(c, image);
-    job->kernels->batch_norm.apply(c->y + at, c->x + at, c->residual ? c->residual + at : NULL, c->mean + stats,
-                                   c->rstd + stats, c->w, c->b, c->relu, c->pixels, c->channels);
+    ls_batch_norm_call part = image_of(job->c, image);
+    job->kernels->batch_norm.apply(&part);
 }
 
-static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cpu_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     run_images(cpu, &(norm_job){.kernels = cpu->kernels, .c = c, .task = apply_task}, false);
@@ -154,31 +166,29 @@ static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c
 }
 
 /* rstd holds the sums on their way to the statistics. */
-static ls_status batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
-    if (c->shared || c->count > 0)
+ls_status ls_cpu_op_batch_norm_forward(ls_device *device, const ls_batch_norm_call *call) {
+    if (call->shared || call->count > 0)
         return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "
                                      "squares and rstd, and join between them");
-    LS_TRY(batch_norm_sums(device, c, c->rstd));
-    LS_TRY(batch_norm_mean(device, c, c->rstd));
-    LS_TRY(batch_norm_squares(device, c, c->rstd));
-    LS_TRY(batch_norm_rstd(device, c, c->rstd));
-    return batch_norm_apply(device, c);
+    ls_batch_norm_call c = *call;
+    c.sums = c.rstd;
+    LS_TRY(ls_cpu_op_batch_norm_sums(device, &c));
+    LS_TRY(ls_cpu_op_batch_norm_mean(device, &c));
+    LS_TRY(ls_cpu_op_batch_norm_squares(device, &c));
+    LS_TRY(ls_cpu_op_batch_norm_rstd(device, &c));
+    return ls_cpu_op_batch_norm_apply(device, &c);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static void grad_sums_task(const norm_job *job, size_t image, size_t begin, size_t end) {
-    const ls_batch_norm_call *c = job->c;
-    size_t C = c->channels, at = image * image_elems(c), stats = stats_at(c, image),
-           bytes = (end - begin) * sizeof(float);
-    float *sum = job->chains[0] + image * C, *dot = job->chains[1] + image * C;
-    memset(sum + begin, 0, bytes);
-    memset(dot + begin, 0, bytes);
-    job->kernels->batch_norm.grad_sums(sum, dot, c->dy + at, c->relu ? c->y + at : NULL, c->x + at, c->mean + stats,
-                                       c->rstd + stats, c->pixels, C, begin, end);
+    ls_batch_norm_call part = image_of(job->c, image);
+    part.sum = open_chain(job, 0, image, begin, end);
+    part.dot = open_chain(job, 1, image, begin, end);
+    job->kernels->batch_norm.grad_sums(&part, begin, end);
 }
 
-static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cpu_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
     LS_TRY(check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t elems = c->images * c->channels;
@@ -195,33 +205,21 @@ static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_cal
 static void input_grad_task(const norm_job *job, size_t image, size_t begin, size_t end) {
     (void)begin;
     (void)end;
-    const ls_batch_norm_call *c = job->c;
-    size_t at = image * image_elems(c), stats = stats_at(c, image);
-    job->kernels->batch_norm.input_grad(c->dx + at, c->dresidual ? c->dresidual + at : NULL, c->dy + at,
-                                        c->relu ? c->y + at : NULL, c->x + at, c->mean + stats, c->rstd + stats, c->w,
-                                        job->s + stats, job->t + stats, c->pixels, c->channels);
+    ls_batch_norm_call part = image_of(job->c, image);
+    job->kernels->batch_norm.input_grad(&part);
 }
 
-static ls_status batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+ls_status ls_cpu_op_batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *call) {
+    LS_TRY(check(call));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    size_t elems = stats_elems(c);
+    ls_batch_norm_call c = *call;
+    size_t elems = stats_elems(call);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, 2 * elems * sizeof(float), &scratch));
-    float *s = scratch, *t = s + elems;
-    divide(s, c->sum, count_of(c), elems);
-    divide(t, c->dot, count_of(c), elems);
-    run_images(cpu, &(norm_job){.kernels = cpu->kernels, .c = c, .task = input_grad_task, .s = s, .t = t}, false);
+    c.sum = scratch;
+    c.dot = c.sum + elems;
+    divide(c.sum, call->sum, count_of(call), elems);
+    divide(c.dot, call->dot, count_of(call), elems);
+    run_images(cpu, &(norm_job){.kernels = cpu->kernels, .c = &c, .task = input_grad_task}, false);
     return LS_OK;
-}
-
-void ls_cpu_ops_fill_batch_norm(ls_ops *ops) {
-    ops->batch_norm_forward = batch_norm_forward;
-    ops->batch_norm_sums = batch_norm_sums;
-    ops->batch_norm_mean = batch_norm_mean;
-    ops->batch_norm_squares = batch_norm_squares;
-    ops->batch_norm_rstd = batch_norm_rstd;
-    ops->batch_norm_apply = batch_norm_apply;
-    ops->batch_norm_grad_sums = batch_norm_grad_sums;
-    ops->batch_norm_input_grad = batch_norm_input_grad;
 }

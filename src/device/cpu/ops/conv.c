@@ -45,7 +45,7 @@ static ls_gemm_patches patches_of(const ls_conv_call *c) {
                              .tap_x = 1};
 }
 
-static ls_status conv_forward(ls_device *device, const ls_conv_call *c) {
+ls_status ls_cpu_op_conv_forward(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     ls_gemm_patches patches = patches_of(c);
     size_t k = taps_of(c) * c->c_in;
@@ -80,7 +80,7 @@ static ls_status check_groups(const ls_conv_call *c) {
     return LS_OK;
 }
 
-static ls_status conv_weight_grad(ls_device *device, const ls_conv_call *c) {
+ls_status ls_cpu_op_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     LS_TRY(check_groups(c));
     ls_gemm_patches patches = patches_of(c);
@@ -156,16 +156,10 @@ static ls_status run_phase(ls_cpu_device *cpu, const ls_conv_call *c, size_t pha
     return ls_cpu_gemm(cpu, &g);
 }
 
-static ls_status conv_input_grad(ls_device *device, const ls_conv_call *c) {
+ls_status ls_cpu_op_conv_input_grad(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     for (size_t y = 0; y < c->window.stride_y && y < c->height; y++)
         for (size_t x = 0; x < c->window.stride_x && x < c->width; x++) LS_TRY(run_phase(cpu, c, y, x));
     return LS_OK;
-}
-
-void ls_cpu_ops_fill_conv(ls_ops *ops) {
-    ops->conv_forward = conv_forward;
-    ops->conv_input_grad = conv_input_grad;
-    ops->conv_weight_grad = conv_weight_grad;
 }

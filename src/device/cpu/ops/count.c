@@ -1,4 +1,4 @@
-/* count.c: counting and finding numbers of a kind: what telemetry and guards ask for. Split by elements.
+/* count.c: counting, finding and hashing numbers: what telemetry and guards ask for. Split by elements.
  *
  * Numbers are compared as the integers that their patterns are without the sign bit, in loops that the compiler turns
  * into vectors. Counts are exact integers, so it does not matter which thread adds first. */
@@ -24,8 +24,7 @@ static count_limits limits_of(ls_dtype type) {
 }
 
 typedef struct count_args {
-    const float *x;
-    float scale;
+    const ls_count_call *call;
     count_limits limits;
     _Atomic int64_t *out;
 } count_args;
@@ -35,7 +34,7 @@ static int32_t magnitude(float x) { return (int32_t)(ls_f32_bits(x) & 0x7FFFFFFF
 static void count_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const count_args *a = args;
-    const float *x = a->x, scale = a->scale;
+    const float *x = a->call->x, scale = a->call->scale;
     const int32_t low = a->limits.flushed, high = a->limits.high;
     uint32_t flushed = 0, at_end = 0, nonzero = 0, bad = 0;
     for (size_t i = begin; i < end; i++) {
@@ -51,29 +50,27 @@ static void count_range(const ls_kernels *kernels, const void *args, size_t begi
         if (counts[i]) atomic_fetch_add_explicit(&a->out[i], counts[i], memory_order_relaxed);
 }
 
-static ls_status count(ls_device *device, int64_t out[LS_COUNTS], const float *x, float scale, ls_dtype type,
-                       size_t n) {
-    LS_TRY(ls_cpu_check_dtype("counts", type));
+ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
+    LS_TRY(ls_cpu_check_dtype("counts", call->type));
     _Atomic int64_t sums[LS_COUNTS] = {0};
-    count_args args = {x, scale, limits_of(type), sums};
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, count_range, &args);
-    for (int i = 0; i < LS_COUNTS; i++) out[i] += sums[i];
+    count_args args = {call, limits_of(call->type), sums};
+    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, count_range, &args);
+    for (int i = 0; i < LS_COUNTS; i++) call->out[i] += sums[i];
     return LS_OK;
 }
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */
 
 typedef struct difference_args {
-    float *before;
-    const float *after, *by;
+    const ls_difference_call *call;
     _Atomic int64_t *lost;
 } difference_args;
 
 static void difference_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
     const difference_args *a = args;
-    float *before = a->before;
-    const float *after = a->after, *by = a->by;
+    float *before = a->call->before;
+    const float *after = a->call->after, *by = a->call->by;
     uint32_t lost = 0;
     for (size_t i = begin; i < end; i++) {
         uint32_t moved = magnitude(by[i]) != 0, same = ls_f32_bits(before[i]) == ls_f32_bits(after[i]);
@@ -83,29 +80,27 @@ static void difference_range(const ls_kernels *kernels, const void *args, size_t
     atomic_fetch_add_explicit(a->lost, lost, memory_order_relaxed);
 }
 
-static ls_status difference(ls_device *device, float *before, const float *after, const float *by, int64_t *lost,
-                            size_t n) {
+ls_status ls_cpu_op_difference(ls_device *device, const ls_difference_call *call) {
     _Atomic int64_t sum = 0;
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, difference_range, &(difference_args){before, after, by, &sum});
-    *lost += sum;
+    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, difference_range, &(difference_args){call, &sum});
+    *call->lost += sum;
     return LS_OK;
 }
 
 /* ---- the first that is not finite -------------------------------------------------------------------------------- */
 
 typedef struct find_args {
-    const void *x;
-    ls_dtype dtype;
+    const ls_find_bad_call *call;
     _Atomic size_t *first;
 } find_args;
 
-static bool is_bad(const find_args *a, size_t i) {
+static bool is_bad(const ls_find_bad_call *a, size_t i) {
     if (a->dtype == LS_F32) return magnitude(((const float *)a->x)[i]) >= INFINITY_BITS;
     return (((const uint16_t *)a->x)[i] & 0x7FFF) >= (a->dtype == LS_BF16 ? 0x7F80 : 0x7C00);
 }
 
 /* The largest pattern of a stretch, which is that of a number unless one of them is bad. */
-static bool any_bad(const find_args *a, size_t begin, size_t end) {
+static bool any_bad(const ls_find_bad_call *a, size_t begin, size_t end) {
     if (a->dtype == LS_F32) {
         const float *x = a->x;
         int32_t most = 0;
@@ -125,22 +120,44 @@ static void find_range(const ls_kernels *kernels, const void *args, size_t begin
     (void)kernels;
     const find_args *a = args;
     size_t first = atomic_load_explicit(a->first, memory_order_relaxed);
-    if (begin >= first || !any_bad(a, begin, end)) return;
+    if (begin >= first || !any_bad(a->call, begin, end)) return;
     size_t here = begin;
-    while (!is_bad(a, here)) here++;
+    while (!is_bad(a->call, here)) here++;
     while (here < first && !atomic_compare_exchange_weak(a->first, &first, here)) continue;
 }
 
-static ls_status find_bad(ls_device *device, const void *x, ls_dtype dtype, size_t n, size_t *index) {
-    LS_TRY(ls_cpu_check_dtype("a search", dtype));
-    _Atomic size_t first = n;
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, find_range, &(find_args){x, dtype, &first});
-    *index = first;
+ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
+    LS_TRY(ls_cpu_check_dtype("a search", call->dtype));
+    _Atomic size_t first = call->n;
+    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, find_range, &(find_args){call, &first});
+    *call->index = first;
     return LS_OK;
 }
 
-void ls_cpu_ops_fill_count(ls_ops *ops) {
-    ops->count = count;
-    ops->difference = difference;
-    ops->find_bad = find_bad;
+/* ---- hashes ------------------------------------------------------------------------------------------------------ */
+
+enum { PIECE_BYTES = 1 << 18 };
+
+typedef struct hash_args {
+    const ls_hash_call *call;
+    ls_hash128 *pieces;
+} hash_args;
+
+static void hash_pieces(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const hash_args *a = args;
+    for (size_t i = begin; i < end; i++) {
+        size_t at = i * PIECE_BYTES, left = a->call->bytes - at;
+        a->pieces[i] = ls_hash_bytes((const char *)a->call->x + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+}
+
+ls_status ls_cpu_op_hash(ls_device *device, const ls_hash_call *call) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    size_t pieces = (call->bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+    void *space = NULL;
+    LS_TRY(ls_cpu_scratch(cpu, (pieces + 1) * sizeof(ls_hash128), &space));
+    ls_cpu_run(cpu, pieces, 1, hash_pieces, &(hash_args){call, space});
+    *call->out = ls_hash_combine(space, pieces);
+    return LS_OK;
 }

@@ -4,18 +4,8 @@
 
 #include "device/cpu/ops/staging.h"
 
-typedef struct embed_args {
-    float *y;
-    size_t y_stride;
-    const void *token;
-    ls_dtype token_dtype;
-    const float *position;
-    size_t position0, period;
-    const ls_embed_tokens *tokens;
-} embed_args;
-
 /* A row of a 16-bit table is widened into its place, and the position added there. */
-static void embed_half_rows(const ls_kernels *kernels, const embed_args *e, size_t begin, size_t end) {
+static void embed_half_rows(const ls_kernels *kernels, const ls_embed_call *e, size_t begin, size_t end) {
     const ls_embed_tokens *t = e->tokens;
     for (size_t r = begin; r < end; r++) {
         int32_t id = t->ids[r];
@@ -32,24 +22,25 @@ static void embed_half_rows(const ls_kernels *kernels, const embed_args *e, size
 }
 
 static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const embed_args *e = args;
+    const ls_embed_call *e = args;
     if (e->token_dtype != LS_F32) {
         embed_half_rows(kernels, e, begin, end);
         return;
     }
+    ls_embed_call part = *e;
     ls_embed_tokens tokens = *e->tokens;
     tokens.ids += begin;
     tokens.rows = end - begin;
-    kernels->embed.forward(e->y + begin * e->y_stride, e->y_stride, e->token, e->position, e->position0 + begin,
-                           e->period, &tokens);
+    part.tokens = &tokens;
+    part.y += begin * e->y_stride;
+    part.position0 += begin;
+    kernels->embed.forward(&part);
 }
 
-static ls_status embed_forward(ls_device *device, float *y, size_t y_stride, const void *token, ls_dtype token_dtype,
-                               const float *position, size_t position0, size_t period, const ls_embed_tokens *tokens) {
-    assert(!position || period > 0);
-    LS_TRY(ls_cpu_check_dtype("an embedding table", token_dtype));
-    ls_cpu_run(ls_cpu_enter(device), tokens->rows, ls_cpu_row_grain(tokens->C), embed_rows,
-               &(embed_args){y, y_stride, token, token_dtype, position, position0, period, tokens});
+ls_status ls_cpu_op_embed_forward(ls_device *device, const ls_embed_call *call) {
+    assert(!call->position || call->period > 0);
+    LS_TRY(ls_cpu_check_dtype("an embedding table", call->token_dtype));
+    ls_cpu_run(ls_cpu_enter(device), call->tokens->rows, ls_cpu_row_grain(call->tokens->C), embed_rows, call);
     return LS_OK;
 }
 
@@ -148,12 +139,6 @@ static ls_status rotate(ls_device *device, const ls_rope_call *call, bool back) 
     return LS_OK;
 }
 
-static ls_status rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
+ls_status ls_cpu_op_rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
 
-static ls_status rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }
-
-void ls_cpu_ops_fill_embed(ls_ops *ops) {
-    ops->embed_forward = embed_forward;
-    ops->rope_forward = rope_forward;
-    ops->rope_backward = rope_backward;
-}
+ls_status ls_cpu_op_rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }

@@ -11,9 +11,44 @@
 #include <string.h>
 
 #include "device/cpu/cpu.h"
-#include "device/cpu/ops/token_order.h"
 #include "device/cpu/ops/token_sums.h"
 #include "numerics/tree.h"
+
+/* ---- the rows of a call in the order of their ids ---------------------------------------------------------------- */
+
+/* Digit after digit from the lowest; each pass keeps the order of equal digits. */
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+static size_t digit_of(const ls_embed_tokens *tokens, size_t row, int shift) {
+    uint32_t place = (uint32_t)tokens->ids[row] - (uint32_t)tokens->id_begin;
+    return place >> shift & (DIGITS - 1);
+}
+
+static void sort_by_digit(const ls_embed_tokens *tokens, size_t *to, const size_t *from, size_t n, int shift) {
+    size_t starts[DIGITS + 1] = {0};
+    for (size_t i = 0; i < n; i++) starts[digit_of(tokens, from[i], shift) + 1]++;
+    for (size_t d = 0; d < DIGITS; d++) starts[d + 1] += starts[d];
+    for (size_t i = 0; i < n; i++) to[starts[digit_of(tokens, from[i], shift)]++] = from[i];
+}
+
+/* Writes the rows whose id is in the table, sorted by id, rows of one id ascending, and returns their number. `rows`
+ * and `spare` have space for tokens->rows each. */
+static size_t order_tokens(const ls_embed_tokens *tokens, size_t *rows, size_t *spare) {
+    size_t n = 0;
+    for (size_t r = 0; r < tokens->rows; r++)
+        if (tokens->ids[r] >= tokens->id_begin && tokens->ids[r] < tokens->id_end) rows[n++] = r;
+    if (n == 0) return 0;
+    uint32_t last = (uint32_t)tokens->id_end - (uint32_t)tokens->id_begin - 1;
+    size_t *from = rows, *to = spare;
+    for (int shift = 0; shift < 32 && last >> shift > 0; shift += DIGIT_BITS) {
+        sort_by_digit(tokens, to, from, n, shift);
+        size_t *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != rows) memcpy(rows, from, n * sizeof *rows);
+    return n;
+}
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
@@ -21,10 +56,8 @@ enum { COLUMNS_MIN = 256, COLUMNS_MAX = 2048, STRETCHES_PER_THREAD = 8 };
 
 typedef struct token_job {
     const ls_kernels *kernels;
-    float *dtoken;
-    const float *dy;
-    size_t dy_stride;
-    const ls_embed_tokens *tokens;
+    const ls_token_grad_call *call;
+    const ls_embed_tokens *tokens; /* and groups: those of the call */
     const ls_token_groups *groups;
     const size_t *order;
     size_t count, stretch, piece, pieces; /* rows in order, rows of a stretch; columns of a piece, their number */
@@ -41,8 +74,8 @@ typedef struct token_piece {
 
 /* rows[0 … count−1] belong to one id and to one group. */
 static void sum_rows(const token_piece *p, const size_t *rows, size_t count, float *out) {
-    memcpy(out, p->dy + rows[0] * p->job->dy_stride, p->columns * sizeof *out);
-    p->job->kernels->embed.row_sums(out, p->dy, p->job->dy_stride, rows + 1, count - 1, p->columns);
+    memcpy(out, p->dy + rows[0] * p->job->call->dy_stride, p->columns * sizeof *out);
+    p->job->kernels->embed.row_sums(out, p->dy, p->job->call->dy_stride, rows + 1, count - 1, p->columns);
 }
 
 /* The tree over groups first … first+groups−1 for one id. Halves of the tree without the id contribute nothing. */
@@ -68,7 +101,7 @@ static void sum_groups(const token_piece *p, const size_t *rows, size_t count, i
 static void add_id(const token_piece *p, const size_t *rows, size_t count, float *to, float *scratch) {
     const token_job *job = p->job;
     if (job->groups->accumulate || count == 1) {
-        job->kernels->embed.row_sums(to, p->dy, job->dy_stride, rows, count, p->columns);
+        job->kernels->embed.row_sums(to, p->dy, job->call->dy_stride, rows, count, p->columns);
         return;
     }
     sum_groups(p, rows, count, 0, job->groups->groups, scratch, scratch + p->columns);
@@ -80,7 +113,7 @@ static void token_task(void *ctx, size_t task, int thread) {
     const int32_t *ids = job->tokens->ids;
     const size_t *order = job->order, C = job->tokens->C, column = task % job->pieces * job->piece;
     size_t left = C - column, begin = task / job->pieces * job->stretch, end = begin + job->stretch;
-    token_piece p = {job, job->dy + column, left < job->piece ? left : job->piece};
+    token_piece p = {job, job->call->dy + column, left < job->piece ? left : job->piece};
     if (end > job->count) end = job->count;
     /* An id that began in an earlier stretch belongs to that one. */
     while (begin > 0 && begin < end && ids[order[begin]] == ids[order[begin - 1]]) begin++;
@@ -88,7 +121,7 @@ static void token_task(void *ctx, size_t task, int thread) {
         int32_t id = ids[order[begin]];
         size_t next = begin + 1;
         while (next < job->count && ids[order[next]] == id) next++;
-        add_id(&p, order + begin, next - begin, job->dtoken + (size_t)(id - job->tokens->id_begin) * C + column,
+        add_id(&p, order + begin, next - begin, job->call->dtoken + (size_t)(id - job->tokens->id_begin) * C + column,
                job->scratch + (size_t)thread * job->scratch_elems);
         begin = next;
     }
@@ -105,22 +138,18 @@ static void divide_tokens(token_job *job, size_t threads) {
     job->scratch_elems = job->piece * (1 + ls_cpu_sum_levels(job->groups->groups));
 }
 
-static ls_status embed_token_grad(ls_device *device, float *dtoken, const float *dy, size_t dy_stride,
-                                  const ls_embed_tokens *tokens, const ls_token_groups *groups) {
+ls_status ls_cpu_op_embed_token_grad(ls_device *device, const ls_token_grad_call *call) {
+    const ls_embed_tokens *tokens = call->tokens;
+    const ls_token_groups *groups = call->groups;
     LS_TRY(ls_cpu_check_group_rows(groups, tokens->rows));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t threads = (size_t)ls_pool_threads(cpu->pool);
     if (tokens->rows == 0 || tokens->C == 0) return LS_OK;
     if (threads == 1 && groups->accumulate) {
-        cpu->kernels->embed.token_grad(dtoken, dy, dy_stride, tokens, 0, tokens->C);
+        cpu->kernels->embed.token_grad(call->dtoken, call->dy, call->dy_stride, tokens, 0, tokens->C);
         return LS_OK;
     }
-    token_job job = {.kernels = cpu->kernels,
-                     .dtoken = dtoken,
-                     .dy = dy,
-                     .dy_stride = dy_stride,
-                     .tokens = tokens,
-                     .groups = groups};
+    token_job job = {.kernels = cpu->kernels, .call = call, .tokens = tokens, .groups = groups};
     divide_tokens(&job, threads);
     void *scratch;
     size_t order_bytes = 2 * tokens->rows * sizeof(size_t), sums = job.scratch_elems * threads;
@@ -128,7 +157,7 @@ static ls_status embed_token_grad(ls_device *device, float *dtoken, const float 
     size_t *order = scratch;
     job.order = order;
     job.scratch = (float *)(void *)(order + 2 * tokens->rows);
-    job.count = ls_cpu_order_tokens(tokens, order, order + tokens->rows);
+    job.count = order_tokens(tokens, order, order + tokens->rows);
     ls_pool_run(cpu->pool, divide_up(job.count, job.stretch) * job.pieces, token_task, &job);
     return LS_OK;
 }
@@ -140,10 +169,7 @@ enum { POSITION_ELEMS = 4096 };
 
 typedef struct position_job {
     const ls_kernels *kernels;
-    float *dposition;
-    const float *dy;
-    size_t dy_stride, C;
-    const ls_token_groups *groups;
+    const ls_position_grad_call *call;
     size_t grain; /* positions that a thread takes at a time */
     float *scratch;
     size_t scratch_elems; /* of each thread */
@@ -156,45 +182,36 @@ typedef struct position_piece {
 
 static void position_leaf(const void *ctx, int group, float *out) {
     const position_piece *p = ctx;
-    const position_job *job = p->job;
-    const ls_token_groups *g = job->groups;
-    size_t C = job->C;
+    const ls_position_grad_call *c = p->job->call;
+    const ls_token_groups *g = c->groups;
+    size_t C = c->C;
     if (!g->accumulate)
         for (size_t i = 0; i < p->rows * C; i++) out[i] = -0.0f;
     for (size_t sequence = g->bounds[group]; sequence < g->bounds[group + 1]; sequence++)
-        job->kernels->embed.position_grad(out, job->dy + (sequence * g->T + p->begin) * job->dy_stride, job->dy_stride,
-                                          0, p->rows, p->rows, C, 0, C);
+        p->job->kernels->embed.position_grad(out, c->dy + (sequence * g->T + p->begin) * c->dy_stride, c->dy_stride, 0,
+                                             p->rows, p->rows, C, 0, C);
 }
 
 static void position_task(void *ctx, size_t task, int thread) {
     const position_job *job = ctx;
-    size_t begin = task * job->grain, left = job->groups->T - begin;
+    const ls_position_grad_call *c = job->call;
+    size_t begin = task * job->grain, left = c->groups->T - begin;
     position_piece p = {job, begin, left < job->grain ? left : job->grain};
-    ls_cpu_leaves leaves = {job->kernels, position_leaf, &p, p.rows * job->C};
-    ls_cpu_sum_groups(&leaves, 0, job->groups->groups, job->dposition + begin * job->C,
+    ls_cpu_leaves leaves = {job->kernels, position_leaf, &p, p.rows * c->C};
+    ls_cpu_sum_groups(&leaves, 0, c->groups->groups, c->dposition + begin * c->C,
                       job->scratch + (size_t)thread * job->scratch_elems);
 }
 
-static ls_status embed_position_grad(ls_device *device, float *dposition, const float *dy, size_t dy_stride, size_t C,
-                                     const ls_token_groups *groups) {
-    LS_TRY(ls_cpu_check_groups(groups));
+ls_status ls_cpu_op_embed_position_grad(ls_device *device, const ls_position_grad_call *call) {
+    size_t C = call->C;
+    LS_TRY(ls_cpu_check_groups(call->groups));
     ls_cpu_device *cpu = ls_cpu_enter(device);
-    position_job job = {.kernels = cpu->kernels,
-                        .dposition = dposition,
-                        .dy = dy,
-                        .dy_stride = dy_stride,
-                        .C = C,
-                        .groups = groups,
-                        .grain = C < POSITION_ELEMS ? POSITION_ELEMS / (C ? C : 1) : 1};
-    job.scratch_elems = job.grain * C * ls_cpu_sum_levels(groups->groups);
+    position_job job = {.kernels = cpu->kernels, .call = call};
+    job.grain = C < POSITION_ELEMS ? POSITION_ELEMS / (C ? C : 1) : 1;
+    job.scratch_elems = job.grain * C * ls_cpu_sum_levels(call->groups->groups);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, job.scratch_elems * (size_t)ls_pool_threads(cpu->pool) * sizeof(float), &scratch));
     job.scratch = scratch;
-    ls_pool_run(cpu->pool, divide_up(groups->T, job.grain), position_task, &job);
+    ls_pool_run(cpu->pool, divide_up(call->groups->T, job.grain), position_task, &job);
     return LS_OK;
-}
-
-void ls_cpu_ops_fill_embed_grad(ls_ops *ops) {
-    ops->embed_token_grad = embed_token_grad;
-    ops->embed_position_grad = embed_position_grad;
 }

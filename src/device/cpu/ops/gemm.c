@@ -8,9 +8,7 @@ ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call) {
     return LS_OK;
 }
 
-static ls_status gemm(ls_device *device, const ls_gemm *call) {
+ls_status ls_cpu_op_gemm(ls_device *device, const ls_gemm *call) {
     LS_TRY(ls_gemm_check(call));
     return ls_cpu_gemm(ls_cpu_enter(device), call);
 }
-
-void ls_cpu_ops_fill_products(ls_ops *ops) { ops->gemm = gemm; }

@@ -48,7 +48,7 @@ static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin
     }
 }
 
-static ls_status loss_rows(ls_device *device, const ls_loss_call *call) {
+ls_status ls_cpu_op_loss_rows(ls_device *device, const ls_loss_call *call) {
     if (call->dz) LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
     return run_rows(device, call, whole_rows);
 }
@@ -63,7 +63,7 @@ static void max_rows(const ls_kernels *kernels, const void *args, size_t begin, 
     }
 }
 
-static ls_status loss_max(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, max_rows); }
+ls_status ls_cpu_op_loss_max(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, max_rows); }
 
 static void sums_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
@@ -73,14 +73,14 @@ static void sums_rows(const ls_kernels *kernels, const void *args, size_t begin,
                                                                c->bounds[i + 1] - c->bounds[i], c->m[r]);
 }
 
-static ls_status loss_sums(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, sums_rows); }
+ls_status ls_cpu_op_loss_sums(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, sums_rows); }
 
 static void value_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
     for (size_t r = begin; r < end; r++) c->loss[r] = kernels->loss.value(c->z_target[r], c->m[r], c->l[r]);
 }
 
-static ls_status loss_values(ls_device *device, const ls_loss_call *call) {
+ls_status ls_cpu_op_loss_values(ls_device *device, const ls_loss_call *call) {
     enum { ROWS = 1024 };
     ls_cpu_run(ls_cpu_enter(device), call->rows, ROWS, value_rows, call);
     return LS_OK;
@@ -95,15 +95,7 @@ static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin,
     }
 }
 
-static ls_status loss_grad(ls_device *device, const ls_loss_call *call) {
+ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
     LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
     return run_rows(device, call, grad_rows);
-}
-
-void ls_cpu_ops_fill_loss(ls_ops *ops) {
-    ops->loss_rows = loss_rows;
-    ops->loss_max = loss_max;
-    ops->loss_sums = loss_sums;
-    ops->loss_values = loss_values;
-    ops->loss_grad = loss_grad;
 }

@@ -53,14 +53,9 @@ static ls_status backward(ls_device *device, const ls_pooling_call *c, bool max)
     return LS_OK;
 }
 
-static ls_status max_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, true); }
-static ls_status max_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, true); }
-static ls_status mean_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, false); }
-static ls_status mean_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, false); }
-
-void ls_cpu_ops_fill_pooling(ls_ops *ops) {
-    ops->max_pool_forward = max_pool_forward;
-    ops->max_pool_backward = max_pool_backward;
-    ops->mean_pool_forward = mean_pool_forward;
-    ops->mean_pool_backward = mean_pool_backward;
+ls_status ls_cpu_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, true); }
+ls_status ls_cpu_op_max_pool_backward(ls_device *device, const ls_pooling_call *c) { return backward(device, c, true); }
+ls_status ls_cpu_op_mean_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, false); }
+ls_status ls_cpu_op_mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
+    return backward(device, c, false);
 }

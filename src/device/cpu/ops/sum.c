@@ -5,26 +5,18 @@
 #include "device/cpu/ops/staging.h"
 #include "device/cpu/tree_sum.h"
 
-typedef struct add_args {
-    float *y;
-    const float *a;
-    const void *b;
-    ls_dtype b_dtype;
-} add_args;
-
 static void add_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const add_args *a = args;
+    const ls_add_call *c = args;
     ls_cpu_buffer buffer;
     for (size_t i = begin, n; i < end; i += n) {
-        n = ls_cpu_piece(a->b_dtype, end - i);
-        const float *b = ls_cpu_widen(kernels, buffer.at, a->b, a->b_dtype, i, n);
-        kernels->act.residual(a->y + i, a->a + i, b, n);
+        n = ls_cpu_piece(c->b_dtype, end - i);
+        kernels->act.residual(c->y + i, c->a + i, ls_cpu_widen(kernels, buffer.at, c->b, c->b_dtype, i, n), n);
     }
 }
 
-static ls_status add(ls_device *device, float *y, const float *a, const void *b, ls_dtype b_dtype, size_t n) {
-    LS_TRY(ls_cpu_check_dtype("a sum", b_dtype));
-    ls_cpu_run(ls_cpu_enter(device), n, LS_CPU_GRAIN, add_range, &(add_args){y, a, b, b_dtype});
+ls_status ls_cpu_op_add(ls_device *device, const ls_add_call *call) {
+    LS_TRY(ls_cpu_check_dtype("a sum", call->b_dtype));
+    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, add_range, call);
     return LS_OK;
 }
 
@@ -33,11 +25,7 @@ static ls_status add(ls_device *device, float *y, const float *a, const void *b,
 typedef struct tree_job {
     ls_tree_program program;
     ls_tree_source *sources; /* [thread][leaves] */
-    const void *const *contributions;
-    float *out;
-    ls_dtype dtype;
-    int leaves;
-    size_t elems;
+    const ls_tree_sum_call *call;
 } tree_job;
 
 /* Complete subtrees join as the carries of a counter; at the end the last ones join from the right. That is the tree
@@ -57,61 +45,44 @@ static void write_program(ls_tree_program *program, int *steps, int leaves) {
 
 static void tree_task(void *ctx, size_t task, int thread) {
     const tree_job *job = ctx;
-    size_t begin = task * LS_CPU_GRAIN, left = job->elems - begin, offset_bytes = begin * ls_dtype_bytes(job->dtype);
-    ls_tree_source *sources = job->sources + thread * job->leaves;
-    for (int i = 0; i < job->leaves; i++)
-        sources[i] = (ls_tree_source){(const char *)job->contributions[i] + offset_bytes, job->dtype};
-    void *outs[1] = {job->out + begin};
+    const ls_tree_sum_call *c = job->call;
+    size_t begin = task * LS_CPU_GRAIN, left = c->elems - begin, offset_bytes = begin * ls_dtype_bytes(c->dtype);
+    ls_tree_source *sources = job->sources + thread * c->leaves;
+    for (int i = 0; i < c->leaves; i++)
+        sources[i] = (ls_tree_source){(const char *)c->contributions[i] + offset_bytes, c->dtype};
+    void *outs[1] = {c->out + begin};
     ls_tree_sum_run(&job->program, sources, false, outs, 1, false, left < LS_CPU_GRAIN ? left : LS_CPU_GRAIN);
 }
 
-static ls_status tree_sum(ls_device *device, float *out, const void *const *contributions, ls_dtype dtype, int leaves,
-                          size_t elems) {
+ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
+    int leaves = call->leaves;
     if (leaves < 1 || leaves > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
-    LS_TRY(ls_cpu_check_dtype("a sum", dtype));
+    LS_TRY(ls_cpu_check_dtype("a sum", call->dtype));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t sources = (size_t)leaves * (size_t)ls_pool_threads(cpu->pool), steps = 2 * (size_t)leaves - 1;
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, sources * sizeof(ls_tree_source) + steps * sizeof(int), &scratch));
-    tree_job job = {.sources = scratch,
-                    .contributions = contributions,
-                    .out = out,
-                    .dtype = dtype,
-                    .leaves = leaves,
-                    .elems = elems};
+    tree_job job = {.sources = scratch, .call = call};
     write_program(&job.program, (int *)(void *)(job.sources + sources), leaves);
-    ls_pool_run(cpu->pool, elems / LS_CPU_GRAIN + (elems % LS_CPU_GRAIN != 0), tree_task, &job);
+    ls_pool_run(cpu->pool, call->elems / LS_CPU_GRAIN + (call->elems % LS_CPU_GRAIN != 0), tree_task, &job);
     return LS_OK;
 }
 
 /* ---- maxima ------------------------------------------------------------------------------------------------------ */
 
-typedef struct max_args {
-    float *out;
-    const float *const *inputs;
-    int count;
-} max_args;
-
 static void max_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const max_args *a = args;
+    const ls_max_call *c = args;
     float values[LS_WORKERS_MAX];
     for (size_t i = begin; i < end; i++) {
-        for (int j = 0; j < a->count; j++) values[j] = a->inputs[j][i];
-        a->out[i] = kernels->loss.slice_max(values, (size_t)a->count);
+        for (int j = 0; j < c->count; j++) values[j] = c->inputs[j][i];
+        c->out[i] = kernels->loss.slice_max(values, (size_t)c->count);
     }
 }
 
-static ls_status max(ls_device *device, float *out, const float *const *inputs, int count, size_t elems) {
-    if (count < 1 || count > LS_WORKERS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", count, LS_WORKERS_MAX);
-    ls_cpu_run(ls_cpu_enter(device), elems, ls_cpu_row_grain((size_t)count), max_range,
-               &(max_args){out, inputs, count});
+ls_status ls_cpu_op_max(ls_device *device, const ls_max_call *call) {
+    if (call->count < 1 || call->count > LS_WORKERS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", call->count, LS_WORKERS_MAX);
+    ls_cpu_run(ls_cpu_enter(device), call->elems, ls_cpu_row_grain((size_t)call->count), max_range, call);
     return LS_OK;
-}
-
-void ls_cpu_ops_fill_sum(ls_ops *ops) {
-    ops->add = add;
-    ops->tree_sum = tree_sum;
-    ops->max = max;
 }

@@ -2,7 +2,7 @@
  *
  * Fields stand in a fixed order. Each has a rank: when a line is wider than the window, the field of the highest rank
  * is left out, again and again, until the rest fits. All text is ASCII, so bytes are columns. */
-#include "run/progress/progress.h"
+#include "run/progress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "data/tokenizer/utf8_stream.h"
 
-enum { TEXT_MAX = LS_PROGRESS_TEXT_MAX, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
+enum { TEXT_MAX = 64, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
 
 /* Between lines of a file or pipe, unless --log-every says otherwise. */
 static const uint64_t line_ns = 5000000000;
@@ -50,7 +51,8 @@ typedef struct fields {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
+/* "1m36s" */
+static void time_text(double seconds, char text[TEXT_MAX]) {
     if (!(seconds < 1e9)) { /* NaN, too */
         snprintf(text, TEXT_MAX, "?");
         return;
@@ -71,7 +73,8 @@ static void format_ms(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
-void ls_progress_speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
+/* "45.7k tok/s" */
+static void speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
     const char *unit = is_images ? "img" : "tok";
     if (per_s < 1e4)
         snprintf(text, TEXT_MAX, "%.0f %s/s", per_s, unit);
@@ -97,11 +100,11 @@ static void fill(fields *f, const ls_step *s, double eta_s) {
     snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
     snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
     format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
-    if (s->seconds > 0) ls_progress_speed_text(s->samples / s->seconds, s->is_images, f->text[FIELD_SPEED]);
+    if (s->seconds > 0) speed_text(s->samples / s->seconds, s->is_images, f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
     if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
     if (eta_s < 0) return;
-    ls_progress_time_text(eta_s, eta);
+    time_text(eta_s, eta);
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
 }
 
@@ -269,4 +272,81 @@ ls_status ls_progress_end(ls_progress *p) {
     p->drawn = false;
     fputc('\n', p->out);
     return flush(p);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* "1m36s", and tenths of a second below a minute. */
+static void duration_text(double seconds, char text[TEXT_MAX]) {
+    if (seconds < 59.95)
+        snprintf(text, TEXT_MAX, "%.1fs", seconds);
+    else
+        time_text(seconds, text);
+}
+
+void ls_run_summary_time_text(const ls_run_summary *s, char line[LS_RUN_SUMMARY_LINE_MAX]) {
+    char wall[TEXT_MAX], steps[TEXT_MAX], speed[TEXT_MAX] = "";
+    duration_text(s->wall_s, wall);
+    duration_text(s->step_s, steps);
+    if (s->step_s > 0) speed_text(s->samples / s->step_s, s->is_images, speed);
+    if (s->steps == 0)
+        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, no steps", wall);
+    else
+        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, %s of it in %" PRId64 " step%s%s%s", wall, steps, s->steps,
+                 s->steps == 1 ? "" : "s", *speed ? ": " : "", speed);
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static const char margin[] = "  | ";
+
+ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **out) {
+    enum { HEADING_MAX = 64 };
+    ls_utf8_stream stream = {.for_terminal = true};
+    size_t lines = 1, used, shown_bytes;
+    while (bytes > 0 && text[bytes - 1] == '\n') bytes--;
+    for (size_t i = 0; i < bytes; i++) lines += text[i] == '\n';
+    char *shown = malloc(ls_utf8_stream_room(bytes)),
+         *framed = *out = malloc(HEADING_MAX + lines * sizeof margin + ls_utf8_stream_room(bytes) + 1);
+    if (!shown || !framed) {
+        free(shown);
+        free(framed);
+        *out = NULL;
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", bytes);
+    }
+    shown_bytes = ls_utf8_stream_add(&stream, text, bytes, shown);
+    shown_bytes += ls_utf8_stream_end(&stream, shown + shown_bytes);
+    used = (size_t)snprintf(framed, HEADING_MAX, "--- sample at step %" PRId64 " ---\n%s", step, margin);
+    for (size_t i = 0; i < shown_bytes; i++) {
+        framed[used++] = shown[i];
+        if (shown[i] != '\n') continue;
+        memcpy(framed + used, margin, sizeof margin - 1);
+        used += sizeof margin - 1;
+    }
+    framed[used] = '\0';
+    free(shown);
+    return LS_OK;
+}
+
+/* ---- faster units ------------------------------------------------------------------------------------------------ */
+
+/* The fastest first. */
+static const ls_unit faster[] = {LS_UNIT_AMX, LS_UNIT_BFMMLA};
+
+bool ls_unit_hint_is_of_use(const ls_policy *policy) { return policy->act == LS_BF16 && policy->unit == LS_UNIT_CHAIN; }
+
+void ls_unit_hint_count(int64_t having[LS_UNITS]) {
+    for (int u = 0; u < LS_UNITS; u++) having[u] = ls_unit_is_here((ls_unit)u);
+}
+
+void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]) {
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof faster / sizeof *faster; i++) {
+        if (having[faster[i]] < workers) continue;
+        snprintf(text, LS_UNIT_HINT_MAX,
+                 "matrix unit chain: same bits on every CPU; --matrix-unit %s is about twice as fast here and changes "
+                 "the result",
+                 ls_unit_name(faster[i]));
+        return;
+    }
 }

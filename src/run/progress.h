@@ -9,8 +9,8 @@
  *
  * Nothing is allocated. Writes only to the stream it was given; an error there is the status of the call. One thread.
  */
-#ifndef LS_RUN_PROGRESS_PROGRESS_H
-#define LS_RUN_PROGRESS_PROGRESS_H
+#ifndef LS_RUN_PROGRESS_H
+#define LS_RUN_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,10 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "device/unit.h"
+#include "nn/policy.h"
 
-enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TEXT_MAX = 64 };
+enum { LS_PROGRESS_LINE_MAX = 512 };
 
 /* What becomes of a step that is done. */
 typedef enum ls_progress_show {
@@ -70,8 +72,48 @@ size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char l
 /* Seconds left, from a moving average of the time of a step; negative before the first. */
 double ls_progress_eta(const ls_progress *progress);
 
-/* "1m36s", "45.7k tok/s" */
-void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TEXT_MAX]);
-void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TEXT_MAX]);
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* What a run tells of itself at its end, of this process alone: a run that was resumed has earlier steps, which
+ * metrics.jsonl holds. The training loop fills it on the first worker. */
+typedef struct ls_run_summary {
+    int64_t first_step; /* steps that the run had when this process began */
+    int64_t steps;      /* made by this process */
+    double step_s;      /* seconds in them */
+    double wall_s;      /* with evaluations, samples and checkpoints */
+    double samples;     /* tokens, or images */
+    bool is_images;
+} ls_run_summary;
+
+enum { LS_RUN_SUMMARY_LINE_MAX = 160 };
+
+/* "1m36s, 1m30s of it in 300 steps: 45.7k tok/s" */
+void ls_run_summary_time_text(const ls_run_summary *summary, char line[LS_RUN_SUMMARY_LINE_MAX]);
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+/* A text that the model made, set apart from the lines of the log:
+ *
+ *     --- sample at step 100 ---
+ *       | It was the best of
+ *       | times
+ *
+ * Logs are shown on terminals, which a text must not control: it becomes valid UTF-8, with symbols in place of control
+ * characters (data/tokenizer/utf8_stream.h). The caller frees *out, a text without a newline at its end. */
+ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **out);
+
+/* ---- faster units ------------------------------------------------------------------------------------------------ */
+
+/* Whether a run with the portable matrix unit leaves speed on the table, in one sentence. Only units that were measured
+ * to be faster than chain in whole steps are named (docs/performance.md, "16 bit"): bfmmla, 2.9 times with GPT-2 124M,
+ * and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not. */
+enum { LS_UNIT_HINT_MAX = 160 };
+
+/* A run of this policy could be faster on some CPUs. The same in all workers. */
+bool ls_unit_hint_is_of_use(const ls_policy *policy);
+/* 1 for each unit that this worker has; summed over the workers it is what ls_unit_hint_text() takes. */
+void ls_unit_hint_count(int64_t having[LS_UNITS]);
+/* Empty where not all workers have a faster unit. */
+void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]);
 
 #endif

@@ -1,8 +1,6 @@
-/* parts.h: what the rules of diagnose.h share. */
-#ifndef LS_OBSERVE_DIAGNOSE_PARTS_H
-#define LS_OBSERVE_DIAGNOSE_PARTS_H
-
-#include <stdarg.h>
+/* rules.h: the rules of diagnose.h, and what they share. */
+#ifndef LS_OBSERVE_DIAGNOSE_RULES_H
+#define LS_OBSERVE_DIAGNOSE_RULES_H
 
 #include "base/stats.h"
 #include "observe/diagnose/diagnose.h"
@@ -32,7 +30,7 @@ typedef struct ls_rise {
 /* The steps with a finite loss. */
 typedef struct ls_series {
     size_t count;
-    int64_t *step;
+    long long *step;
     double *loss, *norm, *lr;
     float *score;  /* distance of the loss from the median of the steps before, in robust standard deviations */
     bool *in_data; /* inside a sharp episode */
@@ -40,13 +38,13 @@ typedef struct ls_series {
     size_t episode_count;
     size_t jumps_down; /* single steps as far below their level as an episode is above it, and back at once */
     double peak_lr;
-    int64_t first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
+    long long first_bad; /* first step whose loss or norm is not finite, and that was not skipped; LS_RUN_NONE */
 } ls_series;
 
 ls_status ls_series_make(const ls_run_log *run, ls_series *out);
 void ls_series_free(ls_series *series);
 /* The index of the last step up to `step`; false: there is none. */
-bool ls_series_find(const ls_series *series, int64_t step, size_t *at);
+bool ls_series_find(const ls_series *series, long long step, size_t *at);
 /* Median loss of up to `n` steps that end with index `at`. NaN for none. */
 double ls_series_before(const ls_series *series, size_t at, size_t n);
 /* `least`: for how many steps the rise must last. */
@@ -57,7 +55,7 @@ ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 /* The lines of one step, and what they come to. The inner blocks are those that are neither the first nor the last of
  * the model, where there are such: embedding and head flush many tiny gradients in the best of runs. */
 typedef struct ls_point {
-    int64_t step;
+    long long step;
     size_t first, count;  /* in run->numerics */
     double flushed;       /* median over the inner blocks of the larger share of the two */
     double flushed_third; /* the share that a third of the inner blocks reach */
@@ -87,14 +85,17 @@ typedef struct ls_case {
 } ls_case;
 
 /* A finding to fill in; one too many overwrites the last. */
-ls_finding *ls_finding_add(ls_case *c, ls_cause cause, int64_t step);
-void ls_finding_title(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void ls_finding_evidence(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void ls_finding_action(ls_finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
+ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
+ls_finding *ls_note_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size);
+/* Block and tensor of an event. */
+void ls_finding_name(ls_finding *finding, const ls_run_log_event *event);
 /* Prints into `out`; what does not fit is cut off between two characters. */
-void ls_diagnose_print(char *out, size_t capacity, const char *format, va_list list)
-    __attribute__((format(printf, 3, 0)));
+void ls_diagnose_print(char *out, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Where the next piece of evidence goes. */
+char *ls_finding_next(ls_finding *finding);
+#define LS_TITLE(finding, ...) ls_diagnose_print((finding)->title, sizeof(finding)->title, __VA_ARGS__)
+#define LS_ACTION(finding, ...) ls_diagnose_print((finding)->action, sizeof(finding)->action, __VA_ARGS__)
+#define LS_EVIDENCE(finding, ...) ls_diagnose_print(ls_finding_next(finding), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
 bool ls_case_is_fp16(const ls_case *c);
 /* The first cause of this kind, or NULL. */
@@ -112,8 +113,5 @@ bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
 ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
 void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
-
-/* Ordering, verdict, what followed, what is missing (verdict.c). */
-void ls_diagnose_conclude(ls_case *c);
 
 #endif
