@@ -44,8 +44,8 @@ typedef struct ls_trainer_place {
 /* What is learned from, and what is held back: tokens, or images for a model that sees images. They outlive the
  * trainer. val_corpus is NULL where validation takes the end of the corpus, val_images where there is none. */
 typedef struct ls_trainer_data {
-    const ls_corpus *corpus, *val_corpus;
-    const ls_images *images, *val_images;
+    ls_corpus *corpus, *val_corpus;
+    ls_images *images, *val_images;
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
 

@@ -162,7 +162,7 @@ static ls_status was_done(session *s, const char *layout, bool *done) {
 
 static void say(const session *s, int row, int rows, const char *layout) {
     const ls_verify_request *r = s->request;
-    if (ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
+    if (r->on_start && ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
 }
 
 /* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
@@ -207,6 +207,8 @@ static ls_status make_matrix(session *s) {
 static ls_status make_request(session *s) {
     json_t *file = NULL;
     ls_layout_request request;
+    if (s->request->layout) s->layout = *s->request->layout;
+    if (s->request->layout) return LS_OK;
     LS_TRY(ls_layout_request_from_options(s->request->options, &file, &request));
     if (s->place.world) request.workers = ls_world_size(s->place.world);
     ls_status status = ls_layout_make(&request, &s->one.task, &s->layout);
@@ -237,13 +239,16 @@ static ls_status run_alone(session *s) {
     s->alone_trial = ls_trial_make(&s->one, &one, (int)r->options->threads);
     say(s, 0, 1, "one worker");
     LS_TRY(run_trial(s, &s->alone_trial, &job));
-    return ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &s->one, &s->alone) : LS_OK;
+    return r->on_case && ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &s->one, &s->alone) : LS_OK;
 }
 
 static ls_status run_case(session *s, const char *name) {
     const ls_verify_request *r = s->request;
     ls_status status = LS_OK;
-    LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &s->one));
+    if (r->one)
+        s->one = *r->one;
+    else
+        LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &s->one));
     int params = ls_model_params(s->one.model);
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->alone));
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->record));
@@ -255,7 +260,7 @@ out:
     s->matrix = NULL;
     ls_verify_record_close(&s->alone);
     ls_verify_record_close(&s->record);
-    ls_lab_case_close(&s->one);
+    if (!r->one) ls_lab_case_close(&s->one);
     return status;
 }
 
@@ -264,7 +269,8 @@ static ls_status run_cases(ls_world *world, void *arg) {
     double start = ls_clock_seconds();
     const char *name;
     s->place.world = world;
-    for (int i = 0; ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
+    if (s->request->one) LS_TRY(run_case(s, NULL));
+    for (int i = 0; !s->request->one && ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
     s->out->seconds = ls_clock_seconds() - start;
     return LS_OK;
 }

@@ -44,7 +44,7 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
     ls_plan_case c = {.task = task, .layout = layout, .site = site, .t = layout->tp};
     c.C = (double)task->shape.C;
     c.hidden = (double)task->shape.hidden;
-    c.gated = ls_shape_is_llama(&task->shape);
+    c.gated = ls_shape_family(&task->shape)->gated;
     c.elem = ls_plan_elem_bytes(layout);
     double unit = 128.0 * layout->tp, V = (double)task->shape.V, rows = V / unit;
     c.vocabulary = unit * ((double)(long long)rows < rows ? (double)(long long)rows + 1 : (double)(long long)rows);

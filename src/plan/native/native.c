@@ -164,8 +164,8 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
 static ls_status price_update(const ls_settings *settings, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
-    ls_update_step step = {.rule = settings->optimizer.kind};
-    ls_optimizer_update update = {.step = {step, step}};
+    ls_update_step by = {.rule = settings->optimizer.kind};
+    ls_optimizer_update update = {.step = {by, by}};
     const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
