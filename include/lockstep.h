@@ -3,8 +3,11 @@
  *
  * Training. Options by name (ls_options) describe a run, a plan or a check; docs/options.md lists them. ls_run_open()
  * makes a run of them, on files or on the caller's own data (ls_source); ls_run_workers() starts its workers and calls
- * one function in each, which steps, evaluates, saves and generates. ls_plan_make() searches a layout for a cluster;
- * ls_verify() shows that a layout gives the bits of one worker.
+ * one function in each, which steps, evaluates, saves and generates. ls_plan_make() searches a layout for a cluster,
+ * ls_probe() measures this machine for it, and ls_verify() shows that layouts give the bits of one worker.
+ *
+ * Text and models. ls_tokenizer turns text into tokens and back, ls_tokenize() whole files of it; ls_import() and
+ * ls_export() take models from other programs and give models to them.
  *
  * Workers and sums. ls_workers_run() starts workers (or joins the ones that mpirun or srun started) and calls one
  * function in each of them with its ls_world. From the world come communicators, meshes, shared memory and the
@@ -275,8 +278,8 @@ ls_status ls_request_wait(ls_request *request);
  * means, and which go together, is said there once for both. */
 typedef struct ls_options ls_options;
 
-/* `command`: "train", "eval", "generate", "plan", "verify", "import" or "export". Neither the environment nor a file is
- * read. */
+/* `command`: "train", "eval", "generate", "tokenize", "import", "export", "plan", "probe" or "verify". Neither the
+ * environment nor a file is read. */
 ls_status ls_options_create(const char *command, ls_options **out);
 void ls_options_destroy(ls_options *options);
 /* "dp", "4"; a switch is "true" or "false". The value is copied. A name that the command does not have is LS_ERR_INPUT,
@@ -286,6 +289,83 @@ ls_status ls_options_set(ls_options *options, const char *name, const char *valu
 /* The value as it was set, or the default; NULL where there is neither, and for an unknown name. Borrowed until the
  * option is set again. */
 const char *ls_options_get(const ls_options *options, const char *name);
+
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_tokenizer ls_tokenizer;
+
+/* `path` is "bytes", where an id is a byte; or a folder with tokenizer.json, else with vocab.json and merges.txt; or
+ * the file tokenizer.json; or vocab.json, with merges.txt beside it. */
+ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out);
+/* NULL does nothing. */
+void ls_tokenizer_close(ls_tokenizer *tokenizer);
+
+/* A growing list of ids. Starts as {0}. */
+typedef struct ls_tokens {
+    int32_t *ids;
+    size_t count, capacity;
+} ls_tokens;
+
+void ls_tokens_fini(ls_tokens *tokens);
+
+/* Special tokens in the text (such as <|endoftext|>) become their ids; without it they are plain text, which is the
+ * safe way to take text that somebody else wrote. Added tokens that are not special are always looked for. */
+enum { LS_ENCODE_SPECIAL = 1 };
+
+/* Appends the ids of `text` to `out`. No token is added in front or behind. One thread at a time may encode with one
+ * tokenizer. */
+ls_status ls_tokenizer_encode(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags, ls_tokens *out);
+/* The bytes of all ids. `*text` has a NUL behind its `*bytes` bytes; the caller frees it. */
+ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids, size_t count, char **text,
+                              size_t *bytes);
+
+/* The highest id and one more. */
+uint32_t ls_tokenizer_vocab(const ls_tokenizer *tokenizer);
+/* The token that ends a document, and the one that begins it; −1: the tokenizer has none. */
+int32_t ls_tokenizer_eot(const ls_tokenizer *tokenizer);
+int32_t ls_tokenizer_bos(const ls_tokenizer *tokenizer);
+
+/* Hashes are 128 bits as text. */
+enum { LS_HASH_CHARS = 33 };
+/* Of what the tokenizer was made from: equal hashes, equal ids. */
+void ls_tokenizer_identity(const ls_tokenizer *tokenizer, char hash[LS_HASH_CHARS]);
+
+enum { LS_OUT_CHARS = 4096 };
+
+/* How far ls_tokenize() is, and at its end what it has written. */
+typedef struct ls_tokenized {
+    uint64_t tokens, val_tokens; /* all of them; those for validation */
+    uint64_t bytes, documents;   /* of text */
+    uint64_t invalid_bytes;      /* not UTF-8; they are kept as they are */
+    uint64_t shards;             /* files, of all of them */
+    uint32_t vocab;
+    double seconds;
+    char out[LS_OUT_CHARS], val_out[LS_OUT_CHARS]; /* the files are OUT_000001.bin …; val_out "": none for validation */
+    const char *file;                              /* that is being read; NULL: none */
+    uint64_t file_done, file_bytes;                /* of it */
+} ls_tokenized;
+
+/* With the options of "tokenize": text and JSONL become token files, in llm.c's format. All of the output appears at
+ * the end, or none of it. `progress` is called now and then, and at the end of each file (without `file`); NULL is
+ * fine. */
+ls_status ls_tokenize(const ls_options *options, void (*progress)(void *ctx, const ls_tokenized *so_far), void *ctx,
+                      ls_tokenized *out);
+
+/* ---- models of other programs ------------------------------------------------------------------------------------ */
+
+typedef struct ls_exchanged {
+    char name[64];    /* of the model */
+    const char *from; /* "lockstep", "Hugging Face" or "llm.c" */
+    uint64_t parameters;
+    char tokenizer[LS_OUT_CHARS]; /* that goes along; "": none */
+} ls_exchanged;
+
+/* With the options of "import": "model", a Hugging Face folder or a model file of llm.c, becomes the checkpoint "out",
+ * which train, eval, generate and export start from. */
+ls_status ls_import(const ls_options *options, ls_exchanged *out);
+/* With the options of "export": the run or checkpoint "model" becomes a Hugging Face folder or a model file of llm.c.
+ */
+ls_status ls_export(const ls_options *options, ls_exchanged *out);
 
 /* ---- own data ---------------------------------------------------------------------------------------------------- */
 
@@ -337,7 +417,10 @@ typedef enum ls_run_event_kind {
     LS_RUN_SAVED,       /* text */
     LS_RUN_NOTICED,     /* text: something about the numbers of the run, or an early stop */
     LS_RUN_STEPS_ENDED, /* no step will follow; the last checkpoint may */
-    LS_RUN_SCORED       /* done of all: of an evaluation with the options of "eval" */
+    LS_RUN_SCORED,      /* done of all: of an evaluation with the options of "eval" */
+    LS_RUN_MEASURES,    /* text: what of this machine, for "auto-layout"; NULL: it is done */
+    LS_RUN_PLANNED,     /* plan: what "auto-layout" compared; the run has layout 0 */
+    LS_RUN_VERIFIED     /* text: a layout, and whether it gives the bits of one worker; done: the how manieth */
 } ls_run_event_kind;
 
 typedef struct ls_run_event {
@@ -346,6 +429,7 @@ typedef struct ls_run_event {
     const ls_step *step;             /* NULL where there is none */
     const ls_evaluation *evaluation; /* likewise */
     uint64_t done, all;
+    struct ls_plan *plan; /* for the time of the call; NULL where there is none */
 } ls_run_event;
 
 /* A failure ends the run. */
@@ -401,8 +485,6 @@ typedef ls_status (*ls_text_fn)(void *ctx, const char *text, size_t bytes, int *
  * only. *tokens gets their number; NULL is fine. */
 ls_status ls_run_generate(ls_run *run, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens);
 
-/* Hashes are 128 bits as text. */
-enum { LS_HASH_CHARS = 33 };
 /* Of all weights, whatever the layout: two runs with the same hash have the same bits. All workers together. */
 ls_status ls_run_hash(ls_run *run, char hash[LS_HASH_CHARS]);
 
@@ -417,9 +499,11 @@ typedef struct ls_run_state {
 /* Any worker alone; also before workers are started. */
 ls_run_state ls_run_get_state(const ls_run *run);
 
-/* Whether the layout of a training run gives the bits of one worker: `steps` steps of each, on the data of the setup.
+/* Whether layouts give the bits of one worker. With the options of "train": the layout of that run, `steps` steps of
+ * it, on the data of the setup. With the options of "verify": many layouts, or the one that they name, as many steps as
+ * they say, on made-up data where they name none; `steps` is 0, and `event` hears of each layout.
  * LS_OK: every loss, gradient and weight is the same. LS_ERR_FAILED: the message says what differs first. Starts
- * workers, twice; leaves no folder behind. */
+ * workers, again and again; leaves no folder behind but one for results that "out" names. */
 ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
@@ -429,17 +513,22 @@ typedef struct ls_plan ls_plan;
 /* With the options of "plan", of which "model" and "cluster" are needed: layouts that fit into memory, the fastest
  * first, but for a difference of one percent where one is simpler. Nothing is run. For a cluster file that `lockstep
  * probe` wrote the layouts are this program's own on that machine, for others those of the program that "stack" names.
- * That none fits is no failure. */
+ * That none fits is no failure. The options must live until the plan is destroyed. */
 ls_status ls_plan_make(const ls_options *options, ls_plan **out);
 void ls_plan_destroy(ls_plan *plan);
 int ls_plan_count(const ls_plan *plan);
 /* Of layout `index`: "seconds" of a step, "memory_bytes" of the heaviest worker, "capacity_bytes", "micro_batches"; a
  * knob such as "dp"; a part of the time or of the memory by its name in ls_plan_json(). −1: there is no such number. */
-double ls_plan_number(const ls_plan *plan, int index, const char *name);
-/* All of it: an array with an object for each layout. Borrowed. */
-const char *ls_plan_json(const ls_plan *plan);
+double ls_plan_number(ls_plan *plan, int index, const char *name);
+/* All of it, as `lockstep plan --json` prints it: also what limits the layouts, what would help, and how they scale.
+ * Borrowed; NULL: it could not be made. */
+const char *ls_plan_json(ls_plan *plan);
 /* Sets the options of train that run layout `index`. */
 ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train);
+
+/* With the options of "probe": measures this machine for plans of this program, in about half a minute, and writes a
+ * cluster file: "out", or where the option "auto-layout" of train looks for it. Starts workers. */
+ls_status ls_probe(const ls_options *options);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,29 @@
-/* generate.c: from drawn tokens to the caller's function. */
-#include "api/generate.h"
-
+/* generate.c: a model's text as it comes: tokens become bytes, a stop text is held back, all workers end together. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run.h"
+#include "base/fpenv.h"
 #include "run/agree.h"
+#include "run/generate.h"
+#include "run/inputs/inputs.h"
+
+enum { EOS_MAX = 256 };
+
+typedef struct writer {
+    ls_text_fn take;
+    void *ctx;
+    const ls_tokenizer *tokenizer;
+    ls_world *world;  /* NULL: one worker alone */
+    const char *stop; /* text at which the text ends; NULL: none */
+    size_t stop_bytes;
+    int32_t eot; /* −1: none */
+    int32_t eos[EOS_MAX];
+    size_t eos_count;
+    char *text; /* all bytes so far */
+    size_t bytes, capacity, given;
+    int64_t tokens;
+} writer;
 
 ls_generate_options ls_generate_options_from(const ls_options *o) {
     return (ls_generate_options){.temperature = o->temperature,
@@ -15,13 +34,13 @@ ls_generate_options ls_generate_options_from(const ls_options *o) {
                                  .no_cache = !o->cache};
 }
 
-static ls_status append(ls_text_writer *w, const char *data, size_t bytes) {
-    if (w->bytes + bytes + 1 > w->room) {
-        size_t room = 2 * (w->bytes + bytes + 1);
-        char *text = realloc(w->text, room);
-        if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a text of %zu bytes", room);
+static ls_status append(writer *w, const char *data, size_t bytes) {
+    if (w->bytes + bytes + 1 > w->capacity) {
+        size_t capacity = 2 * (w->bytes + bytes + 1);
+        char *text = realloc(w->text, capacity);
+        if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a text of %zu bytes", capacity);
         w->text = text;
-        w->room = room;
+        w->capacity = capacity;
     }
     memcpy(w->text + w->bytes, data, bytes);
     w->bytes += bytes;
@@ -30,7 +49,7 @@ static ls_status append(ls_text_writer *w, const char *data, size_t bytes) {
 }
 
 /* What no part of the stop text can begin in any more; at the end everything. */
-static ls_status give_more(ls_text_writer *w, bool final, bool *stop) {
+static ls_status give_more(writer *w, bool final, bool *stop) {
     size_t held = final || w->stop_bytes < 2 ? 0 : w->stop_bytes - 1, from = w->given;
     size_t end = w->bytes > held ? w->bytes - held : 0;
     int wants_end = 0;
@@ -42,13 +61,13 @@ static ls_status give_more(ls_text_writer *w, bool final, bool *stop) {
 }
 
 /* The tokenizer's end of text, or one that the model's own files name: Llama 3 has an end of turn, too. */
-static bool ends_text(const ls_text_writer *w, int32_t id) {
+static bool ends_text(const writer *w, int32_t id) {
     bool ends = id == w->eot;
     for (size_t i = 0; i < w->eos_count; i++) ends |= id == w->eos[i];
     return ends;
 }
 
-static void cut_at_stop(ls_text_writer *w, size_t from, bool *stop) {
+static void cut_at_stop(writer *w, size_t from, bool *stop) {
     size_t search = from >= w->stop_bytes ? from - w->stop_bytes : 0;
     char *found = memmem(w->text + search, w->bytes - search, w->stop, w->stop_bytes);
     if (!found) return;
@@ -56,7 +75,7 @@ static void cut_at_stop(ls_text_writer *w, size_t from, bool *stop) {
     *stop = true;
 }
 
-static ls_status write_token(ls_text_writer *w, int32_t id, bool *stop) {
+static ls_status write_token(writer *w, int32_t id, bool *stop) {
     const char *data;
     size_t bytes, from = w->bytes;
     LS_TRY(ls_tokenizer_token(w->tokenizer, id, &data, &bytes));
@@ -67,7 +86,7 @@ static ls_status write_token(ls_text_writer *w, int32_t id, bool *stop) {
 
 /* The caller is asked in the first worker, and all do as it says. */
 static ls_status take_token(void *ctx, int32_t id, bool *stop) {
-    ls_text_writer *w = ctx;
+    writer *w = ctx;
     bool is_first = !w->world || ls_world_rank(w->world) == 0;
     ls_status status = LS_OK;
     w->tokens++;
@@ -78,19 +97,60 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     return ls_agree_tell(w->world, stop, sizeof *stop);
 }
 
-ls_status ls_text_write(ls_text_writer *w, ls_partition *partition, size_t T, const ls_generate_options *options,
-                        const char *prompt, const ls_tokens *ids, int64_t *tokens) {
+/* The prompt's text, and what the model makes of its ids. */
+static ls_status write_text(writer *w, const ls_run *r, const char *prompt, const ls_tokens *ids) {
     bool is_first = !w->world || ls_world_rank(w->world) == 0, stop = false;
-    ls_status status = LS_OK;
-    w->stop_bytes = w->stop ? strlen(w->stop) : 0;
+    ls_generate_options options = ls_generate_options_from(&r->options);
     if (prompt && is_first) {
-        LS_TRY_OUT(append(w, prompt, strlen(prompt)));
-        LS_TRY_OUT(give_more(w, false, &stop));
+        LS_TRY(append(w, prompt, strlen(prompt)));
+        LS_TRY(give_more(w, false, &stop));
     }
-    LS_TRY_OUT(ls_generate(partition, T, options, ids->ids, ids->count, take_token, w));
-    if (is_first) LS_TRY_OUT(give_more(w, true, &stop));
-    if (tokens) *tokens = w->tokens;
-out:
-    free(w->text);
+    ls_partition *partition = ls_run_is_loaded(r) ? r->loaded.partition : r->trainer->partition;
+    size_t T = ls_run_is_loaded(r) ? r->loaded.T : r->settings.T;
+    LS_TRY(ls_generate(partition, T, &options, ids->ids, ids->count, take_token, w));
+    return is_first ? give_more(w, true, &stop) : LS_OK;
+}
+
+/* Samples of a training run begin as the documents do that the model learns from. */
+ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
+    bool is_loaded = ls_run_is_loaded(r);
+    ls_frame frame = r->frame;
+    if (!text) text = "";
+    if (is_loaded || !ls_corpus_has_text(r->data.corpus)) LS_TRY(ls_bos_option(&r->options, r->tokenizer, &frame));
+    LS_TRY(ls_frame_prompt(r->tokenizer, &frame, text, strlen(text), is_loaded ? LS_ENCODE_SPECIAL : 0, out));
+    if (out->count > 0) return LS_OK;
+    int32_t begin = is_loaded ? ls_tokenizer_bos(r->tokenizer) : -1;
+    if (begin < 0) begin = ls_tokenizer_eot(r->tokenizer);
+    return begin >= 0 ? ls_tokens_push(out, begin) : ls_tokenizer_encode(r->tokenizer, "\n", 1, 0, out);
+}
+
+/* A model says which tokens end a text; a training run has its tokenizer's alone. */
+static ls_status prepare(const ls_run *r, writer *w) {
+    if (ls_run_is_loaded(r)) {
+        ls_fpenv_set();
+        if (r->options.command != LS_COMMAND_GENERATE)
+            return ls_fail(LS_ERR_INPUT, "this run was opened to evaluate: generating takes the options of generate");
+        LS_TRY(ls_weights_eos(r->start.weights, w->eos, EOS_MAX, &w->eos_count));
+        w->stop = r->options.stop;
+        w->stop_bytes = w->stop ? strlen(w->stop) : 0;
+    } else {
+        LS_TRY(ls_run_check_works(r));
+        w->world = r->trainer->world;
+    }
+    if (!r->tokenizer) return ls_fail(LS_ERR_INPUT, "this model has no tokenizer; add --tokenizer FOLDER");
+    w->tokenizer = r->tokenizer;
+    w->eot = ls_tokenizer_eot(r->tokenizer);
+    return LS_OK;
+}
+
+ls_status ls_run_generate(ls_run *r, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens) {
+    writer w = {.take = take, .ctx = ctx};
+    ls_tokens ids = {0};
+    LS_TRY(prepare(r, &w));
+    ls_status status = ls_run_encode(r, prompt, &ids);
+    if (status == LS_OK) status = write_text(&w, r, prompt, &ids);
+    if (status == LS_OK && tokens) *tokens = w.tokens;
+    ls_tokens_fini(&ids);
+    free(w.text);
     return status;
 }

@@ -1,5 +1,5 @@
 /* options.c: options by name, for programs. */
-#include "config/options.h"
+#include "api/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,4 +53,10 @@ const char *ls_options_get(const ls_options *o, const char *name) {
     ls_option_id id;
     if (!has_option(o, name, &id)) return NULL;
     return o->source[id].text ? o->source[id].text : ls_option_info_get(id)->value;
+}
+
+ls_status ls_options_expect(const ls_options *o, ls_command command, const char *function) {
+    if (o->command == command) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s() takes the options of %s, not of %s", function,
+                   ls_command_info_get(command)->name, ls_command_info_get(o->command)->name);
 }

@@ -1,96 +1,98 @@
-/* plan.c: plans for programs: layouts as options to train with, and their costs by name. */
+/* plan.c: layouts for a cluster of chips, or of this program on a machine that was measured. */
 #include "api/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/native/native.h"
+#include "base/files.h"
+#include "comm/launcher.h"
 #include "run/inputs/inputs.h"
 
-struct ls_plan {
-    int count;
-    char *text;
-    json_t *layouts; /* of each: what to train with, and what it costs */
-};
+/* ---- a machine that was measured --------------------------------------------------------------------------------- */
 
-/* ---- the answer -------------------------------------------------------------------------------------------------- */
-
-static json_t *choice_to_json(json_t *layout, const ls_prediction *p) {
-    json_t *time = json_object(), *memory = json_object();
-    for (int k = 0; k < LS_TIME_KINDS; k++)
-        json_object_set_new(time, ls_time_kind_name((ls_time_kind)k), json_real(p->time[k]));
-    for (int k = 0; k < LS_MEMORY_KINDS; k++)
-        json_object_set_new(memory, ls_memory_kind_name((ls_memory_kind)k), json_real(p->memory[k]));
-    return json_pack("{s:o, s:f, s:f, s:f, s:i, s:f, s:o, s:o}", "layout", layout, "seconds", p->seconds,
-                     "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "micro_batches", p->micros,
-                     "model_flops", p->model_flops, "time_seconds", time, "memory", memory);
-}
-
-/* Of this program, on a machine that was measured. */
-typedef struct native {
-    ls_settings settings;
-    ls_native_machine machine;
-    ls_native_found found;
-} native;
-
-static ls_status search_native(const ls_options *o, const ls_shape *shape, const json_t *measured, native *n) {
+static ls_status search_native(ls_plan *plan, const json_t *measured) {
+    const ls_options *o = plan->options;
     ls_layout_request request;
     json_t *file = NULL;
-    LS_TRY(ls_native_machine_from_json(o->cluster, measured, &n->machine));
-    LS_TRY(ls_settings_resolve(o, shape, &n->settings));
+    LS_TRY(ls_native_machine_from_json(o->cluster, measured, &plan->machine));
+    LS_TRY(ls_settings_resolve(o, &plan->question.task.shape, &plan->settings));
     LS_TRY(ls_layout_request_from_options(o, &file, &request));
     if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
-    ls_native_task task = ls_native_task_of(&n->settings, &n->machine);
-    ls_status status = ls_native_search(&n->machine, &task, &request, 0, &n->found);
+    ls_native_task task = ls_native_task_of(&plan->settings, &plan->machine);
+    ls_status status = ls_native_search(&plan->machine, &task, &request, 0, &plan->found);
     json_decref(file);
     return status;
 }
 
-static ls_status find_native(const ls_options *o, const ls_shape *shape, const json_t *measured, json_t *list) {
-    native *n = malloc(sizeof *n);
-    if (!n) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
-    ls_status status = search_native(o, shape, measured, n);
-    for (int i = 0; status == LS_OK && i < n->found.fitting; i++) {
-        const ls_native_choice *c = &n->found.fits[i];
-        json_array_append_new(list, choice_to_json(ls_layout_to_json(&c->layout), &c->prediction));
-    }
-    free(n);
+/* A launcher's workers can be joined once, which is for training. */
+static ls_status get_machine(ls_plan *plan, ls_plan_say say, void *ctx) {
+    ls_probe_options probe = {.no_pin = !plan->options->pin, .say = say, .ctx = ctx};
+    char path[PATH_MAX];
+    if (ls_launcher_place().size == 0)
+        return ls_probe_file_get(&probe, plan->options->probe_again, &plan->machine, &plan->measured_now);
+    LS_TRY(ls_probe_file_path(path));
+    if (!ls_file_exists(path) || ls_probe_file_read(path, &plan->machine) != LS_OK ||
+        !ls_probe_is_current(&plan->machine))
+        return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine has not been measured yet; run lockstep probe "
+                                     "first, without mpirun or srun");
+    return LS_OK;
+}
+
+ls_status ls_plan_complete(const ls_options *options, const ls_settings *settings, ls_plan_say say, void *ctx,
+                           ls_layout_request *request, ls_plan **out) {
+    ls_plan *plan = *out = calloc(1, sizeof *plan);
+    if (!plan) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
+    plan->options = options;
+    plan->is_native = true;
+    plan->settings = *settings;
+    LS_TRY(get_machine(plan, say, ctx));
+    return ls_native_complete(&plan->machine, settings, request, &plan->found);
+}
+
+ls_status ls_plan_probe(const ls_options *o, ls_plan_say say, char path[PATH_MAX], ls_native_machine *machine,
+                        bool *first) {
+    enum { QUICK_SECONDS = 3 };
+    ls_probe_options probe = {
+        .seconds = o->quick ? QUICK_SECONDS : 0, .workers = (int)o->workers, .no_pin = !o->pin, .say = say};
+    LS_TRY(ls_options_expect(o, LS_COMMAND_PROBE, "ls_probe"));
+    LS_TRY(ls_probe_file_path(path));
+    if (o->out && snprintf(path, PATH_MAX, "%s", o->out) >= PATH_MAX)
+        return ls_options_fail(o, LS_OPT_out, "the name is too long");
+    LS_TRY(ls_file_can_write(path));
+    LS_TRY(ls_probe_run(&probe, machine, first));
+    return *first ? ls_probe_file_write(path, machine) : LS_OK;
+}
+
+ls_status ls_probe(const ls_options *o) {
+    ls_native_machine *machine = malloc(sizeof *machine);
+    char path[PATH_MAX];
+    bool first;
+    if (!machine) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
+    ls_status status = ls_plan_probe(o, NULL, path, machine, &first);
+    free(machine);
     return status;
 }
 
-static ls_status find_layouts(const ls_plan_question *q, json_t *list) {
-    ls_plan_found *found = malloc(sizeof *found);
-    if (!found) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
-    ls_status status = ls_plan_search(&q->task, &q->request, found);
-    for (int i = 0; status == LS_OK && i < found->fitting; i++) {
-        const ls_plan_choice *c = &found->fits[i];
-        json_array_append_new(list, choice_to_json(ls_plan_to_json(&q->task, &c->layout, 0), &c->prediction));
-    }
-    free(found);
+/* ---- any cluster ------------------------------------------------------------------------------------------------- */
+
+/* Figures of probe's are of this program; another one is only a cluster of chips to it. */
+static ls_status find(ls_plan *plan) {
+    json_t *measured = NULL;
+    LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
+    plan->is_native = measured && plan->question.task.cluster.sites == 1 && !plan->options->stack;
+    ls_status status =
+        plan->is_native ? search_native(plan, measured) : ls_plan_answer_find(&plan->question, &plan->answer);
+    json_decref(measured);
     return status;
 }
 
 ls_status ls_plan_make(const ls_options *options, ls_plan **out) {
-    ls_plan_question question;
-    json_t *measured = NULL;
     *out = NULL;
-    if (options->command != LS_COMMAND_PLAN) return ls_fail(LS_ERR_INPUT, "a plan has the options of plan");
-    LS_TRY(ls_plan_question_read(options, &question, &measured));
+    LS_TRY(ls_options_expect(options, LS_COMMAND_PLAN, "ls_plan_make"));
     ls_plan *plan = calloc(1, sizeof *plan);
-    ls_status status = LS_OK;
-    if (plan) plan->layouts = json_array();
-    if (!plan || !plan->layouts)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
-    else if (measured && question.task.cluster.sites == 1 && !options->stack)
-        status = find_native(options, &question.task.shape, measured, plan->layouts);
-    else
-        status = find_layouts(&question, plan->layouts);
-    json_decref(measured);
-    if (status == LS_OK) {
-        plan->count = (int)json_array_size(plan->layouts);
-        plan->text = json_dumps(plan->layouts, JSON_COMPACT);
-        if (!plan->text) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the text of a plan");
-    }
+    if (!plan) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
+    plan->options = options;
+    ls_status status = find(plan);
     if (status == LS_OK)
         *out = plan;
     else
@@ -100,31 +102,49 @@ ls_status ls_plan_make(const ls_options *options, ls_plan **out) {
 
 void ls_plan_destroy(ls_plan *plan) {
     if (!plan) return;
-    json_decref(plan->layouts);
+    json_decref(plan->json);
     free(plan->text);
     free(plan);
 }
 
-int ls_plan_count(const ls_plan *plan) { return plan->count; }
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
 
-const char *ls_plan_json(const ls_plan *plan) { return plan->text; }
+int ls_plan_count(const ls_plan *plan) { return plan->is_native ? plan->found.fitting : plan->answer.found.fitting; }
 
-double ls_plan_number(const ls_plan *plan, int index, const char *name) {
-    const json_t *choice = index >= 0 ? json_array_get(plan->layouts, (size_t)index) : NULL;
+const char *ls_plan_json(ls_plan *plan) {
+    json_t *json;
+    if (plan->text || ls_plan_whole_json(plan, &json) != LS_OK) return plan->text;
+    plan->text = json_dumps(json, JSON_COMPACT);
+    return plan->text;
+}
+
+static const json_t *find_choice(ls_plan *plan, int index) {
+    json_t *all;
+    if (index < 0 || ls_plan_whole_json(plan, &all) != LS_OK) return NULL;
+    if (plan->is_native) return json_array_get(json_object_get(all, "layouts"), (size_t)index);
+    if (index == 0) return json_object_get(all, "best");
+    return json_array_get(json_object_get(all, "runners_up"), (size_t)index - 1);
+}
+
+double ls_plan_number(ls_plan *plan, int index, const char *name) {
     static const char *const inside[] = {"layout", "time_seconds", "memory"};
-    const json_t *value = json_object_get(choice, name);
+    const json_t *choice = find_choice(plan, index), *value = json_object_get(choice, name);
     for (size_t i = 0; !value && i < sizeof inside / sizeof *inside; i++)
         value = json_object_get(json_object_get(choice, inside[i]), name);
     return json_is_number(value) ? json_number_value(value) : -1;
 }
 
+json_t *ls_plan_layout_json(const ls_plan *plan, int index) {
+    if (plan->is_native) return ls_layout_to_json(&plan->found.fits[index].layout);
+    return ls_plan_to_json(&plan->question.task, &plan->answer.found.fits[index].layout, 0);
+}
+
 /* A member of a layout is an option of train, by the same name; what other programs have and this one does not is
  * refused. */
-ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train) {
-    json_t *choice = index >= 0 ? json_array_get(plan->layouts, (size_t)index) : NULL, *value;
+static ls_status apply(json_t *layout, ls_options *train) {
     const char *name;
-    if (!choice) return ls_fail(LS_ERR_INPUT, "the plan has %d layouts: number %d is not there", plan->count, index);
-    json_object_foreach(json_object_get(choice, "layout"), name, value) {
+    json_t *value;
+    json_object_foreach(layout, name, value) {
         char number[32];
         const char *text = json_is_string(value) ? json_string_value(value) : number;
         if (json_is_boolean(value)) text = json_is_true(value) ? "true" : "false";
@@ -132,4 +152,14 @@ ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train) {
         LS_TRY(ls_options_set(train, name, text));
     }
     return LS_OK;
+}
+
+ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train) {
+    if (index < 0 || index >= ls_plan_count(plan))
+        return ls_fail(LS_ERR_INPUT, "the plan has %d layouts: number %d is not there", ls_plan_count(plan), index);
+    json_t *layout = ls_plan_layout_json(plan, index);
+    if (!layout) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
+    ls_status status = apply(layout, train);
+    json_decref(layout);
+    return status;
 }

@@ -1,14 +1,13 @@
 /* plan_question.c: from options to a task for the planner. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "api/cluster.h"
-#include "base/files.h"
-#include "run/inputs/inputs.h"
 #include "api/plan.h"
+#include "base/files.h"
 #include "config/value.h"
+#include "plan/hardware/machine_file.h"
 #include "plan/search.h"
+#include "run/inputs/inputs.h"
 
 /* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
 static const double HEADROOM = .05;
@@ -16,6 +15,51 @@ static const double HEADROOM = .05;
 enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKENS = 8192 };
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
+
+static bool names_file(const char *name) {
+    return strchr(name, '/') || ls_ends_with(name, ".json") || ls_ends_with(name, ".yaml") ||
+           ls_ends_with(name, ".yml") || ls_file_exists(name);
+}
+
+/* "100gbe", "4x25gbe"; "400gbe/node" is one link for all the chips of a node. `id` is for messages. */
+static ls_status read_link(const ls_options *o, ls_option_id id, const char *text, int node, ls_link *out) {
+    char name[LS_MACHINE_NAME_MAX];
+    bool shared = ls_ends_with(text, "/node");
+    size_t length = strlen(text) - (shared ? strlen("/node") : 0);
+    if (length >= sizeof name) return ls_options_fail(o, id, "is too long for the name of a link");
+    memcpy(name, text, length);
+    name[length] = '\0';
+    ls_status status = ls_link_find(name, out);
+    if (status != LS_OK) return ls_fail_at(status, "--%s: ", ls_option_info_get(id)->name);
+    if (shared) {
+        out->bandwidth /= node;
+        snprintf(out->name, sizeof out->name, "%s", text);
+    }
+    return LS_OK;
+}
+
+static ls_status set_links(const ls_options *o, ls_site *site) {
+    if (o->node_link) LS_TRY(read_link(o, LS_OPT_node_link, o->node_link, site->node, &site->inside));
+    if (o->network) LS_TRY(read_link(o, LS_OPT_network, o->network, site->node, &site->between));
+    return LS_OK;
+}
+
+ls_status ls_cluster_option_site(const ls_options *o, const char *name, ls_site *out, bool *is_file,
+                                 json_t **measured) {
+    ls_cluster one;
+    *measured = NULL;
+    *is_file = names_file(name);
+    ls_status status = *is_file ? ls_machine_file_read(name, &one, measured) : ls_cluster_of(name, 1, 0, &one);
+    if (status != LS_OK) return ls_fail_at(status, "--cluster: ");
+    *out = one.site[0];
+    if (o->gpus_per_node > 0) out->node = (int)o->gpus_per_node;
+    status = set_links(o, out);
+    if (status != LS_OK) {
+        json_decref(*measured);
+        *measured = NULL;
+    }
+    return status;
+}
 
 /* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
 static long long chips_of_request(const ls_layout_request *request) {
@@ -59,7 +103,7 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
         return ls_options_fail(o, LS_OPT_cluster, "two clusters require --link, the link between them, e.g. 10gbe");
     if (cluster->sites < 2 && o->link)
         return ls_options_fail(o, LS_OPT_link, "applies to two clusters only; the link between nodes is --network");
-    if (o->link) LS_TRY(ls_cluster_option_link(o, LS_OPT_link, o->link, 1, &cluster->across));
+    if (o->link) LS_TRY(read_link(o, LS_OPT_link, o->link, 1, &cluster->across));
     return ls_cluster_check(cluster);
 }
 

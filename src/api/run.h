@@ -3,17 +3,26 @@
 #ifndef LS_API_RUN_H
 #define LS_API_RUN_H
 
-#include "api/loaded.h"
-#include "data/images/images.h"
-#include "data/text/corpus.h"
+#include "comm/placement.h"
+#include "data/windows.h"
+#include "lab/verify/verify.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_start.h"
 #include "run/inputs/inputs.h"
 #include "run/loop.h"
 #include "run/progress.h"
 
-/* Completes run->request by a layout for this machine: --auto-layout. */
-typedef ls_status (*ls_run_choose_fn)(ls_run *run);
+/* Of eval and generate: a model with weights, ready to run forward in this process. */
+typedef struct ls_loaded {
+    ls_placement placement;
+    ls_device *device;
+    ls_model *model;
+    ls_policy policy; /* of the options, else of the run that the weights come from, else fp32 */
+    ls_partition *partition;
+    size_t T, micro;    /* tokens of a sequence, sequences at a time */
+    ls_windows windows; /* of the last evaluation of text */
+    int64_t right;      /* of the last evaluation of images */
+} ls_loaded;
 
 struct ls_run {
     /* the same in all workers */
@@ -30,9 +39,7 @@ struct ls_run {
     char *out;                     /* folder; owned */
     ls_tokenizer *tokenizer;
     ls_frame frame; /* around each document */
-    ls_corpus *corpus, *val_corpus;
-    ls_images *images, *val_images; /* of an image model, in the place of tokenizer and corpora */
-    ls_augment augment;
+    ls_trainer_data data;
     ls_identity *identity;
     bool is_trial; /* to be compared: it has no folder */
     bool worked;   /* ls_run_workers() was called */
@@ -52,20 +59,27 @@ struct ls_run {
     ls_metrics *metrics;
     ls_identity *parent_identity;
 
-    /* of eval and generate */
-    ls_loaded *loaded;
+    ls_loaded loaded; /* zeros in a training run */
 };
 
-/* ls_run_open() with --auto-layout by `choose`; NULL: it is refused. */
-ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out);
+static inline bool ls_run_is_loaded(const ls_run *run) { return run->loaded.partition != NULL; }
 
 /* A run of train that is opened to be compared, without a folder. */
 ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
+
+/* ---- verification ------------------------------------------------------------------------------------------------ */
+
+/* What the options of verify ask for; `fault` is where one may be kept. The caller adds its functions. */
+ls_status ls_verify_request_read(const ls_options *options, ls_verify_fault *fault, ls_verify_request *out);
+/* The fault of LS_FAULT_BITS, for tests; *out is left alone where there is none. */
+ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **out);
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */
 
 /* The layout that the request gives, again after the request has changed. */
 ls_status ls_run_make_layout(ls_run *run);
+/* Text files, tokenized where they have to be. */
+ls_status ls_run_open_corpus(ls_run *run, const char *paths, ls_split split, ls_corpus **out);
 /* Tokenizer, data and the identity that follows. */
 ls_status ls_run_open_data(ls_run *run);
 ls_status ls_run_open_folder(ls_run *run);
@@ -73,5 +87,16 @@ ls_status ls_run_open_folder(ls_run *run);
 void ls_run_abandon(ls_run *run);
 /* One line for the caller. */
 ls_status ls_run_tell(const ls_run *run, ls_run_event event);
+/* LS_ERR_INPUT outside the function that ls_run_workers() calls. */
+ls_status ls_run_check_works(const ls_run *run);
+
+/* loaded.c: the model of eval or generate, and how well it predicts. */
+ls_status ls_run_load(ls_run *run);
+ls_status ls_run_score(ls_run *run, ls_evaluation *out);
+void ls_run_unload(ls_run *run);
+
+/* generate.c: a prompt as ids; at least one. NULL: an empty one. */
+ls_status ls_run_encode(const ls_run *run, const char *text, ls_tokens *out);
+ls_generate_options ls_generate_options_from(const ls_options *options);
 
 #endif

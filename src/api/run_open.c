@@ -2,8 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/options.h"
+#include "api/plan.h"
 #include "api/run.h"
-#include "api/run_options.h"
 #include "base/cpu.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -55,21 +56,33 @@ static ls_status take_launched(ls_layout_request *request) {
     return LS_OK;
 }
 
-static ls_status choose_layout(ls_run *r, ls_run_choose_fn choose) {
+static void say_measured(void *ctx, const char *what) {
+    (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_MEASURES, .text = what});
+}
+
+/* --auto-layout. */
+static ls_status plan_layout(ls_run *r) {
+    ls_plan *plan = NULL;
+    LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
+    ls_status status = ls_plan_complete(&r->options, &r->settings, say_measured, r, &r->request, &plan);
+    if (status == LS_OK && ls_launcher_place().rank == 0)
+        status = ls_run_tell(r, (ls_run_event){.kind = LS_RUN_PLANNED, .plan = plan});
+    ls_plan_destroy(plan);
+    return status;
+}
+
+static ls_status choose_layout(ls_run *r) {
     const ls_options *o = &r->options;
     LS_TRY(ls_layout_request_from_options(o, &r->layout_file, &r->request));
     if (r->launched) LS_TRY(take_launched(&r->request));
     if (o->probe_again && !o->auto_layout)
         return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
-    if (o->auto_layout) LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
-    if (o->auto_layout && !choose)
-        return ls_options_fail(o, LS_OPT_auto_layout, "this program has no planner: set dp, tp and pp");
-    if (o->auto_layout) LS_TRY(choose(r));
+    if (o->auto_layout) LS_TRY(plan_layout(r));
     ls_status status = ls_run_make_layout(r);
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
 }
 
-static ls_status prepare(ls_run *r, ls_run_choose_fn choose) {
+static ls_status prepare(ls_run *r) {
     ls_options *o = &r->options;
     r->launched = ls_launcher_place().size > 0;
     LS_TRY(ls_run_options_check(o));
@@ -87,7 +100,7 @@ static ls_status prepare(ls_run *r, ls_run_choose_fn choose) {
             "not hold for the first steps, while weights change fast; add --warmup N",
             r->settings.options.lr, r->settings.lr.peak);
     LS_TRY(ls_run_options_pin(o, &r->settings));
-    LS_TRY(choose_layout(r, choose));
+    LS_TRY(choose_layout(r));
     return choose_out(r);
 }
 
@@ -116,47 +129,50 @@ static ls_status choose_frame(ls_run *r) {
     return status;
 }
 
-static ls_status open_corpora(ls_run *r) {
-    const ls_options *o = &r->options;
+ls_status ls_run_open_corpus(ls_run *r, const char *paths, ls_split split, ls_corpus **out) {
     char cache[512];
     LS_TRY(ls_cache_dir(cache, sizeof cache));
     ls_corpus_options options = {.tokenizer = r->tokenizer,
                                  .vocab = (uint32_t)r->start.shape.V,
                                  .cache_dir = cache,
                                  .frame = r->frame,
-                                 .wait_s = o->timeout,
-                                 .text_field = o->text_field,
-                                 .split = LS_SPLIT_TRAIN,
+                                 .wait_s = r->options.timeout,
+                                 .text_field = r->options.text_field,
+                                 .split = split,
                                  .say = say,
                                  .say_ctx = r};
-    if (r->setup.data) LS_TRY(ls_corpus_open_source(r->setup.data, options.vocab, &r->corpus));
-    if (r->setup.validation) LS_TRY(ls_corpus_open_source(r->setup.validation, options.vocab, &r->val_corpus));
-    if (!r->corpus) LS_TRY(ls_corpus_open(o->data, &options, &r->corpus));
-    if (r->val_corpus) return LS_OK;
-    options.split = LS_SPLIT_VAL;
-    if (o->val_data) return ls_corpus_open(o->val_data, &options, &r->val_corpus);
-    if (r->setup.data) return LS_OK;
-    return ls_paths_any(o->data, LS_SPLIT_VAL) ? ls_corpus_open(o->data, &options, &r->val_corpus) : LS_OK;
+    return ls_corpus_open(paths, &options, out);
+}
+
+static ls_status open_corpora(ls_run *r) {
+    const ls_options *o = &r->options;
+    const ls_run_setup *own = &r->setup;
+    uint32_t vocab = (uint32_t)r->start.shape.V;
+    if (own->data) LS_TRY(ls_corpus_open_source(own->data, vocab, &r->data.corpus));
+    if (own->validation) LS_TRY(ls_corpus_open_source(own->validation, vocab, &r->data.val_corpus));
+    if (!own->data) LS_TRY(ls_run_open_corpus(r, o->data, LS_SPLIT_TRAIN, &r->data.corpus));
+    bool has_files = o->val_data || (!own->data && ls_paths_any(o->data, LS_SPLIT_VAL));
+    if (own->validation || !has_files) return LS_OK;
+    return ls_run_open_corpus(r, o->val_data ? o->val_data : o->data, LS_SPLIT_VAL, &r->data.val_corpus);
 }
 
 static ls_status open_own_images(const ls_run *r, const ls_source *source, ls_images **out) {
-    ls_images_about about = ls_image_option_about(&r->settings.shape);
+    ls_images_about about = ls_image_option_about(&r->start.shape);
     return ls_images_open_source(out, source, &about);
 }
 
 /* Own data has what it brings along to be validated with, and nothing else. */
 static ls_status open_image_files(ls_run *r) {
     const ls_options *o = &r->options;
+    const ls_run_setup *own = &r->setup;
     const ls_shape *shape = &r->settings.shape;
-    const char *validation = o->val_data ? o->val_data : o->data;
-    bool larger = r->augment.crop > 0;
-    if (r->setup.data)
-        LS_TRY(open_own_images(r, r->setup.data, &r->images));
-    else
-        LS_TRY(ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &r->images));
-    if (r->setup.validation) return open_own_images(r, r->setup.validation, &r->val_images);
-    if (r->setup.data && !o->val_data) return LS_OK;
-    return ls_image_option_open(validation, shape, larger, LS_IMAGES_TEST, 0, &r->val_images);
+    bool larger = r->data.augment.crop > 0;
+    LS_TRY(own->data ? open_own_images(r, own->data, &r->data.images)
+                     : ls_image_option_open(o->data, shape, larger, LS_IMAGES_TRAIN, 0, &r->data.images));
+    if (own->validation) return open_own_images(r, own->validation, &r->data.val_images);
+    if (own->data && !o->val_data) return LS_OK;
+    return ls_image_option_open(o->val_data ? o->val_data : o->data, shape, larger, LS_IMAGES_TEST, 0,
+                                &r->data.val_images);
 }
 
 /* Of files what they hold; of the caller's own data what the caller says it is. */
@@ -165,15 +181,15 @@ static ls_status identify_data(ls_run *r) {
     LS_TRY(ls_identity_create(&r->identity));
     LS_TRY(ls_settings_identity(&r->settings, r->identity));
     if (r->setup.data) return ls_identity_add_text(r->identity, "data", r->setup.data->identity, LS_IDENTITY_FIXED);
-    LS_TRY(r->images ? ls_images_hash(r->images, &hash) : ls_corpus_hash(r->corpus, &hash));
+    LS_TRY(r->data.images ? ls_images_hash(r->data.images, &hash) : ls_corpus_hash(r->data.corpus, &hash));
     return ls_identity_add_hash(r->identity, "data", hash, LS_IDENTITY_FIXED);
 }
 
 static ls_status open_images(ls_run *r) {
     const ls_options *o = &r->options;
-    LS_TRY(ls_image_option_augment(o, &r->settings.shape, &r->augment));
+    LS_TRY(ls_image_option_augment(o, &r->settings.shape, &r->data.augment));
     LS_TRY(open_image_files(r));
-    uint64_t count = ls_images_get_about(r->images)->count;
+    uint64_t count = ls_images_get_about(r->data.images)->count;
     if (count < r->settings.B)
         return ls_options_fail(o, LS_OPT_global_batch, "the data has only %llu images; use --global-batch %llu or less",
                                (unsigned long long)count, (unsigned long long)count);
@@ -187,8 +203,8 @@ ls_status ls_run_open_data(ls_run *r) {
     LS_TRY(choose_frame(r));
     LS_TRY(open_corpora(r));
     LS_TRY(identify_data(r));
-    LS_TRY(ls_bos_option_identify(&r->frame, r->corpus, r->val_corpus, r->identity));
-    return ls_identity_add_f64(r->identity, "val-fraction", r->val_corpus ? 0 : r->settings.val_fraction,
+    LS_TRY(ls_bos_option_identify(&r->frame, r->data.corpus, r->data.val_corpus, r->identity));
+    return ls_identity_add_f64(r->identity, "val-fraction", r->data.val_corpus ? 0 : r->settings.val_fraction,
                                LS_IDENTITY_FIXED);
 }
 
@@ -217,34 +233,30 @@ void ls_run_abandon(ls_run *r) {
 /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
  * without a name is made here, so that all workers know which it is.
  * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
-static ls_status open_training(ls_run *r, ls_run_choose_fn choose) {
+static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
-    LS_TRY(ls_run_options_inherit(r->setup.options, &r->options));
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
     LS_TRY(ls_workers_options_from(&r->options, &r->workers));
-    LS_TRY(prepare(r, choose));
+    LS_TRY(prepare(r));
     if (r->options.dry_run || r->launched) return LS_OK;
     if (has_folder && (r->options.resume || ls_file_exists(r->out))) LS_TRY(ls_run_open_folder(r));
     LS_TRY(ls_run_open_data(r));
     return r->options.out || !has_folder ? LS_OK : ls_run_open_folder(r);
 }
 
-static ls_status open_run(const ls_run_setup *setup, ls_run_choose_fn choose, bool is_trial, ls_run **out) {
+static ls_status open_run(const ls_run_setup *setup, bool is_trial, ls_run **out) {
     ls_command command = setup->options->command;
-    ls_run *r = calloc(1, sizeof *r);
-    ls_status status;
     *out = NULL;
+    if (command != LS_COMMAND_TRAIN && command != LS_COMMAND_EVAL && command != LS_COMMAND_GENERATE)
+        return ls_fail(LS_ERR_INPUT, "a run has the options of train, eval or generate, not of %s",
+                       ls_command_info_get(command)->name);
+    ls_run *r = calloc(1, sizeof *r);
     if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run");
     r->setup = *setup;
     r->is_trial = is_trial;
-    ls_options_defaults(&r->options);
-    if (command == LS_COMMAND_TRAIN)
-        status = open_training(r, choose);
-    else if (command == LS_COMMAND_EVAL || command == LS_COMMAND_GENERATE)
-        status = ls_loaded_open(setup, &r->loaded);
-    else
-        status = ls_fail(LS_ERR_INPUT, "a run has the options of train, eval or generate, not of %s",
-                         ls_command_info_get(command)->name);
+    ls_status status = ls_run_options_inherit(setup->options, &r->options);
+    r->options.command = command;
+    if (status == LS_OK) status = command == LS_COMMAND_TRAIN ? open_training(r) : ls_run_load(r);
     if (status == LS_OK)
         *out = r;
     else
@@ -252,26 +264,22 @@ static ls_status open_run(const ls_run_setup *setup, ls_run_choose_fn choose, bo
     return status;
 }
 
-ls_status ls_run_open_with(const ls_run_setup *setup, ls_run_choose_fn choose, ls_run **out) {
-    return open_run(setup, choose, false, out);
-}
+ls_status ls_run_open(const ls_run_setup *setup, ls_run **out) { return open_run(setup, false, out); }
 
-ls_status ls_run_open(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, false, out); }
-
-ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out) { return open_run(setup, NULL, true, out); }
+ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out) { return open_run(setup, true, out); }
 
 void ls_run_close(ls_run *r) {
     if (!r) return;
     if (!r->worked) ls_run_abandon(r);
+    ls_run_unload(r);
     ls_run_dir_close(r->dir);
     ls_identity_destroy(r->identity);
-    ls_corpus_close(r->corpus);
-    ls_corpus_close(r->val_corpus);
-    ls_images_close(r->images);
-    ls_images_close(r->val_images);
+    ls_corpus_close(r->data.corpus);
+    ls_corpus_close(r->data.val_corpus);
+    ls_images_close(r->data.images);
+    ls_images_close(r->data.val_images);
     ls_tokenizer_close(r->tokenizer);
     ls_start_close(&r->start);
-    ls_loaded_close(r->loaded);
     json_decref(r->layout_file);
     ls_options_fini(&r->options);
     free(r->out);
@@ -280,8 +288,8 @@ void ls_run_close(ls_run *r) {
 
 ls_run_state ls_run_get_state(const ls_run *r) {
     ls_run_state state = {.folder = r->out, .workers = 1};
-    if (r->loaded) {
-        state.parameters = ls_model_elems(r->loaded->model);
+    if (ls_run_is_loaded(r)) {
+        state.parameters = ls_model_elems(r->loaded.model);
         return state;
     }
     state.identity = r->identity_hash[0] ? r->identity_hash : NULL;

@@ -1,5 +1,5 @@
 /* run_options.c: the options of a run that goes on, and what options mean that were left open. */
-#include "api/run_options.h"
+#include "api/options.h"
 
 #include <limits.h>
 #include <stdio.h>

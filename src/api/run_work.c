@@ -1,9 +1,8 @@
 /* run_work.c: what each worker of a run does. The first one has the folder, and reports. */
 #include <string.h>
 
-#include "api/generate.h"
 #include "api/run.h"
-#include "api/run_options.h"
+#include "api/options.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -11,7 +10,6 @@
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
-#include "run/inputs/inputs.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -19,10 +17,10 @@
 
 /* The first worker tokenizes text that was never tokenized; the others find it done. */
 static ls_status open_data(ls_run *r, ls_world *world) {
-    if (r->corpus || r->images) return LS_OK;
+    if (r->data.corpus || r->data.images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
     LS_TRY(ls_comm_barrier(ls_world_comm(world)));
-    return r->corpus || r->images ? LS_OK : ls_run_open_data(r);
+    return r->data.corpus || r->data.images ? LS_OK : ls_run_open_data(r);
 }
 
 /* A layout that was made without workers has equal shares for --shares auto. */
@@ -38,12 +36,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(ls_world_open_device(world, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
-    ls_trainer_data data = {.corpus = r->corpus,
-                            .val_corpus = r->val_corpus,
-                            .images = r->images,
-                            .val_images = r->val_images,
-                            .augment = r->augment};
-    return ls_trainer_create(&r->settings, &place, &data, &r->trainer);
+    return ls_trainer_create(&r->settings, &place, &r->data, &r->trainer);
 }
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
@@ -128,21 +121,10 @@ static ls_status find_hint(ls_run *r) {
     return LS_OK;
 }
 
-/* Samples begin as the documents do that the model learns from. */
-static ls_status encode_prompt(ls_run *r, const char *text, ls_tokens *out) {
-    ls_frame frame = r->frame;
-    if (!text) text = "";
-    if (!ls_corpus_has_text(r->corpus)) LS_TRY(ls_bos_option(&r->options, r->tokenizer, &frame));
-    LS_TRY(ls_frame_prompt(r->tokenizer, &frame, text, strlen(text), 0, out));
-    if (out->count > 0) return LS_OK;
-    int32_t eot = ls_tokenizer_eot(r->tokenizer);
-    return eot >= 0 ? ls_tokens_push(out, eot) : ls_tokenizer_encode(r->tokenizer, "\n", 1, 0, out);
-}
-
 static ls_status begin_loop(ls_run *r) {
     const ls_options *o = &r->options;
     ls_hash128 hash;
-    if (r->tokenizer) LS_TRY(encode_prompt(r, o->prompt, &r->prompt));
+    if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
     r->loop = (ls_loop){.trainer = r->trainer,
                         .identity = r->identity,
                         .saves = true,
@@ -224,7 +206,7 @@ static ls_status run_worker(ls_world *world, void *arg) {
 
 ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     job j = {.run = r, .fn = fn, .arg = arg};
-    if (r->loaded) return ls_fail(LS_ERR_INPUT, "a run of eval or generate has no workers");
+    if (ls_run_is_loaded(r)) return ls_fail(LS_ERR_INPUT, "a run of eval or generate has no workers");
     if (r->worked) return ls_fail(LS_ERR_INPUT, "the workers of a run start once: open it again, with resume");
     r->worked = true;
     r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
@@ -236,52 +218,36 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
 
 /* ---- what the caller does in each worker ------------------------------------------------------------------------- */
 
-static ls_status check_works(const ls_run *r) {
+ls_status ls_run_check_works(const ls_run *r) {
     return r->trainer ? LS_OK : ls_fail(LS_ERR_INPUT, "a run trains in the function that ls_run_workers() calls");
 }
 
 ls_status ls_run_step(ls_run *r, ls_step *out) {
     ls_step step;
-    LS_TRY(check_works(r));
+    LS_TRY(ls_run_check_works(r));
     LS_TRY(ls_loop_step(&r->loop, out ? out : &step));
     return ls_stop_status_of(r->loop.stop);
 }
 
 ls_status ls_run_train(ls_run *r) {
-    LS_TRY(check_works(r));
+    LS_TRY(ls_run_check_works(r));
     return ls_loop_run(&r->loop);
 }
 
 ls_status ls_run_evaluate(ls_run *r, ls_evaluation *out) {
-    if (r->loaded) return ls_loaded_evaluate(r->loaded, out);
-    LS_TRY(check_works(r));
+    if (ls_run_is_loaded(r)) return ls_run_score(r, out);
+    LS_TRY(ls_run_check_works(r));
     if (!r->trainer->has_val)
         return ls_fail(LS_ERR_INPUT, "there is no validation data: give some, or a val-fraction of enough data");
     return ls_loop_evaluate(&r->loop, out);
 }
 
 ls_status ls_run_save(ls_run *r) {
-    LS_TRY(check_works(r));
+    LS_TRY(ls_run_check_works(r));
     return ls_loop_save(&r->loop);
 }
 
 ls_status ls_run_hash(ls_run *r, char hash[LS_HASH_CHARS]) {
-    return ls_partition_hash(r->loaded ? r->loaded->partition : r->trainer->partition, hash);
-}
-
-ls_status ls_run_generate(ls_run *r, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens) {
-    ls_tokens ids = {0};
-    ls_text_writer writer = {.take = take, .ctx = ctx, .eot = -1};
-    if (r->loaded) return ls_loaded_generate(r->loaded, prompt, &writer, tokens);
-    LS_TRY(check_works(r));
-    if (!r->tokenizer) return ls_fail(LS_ERR_INPUT, "this model has no tokenizer; add --tokenizer FOLDER");
-    writer.tokenizer = r->tokenizer;
-    writer.eot = ls_tokenizer_eot(r->tokenizer);
-    writer.world = r->trainer->world;
-    ls_generate_options options = ls_generate_options_from(&r->options);
-    ls_status status = encode_prompt(r, prompt, &ids);
-    if (status == LS_OK)
-        status = ls_text_write(&writer, r->trainer->partition, r->settings.T, &options, prompt, &ids, tokens);
-    ls_tokens_fini(&ids);
-    return status;
+    if (!ls_run_is_loaded(r)) LS_TRY(ls_run_check_works(r));
+    return ls_partition_hash(ls_run_is_loaded(r) ? r->loaded.partition : r->trainer->partition, hash);
 }

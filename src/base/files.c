@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_CHUNK_BYTES = 64 * 1024, TEMPORARY_TRIES = 100, OPEN_FOLDERS_MAX = 8 };
+enum { READ_CHUNK_BYTES = 64 * 1024, SCAN_BYTES = 1 << 20, TEMPORARY_TRIES = 100, OPEN_FOLDERS_MAX = 8 };
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -131,6 +131,24 @@ ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *
     LS_TRY(ls_file_open_regular(path, &fd, &size));
     ls_status status = read_all(fd, path, (size_t)size, max_bytes, data, bytes);
     (void)close(fd); /* nothing was written */
+    return status;
+}
+
+ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *data, size_t bytes), void *ctx) {
+    int fd;
+    LS_TRY(ls_file_open_regular(path, &fd, NULL));
+    ls_status status = LS_OK;
+    char *piece = malloc(SCAN_BYTES);
+    if (!piece) status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
+    for (size_t got = SCAN_BYTES; status == LS_OK && got == SCAN_BYTES;) {
+        got = ls_fd_read(fd, piece, SCAN_BYTES, -1);
+        if (got < SCAN_BYTES && errno != 0)
+            status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
+        else if (got > 0)
+            take(ctx, piece, got);
+    }
+    (void)close(fd); /* nothing was written */
+    free(piece);
     return status;
 }
 

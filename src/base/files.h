@@ -39,6 +39,9 @@ ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes);
  * and belongs to the caller, who frees it. On failure *data is NULL. */
 ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
 
+/* Reads a regular file from its begin to its end; `take` gets its bytes, piece by piece. */
+ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *data, size_t bytes), void *ctx);
+
 /* Writes a temporary file beside `path`, forces it to disk and renames it, so that a reader or a crash at any moment
  * finds the old content or the new, never a part. On an error before the rename the old file is untouched and the
  * temporary file is gone. Keeps the permissions of an old file; refuses to replace anything but a regular file. */

@@ -3,12 +3,10 @@
 #include "base/hash.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/files.h"
 
@@ -18,7 +16,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the hash of fp32 values is that of little-endian bytes");
 
-enum { BLOCK_ELEMS = 1024, BLOCK_HASHES = 64, PIECE_BYTES = 1 << 20 };
+enum { BLOCK_ELEMS = 1024, BLOCK_HASHES = 64 };
 
 #define F32_QUIET_NAN 0x7FC00000u
 #define F32_INFINITY 0x7F800000u
@@ -54,30 +52,24 @@ void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes) 
 
 ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream) { return from_xxh(XXH3_128bits_digest(&stream->state)); }
 
-ls_status ls_hash_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_hash128 *hash,
-                       uint64_t *bytes) {
-    ls_status status = LS_OK;
+typedef struct file_hash {
     ls_hash_stream stream;
-    char *piece = malloc(PIECE_BYTES);
-    int fd = -1;
-    *bytes = 0;
-    if (!piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
-    ls_hash_stream_restart(&stream);
-    LS_TRY_OUT(ls_file_open_regular(path, &fd, NULL));
-    for (;;) {
-        ssize_t got = read(fd, piece, PIECE_BYTES);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
-        if (got <= 0) break;
-        ls_hash_stream_add(&stream, piece, (size_t)got);
-        *bytes += (uint64_t)got;
-        if (step) step(ctx, (size_t)got);
-    }
-    *hash = ls_hash_stream_value(&stream);
-out:
-    if (fd >= 0) (void)close(fd);
-    free(piece);
-    return status;
+    uint64_t bytes;
+} file_hash;
+
+static void hash_piece(void *ctx, const void *data, size_t bytes) {
+    file_hash *f = ctx;
+    ls_hash_stream_add(&f->stream, data, bytes);
+    f->bytes += bytes;
+}
+
+ls_status ls_hash_file(const char *path, ls_hash128 *hash, uint64_t *bytes) {
+    file_hash f = {.bytes = 0};
+    ls_hash_stream_restart(&f.stream);
+    LS_TRY(ls_file_scan(path, hash_piece, &f));
+    *hash = ls_hash_stream_value(&f.stream);
+    *bytes = f.bytes;
+    return LS_OK;
 }
 
 /* ---- whole ------------------------------------------------------------------------------------------------------- */

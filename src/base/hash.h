@@ -38,8 +38,7 @@ void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes);
 ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream);
 
 /* Reads a file as it is on disk. `step`, when not NULL, is told the bytes of each piece. */
-ls_status ls_hash_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_hash128 *hash,
-                       uint64_t *bytes);
+ls_status ls_hash_file(const char *path, ls_hash128 *hash, uint64_t *bytes);
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 

@@ -48,61 +48,52 @@ static const char *type_text(const json_t *value) {
     return "an unknown type";
 }
 
-static ls_status find(const json_t *object, const char *key, json_t **value) {
+#define TYPE(type) (1u << (type))
+
+/* The field, which must be of one of these types. */
+static ls_status find(const json_t *object, const char *key, unsigned types, const char *wanted, json_t **out) {
     if (!json_is_object(object))
         return ls_fail(LS_ERR_INPUT, "field \"%s\" was requested from a value that is not an object", key);
-    *value = json_object_get(object, key);
-    return *value ? LS_OK : ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", key);
-}
-
-static ls_status wrong_type(const char *key, const json_t *value, const char *wanted) {
-    return ls_fail(LS_ERR_INPUT, "field \"%s\" is %s; it must be %s", key, type_text(value), wanted);
+    json_t *value = json_object_get(object, key);
+    if (!value) return ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", key);
+    if (!(types & TYPE(json_typeof(value))))
+        return ls_fail(LS_ERR_INPUT, "field \"%s\" is %s; it must be %s", key, type_text(value), wanted);
+    *out = value;
+    return LS_OK;
 }
 
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_integer(value)) return wrong_type(key, value, "a whole number");
+    json_t *value = NULL;
+    LS_TRY(find(object, key, TYPE(JSON_INTEGER), "a whole number", &value));
     *out = (int64_t)json_integer_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_number(value)) return wrong_type(key, value, "a number");
+    json_t *value = NULL;
+    LS_TRY(find(object, key, TYPE(JSON_INTEGER) | TYPE(JSON_REAL), "a number", &value));
     *out = json_number_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_boolean(value)) return wrong_type(key, value, "true or false");
+    json_t *value = NULL;
+    LS_TRY(find(object, key, TYPE(JSON_TRUE) | TYPE(JSON_FALSE), "true or false", &value));
     *out = json_is_true(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_text(const json_t *object, const char *key, const char **out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_string(value)) return wrong_type(key, value, "a string");
+    json_t *value = NULL;
+    LS_TRY(find(object, key, TYPE(JSON_STRING), "a string", &value));
     *out = json_string_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_object(const json_t *object, const char *key, json_t **out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_object(value)) return wrong_type(key, value, "an object");
-    *out = value;
-    return LS_OK;
+    return find(object, key, TYPE(JSON_OBJECT), "an object", out);
 }
 
 ls_status ls_json_get_array(const json_t *object, const char *key, json_t **out) {
-    json_t *value;
-    LS_TRY(find(object, key, &value));
-    if (!json_is_array(value)) return wrong_type(key, value, "an array");
-    *out = value;
-    return LS_OK;
+    return find(object, key, TYPE(JSON_ARRAY), "an array", out);
 }

@@ -1,16 +1,12 @@
 /* byte_sum.c: sums over words, a block of 256 at a time. */
 #include "checkpoint/byte_sum.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of the sum are little-endian");
 
-enum { BLOCK_WORDS = 256, WORD_BYTES = 4, PIECE_BYTES = 1 << 20 };
+enum { BLOCK_WORDS = 256, WORD_BYTES = 4 };
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
@@ -93,26 +89,4 @@ void ls_byte_sum_give(const ls_byte_sum *sum, int64_t words[LS_BYTE_SUM_WORDS]) 
 void ls_byte_sum_take(ls_byte_sum *sum, const int64_t words[LS_BYTE_SUM_WORDS]) {
     for (int s = 0; s < LS_BYTE_SUMS; s++) sum->sum[s] = (uint64_t)words[s];
     sum->bytes = (uint64_t)words[LS_BYTE_SUMS];
-}
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
-ls_status ls_byte_sum_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_byte_sum *sum) {
-    *sum = (ls_byte_sum){.bytes = 0};
-    char *piece = malloc(PIECE_BYTES);
-    if (!piece) return ls_fail(LS_ERR_RESOURCE, "out of memory to read %s", path);
-    ls_status status = LS_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
-    while (status == LS_OK) {
-        ssize_t got = read(fd, piece, PIECE_BYTES);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) status = ls_fail_errno(LS_ERR_INPUT, "cannot read %s", path);
-        if (got <= 0) break;
-        ls_byte_sum_add(sum, sum->bytes, piece, (size_t)got);
-        if (step) step(ctx, (size_t)got);
-    }
-    if (fd >= 0) (void)close(fd);
-    free(piece);
-    return status;
 }

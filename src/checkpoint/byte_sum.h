@@ -38,7 +38,4 @@ ls_hash128 ls_byte_sum_value(const ls_byte_sum *sum);
 void ls_byte_sum_give(const ls_byte_sum *sum, int64_t words[LS_BYTE_SUM_WORDS]);
 void ls_byte_sum_take(ls_byte_sum *sum, const int64_t words[LS_BYTE_SUM_WORDS]);
 
-/* Reads a file as it is on disk. `step`, when not NULL, is told the bytes of each piece. */
-ls_status ls_byte_sum_file(const char *path, void (*step)(void *ctx, size_t bytes), void *ctx, ls_byte_sum *sum);
-
 #endif

@@ -71,16 +71,22 @@ void ls_checkpoint_close(ls_checkpoint *checkpoint) {
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-struct progress_state {
-    ls_checkpoint_progress call;
+/* A file while it is read, once, for both of its checksums. */
+typedef struct verification {
+    ls_checkpoint_progress progress;
     void *ctx;
-    uint64_t done_bytes, total_bytes;
-};
+    uint64_t done_bytes, total_bytes; /* of all files */
+    const ls_marker_file *file;
+    ls_hash_stream *stream;
+    ls_byte_sum sum;
+} verification;
 
-static void piece_done(void *ctx, size_t bytes) {
-    struct progress_state *state = ctx;
-    state->done_bytes += bytes;
-    if (state->call) state->call(state->ctx, state->done_bytes, state->total_bytes);
+static void add_piece(void *ctx, const void *data, size_t bytes) {
+    verification *v = ctx;
+    if (v->file->has_hash) ls_hash_stream_add(v->stream, data, bytes);
+    if (v->file->has_sum) ls_byte_sum_add(&v->sum, v->sum.bytes, data, bytes);
+    v->done_bytes += bytes;
+    if (v->progress) v->progress(v->ctx, v->done_bytes, v->total_bytes);
 }
 
 static ls_status compare(const char *path, ls_hash128 is, ls_hash128 was) {
@@ -91,29 +97,29 @@ static ls_status compare(const char *path, ls_hash128 is, ls_hash128 was) {
     return ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, not the recorded %s", path, is_text, was_text);
 }
 
-static ls_status verify_file(const char *path, const ls_marker_file *file, struct progress_state *state) {
-    if (file->has_hash) {
-        ls_hash128 hash;
-        uint64_t bytes;
-        LS_TRY(ls_hash_file(path, piece_done, state, &hash, &bytes));
-        LS_TRY(compare(path, hash, file->hash));
-    }
+static ls_status verify_file(verification *v, const char *path, const ls_marker_file *file) {
+    v->file = file;
+    v->sum = (ls_byte_sum){.bytes = 0};
+    ls_hash_stream_restart(v->stream);
+    LS_TRY(ls_file_scan(path, add_piece, v));
+    if (file->has_hash) LS_TRY(compare(path, ls_hash_stream_value(v->stream), file->hash));
     if (!file->has_sum) return LS_OK;
-    ls_byte_sum sum;
-    LS_TRY(ls_byte_sum_file(path, file->has_hash ? NULL : piece_done, state, &sum));
-    if (sum.bytes != file->bytes) /* it was shortened, or grew, after its size was looked at */
-        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, sum.bytes,
+    if (v->sum.bytes != file->bytes) /* it was shortened, or grew, after its size was looked at */
+        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, v->sum.bytes,
                        file->bytes);
-    return compare(path, ls_byte_sum_value(&sum), file->sum);
+    return compare(path, ls_byte_sum_value(&v->sum), file->sum);
 }
 
 ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx) {
-    struct progress_state state = {.call = progress, .ctx = ctx, .total_bytes = ls_checkpoint_bytes(checkpoint)};
-    for (int i = 0; i < checkpoint->marker.count; i++) {
+    verification v = {.progress = progress, .ctx = ctx, .total_bytes = ls_checkpoint_bytes(checkpoint)};
+    v.stream = ls_hash_stream_create();
+    ls_status status = v.stream ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory to verify %s", checkpoint->folder);
+    for (int i = 0; i < checkpoint->marker.count && status == LS_OK; i++) {
         const ls_marker_file *file = &checkpoint->marker.files[i];
-        LS_TRY(verify_file(ls_path_in(checkpoint->folder, file->name).text, file, &state));
+        status = verify_file(&v, ls_path_in(checkpoint->folder, file->name).text, file);
     }
-    return LS_OK;
+    ls_hash_stream_destroy(v.stream);
+    return status;
 }
 
 /* ---- content ----------------------------------------------------------------------------------------------------- */

@@ -346,7 +346,7 @@ const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer) 
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {
     uint64_t bytes;
     bool is_ordered = writer->file_stream_next == file_bytes(writer) && !writer->is_shared;
-    if (!is_ordered) return ls_hash_file(writer->file.temporary.text, NULL, NULL, hash, &bytes);
+    if (!is_ordered) return ls_hash_file(writer->file.temporary.text, hash, &bytes);
     *hash = ls_hash_stream_value(writer->file_stream);
     return LS_OK;
 }

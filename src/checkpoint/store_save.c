@@ -98,7 +98,7 @@ ls_status ls_store_add_file(ls_store_save *save, const char *name) {
     ls_path path = ls_path_in(save->folder.text, name);
     LS_TRY(ls_marker_check_name(&save->marker, name));
     LS_TRY(force_to_disk(path.text));
-    LS_TRY(ls_hash_file(path.text, NULL, NULL, &hash, &bytes));
+    LS_TRY(ls_hash_file(path.text, &hash, &bytes));
     return add_hashed(save, name, bytes, hash);
 }
 

@@ -1,7 +1,7 @@
 /* cli.h: the program. main() finds the command, fills its options and calls its function; only this folder prints.
  *
  * A command is a row of config/commands.def and a file cmd_<name>.c with the function. It returns a status and leaves
- * printing the message to main(). */
+ * printing the message to main(). A process runs one command once, so what is too large for the stack is static. */
 #ifndef LS_CLI_CLI_H
 #define LS_CLI_CLI_H
 
@@ -15,6 +15,11 @@
 #define LS_COMMAND(id, function, name, summary, examples) ls_status function(const ls_options *options);
 #include "config/commands.def"
 #undef LS_COMMAND
+/* `lockstep verify --order`: what the order of a sum does to training. LS_ERR_FAILED where lockstep's own sums depend
+ * on the number of workers. */
+ls_status ls_cmd_verify_order(const ls_options *options);
+/* `lockstep plan --validate FILE`: predictions beside the measured runs of a file. */
+ls_status ls_cmd_plan_validate(const ls_options *options);
 
 /* What the user asked for. */
 typedef enum ls_cli_task {

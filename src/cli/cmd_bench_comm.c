@@ -7,8 +7,7 @@
 #include "base/cpu.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "lab/bench/comm.h"
 #include "run/inputs/inputs.h"
 
@@ -153,14 +152,10 @@ static void progress(const ls_bench_comm *comm, int workers, int round, const ch
 }
 
 static ls_status bench_setup(bench *b, const ls_options *opts) {
-    char where[LS_OPTION_WHERE_MAX];
     b->opts = opts;
     b->plan.trace = opts->trace;
     LS_TRY(ls_bench_plan_sizes(&b->plan, opts->min_size, opts->max_size));
-    if (ls_bench_plan_ops(&b->plan, opts->ops) != LS_OK) {
-        ls_options_where(opts, LS_OPT_ops, where);
-        return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
-    }
+    LS_TRY(ls_options_blame(opts, LS_OPT_ops, ls_bench_plan_ops(&b->plan, opts->ops)));
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
         return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
     b->place = ls_launcher_place();
@@ -199,19 +194,13 @@ static ls_status run_cases(bench *b) {
 }
 
 ls_status ls_cmd_bench_comm(const ls_options *opts) {
-    ls_status status = LS_OK;
-    bench *b = calloc(1, sizeof *b);
-    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
-    LS_TRY_OUT(bench_setup(b, opts));
-    if (!opts->json && b->place.rank == 0) print_header(b);
-    LS_TRY_OUT(run_cases(b));
-    if (b->place.rank > 0) goto out;
-    if (opts->json)
-        status = print_json(b);
-    else
-        print_ratios(b->cases, b->case_count);
-out:
+    static bench b;
+    LS_TRY(bench_setup(&b, opts));
+    if (!opts->json && b.place.rank == 0) print_header(&b);
+    ls_status status = run_cases(&b);
     ls_cli_progress_end();
-    free(b);
-    return status;
+    if (status != LS_OK || b.place.rank > 0) return status;
+    if (opts->json) return print_json(&b);
+    print_ratios(b.cases, b.case_count);
+    return LS_OK;
 }

@@ -9,8 +9,7 @@
 #include "base/fpenv.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "lab/bench/kernels.h"
 #include "numerics/elementary.h"
 
@@ -179,11 +178,7 @@ static void progress(const ls_kbench *b, const char *what) {
 }
 
 static ls_status read_options(const ls_options *opts, ls_kbench *b) {
-    char where[LS_OPTION_WHERE_MAX];
-    if (ls_kbench_families_read(opts->only, b->has_family) != LS_OK) {
-        ls_options_where(opts, LS_OPT_only, where);
-        return ls_fail_at(LS_ERR_INPUT, "%s: ", where);
-    }
+    LS_TRY(ls_options_blame(opts, LS_OPT_only, ls_kbench_families_read(opts->only, b->has_family)));
     if (opts->peer != NULL && access(opts->peer, X_OK) != 0)
         return ls_options_fail(opts, LS_OPT_peer, "not found, or not executable");
     if (opts->peer != NULL && !b->has_family[LS_KBENCH_GEMM])
@@ -217,11 +212,9 @@ static ls_status run(const ls_options *opts, ls_kbench *b) {
 }
 
 ls_status ls_cmd_bench_kernels(const ls_options *opts) {
-    ls_kbench *b = calloc(1, sizeof *b);
-    if (b == NULL) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *b);
+    static ls_kbench b;
     ls_fpenv_set();
-    ls_status status = run(opts, b);
-    ls_kbench_close(b);
-    free(b);
+    ls_status status = run(opts, &b);
+    ls_kbench_close(&b);
     return status;
 }

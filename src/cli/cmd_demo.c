@@ -22,46 +22,39 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "numerics/float16.h"
-#include "numerics/tree.h"
 #include "observe/trace.h"
 
 enum { FEATURES = 512, OUTPUTS = 256, GROUPS = 8, GROUP_SAMPLES = 16, STEPS = 20, CASES_MAX = 6 };
 enum {
     ELEMS = FEATURES * OUTPUTS,
     SAMPLES = GROUPS * GROUP_SAMPLES,
-    SCRATCH_MAX = 3
-}; /* a tree over 8 groups has 3 levels */
+};
 enum { PURPOSE_INPUT = 1, PURPOSE_TRUTH = 2, PURPOSE_NOISE = 3 };
 static const float learning_rate = 0x1p-9f; /* below 2 / the largest eigenvalue of XᵀX, about 2⁻⁸ */
 
-/* Made by the parent; workers are forked and only read it. */
-typedef struct problem {
-    float *x; /* [SAMPLES][FEATURES] */
-    float *y; /* [SAMPLES][OUTPUTS] */
-} problem;
+/* X and Y. Made by the parent; workers are forked and only read them. */
+static float inputs[SAMPLES * FEATURES], targets[SAMPLES * OUTPUTS];
 
-/* What a run gave. Worker 0 tells the parent in a shared mapping. */
-typedef struct report {
-    ls_hash128 gradient, weights;
-    double seconds;
-} report;
+typedef struct hashes {
+    char gradient[LS_HASH_CHARS], weights[LS_HASH_CHARS];
+} hashes;
 
-typedef struct job {
-    const problem *problem;
-    report *report; /* of all workers together */
-    report *on_one; /* where not NULL: every worker first does the whole work alone */
-    const char *trace;
-} job;
-
+/* Worker 0 tells the parent in a shared mapping. */
 typedef struct demo_case {
     int workers;
-    char gradient[33], weights[33];
+    hashes hashes;
     double seconds;
     int ring_differs;      /* elements */
     uint32_t ring_max_ulp; /* of those */
 } demo_case;
+
+typedef struct job {
+    demo_case *all;    /* workers together */
+    demo_case *on_one; /* where not NULL: every worker first does the whole work alone */
+    const char *trace;
+} job;
 
 /* ---- the problem ---- */
 
@@ -86,32 +79,20 @@ static void multiply(const float *x, const float *w, float *out, int samples) {
         for (int s = 0; s < samples; s++) add_scaled(out + s * OUTPUTS, x[s * FEATURES + k], w + k * OUTPUTS, OUTPUTS);
 }
 
-static void problem_free(problem *p) {
-    free(p->x);
-    free(p->y);
-}
-
-static ls_status problem_make(problem *p, uint64_t seed) {
-    ls_status status = LS_OK;
-    float *truth = NULL;
-    LS_TRY_OUT(floats_alloc(SAMPLES * FEATURES, &p->x));
-    LS_TRY_OUT(floats_alloc(SAMPLES * OUTPUTS, &p->y));
-    LS_TRY_OUT(floats_alloc(ELEMS, &truth));
-    fill_random(p->x, SAMPLES * FEATURES, seed, PURPOSE_INPUT);
-    fill_random(p->y, SAMPLES * OUTPUTS, seed, PURPOSE_NOISE);
+static void make_problem(uint64_t seed) {
+    static float truth[ELEMS];
+    fill_random(inputs, SAMPLES * FEATURES, seed, PURPOSE_INPUT);
+    fill_random(targets, SAMPLES * OUTPUTS, seed, PURPOSE_NOISE);
     fill_random(truth, ELEMS, seed, PURPOSE_TRUTH);
-    multiply(p->x, truth, p->y, SAMPLES);
-out:
-    free(truth);
-    return status;
+    multiply(inputs, truth, targets, SAMPLES);
 }
 
 /* out = Xᵀ(X·w − Y) over the samples of one group */
-static void group_gradient(const problem *p, const float *w, int group, float *out) {
+static void group_gradient(const float *w, int group, float *out) {
     float error[GROUP_SAMPLES * OUTPUTS] = {0};
-    const float *x = p->x + group * GROUP_SAMPLES * FEATURES;
+    const float *x = inputs + group * GROUP_SAMPLES * FEATURES;
     multiply(x, w, error, GROUP_SAMPLES);
-    add_scaled(error, -1, p->y + group * GROUP_SAMPLES * OUTPUTS, GROUP_SAMPLES * OUTPUTS);
+    add_scaled(error, -1, targets + group * GROUP_SAMPLES * OUTPUTS, GROUP_SAMPLES * OUTPUTS);
     memset(out, 0, ELEMS * sizeof *out);
     for (int k = 0; k < FEATURES; k++)
         for (int s = 0; s < GROUP_SAMPLES; s++)
@@ -121,32 +102,30 @@ static void group_gradient(const problem *p, const float *w, int group, float *o
 /* ---- a worker ---- */
 
 typedef struct worker {
-    const problem *problem;
     ls_world *world;
     ls_comm *comm;
     ls_tree_node nodes[LS_TREE_COVER_MAX];
     int node_count;
     float *parts[LS_TREE_COVER_MAX];
-    float *scratch; /* [SCRATCH_MAX][ELEMS] */
+    float *leaves; /* [GROUPS][ELEMS]: gradients of the groups of a node */
     float *gradient, *weights;
 } worker;
 
-/* out = the sum over a node of the tree; takes one scratch vector for each level of nodes below */
-static void node_gradient(const worker *k, ls_tree_node node, float *scratch, float *out) {
-    if (node.count == 1) {
-        group_gradient(k->problem, k->weights, node.first, out);
-        return;
+/* out = the sum over a node of the tree */
+static ls_status node_gradient(const worker *k, ls_tree_node node, float *out) {
+    const float *leaves[GROUPS];
+    for (int g = 0; g < node.count; g++) {
+        float *leaf = k->leaves + (size_t)g * ELEMS;
+        group_gradient(k->weights, node.first + g, leaf);
+        leaves[g] = leaf;
     }
-    int left = ls_tree_left(node.count);
-    node_gradient(k, (ls_tree_node){node.first, left}, scratch, out);
-    node_gradient(k, (ls_tree_node){node.first + left, node.count - left}, scratch + ELEMS, scratch);
-    add_scaled(out, 1, scratch, ELEMS);
+    return ls_tree_sum(leaves, node.count, out, ELEMS);
 }
 
-static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm, const problem *p) {
+static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm) {
     int rank = ls_comm_rank(comm), size = ls_comm_size(comm);
     void *memory = NULL;
-    *k = (worker){.problem = p, .world = world, .comm = comm};
+    *k = (worker){.world = world, .comm = comm};
     k->node_count = ls_tree_cover(GROUPS, GROUPS * rank / size, GROUPS * (rank + 1) / size, k->nodes);
     for (int n = 0; n < k->node_count; n++) {
         LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
@@ -154,21 +133,21 @@ static ls_status worker_open(worker *k, ls_world *world, ls_comm *comm, const pr
     }
     LS_TRY(ls_world_alloc(world, ELEMS * sizeof(float), &memory));
     k->gradient = memory;
-    LS_TRY(floats_alloc((size_t)SCRATCH_MAX * ELEMS, &k->scratch));
+    LS_TRY(floats_alloc((size_t)GROUPS * ELEMS, &k->leaves));
     return floats_alloc(ELEMS, &k->weights);
 }
 
 static void worker_close(worker *k) {
     for (int n = 0; n < k->node_count; n++) ls_world_free(k->world, k->parts[n]);
     ls_world_free(k->world, k->gradient);
-    free(k->scratch);
+    free(k->leaves);
     free(k->weights);
 }
 
 static ls_status worker_step(worker *k) {
     const void *parts[LS_TREE_COVER_MAX] = {NULL};
     for (int n = 0; n < k->node_count; n++) {
-        node_gradient(k, k->nodes[n], k->scratch, k->parts[n]);
+        LS_TRY(node_gradient(k, k->nodes[n], k->parts[n]));
         parts[n] = k->parts[n];
     }
     ls_runs runs = {.groups = GROUPS};
@@ -178,43 +157,39 @@ static ls_status worker_step(worker *k) {
 }
 
 /* All members have the bits of the first, or an error names one that has not. */
-static ls_status compare_members(ls_comm *comm, const report *mine) {
-    ls_status status = LS_OK;
-    size_t n = (size_t)ls_comm_size(comm), *bytes = malloc(n * sizeof *bytes);
-    report *all = malloc(n * sizeof *all);
-    if (bytes == NULL || all == NULL) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %zu results", n);
-        goto out;
-    }
-    for (size_t r = 0; r < n; r++) bytes[r] = sizeof *mine;
-    LS_TRY_OUT(ls_comm_all_gather(comm, mine, all, bytes));
-    for (size_t r = 1; r < n && status == LS_OK; r++)
-        if (!ls_hash_equal(all[r].gradient, all[0].gradient) || !ls_hash_equal(all[r].weights, all[0].weights))
-            status =
-                ls_fail(LS_ERR_FAILED,
-                        "of %zu workers, %zu got different bits from worker 0: the ordered all-reduce is broken", n, r);
-out:
-    free(bytes);
-    free(all);
-    return status;
+static ls_status compare_members(ls_comm *comm, const hashes *mine) {
+    size_t bytes[LS_WORKERS_MAX];
+    hashes all[LS_WORKERS_MAX];
+    int members = ls_comm_size(comm);
+    for (int r = 0; r < members; r++) bytes[r] = sizeof *mine;
+    LS_TRY(ls_comm_all_gather(comm, mine, all, bytes));
+    for (int r = 1; r < members; r++)
+        if (memcmp(&all[r], &all[0], sizeof *all) != 0)
+            return ls_fail(LS_ERR_FAILED,
+                           "of %d workers, %d got different bits from worker 0: the ordered all-reduce is broken",
+                           members, r);
+    return LS_OK;
 }
 
 /* Gradient descent by the members of `comm`. */
-static ls_status descend(ls_world *world, ls_comm *comm, const problem *p, report *out) {
+static ls_status descend(ls_world *world, ls_comm *comm, demo_case *out) {
     ls_status status = LS_OK;
-    report mine = {.seconds = 0};
+    hashes mine;
     worker k;
-    LS_TRY_OUT(worker_open(&k, world, comm, p));
+    LS_TRY_OUT(worker_open(&k, world, comm));
     LS_TRY_OUT(ls_comm_barrier(comm));
     double start = ls_clock_seconds();
     for (int step = 0; step < STEPS; step++) {
         LS_TRY_OUT(worker_step(&k));
-        if (step == 0) mine.gradient = ls_hash_f32(k.gradient, ELEMS);
+        if (step == 0) ls_hash_text(ls_hash_f32(k.gradient, ELEMS), mine.gradient);
     }
-    mine.seconds = ls_clock_seconds() - start;
-    mine.weights = ls_hash_f32(k.weights, ELEMS);
+    double seconds = ls_clock_seconds() - start;
+    ls_hash_text(ls_hash_f32(k.weights, ELEMS), mine.weights);
     LS_TRY_OUT(compare_members(comm, &mine));
-    if (ls_world_rank(world) == 0) *out = mine;
+    if (ls_world_rank(world) == 0) {
+        out->hashes = mine;
+        out->seconds = seconds;
+    }
 out:
     worker_close(&k);
     return status;
@@ -225,12 +200,12 @@ static ls_status worker_main(ls_world *world, void *arg) {
     if (j->on_one != NULL) {
         ls_comm *alone;
         LS_TRY(ls_comm_split(ls_world_comm(world), ls_world_rank(world), 0, &alone));
-        ls_status status = descend(world, alone, j->problem, j->on_one);
+        ls_status status = descend(world, alone, j->on_one);
         ls_comm_destroy(alone);
         LS_TRY(status);
     }
     LS_TRY(ls_trace_begin(j->trace));
-    LS_TRY(descend(world, ls_world_comm(world), j->problem, j->report));
+    LS_TRY(descend(world, ls_world_comm(world), j->all));
     return ls_trace_end(world, j->trace);
 }
 
@@ -267,56 +242,43 @@ static void ring_compare(const float *one, const float *many, demo_case *c) {
     }
 }
 
-static ls_status ring_run(const problem *p, demo_case *cases, int count) {
-    ls_status status = LS_OK;
-    float *zero = NULL, *leaves = NULL, *sums = NULL, *one = NULL, *many = NULL;
-    LS_TRY_OUT(floats_alloc(ELEMS, &zero));
-    LS_TRY_OUT(floats_alloc((size_t)GROUPS * ELEMS, &leaves));
-    LS_TRY_OUT(floats_alloc((size_t)cases[count - 1].workers * ELEMS, &sums));
-    LS_TRY_OUT(floats_alloc(ELEMS, &one));
-    LS_TRY_OUT(floats_alloc(ELEMS, &many));
-    for (int g = 0; g < GROUPS; g++) group_gradient(p, zero, g, leaves + (size_t)g * ELEMS);
+static ls_status ring_run(demo_case *cases, int count) {
+    float *zero, *leaves, *sums, *one, *many;
+    LS_TRY(floats_alloc((size_t)(GROUPS + cases[count - 1].workers + 3) * ELEMS, &zero));
+    one = zero + ELEMS;
+    many = one + ELEMS;
+    leaves = many + ELEMS;
+    sums = leaves + (size_t)GROUPS * ELEMS;
+    for (int g = 0; g < GROUPS; g++) group_gradient(zero, g, leaves + (size_t)g * ELEMS);
     ring_sum(leaves, 1, sums, one);
     for (int c = 0; c < count; c++) {
         ring_sum(leaves, cases[c].workers, sums, many);
         ring_compare(one, many, &cases[c]);
     }
-out:
     free(zero);
-    free(leaves);
-    free(sums);
-    free(one);
-    free(many);
-    return status;
+    return LS_OK;
 }
 
 /* ---- the command ---- */
 
-static void case_fill(demo_case *c, const report *r) {
-    c->seconds = r->seconds;
-    ls_hash_text(r->gradient, c->gradient);
-    ls_hash_text(r->weights, c->weights);
-}
-
-static ls_status cases_run(const ls_options *opts, const problem *p, report *r, demo_case *cases, int count) {
+static ls_status cases_run(const ls_options *opts, demo_case *cases, int count) {
     ls_workers_options options;
     LS_TRY(ls_workers_options_from(opts, &options));
     if (ls_launcher_place().size > 0) {
         /* The launcher's workers can be joined only once: both cases in one run. */
-        job both = {.problem = p, .report = &r[1], .on_one = &r[0], .trace = opts->trace};
-        LS_TRY(ls_workers_run(&options, worker_main, &both));
+        job both = {.all = &cases[1], .on_one = &cases[0], .trace = opts->trace};
+        return ls_workers_run(&options, worker_main, &both);
     }
-    for (int c = 0; c < count && ls_launcher_place().size == 0; c++) {
+    for (int c = 0; c < count; c++) {
         options.workers = cases[c].workers;
-        LS_TRY(ls_workers_run(&options, worker_main, &(job){.problem = p, .report = &r[c], .trace = opts->trace}));
+        LS_TRY(ls_workers_run(&options, worker_main, &(job){.all = &cases[c], .trace = opts->trace}));
     }
-    for (int c = 0; c < count; c++) case_fill(&cases[c], &r[c]);
     return LS_OK;
 }
 
 static ls_status cases_compare(const demo_case *cases, int count) {
     for (int c = 1; c < count; c++)
-        if (strcmp(cases[c].gradient, cases[0].gradient) != 0 || strcmp(cases[c].weights, cases[0].weights) != 0)
+        if (memcmp(&cases[c].hashes, &cases[0].hashes, sizeof(hashes)) != 0)
             return ls_fail(LS_ERR_FAILED,
                            "the result on %d workers differs from the result on %d: the ordered all-reduce is broken",
                            cases[c].workers, cases[0].workers);
@@ -331,8 +293,8 @@ static void print_table(const demo_case *cases, int count) {
     printf("%-7s  %-32s  %-32s  %7s  %16s  %12s\n", "workers", "hash of the gradient", "hash of the weights", "time",
            "elements", "largest");
     for (int c = 0; c < count; c++)
-        printf("%7d  %-32s  %-32s  %5.2f s  %7d (%4.1f %%)  %8u ulp\n", cases[c].workers, cases[c].gradient,
-               cases[c].weights, cases[c].seconds, cases[c].ring_differs, 100.0 * cases[c].ring_differs / ELEMS,
+        printf("%7d  %-32s  %-32s  %5.2f s  %7d (%4.1f %%)  %8u ulp\n", cases[c].workers, cases[c].hashes.gradient,
+               cases[c].hashes.weights, cases[c].seconds, cases[c].ring_differs, 100.0 * cases[c].ring_differs / ELEMS,
                cases[c].ring_max_ulp);
 }
 
@@ -347,19 +309,11 @@ static void print_verdict(const demo_case *cases, int count) {
                most, ELEMS);
 }
 
-static ls_status print_json(const demo_case *cases, int count, bool equal) {
-    json_t *rows = json_array();
-    for (int c = 0; c < count; c++)
-        json_array_append_new(rows, json_pack("{s:i, s:s, s:s, s:f, s:i, s:I}", "workers", cases[c].workers, "gradient",
-                                              cases[c].gradient, "weights", cases[c].weights, "seconds",
-                                              cases[c].seconds, "ring_elements_differ", cases[c].ring_differs,
-                                              "ring_max_ulp", (json_int_t)cases[c].ring_max_ulp));
-    json_t *all = json_pack("{s:i, s:i, s:i, s:b, s:o}", "elements", ELEMS, "groups", GROUPS, "steps", STEPS, "equal",
-                            equal, "rows", rows);
-    if (all == NULL || json_array_size(json_object_get(all, "rows")) == (size_t)count)
-        return ls_cli_print_json_lines(all);
-    json_decref(all);
-    return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
+static json_t *case_json(const void *cases, int c) {
+    const demo_case *one = (const demo_case *)cases + c;
+    return json_pack("{s:i, s:s, s:s, s:f, s:i, s:I}", "workers", one->workers, "gradient", one->hashes.gradient,
+                     "weights", one->hashes.weights, "seconds", one->seconds, "ring_elements_differ", one->ring_differs,
+                     "ring_max_ulp", (json_int_t)one->ring_max_ulp);
 }
 
 static int cases_choose(const ls_options *opts, demo_case *cases) {
@@ -374,7 +328,9 @@ static int cases_choose(const ls_options *opts, demo_case *cases) {
 static ls_status tell(const ls_options *opts, const demo_case *cases, int count) {
     ls_status equal = cases_compare(cases, count);
     if (opts->json) {
-        LS_TRY(print_json(cases, count, equal == LS_OK));
+        LS_TRY(ls_cli_print_json_lines(json_pack("{s:i, s:i, s:i, s:b, s:o}", "elements", ELEMS, "groups", GROUPS,
+                                                 "steps", STEPS, "equal", equal == LS_OK, "rows",
+                                                 ls_cli_json_list(count, case_json, cases))));
         return equal;
     }
     print_table(cases, count);
@@ -383,21 +339,16 @@ static ls_status tell(const ls_options *opts, const demo_case *cases, int count)
 }
 
 ls_status ls_cmd_demo(const ls_options *opts) {
-    ls_status status = LS_OK;
-    problem p = {NULL, NULL};
-    demo_case cases[CASES_MAX];
-    int count = cases_choose(opts, cases);
-    size_t bytes = sizeof(report) * CASES_MAX;
+    size_t bytes = sizeof(demo_case) * CASES_MAX;
     /* More workers than cores are what is shown here, not something to warn of. */
     if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
-    report *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (r == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", bytes);
-    LS_TRY_OUT(problem_make(&p, (uint64_t)opts->seed));
-    LS_TRY_OUT(ring_run(&p, cases, count));
-    LS_TRY_OUT(cases_run(opts, &p, r, cases, count));
-    if (ls_launcher_place().rank == 0) status = tell(opts, cases, count);
-out:
-    munmap(r, bytes);
-    problem_free(&p);
+    demo_case *cases = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (cases == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", bytes);
+    int count = cases_choose(opts, cases);
+    make_problem((uint64_t)opts->seed);
+    ls_status status = ring_run(cases, count);
+    if (status == LS_OK) status = cases_run(opts, cases, count);
+    if (status == LS_OK && ls_launcher_place().rank == 0) status = tell(opts, cases, count);
+    munmap(cases, bytes);
     return status;
 }

@@ -1,22 +1,17 @@
 /* cmd_doctor.c: `lockstep doctor RUN`: reads a run directory alone and writes its post-mortem; --times FILE: a table of
  * measured times instead. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/cli.h"
 #include "cli/doctor/report.h"
 #include "cli/doctor/times.h"
 
 static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
-    ls_diagnosis *diagnosis = calloc(1, sizeof *diagnosis);
-    if (!diagnosis) return ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
-    ls_status status = ls_diagnose(run, diagnosis);
+    static ls_diagnosis diagnosis;
+    ls_status status = ls_diagnose(run, &diagnosis);
     if (status == LS_OK && options->json)
-        status = ls_doctor_print_json(options->run, run, diagnosis);
+        status = ls_doctor_print_json(options->run, run, &diagnosis);
     else if (status == LS_OK)
-        ls_doctor_print(options->run, run, diagnosis);
-    ls_diagnosis_free(diagnosis);
-    free(diagnosis);
+        ls_doctor_print(options->run, run, &diagnosis);
+    ls_diagnosis_free(&diagnosis);
     return status;
 }
 

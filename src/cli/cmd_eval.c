@@ -5,7 +5,7 @@
 #include "api/run.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "numerics/elementary.h"
 #include "run/stop.h"
 
@@ -25,11 +25,12 @@ static ls_status print_object(json_t *object, const char *hex) {
     return object ? ls_cli_print_json(object) : ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
 }
 
-static ls_status print_text(const ls_loaded *l, const ls_evaluation *e) {
+static ls_status print_text(const ls_run *run, const ls_evaluation *e) {
+    const ls_loaded *l = &run->loaded;
     const char *precision = ls_dtype_word(l->policy.act), *unit = ls_unit_name(l->policy.unit);
     double perplexity = ls_exp_f64(e->loss);
     char hex[64];
-    if (!l->options->json) {
+    if (!run->options.json) {
         printf("loss        %.6f (%a)\n", e->loss, e->loss);
         printf("perplexity  %.4f\n", perplexity);
         if (e->bits_per_byte > 0)
@@ -53,18 +54,18 @@ static ls_status print_text(const ls_loaded *l, const ls_evaluation *e) {
                         hex);
 }
 
-static ls_status print_images(const ls_loaded *l, const ls_evaluation *e) {
+static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
     char hex[64];
-    if (!l->options->json) {
+    if (!run->options.json) {
         printf("loss        %.6f (%a)\n", e->loss, e->loss);
-        printf("accuracy    %.2f %%, %lld right\n", 100 * e->accuracy, (long long)l->right);
+        printf("accuracy    %.2f %%, %lld right\n", 100 * e->accuracy, (long long)run->loaded.right);
         printf("images      %llu in %.1f s (%.0f img/s)\n", (unsigned long long)e->samples, e->seconds,
                (double)e->samples / e->seconds);
         return LS_OK;
     }
     snprintf(hex, sizeof hex, "%a", e->loss);
     return print_object(json_pack("{s:o, s:s, s:f, s:I, s:I, s:f}", "loss", json_real(e->loss), "loss_hex", hex,
-                                  "accuracy", e->accuracy, "right", (json_int_t)l->right, "images",
+                                  "accuracy", e->accuracy, "right", (json_int_t)run->loaded.right, "images",
                                   (json_int_t)e->samples, "seconds", e->seconds),
                         hex);
 }
@@ -75,7 +76,7 @@ static ls_status evaluate(const ls_options *options) {
     double shown = 0;
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &shown}, &run));
     ls_status status = ls_run_evaluate(run, &result);
-    if (status == LS_OK) status = (result.accuracy < 0 ? print_text : print_images)(run->loaded, &result);
+    if (status == LS_OK) status = (result.accuracy < 0 ? print_text : print_images)(run, &result);
     ls_run_close(run);
     return status;
 }

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "data/tokenizer/utf8_stream.h"
 #include "run/stop.h"
 
@@ -41,33 +41,27 @@ static ls_status write_text(const ls_options *options, writer *w, int64_t *token
 }
 
 static ls_status generate(const ls_options *options) {
-    writer w = {.out = stdout, .shown.for_terminal = isatty(STDOUT_FILENO)};
-    int64_t tokens;
-    double seconds;
-    LS_TRY(write_text(options, &w, &tokens, &seconds));
-    putchar('\n');
-    return ls_stop_status();
-}
-
-static ls_status generate_json(const ls_options *options) {
     char *text = NULL;
     size_t bytes;
     int64_t tokens;
     double seconds;
-    writer w = {.out = open_memstream(&text, &bytes)};
+    writer w = {.out = options->json ? open_memstream(&text, &bytes) : stdout,
+                .shown.for_terminal = !options->json && isatty(STDOUT_FILENO)};
     if (!w.out) return ls_fail(LS_ERR_RESOURCE, "out of memory for a text");
     ls_status status = write_text(options, &w, &tokens, &seconds);
-    fclose(w.out);
-    if (status == LS_OK)
+    if (options->json) fclose(w.out);
+    if (status == LS_OK && options->json)
         status = ls_cli_print_json(json_pack("{s:o, s:I, s:f}", "text", json_stringn(text, bytes), "tokens",
                                              (json_int_t)tokens, "tokens_per_s", (double)tokens / seconds));
+    else if (status == LS_OK)
+        putchar('\n');
     free(text);
     return status == LS_OK ? ls_stop_status() : status;
 }
 
 ls_status ls_cmd_generate(const ls_options *options) {
     LS_TRY(ls_stop_install());
-    ls_status status = options->json ? generate_json(options) : generate(options);
+    ls_status status = generate(options);
     ls_stop_restore();
     return status;
 }

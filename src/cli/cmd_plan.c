@@ -5,7 +5,8 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/plan/command.h"
+#include "cli/plan/report.h"
+#include "cli/print.h"
 #include "report/memo/memo.h"
 
 /* ---- lists of chips, links and programs, for people -------------------------------------------------------------- */
@@ -57,36 +58,45 @@ static bool print_list(const ls_options *o) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static ls_status write_answer(const ls_options *o, const ls_plan_answer *a) {
-    const ls_plan_question *q = a->question;
-    if (o->out && a->best) LS_TRY(ls_plan_layout_write(o->out, ls_plan_to_json(&q->task, &a->best->layout, 0)));
-    if (o->memo) LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &a->found, q->tokens, q->price));
-    if (o->json) return ls_plan_report_json(a);
-    ls_plan_report(a);
+/* For --out. */
+static ls_status write_layout(const ls_plan *plan) {
+    json_t *json = ls_plan_layout_json(plan, 0);
+    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
+    ls_status status = ls_file_write_atomic(plan->options->out, text, strlen(text));
+    free(text);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
+}
+
+static ls_status print_json(ls_plan *plan) {
+    json_t *json;
+    LS_TRY(ls_plan_whole_json(plan, &json));
+    return (plan->is_native ? ls_cli_print_json : ls_cli_print_json_lines)(json_incref(json));
+}
+
+static ls_status answer(ls_plan *plan) {
+    const ls_options *o = plan->options;
+    const ls_plan_question *q = &plan->question;
+    if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
+    if (o->memo && !plan->is_native)
+        LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &plan->answer.found, q->tokens, q->price));
+    if (o->json) return print_json(plan);
+    if (plan->is_native)
+        ls_plan_report_native(plan);
+    else
+        ls_plan_report(&plan->answer);
     return LS_OK;
 }
 
-static ls_status answer(const ls_options *o, const ls_plan_question *question) {
-    ls_plan_answer *a = calloc(1, sizeof *a);
-    if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
-    ls_status status = ls_plan_answer_find(question, a);
-    if (status == LS_OK) status = write_answer(o, a);
-    free(a);
-    return status;
-}
-
 ls_status ls_cmd_plan(const ls_options *options) {
-    ls_plan_question question;
-    json_t *measured = NULL;
-    if (options->validate) return ls_plan_validate_command(options);
+    ls_plan *plan = NULL;
+    if (options->validate) return ls_cmd_plan_validate(options);
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
     if (print_list(options)) return LS_OK;
     if (options->out) LS_TRY(ls_file_can_write(options->out));
-    LS_TRY(ls_plan_question_read(options, &question, &measured));
-    /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
-    bool native = measured && question.task.cluster.sites == 1 && !options->stack;
-    ls_status status =
-        native ? ls_plan_native_command(options, &question.task.shape, measured) : answer(options, &question);
-    json_decref(measured);
+    LS_TRY(ls_plan_make(options, &plan));
+    ls_status status = answer(plan);
+    ls_plan_destroy(plan);
     return status;
 }

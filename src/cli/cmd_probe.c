@@ -1,12 +1,10 @@
 /* cmd_probe.c: `lockstep probe`: measures this machine for the planner and writes a cluster file. */
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "api/plan.h"
 #include "base/clock.h"
-#include "base/files.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "plan/hardware/machine_file.h"
 
 enum { LARGE = LS_NATIVE_LINK_SIZES - 1 };
@@ -64,27 +62,13 @@ static ls_status print_json(const ls_native_machine *m) {
     return ls_cli_print_json_lines(whole);
 }
 
-static ls_status measure(const ls_options *o, const char *path, ls_native_machine *machine) {
-    double begin = ls_clock_seconds();
-    ls_probe_options options = ls_cli_probe_options(o, (int)o->workers);
-    bool first;
-    LS_TRY(ls_file_can_write(path));
-    LS_TRY(ls_probe_run(&options, machine, &first));
-    if (!first) return LS_OK;
-    LS_TRY(ls_probe_file_write(path, machine));
-    if (o->json) return print_json(machine);
-    print_text(machine, path, ls_clock_seconds() - begin);
-    return LS_OK;
-}
-
 ls_status ls_cmd_probe(const ls_options *o) {
+    double begin = ls_clock_seconds();
     char path[PATH_MAX];
-    LS_TRY(ls_probe_file_path(path));
-    if (o->out && snprintf(path, sizeof path, "%s", o->out) >= (int)sizeof path)
-        return ls_options_fail(o, LS_OPT_out, "the name is too long");
-    ls_native_machine *machine = malloc(sizeof *machine);
-    if (!machine) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *machine);
-    ls_status status = measure(o, path, machine);
-    free(machine);
-    return status;
+    bool first;
+    static ls_native_machine machine;
+    LS_TRY(ls_plan_probe(o, ls_cli_progress_probe, path, &machine, &first));
+    if (first && o->json) return print_json(&machine);
+    if (first) print_text(&machine, path, ls_clock_seconds() - begin);
+    return LS_OK;
 }

@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "config/value.h"
 #include "parallel/traffic/traffic.h"
 #include "report/scale_page.h"
@@ -102,8 +102,7 @@ static ls_status read_options(ls_scale_plan *p) {
     p->link_bytes_per_s = workers.link_bytes_per_s;
     p->threads = o->threads > 0 ? (int)o->threads : 1;
     p->cores = ls_cpu_count();
-    ls_option_origin steps = o->source[LS_OPT_steps].origin;
-    p->steps_given = steps == LS_ORIGIN_ENV || steps == LS_ORIGIN_FLAG;
+    p->steps_given = ls_options_is_asked_for(o, LS_OPT_steps);
     if (p->steps_given && (o->steps < LS_SCALE_WARMUP + 2 || o->steps > 100000))
         return ls_options_fail(o, LS_OPT_steps, "must be between %d and 100000: the first %d steps are warm-up",
                                LS_SCALE_WARMUP + 2, LS_SCALE_WARMUP);

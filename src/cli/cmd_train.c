@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "cli/cli.h"
-#include "cli/train/auto.h"
+#include "cli/print.h"
 #include "cli/train/report.h"
 #include "run/progress.h"
 
@@ -12,6 +12,8 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     switch (event->kind) {
     case LS_RUN_PREPARES: fprintf(stderr, "%s\n", event->text); return LS_OK;
     case LS_RUN_STEPPED: return ls_progress_step_done(progress, event->step);
+    case LS_RUN_MEASURES: ls_cli_progress_probe(NULL, event->text); return LS_OK;
+    case LS_RUN_PLANNED: ls_train_print_plan(event->plan); return LS_OK;
     case LS_RUN_STEPS_ENDED: return ls_progress_end(progress);
     default: return ls_progress_note(progress, event->text);
     }
@@ -42,8 +44,7 @@ static ls_status train(ls_run *run, void *arg) {
 ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;
-    LS_TRY(ls_run_open_with(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, ls_train_auto,
-                            &run));
+    LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, &run));
     ls_status status = run->options.dry_run ? ls_train_print_dry(&run->settings, &run->layout, run->options.json)
                                             : ls_run_workers(run, train, &progress);
     ls_run_close(run);

@@ -2,14 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
-#include "cli/verify_order.h"
-#include "config/value.h"
-#include "lab/verify/verify.h"
-#include "parallel/layout/layout.h"
+#include "cli/print.h"
 #include "run/inputs/inputs.h"
 
 typedef struct session {
@@ -17,86 +13,14 @@ typedef struct session {
     json_t *cases, *rows; /* the rows of the last case are borrowed */
 } session;
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
-
-/* A file may have been written for training: there only flags and the environment say something about verify itself. */
-static bool is_said(const ls_options *o, ls_option_id id) {
-    return o->source[id].origin == LS_ORIGIN_FLAG || o->source[id].origin == LS_ORIGIN_ENV;
-}
-
-static ls_status read_part(const ls_options *o, ls_verify_request *r) {
-    const char *text = o->part, *slash = text ? strchr(text, '/') : NULL;
-    int64_t part = 0, parts = 0;
-    char number[16];
-    r->part = r->parts = 1;
-    if (!text) return LS_OK;
-    bool sound = slash && (size_t)(slash - text) < sizeof number;
-    if (sound) {
-        memcpy(number, text, (size_t)(slash - text));
-        number[slash - text] = '\0';
-        sound = ls_value_parse_int(number, &part) == LS_OK && ls_value_parse_int(slash + 1, &parts) == LS_OK;
-    }
-    if (!sound || part < 1 || parts < part || parts > 1000000)
-        return ls_options_fail(o, LS_OPT_part, "must be a part and the number of parts, e.g. 2/12");
-    r->part = (int)part;
-    r->parts = (int)parts;
-    return LS_OK;
-}
-
-/* The layout that was asked for is the matrix where any was; --quick and --all win over one from a file. */
-static ls_status read_tier(const ls_options *o, ls_verify_request *r) {
-    bool tier_said = o->quick || o->all;
-    if (o->quick && o->all) return ls_options_fail(o, LS_OPT_all, "--quick and --all exclude each other: omit one");
-    r->tier = o->quick ? LS_VERIFY_QUICK : o->all ? LS_VERIFY_ALL : LS_VERIFY_USUAL;
-    r->matrix = true;
-    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-        if (o->source[id].origin == LS_ORIGIN_DEFAULT || !(ls_layout_is_option(id) || id == LS_OPT_layout)) continue;
-        if (tier_said && is_said(o, id))
-            return ls_options_fail(o, id, "--quick and --all choose the layouts: omit this option, or --quick/--all");
-        if (!tier_said) r->matrix = false;
-    }
-    return LS_OK;
-}
-
-static ls_status read_options(const ls_options *o, ls_verify_fault *fault, ls_verify_request *r) {
-    LS_TRY(read_tier(o, r));
-    if (o->svg) return ls_options_fail(o, LS_OPT_svg, "requires --order: add --order, or omit this option");
-    LS_TRY(read_part(o, r));
-    if (o->resume && is_said(o, LS_OPT_resume) && !is_said(o, LS_OPT_out))
-        return ls_options_fail(o, LS_OPT_resume, "name the folder with the results: --out DIR");
-    if (is_said(o, LS_OPT_out)) r->journal = o->out;
-    return ls_verify_read_fault(o, fault, &r->fault);
-}
-
-ls_status ls_verify_read_fault(const ls_options *o, ls_verify_fault *fault, const ls_verify_fault **out) {
-    const char *text = getenv("LS_FAULT_BITS");
-    if (text) {
-        if (ls_verify_fault_parse(text, fault) != LS_OK) return ls_fail_at(LS_ERR_INPUT, "LS_FAULT_BITS=");
-        *out = fault;
-    }
-    /* More workers than cores are wanted here. */
-    if (o->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
-    return LS_OK;
-}
-
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 static const char *const verdicts[] = {
     [LS_VERDICT_EQUAL] = "ok", [LS_VERDICT_DIFFERS] = "DIFFERS", [LS_VERDICT_FAILED] = "FAILED"};
 
-static void bytes_text(uint64_t bytes, char text[24]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(text, 24, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-}
-
 static void print_row(const ls_verify_result *r) {
-    char traffic[24];
-    bytes_text(r->totals.traffic_bytes, traffic);
-    printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds, traffic,
-           verdicts[r->verdict], r->layout);
+    printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds,
+           ls_cli_bytes(r->totals.traffic_bytes).text, verdicts[r->verdict], r->layout);
     fflush(stdout);
 }
 
@@ -168,11 +92,10 @@ static ls_status on_row(void *ctx, const ls_verify_result *result, json_t *row) 
 
 static ls_status run(session *s) {
     ls_verify_fault fault;
-    ls_verify_request request = {
-        .options = s->opts, .on_start = on_start, .on_case = on_case, .on_row = on_row, .ctx = s};
+    ls_verify_request request = {.on_start = on_start, .on_case = on_case, .on_row = on_row, .ctx = s};
     ls_verify_outcome outcome;
     bool first = ls_launcher_place().rank == 0;
-    LS_TRY(read_options(s->opts, &fault, &request));
+    LS_TRY(ls_verify_request_read(s->opts, &fault, &request));
     s->cases = json_array();
     if (!s->cases) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
     LS_TRY(ls_verify_run(&request, &outcome));
@@ -186,7 +109,9 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     session s = {.opts = opts};
     ls_workers_options workers;
     LS_TRY(ls_workers_options_from(opts, &workers));
-    if (opts->order) return ls_verify_show_order(opts);
+    /* More workers than cores are wanted here. */
+    if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
+    if (opts->order) return ls_cmd_verify_order(opts);
     ls_status status = run(&s);
     ls_cli_progress_end();
     json_decref(s.cases);

@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/print_json.h"
-#include "cli/progress.h"
-#include "cli/verify_order.h"
+#include "cli/print.h"
 #include "parallel/layout/layout.h"
 #include "report/order_chart.h"
 
@@ -30,7 +29,7 @@ static ls_status check_options(const ls_options *o) {
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         bool other = ls_layout_is_option(id) || id == LS_OPT_layout;
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) other |= id == others[i];
-        if (other && (o->source[id].origin == LS_ORIGIN_FLAG || o->source[id].origin == LS_ORIGIN_ENV))
+        if (other && ls_options_is_asked_for(o, id))
             return ls_options_fail(o, id,
                                    "--order compares summation orders, not layouts, and chooses the workers: omit this "
                                    "option, or --order");
@@ -133,17 +132,8 @@ static void print_hash(const ls_order_case *done) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* JSON has no infinity. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
-static json_t *losses(const ls_order_case *done, const ls_order_result *r) {
-    json_t *list = json_array();
-    for (int64_t s = 0; s < done->steps; s++) {
-        if (json_array_append_new(list, json_sprintf("%a", r->loss[s])) == 0) continue;
-        json_decref(list);
-        return NULL;
-    }
-    return list;
+static json_t *loss_json(const void *result, int step) {
+    return json_sprintf("%a", ((const ls_order_result *)result)->loss[step]);
 }
 
 static json_t *case_json(const ls_lab_case *c) {
@@ -158,14 +148,14 @@ static json_t *row_json(const ls_order_case *done, int way) {
     char name[TEXT_MAX], against[TEXT_MAX];
     ls_order_way_text(&r->way, name, sizeof name);
     base_text(done, way, against);
-    json_t *json =
-        json_pack("{s:s, s:s, s:i, s:s, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "sum", name, "kind",
-                  ls_order_kind_name(r->way.kind), "workers", r->way.workers, "against", against, "gradients_changed",
-                  (json_int_t)r->grad.changed, "gradients_relative", number(r->grad.relative), "weights_changed",
-                  (json_int_t)r->weight.changed, "weights_by", number(r->weight.absolute), "loss_by",
-                  number(fabs(r->loss[done->steps - 1] - base->loss[done->steps - 1])), "first_step_in_bits",
-                  (json_int_t)r->first_bits, "first_step_in_print", (json_int_t)r->first_seen, "weights_xxh128",
-                  r->weights.text, "loss_hex", losses(done, r));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:i, s:s, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:s, s:o}", "sum", name, "kind",
+        ls_order_kind_name(r->way.kind), "workers", r->way.workers, "against", against, "gradients_changed",
+        (json_int_t)r->grad.changed, "gradients_relative", ls_cli_json_number(r->grad.relative), "weights_changed",
+        (json_int_t)r->weight.changed, "weights_by", ls_cli_json_number(r->weight.absolute), "loss_by",
+        ls_cli_json_number(fabs(r->loss[done->steps - 1] - base->loss[done->steps - 1])), "first_step_in_bits",
+        (json_int_t)r->first_bits, "first_step_in_print", (json_int_t)r->first_seen, "weights_xxh128", r->weights.text,
+        "loss_hex", ls_cli_json_list((int)done->steps, loss_json, r));
     if (json && base == r) json_object_set_new(json, "against", json_null());
     return json;
 }
@@ -232,7 +222,7 @@ static ls_status run(session *s) {
     ls_order_request request = {.options = s->opts, .on_start = on_start, .on_row = on_row, .ctx = s};
     const char *name;
     LS_TRY(check_options(s->opts));
-    LS_TRY(ls_verify_read_fault(s->opts, &fault, &request.fault));
+    LS_TRY(ls_verify_read_fault(&fault, &request.fault));
     s->json = json_pack("{s:[]}", "models");
     if (!s->json) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
     for (int i = 0; i < LS_ORDER_CASES_MAX && ls_lab_case_name(s->opts, i, &name); i++) {
@@ -250,14 +240,12 @@ static ls_status run(session *s) {
                    r->way.workers);
 }
 
-ls_status ls_verify_show_order(const ls_options *opts) {
-    session *s = calloc(1, sizeof *s);
-    if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-    s->opts = opts;
-    ls_status status = run(s);
+ls_status ls_cmd_verify_order(const ls_options *opts) {
+    static session s;
+    s.opts = opts;
+    ls_status status = run(&s);
     ls_cli_progress_end();
-    for (int i = 0; i < s->count; i++) ls_order_case_free(&s->cases[i]);
-    json_decref(s->json);
-    free(s);
+    for (int i = 0; i < s.count; i++) ls_order_case_free(&s.cases[i]);
+    json_decref(s.json);
     return status;
 }

@@ -4,107 +4,91 @@
 
 #include <jansson.h>
 #include <xxhash.h>
-#ifdef LS_HAVE_YAML
-#    include <yaml.h>
-#endif
-#ifdef LS_HAVE_PCRE2
-#    define PCRE2_CODE_UNIT_WIDTH 8
-#    include <pcre2.h>
-#endif
-#ifdef LS_HAVE_HWLOC
-#    include <hwloc.h>
-#endif
-#ifdef LS_HAVE_ZLIB
-#    include <zlib.h>
-#endif
-#ifdef LS_HAVE_PNG
-#    include <png.h>
-#endif
-#ifdef LS_HAVE_MPI
-#    include <mpi.h>
-#endif
 
 #include "base/cpu.h"
 
-static void write_compiler(FILE *out) {
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define DOTTED(major, minor, rest) TEXT(major) "." TEXT(minor) "." TEXT(rest)
+
 #ifdef __clang__
-    fprintf(out, "compiler   clang %s\n", __clang_version__);
+#    define COMPILER "clang " __clang_version__
 #else
-    fprintf(out, "compiler   gcc %s\n", __VERSION__);
+#    define COMPILER "gcc " __VERSION__
 #endif
-}
 
-static void write_yaml(FILE *out) {
 #ifdef LS_HAVE_YAML
-    fprintf(out, "libyaml    %s\n", yaml_get_version_string());
+#    include <yaml.h>
+#    define YAML yaml_get_version_string()
 #else
-    fprintf(out, "libyaml    no (config files in JSON only)\n");
+#    define YAML "no (config files in JSON only)"
 #endif
-}
 
-static void write_pcre2(FILE *out) {
 #ifdef LS_HAVE_PCRE2
-    fprintf(out, "PCRE2      %d.%d\n", PCRE2_MAJOR, PCRE2_MINOR);
+#    define PCRE2_CODE_UNIT_WIDTH 8
+#    include <pcre2.h>
+#    define PCRE2 TEXT(PCRE2_MAJOR) "." TEXT(PCRE2_MINOR)
 #else
-    fprintf(out, "PCRE2      no (only tokenizers with the patterns of GPT-2 and Llama 3)\n");
+#    define PCRE2 "no (only tokenizers with the patterns of GPT-2 and Llama 3)"
 #endif
-}
 
-static void write_hwloc(FILE *out) {
 #ifdef LS_HAVE_HWLOC
-    fprintf(out, "hwloc      %d.%d.%d\n", HWLOC_API_VERSION >> 16, HWLOC_API_VERSION >> 8 & 0xff,
-            HWLOC_API_VERSION & 0xff);
+#    include <hwloc.h>
+#    define HWLOC hwloc
 #else
-    fprintf(out, "hwloc      no (workers are pinned by the affinity mask)\n");
+#    define HWLOC "no (workers are pinned by the affinity mask)"
 #endif
-}
 
-static void write_zlib(FILE *out) {
 #ifdef LS_HAVE_ZLIB
-    fprintf(out, "zlib       %s\n", ZLIB_VERSION);
+#    include <zlib.h>
+#    define ZLIB ZLIB_VERSION
 #else
-    fprintf(out, "zlib       no (no compressed images)\n");
+#    define ZLIB "no (no compressed images)"
 #endif
-}
 
-static void write_png(FILE *out) {
 #ifdef LS_HAVE_PNG
-    fprintf(out, "libpng     %s\n", PNG_LIBPNG_VER_STRING);
+#    include <png.h>
+#    define PNG PNG_LIBPNG_VER_STRING
 #else
-    fprintf(out, "libpng     no (only PPM and PGM pictures)\n");
+#    define PNG "no (only PPM and PGM pictures)"
 #endif
-}
 
-static void write_mpi(FILE *out) {
+#ifdef LS_HAVE_MPI
+#    include <mpi.h>
+#endif
 #if defined LS_HAVE_MPI && defined OMPI_MAJOR_VERSION
-    fprintf(out, "MPI        Open MPI %d.%d.%d\n", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+#    define MPI "Open MPI " DOTTED(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION)
 #elif defined LS_HAVE_MPI && defined MPICH_VERSION
-    fprintf(out, "MPI        MPICH %s\n", MPICH_VERSION);
+#    define MPI "MPICH " MPICH_VERSION
 #elif defined LS_HAVE_MPI
-    fprintf(out, "MPI        standard %d.%d\n", MPI_VERSION, MPI_SUBVERSION);
+#    define MPI "standard " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
 #else
-    fprintf(out, "MPI        no (one machine only)\n");
+#    define MPI "no (one machine only)"
 #endif
-}
 
-static void write_machine(FILE *out) {
+void ls_cli_write_version(FILE *out) {
+#ifdef LS_HAVE_HWLOC
+    char hwloc[32];
+    snprintf(hwloc, sizeof hwloc, "%d.%d.%d", HWLOC_API_VERSION >> 16, HWLOC_API_VERSION >> 8 & 0xff,
+             HWLOC_API_VERSION & 0xff);
+#endif
+    const struct {
+        const char *name, *version;
+    } libraries[] = {{"compiler", COMPILER},
+                     {"jansson", JANSSON_VERSION},
+                     {"xxhash", DOTTED(XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE)},
+                     {"libyaml", YAML},
+                     {"PCRE2", PCRE2},
+                     {"hwloc", HWLOC},
+                     {"zlib", ZLIB},
+                     {"libpng", PNG},
+                     {"MPI", MPI}};
+    fprintf(out, "lockstep %s\n", LS_VERSION);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        fprintf(out, "%-10s %s\n", libraries[i].name, libraries[i].version);
     fprintf(out, "machine    %s, %d cores\nISAs      ", ls_cpu_detect()->model, ls_cpu_count());
     for (ls_isa isa = 0; isa < LS_ISA_COUNT; isa++) {
         if (ls_cpu_use(isa)) fprintf(out, " %s", ls_isa_name(isa));
     }
     fputc('\n', out);
-}
-
-void ls_cli_write_version(FILE *out) {
-    fprintf(out, "lockstep %s\n", LS_VERSION);
-    write_compiler(out);
-    fprintf(out, "jansson    %s\n", JANSSON_VERSION);
-    fprintf(out, "xxhash     %d.%d.%d\n", XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
-    write_yaml(out);
-    write_pcre2(out);
-    write_hwloc(out);
-    write_zlib(out);
-    write_png(out);
-    write_mpi(out);
-    write_machine(out);
 }

@@ -60,22 +60,19 @@ static ls_status make(ls_world *world, const int *members, int size, ls_comm **o
     size_t n = (size_t)size;
     comm->world = world;
     comm->size = size;
-    comm->world_rank = malloc(sizeof(int) * n);
-    comm->machine_of = malloc(sizeof(int) * n);
-    comm->machine_first = malloc(sizeof(int) * (n + 1));
-    comm->machine_ranks = malloc(sizeof(int) * n);
-    comm->records = calloc(n, sizeof(ls_worker_record *));
-    int *head = malloc(sizeof(int) * n);
-    if (!comm->world_rank || !comm->machine_of || !comm->machine_first || !comm->machine_ranks || !comm->records ||
-        !head) {
-        free(head);
+    comm->world_rank = ls_region_take(&comm->memory, n, sizeof(int));
+    comm->machine_of = ls_region_take(&comm->memory, n, sizeof(int));
+    comm->machine_first = ls_region_take(&comm->memory, n + 1, sizeof(int));
+    comm->machine_ranks = ls_region_take(&comm->memory, n, sizeof(int));
+    comm->records = ls_region_take(&comm->memory, n, sizeof(ls_worker_record *));
+    int *head = ls_region_take(&comm->memory, n, sizeof(int));
+    if (comm->memory.is_short) {
         ls_comm_close(comm);
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator of %d workers", size);
     }
     memcpy(comm->world_rank, members, sizeof(int) * n);
     while (comm->world_rank[comm->rank] != world->rank) comm->rank++;
     find_machines(comm, head);
-    free(head);
     for (int l = 0; world->segment.base && l < comm->local_size; l++) {
         int rank = comm->world_rank[ls_comm_local_rank(comm, l)];
         comm->records[l] = &world->segment.header->workers[world->local_of[rank]];
@@ -134,10 +131,11 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
     ls_comm *comm = NULL;
     ls_status status;
     size_t n = (size_t)parent->size;
-    seat *seats = malloc(sizeof *seats * n);
-    size_t *sizes = malloc(sizeof *sizes * n);
-    int *members = malloc(sizeof *members * n);
-    if (!seats || !sizes || !members) {
+    ls_region lists = {0};
+    seat *seats = ls_region_take(&lists, n, sizeof *seats);
+    size_t *sizes = ls_region_take(&lists, n, sizeof *sizes);
+    int *members = ls_region_take(&lists, n, sizeof *members);
+    if (lists.is_short) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
         goto out;
     }
@@ -166,9 +164,7 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
     *out = comm;
 out:
     if (status != LS_OK) ls_comm_close(comm);
-    free(seats);
-    free(sizes);
-    free(members);
+    ls_region_free(&lists);
     return status;
 }
 
@@ -178,11 +174,7 @@ void ls_comm_close(ls_comm *comm) {
     ls_mail_close(comm);
     if (comm->owns_control) ls_heap_free(&comm->world->heap, comm->control);
     ls_reduce_plan_release(comm->plan);
-    free(comm->world_rank);
-    free(comm->machine_of);
-    free(comm->machine_first);
-    free(comm->machine_ranks);
-    free(comm->records);
+    ls_region_free(&comm->memory);
     free(comm);
 }
 
@@ -190,7 +182,8 @@ static ls_status wait_for_leavers(ls_request *r) {
     ls_comm *comm = r->comm;
     for (int l = 0; l < comm->local_size; l++) {
         r->blocked_on = ls_comm_local_rank(comm, l);
-        if (atomic_load_explicit(&comm->completed[l].count, memory_order_acquire) < comm->issued) return LS_OK;
+        if (atomic_load_explicit(&comm->completed[l].count, memory_order_acquire) < comm->issued)
+            return LS_REQUEST_WAITS;
     }
     return ls_request_complete(r);
 }

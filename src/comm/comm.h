@@ -13,14 +13,15 @@
  *  2. Stages only grow, so "at least" is the only comparison.
  *  3. Buffers named in an entry stay valid until the collective's last stage has been reached by all.
  *
- * Every collective is a list of steps that never block (request->step), so any number can be under way at once, and a
- * wait for one moves all. Each is written once, in two levels: inside a machine members read and write each other's
- * memory; between machines the transport carries messages. Where all members are on one machine the second level is
- * empty. */
+ * Every collective is a list of steps that never block: request->step takes the one that request->phase names and sets
+ * the next, or says that it must wait. So any number can be under way at once, and a wait for one moves all. Each is
+ * written once, in two levels: inside a machine members read and write each other's memory; between machines the
+ * transport carries messages. Where all members are on one machine the second level is empty. */
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
 #include "base/events.h"
+#include "base/memory.h"
 #include "comm/reduce_plan.h"
 #include "comm/world.h"
 #include "device/device.h"
@@ -43,6 +44,7 @@ typedef struct ls_mail ls_mail; /* messages between members: collectives/send_re
 
 struct ls_comm {
     ls_world *world;
+    ls_region memory; /* of the lists */
     int rank, size;
     int *world_rank; /* by rank */
 
@@ -86,7 +88,6 @@ typedef struct ls_staging {
 struct ls_request {
     ls_comm *comm;
     ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: neither counted nor traced */
-    const char *name;     /* for messages */
     ls_status (*step)(ls_request *request);
     ls_request *next;
     uint64_t number; /* of the collective; 0 for messages */
@@ -107,7 +108,7 @@ struct ls_request {
     ls_dtype dtype;
     const void *parts[LS_TREE_COVER_MAX];
     ls_reduce_plan *plan;
-    size_t *bounds; /* size + 1: displacements or shards; kept for the next use of the request */
+    size_t *bounds; /* space for size + 1: displacements or shards; kept for the next use of the request */
     int bounds_capacity;
     size_t window; /* which piece of a sum between machines is under way */
 
@@ -158,30 +159,34 @@ static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
 /* A request for a collective, numbered; or for a message or LS_TRAFFIC_KINDS (the wait at a communicator's end), not
  * numbered. */
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
+/* "all-reduce", "dp". */
+const char *ls_traffic_kind_name(ls_traffic_kind kind);
+const char *ls_mesh_axis_name(ls_axis axis);
 /* "all_reduce": how a trace calls it. */
 const char *ls_request_trace_name(const ls_request *request);
 /* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
-ls_status ls_request_bounds(ls_request *request);
 /* The last step of every request; LS_OK. */
 ls_status ls_request_complete(ls_request *request);
-/* Gives a request back that was never launched. */
-void ls_request_drop(ls_request *request);
 
-/* Takes its next steps, as far as they go; those of a collective begin when its slot is free (invariant 1). */
+/* What a step returns that has nothing to do until others have got further. */
+#define LS_REQUEST_WAITS ((ls_status)-1)
+/* Takes its next steps, until it is done or one of them waits; those of a collective begin when its slot is free
+ * (invariant 1). */
 ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1. */
 void ls_request_publish(ls_request *request, uint64_t stage);
-/* Whether the local member / all local members have reached `stage`; remembers whom it waits for. */
-bool ls_request_reached(ls_request *request, int local, uint64_t stage);
-bool ls_request_all_reached(ls_request *request, uint64_t stage);
+/* LS_OK where the local member / all local members have reached `stage`; else LS_REQUEST_WAITS, and remembers for whom.
+ */
+ls_status ls_request_await(ls_request *request, int local, uint64_t stage);
+ls_status ls_request_await_all(ls_request *request, uint64_t stage);
 /* The local member (all local members), at stage 1, called the same collective with the same sizes, or an error says
  * who did not. */
 ls_status ls_request_check_peer(ls_request *request, int local);
 ls_status ls_request_check_peers(ls_request *request);
-/* How collectives begin: whether all local members have reached stage 1 of the same one, and what they brought could
- * have come over a slow link, which carries this load. */
-ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *), bool *met);
+/* How collectives begin: waits until all local members have reached stage 1 of the same one, and what they brought
+ * could have come over a slow link, which carries this load. */
+ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *));
 
 /* Makes `memory` readable for local members: itself where it is shared already, else a copy in the segment (with its
  * contents if `filled`). `*shared` is what to use from now on. */
@@ -189,10 +194,10 @@ ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes
 /* The same for `out`, which is copied back at the end; `filled` where it also is an input. */
 ls_status ls_request_share_out(ls_request *request, size_t bytes, bool filled);
 
-/* Messages between machines, counted with the request; done when ls_request_net_done() says so. */
+/* Messages between machines, counted with the request; ls_request_net_await() waits until all have arrived. */
 ls_status ls_request_net_send(ls_request *request, ls_net_lane lane, int to, int tag, const void *data, size_t bytes);
 ls_status ls_request_net_recv(ls_request *request, ls_net_lane lane, int from, int tag, void *data, size_t bytes);
-ls_status ls_request_net_done(ls_request *request, bool *done);
+ls_status ls_request_net_await(ls_request *request);
 /* The tag of a collective's messages in one of its four phases. */
 static inline int ls_request_net_tag(const ls_request *request, int phase) {
     return (int)(request->number % 8192) * 4 + phase;

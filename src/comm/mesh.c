@@ -9,7 +9,10 @@ struct ls_mesh {
     ls_comm *comm[LS_AXIS_COUNT];
 };
 
-static const char *const axis_name[LS_AXIS_COUNT] = {[LS_AXIS_DP] = "dp", [LS_AXIS_TP] = "tp", [LS_AXIS_PP] = "pp"};
+const char *ls_mesh_axis_name(ls_axis axis) {
+    static const char *const names[LS_AXIS_COUNT] = {[LS_AXIS_DP] = "dp", [LS_AXIS_TP] = "tp", [LS_AXIS_PP] = "pp"};
+    return names[axis];
+}
 
 /* A shape that would match: dp takes what tp and pp leave; failing that, dp alone. */
 static void suggest(int world, int tp, int pp, char *text, size_t capacity) {
@@ -52,7 +55,7 @@ ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out)
             ls_mesh_destroy(mesh);
             return status;
         }
-        mesh->comm[axis]->axis = axis_name[axis];
+        mesh->comm[axis]->axis = ls_mesh_axis_name((ls_axis)axis);
     }
     *out = mesh;
     return LS_OK;

@@ -36,16 +36,15 @@ static ls_status check_runs(const ls_runs *runs, int size) {
 /* The arrays have space for `groups` entries: every part holds at least one group. */
 static bool allocate(ls_reduce_plan *p, int machines) {
     size_t size = (size_t)p->size, groups = (size_t)p->groups;
-    p->bounds = malloc(sizeof *p->bounds * (size + 1));
-    p->part_first = malloc(sizeof *p->part_first * (size + 1));
-    p->parts = malloc(sizeof *p->parts * groups);
-    p->sources = malloc(sizeof *p->sources * groups);
-    p->local_sources = malloc(sizeof *p->local_sources * groups);
-    p->cover_first = malloc(sizeof *p->cover_first * ((size_t)machines + 1));
-    p->covers = malloc(sizeof *p->covers * groups);
-    p->partials = calloc(groups, sizeof *p->partials);
-    return p->bounds && p->part_first && p->parts && p->sources && p->local_sources && p->cover_first && p->covers &&
-           p->partials;
+    p->bounds = ls_region_take(&p->memory, size + 1, sizeof *p->bounds);
+    p->part_first = ls_region_take(&p->memory, size + 1, sizeof *p->part_first);
+    p->parts = ls_region_take(&p->memory, groups, sizeof *p->parts);
+    p->sources = ls_region_take(&p->memory, groups, sizeof *p->sources);
+    p->local_sources = ls_region_take(&p->memory, groups, sizeof *p->local_sources);
+    p->cover_first = ls_region_take(&p->memory, (size_t)machines + 1, sizeof *p->cover_first);
+    p->covers = ls_region_take(&p->memory, groups, sizeof *p->covers);
+    p->partials = ls_region_take(&p->memory, groups, sizeof *p->partials);
+    return !p->memory.is_short;
 }
 
 static void list_parts(ls_reduce_plan *p) {
@@ -144,13 +143,6 @@ void ls_reduce_plan_release(ls_reduce_plan *plan) {
     if (!plan || --plan->references > 0) return;
     ls_tree_program_free(&plan->whole);
     for (int i = 0; plan->partials && i < plan->groups; i++) ls_tree_program_free(&plan->partials[i]);
-    free(plan->bounds);
-    free(plan->part_first);
-    free(plan->parts);
-    free(plan->sources);
-    free(plan->local_sources);
-    free(plan->cover_first);
-    free(plan->covers);
-    free(plan->partials);
+    ls_region_free(&plan->memory);
     free(plan);
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/memory.h"
 #include "numerics/tree.h"
 
 /* A subtree that this worker can read: part `index` of local member `local`, or, where local is −1, subtree `index` of
@@ -18,6 +19,7 @@ typedef struct ls_reduce_source {
 /* What to add up for one subtree; sources are numbers into `sources` of the plan's local or full list. */
 typedef struct ls_reduce_plan {
     int references;
+    ls_region memory;
     int groups, size;
     int *bounds; /* size + 1 */
     int most_parts, all_parts;

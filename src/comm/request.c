@@ -27,24 +27,30 @@ static const kind_names kinds[LS_TRAFFIC_KINDS + 1] = {
     [LS_TRAFFIC_KINDS] = {"the end of a communicator", "end", false},
 };
 
+const char *ls_traffic_kind_name(ls_traffic_kind kind) { return kinds[kind].text; }
 const char *ls_request_trace_name(const ls_request *r) { return kinds[r->kind].trace; }
 
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     ls_world *world = comm->world;
-    const char *name = kinds[kind].text;
     *out = NULL;
     if (world->failed)
-        return ls_fail(LS_ERR_PEER, "%s called after a failure: the communicator can no longer be used", name);
+        return ls_fail(LS_ERR_PEER, "%s called after a failure: the communicator can no longer be used",
+                       ls_traffic_kind_name(kind));
     ls_request *r = world->spare;
-    if (r) {
-        world->spare = r->next;
-    } else {
+    if (!r) {
         r = calloc(1, sizeof *r);
         if (!r) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+        world->spare = r;
     }
+    if (r->bounds_capacity < comm->size + 1) {
+        size_t *bounds = realloc(r->bounds, sizeof *bounds * ((size_t)comm->size + 1));
+        if (!bounds) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+        r->bounds = bounds;
+        r->bounds_capacity = comm->size + 1;
+    }
+    world->spare = r->next;
     *r = (ls_request){.comm = comm,
                       .kind = kind,
-                      .name = name,
                       .step = step,
                       .number = kinds[kind].collective ? ++comm->issued : 0,
                       .blocked_on = -1,
@@ -68,11 +74,6 @@ static void recycle(ls_request *r) {
     r->plan = NULL;
     r->next = world->spare;
     world->spare = r;
-}
-
-void ls_request_drop(ls_request *r) {
-    if (r->number == r->comm->issued) r->comm->issued--;
-    recycle(r);
 }
 
 static void leave_flight(ls_world *world, ls_request *r) {
@@ -156,16 +157,6 @@ ls_status ls_request_test(ls_request *r, int *done) {
     return *done ? end(r, status) : LS_OK;
 }
 
-ls_status ls_request_bounds(ls_request *r) {
-    int capacity = r->comm->size + 1;
-    if (r->bounds_capacity >= capacity) return LS_OK;
-    size_t *bounds = realloc(r->bounds, sizeof *bounds * (size_t)capacity);
-    if (!bounds) return ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
-    r->bounds = bounds;
-    r->bounds_capacity = capacity;
-    return LS_OK;
-}
-
 ls_status ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
     if (ls_meter_now.on && r->number && comm->control && r->kind != LS_TRAFFIC_BROADCAST)
@@ -209,7 +200,9 @@ static bool is_slot_free(ls_request *r) {
 
 ls_status ls_request_step(ls_request *r) {
     if (r->number && r->phase == 0 && !is_slot_free(r)) return LS_OK;
-    return r->step(r);
+    ls_status status = LS_OK;
+    while (status == LS_OK && !r->done) status = r->step(r);
+    return status == LS_REQUEST_WAITS ? LS_OK : status;
 }
 
 void ls_request_publish(ls_request *r, uint64_t stage) {
@@ -224,19 +217,19 @@ void ls_request_publish(ls_request *r, uint64_t stage) {
     ls_world_ring(comm);
 }
 
-bool ls_request_reached(ls_request *r, int local, uint64_t stage) {
+ls_status ls_request_await(ls_request *r, int local, uint64_t stage) {
     ls_comm *comm = r->comm;
-    if (!comm->control) return true;
+    if (!comm->control) return LS_OK;
     uint64_t there = atomic_load_explicit(&ls_comm_slot(comm, r, local)->stage, memory_order_acquire);
-    if (there >= (r->number << LS_STAGE_BITS | stage)) return true;
+    if (there >= (r->number << LS_STAGE_BITS | stage)) return LS_OK;
     r->blocked_on = ls_comm_local_rank(comm, local);
-    return false;
+    return LS_REQUEST_WAITS;
 }
 
-bool ls_request_all_reached(ls_request *r, uint64_t stage) {
+ls_status ls_request_await_all(ls_request *r, uint64_t stage) {
     for (int l = 0; l < r->comm->local_size; l++)
-        if (l != r->comm->local && !ls_request_reached(r, l, stage)) return false;
-    return true;
+        if (l != r->comm->local) LS_TRY(ls_request_await(r, l, stage));
+    return LS_OK;
 }
 
 ls_status ls_request_check_peer(ls_request *r, int local) {
@@ -246,7 +239,7 @@ ls_status ls_request_check_peer(ls_request *r, int local) {
                    "workers %d and %d disagree on collective %llu: worker %d called %s, the other a different "
                    "collective or different sizes",
                    comm->world_rank[comm->rank], comm->world_rank[ls_comm_local_rank(comm, local)],
-                   (unsigned long long)r->number, comm->world_rank[comm->rank], r->name);
+                   (unsigned long long)r->number, comm->world_rank[comm->rank], ls_traffic_kind_name(r->kind));
 }
 
 ls_status ls_request_check_peers(ls_request *r) {
@@ -254,12 +247,10 @@ ls_status ls_request_check_peers(ls_request *r) {
     return LS_OK;
 }
 
-ls_status ls_request_meet(ls_request *r, ls_wire_load (*load)(const ls_request *), bool *met) {
-    *met = false;
-    if (!ls_request_all_reached(r, 1)) return LS_OK;
+ls_status ls_request_meet(ls_request *r, ls_wire_load (*load)(const ls_request *)) {
+    LS_TRY(ls_request_await_all(r, 1));
     LS_TRY(ls_request_check_peers(r));
-    *met = ls_wire_arrived(r, 1, -1, load);
-    return LS_OK;
+    return ls_wire_arrived(r, 1, -1, load) ? LS_OK : LS_REQUEST_WAITS;
 }
 
 /* ---- staging ----------------------------------------------------------------------------------------------------- */
@@ -320,8 +311,7 @@ ls_status ls_request_net_recv(ls_request *r, ls_net_lane lane, int from, int tag
     return LS_OK;
 }
 
-ls_status ls_request_net_done(ls_request *r, bool *done) {
-    *done = false;
+ls_status ls_request_net_await(ls_request *r) {
     ls_world *world = r->comm->world;
     while (r->net_used > 0) {
         ls_net_request *last = &r->net[r->net_used - 1];
@@ -329,12 +319,11 @@ ls_status ls_request_net_done(ls_request *r, bool *done) {
         LS_TRY(world->transport->test(last, &arrived));
         if (!arrived) {
             r->blocked_on = last->peer;
-            return LS_OK;
+            return LS_REQUEST_WAITS;
         }
         r->net_used--;
         world->net_pending--;
         world->moves++;
     }
-    *done = true;
     return LS_OK;
 }

@@ -159,9 +159,10 @@ static char process_state(int pid) {
 static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
     char what[96];
     if (r->number)
-        snprintf(what, sizeof what, "%s (collective number %llu)", r->name, (unsigned long long)r->number);
+        snprintf(what, sizeof what, "%s (collective number %llu)", ls_traffic_kind_name(r->kind),
+                 (unsigned long long)r->number);
     else
-        snprintf(what, sizeof what, "%s", r->name);
+        snprintf(what, sizeof what, "%s", ls_traffic_kind_name(r->kind));
     if (r->blocked_on < 0)
         return ls_fail(LS_ERR_DEADLINE, "worker %d timed out after %g s in %s", world->rank, world->timeout_s, what);
     int rank = r->comm->world_rank[r->blocked_on];
@@ -191,8 +192,8 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
     if (!*seen_ns) *seen_ns = now;
     if (now - *seen_ns < 200000000u) return LS_OK;
     return ls_fail(ended == LS_ENDED_BY_SIGNAL ? LS_ERR_PEER : LS_ERR_FAILED,
-                   "worker %d exited and will never join %s (collective number %llu)", rank, r->name,
-                   (unsigned long long)r->number);
+                   "worker %d exited and will never join %s (collective number %llu)", rank,
+                   ls_traffic_kind_name(r->kind), (unsigned long long)r->number);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */

@@ -30,7 +30,8 @@ typedef struct export_job {
 static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
 
 static size_t tensor_bytes(const export_job *job, int i) {
-    return job->list[i].rows * job->list[i].columns * ls_dtype_bytes(job->options->dtype);
+    const ls_stored *stored = &job->list[i].stored;
+    return stored->rows * stored->columns * ls_dtype_bytes(job->options->dtype);
 }
 
 static void divide(export_job *job) {
@@ -72,11 +73,8 @@ static ls_status write_piece(void *ctx, const void *data, size_t bytes) {
 static ls_status write_tensors(const export_job *job, int first, int count, ls_safetensors_writer *writer) {
     for (int i = 0; i < count; i++) {
         const ls_hf_tensor *t = &job->list[first + i];
-        ls_stored stored = {.first_row = t->first_row,
-                            .rows = t->rows,
-                            .columns = t->columns,
-                            .transposed = t->transposed,
-                            .dtype = job->options->dtype};
+        ls_stored stored = t->stored;
+        stored.dtype = job->options->dtype;
         tensor_out out = {writer, i, ls_dtype_bytes(stored.dtype), 0};
         LS_TRY(ls_stored_write(&stored, t->name, t->param, job->source, job->source_ctx, write_piece, &out));
     }

@@ -82,12 +82,7 @@ static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int 
         const ls_hf_tensor *t = &list[i];
         const ls_safetensor *tensor;
         LS_TRY(ls_safetensors_need(weights->file, name_in(t, prefix, bare), t->dims, t->shape, &tensor));
-        ls_stored stored = {.param = (int)t->param->number,
-                            .first_row = t->first_row,
-                            .rows = t->rows,
-                            .columns = t->columns,
-                            .transposed = t->transposed};
-        LS_TRY(ls_weights_add_safetensor(weights, tensor, stored));
+        LS_TRY(ls_weights_add_safetensor(weights, tensor, t->stored));
     }
     return LS_OK;
 }

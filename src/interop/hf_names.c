@@ -105,25 +105,27 @@ static const ls_param *find(const ls_block *block, const char *prefix, const cha
 static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
     if (ls_shape_is_llama(shape) || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
-    out->rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
-    out->columns = 1;
+    out->stored.rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
+    out->stored.columns = 1;
     return true;
 }
 
 static bool fill(const ls_shape *shape, const name_row *row, const ls_param *param, const char *prefix,
                  ls_hf_tensor *out) {
-    *out = (ls_hf_tensor){.param = param, .transposed = row->transposed, .dims = 1};
+    ls_stored *stored = &out->stored;
+    *out = (ls_hf_tensor){.param = param, .stored = {.transposed = row->transposed}, .dims = 1};
     if (param) {
         bool whole = row->part == WHOLE;
-        out->first_row = whole ? 0 : param->part[row->part].first_row;
-        out->rows = whole ? param->rows : param->units * param->part[row->part].unit_rows;
-        out->columns = param->columns;
+        stored->param = (int)param->number;
+        stored->first_row = whole ? 0 : param->part[row->part].first_row;
+        stored->rows = whole ? param->rows : param->units * param->part[row->part].unit_rows;
+        stored->columns = param->columns;
         out->dims = param->kind == LS_PARAM_VECTOR ? 1 : 2;
     } else if (!stand_in(shape, row->ours, out)) {
         return false;
     }
-    out->shape[0] = (int64_t)(row->transposed ? out->columns : out->rows);
-    out->shape[1] = (int64_t)(row->transposed ? out->rows : out->columns);
+    out->shape[0] = (int64_t)(row->transposed ? stored->columns : stored->rows);
+    out->shape[1] = (int64_t)(row->transposed ? stored->rows : stored->columns);
     int length = snprintf(out->name, sizeof out->name, "%s%s", prefix, row->theirs);
     assert(length > 0 && length < LS_HF_NAME_MAX);
     (void)length;

@@ -12,9 +12,8 @@ enum { LS_HF_NAME_MAX = 96 };
 
 typedef struct ls_hf_tensor {
     char name[LS_HF_NAME_MAX];
-    const ls_param *param;           /* NULL: a bias that GPT-2 always has there and this model has not */
-    size_t first_row, rows, columns; /* of the parameter */
-    bool transposed;
+    const ls_param *param; /* NULL: a bias that GPT-2 always has there and this model has not */
+    ls_stored stored;      /* which rows of it, and how; without type and reader */
     int dims;
     int64_t shape[2]; /* there */
 } ls_hf_tensor;

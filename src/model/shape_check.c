@@ -42,7 +42,7 @@ static ls_status check_heads(const ls_shape *shape) {
         return ls_fail(LS_ERR_INPUT,
                        "shape '%s': %zu heads cannot be divided evenly among %zu kv-heads; kv-heads must divide heads",
                        shape->name, shape->H, shape->kv_heads);
-    if (ls_shape_is_llama(shape) && shape->head_size % 2 != 0)
+    if (ls_shape_family(shape)->rotary && shape->head_size % 2 != 0)
         return ls_fail(LS_ERR_INPUT, "shape '%s': head-size is %zu; rotary embeddings (RoPE) need an even head-size",
                        shape->name, shape->head_size);
     return LS_OK;
@@ -60,7 +60,7 @@ static ls_status check_numbers(const ls_shape *shape) {
 
 static ls_status check_rope(const ls_shape *shape) {
     const ls_rope_shape *rope = &shape->rope;
-    if (!ls_shape_is_llama(shape)) {
+    if (!ls_shape_family(shape)->rotary) {
         if (!rope->scaled) return LS_OK;
         return ls_fail(LS_ERR_INPUT,
                        "shape '%s': rope-scaling applies to llama only; gpt2 has learned position embeddings",

@@ -113,7 +113,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     ls_attention parts[LS_SLICES_MAX];
     assert(nn->first == 0 || nn->B == 1);
     LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
-    if (ls_shape_is_llama(nn->shape)) LS_TRY(rotate(nn, rows, false));
+    if (ls_shape_family(nn->shape)->rotary) LS_TRY(rotate(nn, rows, false));
     describe(block, nn, parts);
     ls_attention_call call = call_of(nn, parts);
     return nn->ops->attention_forward(nn->device, &call);
@@ -136,22 +136,16 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     }
     ls_attention_call call = call_of(nn, parts);
     LS_TRY(nn->ops->attention_backward(nn->device, &call));
-    return ls_shape_is_llama(shape) ? rotate(nn, dqkv, true) : LS_OK;
+    return ls_shape_family(shape)->rotary ? rotate(nn, dqkv, true) : LS_OK;
 }
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
-    int at = 0;
-    ls_half half = ls_half_params(block, nn->shape, &at, nn->shape->attention_bias);
-    half.place = 2 * (uint32_t)block->layer + 1;
-    half.stats = block->saved.norm1;
+    ls_half half = ls_half_open(block, nn->shape, 0);
     half.in_width = nn->own.qkv;
     half.inner = block->saved.heads;
     half.inner_width = nn->own.query;
     half.branch = ls_policy_is_16(&nn->policy) ? block->saved.branch : nn->scratch.branch;
     half.dwide = nn->scratch.dqkv;
-    half.kept_branch = block->kept.branch1;
-    half.kept_dwide = block->kept.dqkv;
-    half.kept_dnorm = block->kept.dnorm1;
     half.forward = forward;
     half.backward = backward;
     return half;

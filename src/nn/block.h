@@ -19,15 +19,15 @@
 enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 16 };
 
 typedef struct ls_saved {
-    float *norm1, *norm2; /* statistics, [2][stream] */
-    void *qkv;            /* [rows][qkv width], after rotation */
-    void *heads;          /* [rows][query width] what attention gives */
-    float *m, *l;         /* [B][H][T] */
-    float *middle;        /* [stream][C] the residual stream between attention and MLP; in fp32 */
-    void *branch;         /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
-    void *wide;           /* [rows][width of the MLP] before the activation */
-    float *act;           /* image models: [images][…] what the activation gives, before pooling */
-    uint32_t *taps;       /* where each window had its maximum */
+    float *norm[2]; /* statistics of the two norms, [2][stream] each */
+    void *qkv;      /* [rows][qkv width], after rotation */
+    void *heads;    /* [rows][query width] what attention gives */
+    float *m, *l;   /* [B][H][T] */
+    float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
+    void *branch;   /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
+    void *wide;     /* [rows][width of the MLP] before the activation */
+    float *act;     /* image models: [images][…] what the activation gives, before pooling */
+    uint32_t *taps; /* where each window had its maximum */
     ls_conv_bn_saved conv_bn[LS_CONV_BN_MAX];
 } ls_saved;
 
@@ -39,13 +39,16 @@ enum {
     LS_SAVE_ALL = 7
 };
 
-/* Between the two phases of backward. */
+/* Between the two phases of backward: gradients of what a half of a block gives (of the embedding, fp32), … */
+typedef struct ls_kept_half {
+    void *branch; /* [stream][C] */
+    void *dwide;  /* [rows][qkv width, or width of the MLP] … of what its first projection gives, … */
+    void *dnorm;  /* [stream][C] … and of what its norm gives */
+} ls_kept_half;
+
 typedef struct ls_kept {
-    void *branch1, *branch2; /* [stream][C] gradients of what the halves give; of the embedding, fp32 */
-    void *dqkv;              /* [rows][qkv width] */
-    void *dwide;             /* [rows][width of the MLP] */
-    void *dnorm1, *dnorm2;   /* [stream][C] */
-    float *dpre;             /* image models: [images][…] gradient of what goes into the activation */
+    ls_kept_half half[2]; /* attention, MLP */
+    float *dpre;          /* image models: [images][…] gradient of what goes into the activation */
     ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
 } ls_kept;
 
@@ -89,7 +92,7 @@ typedef struct ls_conv_bn {
     int first_param;
 } ls_conv_bn;
 
-/* carve_saved, carve_kept, recompute, backward and cost are NULL where there is nothing to do. */
+/* carve_saved, carve_kept, recompute and backward are NULL where there is nothing to do. */
 typedef struct ls_block_kind {
     const char *name;
     /* Fills in the parameters. */
@@ -107,7 +110,6 @@ typedef struct ls_block_kind {
     ls_status (*recompute)(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
     /* d is not read in the phase of the weights. */
     ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
-    ls_block_cost (*cost)(const ls_block *block, const ls_shape *shape, size_t B, size_t T);
 } ls_block_kind;
 
 struct ls_block {

@@ -32,14 +32,26 @@ size_t ls_model_learned_elems(const ls_model *model) {
     return elems;
 }
 
+/* A table that the head shares with the embedding is not among its own parameters. */
+static bool has_foreign_table(const ls_block *block) {
+    return block->table && block->table != &block->param[block->nparams - 1];
+}
+
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
     const ls_block *block = &model->blocks[b];
-    ls_block_cost cost = {0};
-    if (block->kind->cost) cost = block->kind->cost(block, &model->shape, B, T);
-    for (int i = 0; i < block->nparams; i++)
-        cost.weight_bytes += (double)ls_param_elems(&block->param[i]) * sizeof(float);
-    if (block->table && block->table != &block->param[block->nparams - 1])
-        cost.weight_bytes += (double)ls_param_elems(block->table) * sizeof(float);
+    double rows = (double)B * (double)T, seen = rows * ((double)T + 1) / 2, elems = 0, products = 0;
+    for (int i = 0; i < block->nparams; i++) {
+        double own = (double)ls_param_elems(&block->param[i]);
+        elems += own;
+        if (block->param[i].kind == LS_PARAM_MATRIX) products += own * (double)block->param[i].positions;
+    }
+    if (has_foreign_table(block)) {
+        elems += (double)ls_param_elems(block->table);
+        products += (double)ls_param_elems(block->table);
+    }
+    ls_block_cost cost = {.product_flops = 2 * rows * products, .weight_bytes = elems * sizeof(float)};
+    if (block->kind == &ls_block_transformer)
+        cost.attention_flops = 4 * seen * (double)ls_shape_query_width(&model->shape);
     ls_nn nn = {.policy = *policy, .shape = &model->shape};
     ls_saved saved;
     ls_arena arena;

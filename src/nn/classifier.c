@@ -54,15 +54,9 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return nn->ops->mean_pool_backward(nn->device, &pooling);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    (void)shape;
-    return (ls_block_cost){.product_flops = 2 * (double)(B * T) * (double)ls_param_elems(&block->param[0])};
-}
-
 const ls_block_kind ls_block_classifier = {
     .name = "classifier",
     .declare = declare,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .cost = cost,
 };

@@ -11,27 +11,11 @@ static void declare(ls_block *block, const ls_shape *shape) {
     const ls_image_layer *layer = &block->image;
     (void)shape;
     ls_image_declare(block, layer->mid.channels, layer->conv.kernel_y * layer->conv.kernel_x * layer->in.channels);
+    ls_image_weight(block)->positions = layer->mid.height * layer->mid.width;
 }
 
 static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
-static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
-
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    if (!(parts & LS_SAVE_WIDE)) return;
-    saved->act = ls_image_take(nn, arena, "activations", mid_elems(block));
-    if (block->image.pool == LS_POOL_MAX)
-        saved->taps =
-            ls_arena_take_array(arena, "activations", nn->B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    kept->dpre = ls_image_take(nn, arena, "activations", mid_elems(block));
-}
-
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
-                          ls_arena *arena) {
-    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", mid_elems(block));
-}
+static size_t positions(const ls_block *block) { return block->param[0].positions; }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
@@ -140,20 +124,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : input(block, nn, dpre, d);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    double weights = (double)ls_param_elems(&block->param[0]);
-    (void)shape;
-    return (ls_block_cost){.product_flops = 2 * (double)(B * T * positions(block)) * weights};
-}
-
 const ls_block_kind ls_block_conv = {
     .name = "convolution",
     .declare = declare,
-    .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
-    .carve_scratch = carve_scratch,
+    .carve_saved = ls_image_carve_saved,
+    .carve_kept = ls_image_carve_kept,
+    .carve_scratch = ls_image_carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
-    .cost = cost,
 };

@@ -28,13 +28,6 @@ static size_t pixels(const ls_block *block, int u) {
  * gradients are. So the result is that of one worker, to the bit. All images of a step must be at the norm at once: a
  * worker has its share of them in one micro-batch. */
 
-static void sync_carve(const ls_nn *nn, size_t channels, ls_scratch *scratch, ls_arena *arena) {
-    if (nn->sync.groups == 0) return;
-    size_t row = channels * sizeof(float);
-    scratch->gathered = ls_arena_take_array(arena, "scratch", (size_t)nn->sync.groups, row);
-    scratch->joined_stats = ls_arena_take_array(arena, "scratch", 2, row);
-}
-
 /* out[C] = the sum of the rows of all groups of the step; `rows` are those of this worker's. */
 static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) {
     const ls_norm_sync *sync = &nn->sync;
@@ -105,6 +98,7 @@ void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
                              ? ls_param_matrix(name, C, inputs, sqrt(2 / (double)inputs))
                              : ls_param_vector(name, C, i == NORM_WEIGHT || i == VAR ? LS_INIT_ONES : LS_INIT_ZEROS);
         param.running = i == MEAN || i == VAR;
+        param.positions = pixels(block, u);
         ls_block_add(block, param);
     }
 }
@@ -114,25 +108,40 @@ static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const ch
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
 }
 
-void ls_conv_bn_carve_saved(const ls_block *block, int u, ls_conv_bn_saved *saved, const ls_nn *nn, ls_arena *arena) {
-    saved->c = ls_image_take(nn, arena, "activations", elems(block, u));
-    saved->y = ls_image_take(nn, arena, "activations", elems(block, u));
-    saved->mean = take_stats(block, u, nn, "activations", arena);
-    saved->rstd = take_stats(block, u, nn, "activations", arena);
-    saved->var = take_stats(block, u, nn, "activations", arena);
+void ls_conv_bn_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    for (int u = 0; u < block->conv_bns && (parts & LS_SAVE_WIDE); u++) {
+        ls_conv_bn_saved *of = &saved->conv_bn[u];
+        of->c = ls_image_take(nn, arena, "activations", elems(block, u));
+        of->y = ls_image_take(nn, arena, "activations", elems(block, u));
+        of->mean = take_stats(block, u, nn, "activations", arena);
+        of->rstd = take_stats(block, u, nn, "activations", arena);
+        of->var = take_stats(block, u, nn, "activations", arena);
+    }
 }
 
-void ls_conv_bn_carve_grads(const ls_block *block, int u, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
-                            ls_arena *arena) {
-    grads->dc = ls_image_take(nn, arena, kind, elems(block, u));
-    grads->sum = take_stats(block, u, nn, kind, arena);
-    grads->dot = take_stats(block, u, nn, kind, arena);
+static void carve_grads(const ls_block *block, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
+                        ls_arena *arena) {
+    for (int u = 0; u < block->conv_bns; u++) {
+        grads[u].dc = ls_image_take(nn, arena, kind, elems(block, u));
+        grads[u].sum = take_stats(block, u, nn, kind, arena);
+        grads[u].dot = take_stats(block, u, nn, kind, arena);
+    }
 }
 
-void ls_conv_bn_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena) {
+void ls_conv_bn_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    carve_grads(block, kept->conv_bn, nn, "activations", arena);
+}
+
+void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                              ls_arena *arena) {
     size_t most = 0;
+    if (!for_backward) return;
     for (int u = 0; u < block->conv_bns; u++) most = channels(block, u) > most ? channels(block, u) : most;
-    sync_carve(nn, most, scratch, arena);
+    if (nn->sync.groups > 0) {
+        scratch->gathered = ls_arena_take_array(arena, "scratch", (size_t)nn->sync.groups, most * sizeof(float));
+        scratch->joined_stats = ls_arena_take_array(arena, "scratch", 2, most * sizeof(float));
+    }
+    carve_grads(block, scratch->conv_bn, nn, "scratch", arena);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -249,8 +258,4 @@ void ls_conv_bn_settle(ls_block *block, size_t images) {
         param_of(block, u, MEAN)->follow = 1;
         param_of(block, u, VAR)->follow = n > 1 ? n / (n - 1) : 1;
     }
-}
-
-double ls_conv_bn_flops(const ls_block *block, int u) {
-    return 2 * (double)pixels(block, u) * (double)ls_param_elems(&block->param[block->conv_bn[u].first_param]);
 }

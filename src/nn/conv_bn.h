@@ -15,9 +15,11 @@ static inline size_t ls_norm_images(const ls_nn *nn) { return nn->sync.groups > 
 
 /* Adds the five parameters of the block's conv_bn u, with this number behind "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
-void ls_conv_bn_carve_saved(const ls_block *block, int u, ls_conv_bn_saved *saved, const ls_nn *nn, ls_arena *arena);
-void ls_conv_bn_carve_grads(const ls_block *block, int u, ls_conv_bn_grads *grads, const ls_nn *nn, const char *kind,
-                            ls_arena *arena);
+/* Of all that the block has, as its table wants them (block.h). */
+void ls_conv_bn_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+void ls_conv_bn_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
+void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                              ls_arena *arena);
 
 /* saved.y, and all that backward needs, from x and, unless it is NULL, the residual. */
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
@@ -28,10 +30,7 @@ ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, con
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
 /* Those of the five parameters. */
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads);
-/* Places that they share while they run in training. */
-void ls_conv_bn_carve_scratch(const ls_block *block, const ls_nn *nn, ls_scratch *scratch, ls_arena *arena);
 /* How the running statistics of a block follow, taken over so many images together. */
 void ls_conv_bn_settle(ls_block *block, size_t images);
-double ls_conv_bn_flops(const ls_block *block, int u);
 
 #endif

@@ -11,19 +11,6 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_image_declare(block, ls_extent_elems(block->image.out), ls_extent_elems(block->image.in));
 }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    if (parts & LS_SAVE_WIDE) saved->act = ls_image_take(nn, arena, "activations", outputs(block));
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    kept->dpre = ls_image_take(nn, arena, "activations", outputs(block));
-}
-
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
-                          ls_arena *arena) {
-    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", outputs(block));
-}
-
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     LS_TRY(ls_nn_project(nn, block->saved.act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
     return ls_image_act_forward(nn, block->image.act, block->saved.act, nn->B * outputs(block));
@@ -67,19 +54,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : ls_nn_project_back(nn, d, dpre, w);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    (void)shape;
-    return (ls_block_cost){.product_flops = 2 * (double)(B * T) * (double)ls_param_elems(&block->param[0])};
-}
-
 const ls_block_kind ls_block_dense = {
     .name = "dense",
     .declare = declare,
-    .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
-    .carve_scratch = carve_scratch,
+    .carve_saved = ls_image_carve_saved,
+    .carve_kept = ls_image_carve_kept,
+    .carve_scratch = ls_image_carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
-    .cost = cost,
 };

@@ -7,7 +7,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     tokens.kind = LS_PARAM_TOKENS;
     tokens.split = true;
     ls_block_add(block, tokens);
-    if (ls_shape_is_llama(shape)) return;
+    if (ls_shape_family(shape)->rotary) return;
     ls_param positions = ls_param_matrix("positions.weight", shape->T, shape->C, shape->init_std);
     positions.kind = LS_PARAM_POSITIONS;
     ls_block_add(block, positions);
@@ -15,7 +15,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
 
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
     (void)block;
-    kept->branch1 = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
+    kept->half[0].branch = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
@@ -128,10 +128,10 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     (void)x;
-    const void *branch = block->kept.branch1;
+    const void *branch = block->kept.half[0].branch;
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(
-            ls_nn_residual_backward(nn, d, LS_F32, 0, phase == LS_BACKWARD_BOTH ? NULL : block->kept.branch1, &branch));
+        LS_TRY(ls_nn_residual_backward(nn, d, LS_F32, 0, phase == LS_BACKWARD_BOTH ? NULL : block->kept.half[0].branch,
+                                       &branch));
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 

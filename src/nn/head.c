@@ -6,7 +6,7 @@
 
 static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, ls_param_vector("norm.weight", shape->C, LS_INIT_ONES));
-    if (!ls_shape_is_llama(shape)) ls_block_add(block, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
+    if (!ls_shape_family(shape)->rms_norm) ls_block_add(block, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
     if (shape->tied) return;
     ls_param head = ls_param_matrix("head.weight", shape->V, shape->C, shape->init_std);
     head.split = true;
@@ -32,7 +32,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
 }
 
 static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
-    return ls_shape_is_llama(shape) ? NULL : &block->param[1];
+    return ls_shape_family(shape)->rms_norm ? NULL : &block->param[1];
 }
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
@@ -123,15 +123,9 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_nn_norm_backward(nn, y, false, scratch->dnorm, scratch->stats, x, norm_w);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    (void)block;
-    return (ls_block_cost){.product_flops = 2 * (double)B * (double)T * (double)shape->V * (double)shape->C};
-}
-
 const ls_block_kind ls_block_head = {
     .name = "head",
     .declare = declare,
     .carve_scratch = carve_scratch,
     .forward = forward,
-    .cost = cost,
 };

@@ -63,3 +63,20 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems) {
     return ls_arena_take_array(arena, kind, nn->B, elems * sizeof(float));
 }
+
+void ls_image_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    if (!(parts & LS_SAVE_WIDE)) return;
+    saved->act = ls_image_take(nn, arena, "activations", ls_extent_elems(block->image.mid));
+    if (block->image.pool == LS_POOL_MAX)
+        saved->taps =
+            ls_arena_take_array(arena, "activations", nn->B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
+}
+
+void ls_image_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+    kept->dpre = ls_image_take(nn, arena, "activations", ls_extent_elems(block->image.mid));
+}
+
+void ls_image_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                            ls_arena *arena) {
+    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->image.mid));
+}

@@ -30,5 +30,10 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 /* For the whole batch of a block with `elems` numbers an image. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
+/* Of a layer with an activation: its result, the taps of its pooling, and the gradient in front of it. */
+void ls_image_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+void ls_image_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
+void ls_image_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+                            ls_arena *arena);
 
 #endif

@@ -34,7 +34,7 @@ static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *d
 }
 
 static ls_status activate(const ls_nn *nn, const void *in, void *out) {
-    if (ls_shape_is_llama(nn->shape)) return gated(nn, in, out, NULL, NULL);
+    if (ls_shape_family(nn->shape)->gated) return gated(nn, in, out, NULL, NULL);
     return nn->ops->act_forward(
         nn->device, &(ls_act_call){LS_ACT_GELU, out, NULL, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
@@ -42,7 +42,7 @@ static ls_status activate(const ls_nn *nn, const void *in, void *out) {
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     size_t hidden = nn->own.hidden;
     void *pre = block->saved.wide;
-    if (ls_shape_is_llama(nn->shape) || half->in_b == NULL || ls_policy_is_16(&nn->policy)) {
+    if (ls_shape_family(nn->shape)->gated || half->in_b == NULL || ls_policy_is_16(&nn->policy)) {
         LS_TRY(ls_nn_project(nn, pre, norm, half->in_w, half->in_b));
         return activate(nn, pre, half->inner);
     }
@@ -59,7 +59,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
 
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide) {
     const void *pre = block->saved.wide;
-    if (ls_shape_is_llama(nn->shape)) {
+    if (ls_shape_family(nn->shape)->gated) {
         LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
         return gated(nn, pre, NULL, nn->scratch.dact, dwide);
     }
@@ -69,19 +69,12 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
 }
 
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {
-    int at = 0;
-    ls_half_params(block, nn->shape, &at, nn->shape->attention_bias);
-    ls_half half = ls_half_params(block, nn->shape, &at, nn->shape->mlp_bias);
-    half.place = 2 * (uint32_t)block->layer + 2;
-    half.stats = block->saved.norm2;
+    ls_half half = ls_half_open(block, nn->shape, 1);
     half.in_width = nn->own.mlp;
     half.inner = nn->scratch.wide;
     half.inner_width = nn->own.hidden;
     half.branch = nn->scratch.branch;
     half.dwide = nn->scratch.dwide;
-    half.kept_branch = block->kept.branch2;
-    half.kept_dwide = block->kept.dwide;
-    half.kept_dnorm = block->kept.dnorm2;
     half.forward = forward;
     half.remake = activate;
     half.backward = backward;

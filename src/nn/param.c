@@ -45,6 +45,7 @@ static ls_param plain(const char *name, ls_param_kind kind, size_t rows, size_t 
 
 ls_param ls_param_matrix(const char *name, size_t rows, size_t columns, double init_std) {
     ls_param param = plain(name, LS_PARAM_MATRIX, rows, columns);
+    param.positions = 1;
     param.decay = true;
     param.init = LS_INIT_NORMAL;
     param.init_std = init_std;

@@ -55,8 +55,9 @@ typedef struct ls_param {
     size_t units;
     int parts;
     ls_param_part part[LS_PARAM_PARTS_MAX];
-    bool split;   /* cut into slices; otherwise one slice has it all */
-    bool decay;   /* weight decay applies */
+    size_t positions; /* of a token or image, that a matmul with it has: those of a convolution; else 1 */
+    bool split;       /* cut into slices; otherwise one slice has it all */
+    bool decay;       /* weight decay applies */
     bool running; /* statistics of batch norm: its gradient is the sum of those of the ghost groups, which it follows */
     double follow; /* of those: times the mean over ghost groups; n/(n−1) for a variance of n numbers */
     ls_param_init init;

@@ -21,7 +21,7 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count) {
     own.query = own.heads * shape->head_size;
     own.qkv = own.query + 2 * own.kv_heads * shape->head_size;
     own.hidden = ls_slice_begin(shape->hidden, S, first + count) - hidden;
-    own.mlp = ls_shape_is_llama(shape) ? 2 * own.hidden : own.hidden;
+    own.mlp = ls_shape_family(shape)->gated ? 2 * own.hidden : own.hidden;
     own.vocabulary = ls_slice_begin(shape->V, S, first + count) - own.first_id;
     nn->own = own;
     nn->tp_size = S / count;

@@ -94,11 +94,12 @@ static ls_status weights(ls_block *block, const ls_nn *nn, const ls_half *half, 
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *d,
                            ls_backward_phase phase) {
     bool both = phase == LS_BACKWARD_BOTH;
-    half_grads g = {.branch = half->kept_branch,
-                    .dwide = both ? half->dwide : half->kept_dwide,
-                    .dnorm = both ? nn->scratch.dnorm : half->kept_dnorm};
+    half_grads g = {.branch = half->kept->branch,
+                    .dwide = both ? half->dwide : half->kept->dwide,
+                    .dnorm = both ? nn->scratch.dnorm : half->kept->dnorm};
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_nn_residual_backward(nn, d, nn->policy.act, half->place, both ? NULL : half->kept_branch, &g.branch));
+        LS_TRY(
+            ls_nn_residual_backward(nn, d, nn->policy.act, half->place, both ? NULL : half->kept->branch, &g.branch));
     LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, nn->scratch.rows2, &g.rows));
     if (phase != LS_BACKWARD_WEIGHTS) {
         LS_TRY(half->backward(block, nn, half, g.rows, g.dwide));

@@ -15,22 +15,10 @@ static void declare(ls_block *block, const ls_shape *shape) {
     for (int u = 0; u < block->conv_bns; u++) ls_conv_bn_declare(block, u, numbers[u]);
 }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    for (int u = 0; u < block->conv_bns && (parts & LS_SAVE_WIDE); u++)
-        ls_conv_bn_carve_saved(block, u, &saved->conv_bn[u], nn, arena);
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    for (int u = 0; u < block->conv_bns; u++)
-        ls_conv_bn_carve_grads(block, u, &kept->conv_bn[u], nn, "activations", arena);
-}
-
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
+    ls_conv_bn_carve_scratch(block, scratch, nn, for_backward, arena);
     if (!for_backward) return;
-    ls_conv_bn_carve_scratch(block, nn, scratch, arena);
-    for (int u = 0; u < block->conv_bns; u++)
-        ls_conv_bn_carve_grads(block, u, &scratch->conv_bn[u], nn, "scratch", arena);
     scratch->shortcut = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[1].out));
     scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].out));
     if (has_side(block)) scratch->side = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].in));
@@ -80,21 +68,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return has_side(block) ? ls_conv_bn_weights(block, nn, 2, x, &grads[2]) : LS_OK;
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    double flops = 0;
-    (void)shape;
-    for (int u = 0; u < block->conv_bns; u++) flops += ls_conv_bn_flops(block, u);
-    return (ls_block_cost){.product_flops = (double)(B * T) * flops};
-}
-
 const ls_block_kind ls_block_residual = {
     .name = "residual",
     .declare = declare,
-    .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
+    .carve_saved = ls_conv_bn_carve_saved,
+    .carve_kept = ls_conv_bn_carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
-    .cost = cost,
 };

@@ -65,6 +65,22 @@ static inline const char *ls_shape_arch_name(ls_arch arch) {
 }
 static inline bool ls_shape_is_llama(const ls_shape *shape) { return shape->arch == LS_ARCH_LLAMA; }
 
+/* What the blocks of a family of transformers are made of; what else they differ in is in the shape. */
+typedef struct ls_family {
+    bool rms_norm;   /* norms have no bias and no mean; else layer norm */
+    bool rotary;     /* positions are rotations of q and k; else a learned table */
+    bool gated;      /* the MLP is silu(gate)·up; else GELU */
+    bool scaled_out; /* initial weights of what enters the residual stream are smaller, by the number of additions */
+} ls_family;
+
+static inline const ls_family *ls_shape_family(const ls_shape *shape) {
+    static const ls_family families[LS_ARCH_COUNT] = {
+        [LS_ARCH_GPT2] = {.scaled_out = true},
+        [LS_ARCH_LLAMA] = {.rms_norm = true, .rotary = true, .gated = true},
+    };
+    return &families[shape->arch];
+}
+
 /* Columns of the q heads, and of the k heads (as many as of the v heads). */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }
 static inline size_t ls_shape_key_width(const ls_shape *shape) { return shape->kv_heads * shape->head_size; }
@@ -73,7 +89,7 @@ static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
 }
 /* Columns of the first projection of the MLP: gate and up, or up alone. */
 static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
-    return ls_shape_is_llama(shape) ? 2 * shape->hidden : shape->hidden;
+    return ls_shape_family(shape)->gated ? 2 * shape->hidden : shape->hidden;
 }
 
 /* First of the units of slice i, of n units in `slices` slices; slice i ends where slice i + 1 begins (rule 2). */

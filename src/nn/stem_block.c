@@ -11,21 +11,15 @@ static void declare(ls_block *block, const ls_shape *shape) {
 }
 
 static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
-    if (!(parts & LS_SAVE_WIDE)) return;
-    ls_conv_bn_carve_saved(block, 0, &saved->conv_bn[0], nn, arena);
-    if (pools(block)) saved->taps = ls_arena_take_array(arena, "activations", nn->B, block->out * sizeof(uint32_t));
-}
-
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    ls_conv_bn_carve_grads(block, 0, &kept->conv_bn[0], nn, "activations", arena);
+    ls_conv_bn_carve_saved(block, saved, nn, parts, arena);
+    if (pools(block) && (parts & LS_SAVE_WIDE))
+        saved->taps = ls_arena_take_array(arena, "activations", nn->B, block->out * sizeof(uint32_t));
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
-    if (!for_backward) return;
-    ls_conv_bn_carve_scratch(block, nn, scratch, arena);
-    ls_conv_bn_carve_grads(block, 0, &scratch->conv_bn[0], nn, "scratch", arena);
-    if (pools(block)) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].out));
+    ls_conv_bn_carve_scratch(block, scratch, nn, for_backward, arena);
+    if (pools(block)) ls_image_carve_scratch(block, scratch, nn, for_backward, arena);
 }
 
 static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
@@ -62,19 +56,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return phase == LS_BACKWARD_INPUT ? LS_OK : ls_conv_bn_weights(block, nn, 0, ls_image_input(nn, x), &grads[0]);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    (void)shape;
-    return (ls_block_cost){.product_flops = (double)(B * T) * ls_conv_bn_flops(block, 0)};
-}
-
 const ls_block_kind ls_block_stem = {
     .name = "stem",
     .declare = declare,
     .carve_saved = carve_saved,
-    .carve_kept = carve_kept,
+    .carve_kept = ls_conv_bn_carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
-    .cost = cost,
 };

@@ -39,7 +39,7 @@ static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_
 
 static void add_norm(ls_block *block, const ls_shape *shape, const char *weight, const char *bias) {
     ls_block_add(block, ls_param_vector(weight, shape->C, LS_INIT_ONES));
-    if (!ls_shape_is_llama(shape)) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
+    if (!ls_shape_family(shape)->rms_norm) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
 }
 
 static void declare_attention(ls_block *block, const ls_shape *shape, double out_std) {
@@ -58,7 +58,7 @@ static void declare_attention(ls_block *block, const ls_shape *shape, double out
 
 static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) {
     size_t rows = ls_shape_mlp_width(shape);
-    int parts = ls_shape_is_llama(shape) ? 2 : 1;
+    int parts = ls_shape_family(shape)->gated ? 2 : 1;
     add_norm(block, shape, "mlp.norm.weight", "mlp.norm.bias");
     ls_block_add(block, cut(ls_param_matrix("mlp.in.weight", rows, shape->C, shape->init_std), shape->hidden, parts,
                             (size_t[]){1, 1}));
@@ -72,7 +72,7 @@ static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) 
 
 /* GPT-2 makes what enters the residual stream smaller by 1/√(number of additions to it). */
 static double out_std(const ls_shape *shape) {
-    if (ls_shape_is_llama(shape)) return shape->init_std;
+    if (!ls_shape_family(shape)->scaled_out) return shape->init_std;
     return shape->init_std * ls_pow_f64(2.0 * (double)shape->L, -0.5);
 }
 
@@ -81,14 +81,19 @@ static void declare(ls_block *block, const ls_shape *shape) {
     declare_mlp(block, shape, out_std(shape));
 }
 
-ls_half ls_half_params(ls_block *block, const ls_shape *shape, int *at, bool bias) {
-    ls_half half = {0};
-    half.norm_w = &block->param[(*at)++];
-    if (!ls_shape_is_llama(shape)) half.norm_b = &block->param[(*at)++];
-    half.in_w = &block->param[(*at)++];
-    if (bias) half.in_b = &block->param[(*at)++];
-    half.out_w = &block->param[(*at)++];
-    if (bias) half.out_b = &block->param[(*at)++];
+ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which) {
+    const bool bias[2] = {shape->attention_bias, shape->mlp_bias}, norm_bias = !ls_shape_family(shape)->rms_norm;
+    ls_param *at = block->param;
+    ls_half half = {.place = 2 * (uint32_t)block->layer + 1 + (uint32_t)which};
+    half.stats = block->saved.norm[which];
+    half.kept = &block->kept.half[which];
+    if (which == 1) at += 3 + norm_bias + 2 * bias[0];
+    half.norm_w = at++;
+    if (norm_bias) half.norm_b = at++;
+    half.in_w = at++;
+    if (bias[which]) half.in_b = at++;
+    half.out_w = at++;
+    if (bias[which]) half.out_b = at++;
     return half;
 }
 
@@ -100,13 +105,13 @@ static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn,
     bool is_16 = ls_policy_is_16(&nn->policy);
     if (parts & LS_SAVE_KEYS) saved->qkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
     if (parts & LS_SAVE_ATTENTION) {
-        saved->norm1 = ls_nn_take_f32(arena, "activations", stream, 2);
+        saved->norm[0] = ls_nn_take_f32(arena, "activations", stream, 2);
         saved->heads = ls_nn_take(nn, arena, "activations", rows, nn->own.query);
         saved->m = ls_nn_take_f32(arena, "activations", rows, nn->own.heads);
         saved->l = ls_nn_take_f32(arena, "activations", rows, nn->own.heads);
         if (is_16) saved->branch = ls_nn_take(nn, arena, "activations", stream, nn->shape->C);
         if (!is_16) saved->middle = ls_nn_take_f32(arena, "activations", stream, nn->shape->C);
-        saved->norm2 = ls_nn_take_f32(arena, "activations", stream, 2);
+        saved->norm[1] = ls_nn_take_f32(arena, "activations", stream, 2);
     }
     if (parts & LS_SAVE_WIDE) saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
 }
@@ -114,12 +119,11 @@ static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn,
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
     (void)block;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
-    kept->branch1 = ls_nn_take(nn, arena, "activations", stream, C);
-    kept->branch2 = ls_nn_take(nn, arena, "activations", stream, C);
-    kept->dnorm1 = ls_nn_take(nn, arena, "activations", stream, C);
-    kept->dnorm2 = ls_nn_take(nn, arena, "activations", stream, C);
-    kept->dqkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
-    kept->dwide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
+    for (int i = 0; i < 2; i++) {
+        kept->half[i].branch = ls_nn_take(nn, arena, "activations", stream, C);
+        kept->half[i].dnorm = ls_nn_take(nn, arena, "activations", stream, C);
+        kept->half[i].dwide = ls_nn_take(nn, arena, "activations", rows, i ? nn->own.mlp : nn->own.qkv);
+    }
 }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
@@ -140,7 +144,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     ls_arena_phase_begin(arena);
     scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
     scratch->dwide = ls_nn_take(nn, arena, "scratch", rows, nn->own.mlp);
-    if (ls_shape_is_llama(nn->shape)) scratch->dact = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
+    if (ls_shape_family(nn->shape)->gated) scratch->dact = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
     ls_arena_phase_end(arena);
     ls_arena_phase_begin(arena);
     scratch->dheads = ls_nn_take(nn, arena, "scratch", rows, nn->own.query);
@@ -187,15 +191,6 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return ls_half_backward(block, nn, &attention, x, d, phase);
 }
 
-static ls_block_cost cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T) {
-    double rows = (double)B * (double)T, weights = 0;
-    for (int i = 0; i < block->nparams; i++)
-        if (block->param[i].kind == LS_PARAM_MATRIX) weights += (double)ls_param_elems(&block->param[i]);
-    double seen = (double)B * (double)T * ((double)T + 1) / 2;
-    return (ls_block_cost){.product_flops = 2 * rows * weights,
-                           .attention_flops = 4 * seen * (double)ls_shape_query_width(shape)};
-}
-
 const ls_block_kind ls_block_transformer = {
     .name = "transformer",
     .declare = declare,
@@ -205,5 +200,4 @@ const ls_block_kind ls_block_transformer = {
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
-    .cost = cost,
 };

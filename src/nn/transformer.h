@@ -20,10 +20,9 @@ struct ls_half {
     size_t in_width; /* columns of what the first projection gives */
     void *inner;     /* [rows][inner_width] what the second projection reads */
     size_t inner_width;
-    void *branch;             /* [stream][C] what it gives, to be added to the stream */
-    void *kept_branch;        /* between the phases of backward: the gradients of branch, … */
-    void *dwide, *kept_dwide; /* … of what the first projection gives, … */
-    void *kept_dnorm;         /* … and of what the norm gives */
+    void *branch; /* [stream][C] what it gives, to be added to the stream */
+    void *dwide;  /* gradient of what the first projection gives */
+    const ls_kept_half *kept;
 
     /* inner from `norm`, what the norm gives for all rows. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
@@ -35,8 +34,8 @@ struct ls_half {
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
-/* The half whose parameters begin with number *at, which is set behind them. */
-ls_half ls_half_params(ls_block *block, const ls_shape *shape, int *at, bool bias);
+/* What both have: the parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (the MLP). */
+ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which);
 
 /* norm(x) for all rows, in scratch. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);

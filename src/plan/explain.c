@@ -19,18 +19,9 @@ static double attention_flops(const ls_plan_task *task) {
     return task->stack.flash ? all / 2 : all;
 }
 
-static bool can_be_worst(ls_time_kind kind) {
-    switch (kind) {
-    case LS_TIME_SMALL:
-    case LS_TIME_RECOMPUTE:
-    case LS_TIME_TP:
-    case LS_TIME_GATHER:
-    case LS_TIME_P2P:
-    case LS_TIME_BUBBLE:
-    case LS_TIME_DP: return true;
-    default: return false;
-    }
-}
+/* What can be the worst loss: not the work itself. */
+static const unsigned avoidable = 1u << LS_TIME_SMALL | 1u << LS_TIME_RECOMPUTE | 1u << LS_TIME_TP |
+                                  1u << LS_TIME_GATHER | 1u << LS_TIME_P2P | 1u << LS_TIME_BUBBLE | 1u << LS_TIME_DP;
 
 void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out) {
     ls_plan_case c = ls_plan_case_of(task, &choice->layout);
@@ -53,11 +44,11 @@ void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, l
     }
     out->worst = LS_TIME_SMALL;
     for (int k = 0; k < LS_TIME_KINDS; k++) {
-        if (out->lost[k] < 0) { /* better than the rate of large products: then that much was not needed */
+        if (out->lost[k] < 0) { /* better than the rate of large matmuls: then that much was not needed */
             out->useful += out->lost[k];
             out->lost[k] = 0;
         }
-        if (can_be_worst((ls_time_kind)k) && out->lost[k] > out->lost[out->worst]) out->worst = (ls_time_kind)k;
+        if (avoidable >> k & 1 && out->lost[k] > out->lost[out->worst]) out->worst = (ls_time_kind)k;
     }
 }
 

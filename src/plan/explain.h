@@ -5,11 +5,11 @@
 
 #include "plan/search.h"
 
-/* Time beyond what the products and attention of the model alone take at their best, by cause; they add up to the step
+/* Time beyond what the matmuls and attention of the model alone take at their best, by cause; they add up to the step
  * with `useful`. */
 typedef struct ls_plan_losses {
-    double useful;              /* seconds: model FLOPs at the chip's reached rate for large products */
-    double lost[LS_TIME_KINDS]; /* beyond it: of products, their shapes */
+    double useful;              /* seconds: model FLOPs at the chip's reached rate for large matmuls */
+    double lost[LS_TIME_KINDS]; /* beyond it: of matmuls, their shapes */
     ls_time_kind worst;         /* communication, bubble, recomputation or small operations: the largest of them */
 } ls_plan_losses;
 void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out);

@@ -20,7 +20,7 @@ typedef struct ls_plan_task {
 } ls_plan_task;
 
 typedef enum ls_time_kind {
-    LS_TIME_MATMUL,    /* matrix products of the layers */
+    LS_TIME_MATMUL,    /* matmuls of the layers */
     LS_TIME_ATTENTION, /* scores, softmax, values */
     LS_TIME_SMALL,     /* element-wise passes, launches, waiting for the host */
     LS_TIME_ENDS,      /* embedding, head and loss */
@@ -82,7 +82,7 @@ json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsign
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 
 /* FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for the shapes of GPT,
- * the same count of products for others; 6·parameters is less by the attention. */
+ * the same count of matmuls for others; 6·parameters is less by the attention. */
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch);
 /* Parameters of the whole model. */
 double ls_plan_params(const ls_shape *shape);

@@ -39,7 +39,7 @@ typedef ls_status ls_plan_visit(void *state, const ls_knobs *layout);
 
 /* LS_ERR_INPUT where there is none, with the reason; whatever the visitor returns. */
 ls_status ls_plan_space(const ls_plan_task *task, const ls_layout_request *request, ls_plan_visit *visit, void *state);
-/* The type of products where none is asked for: bf16, fp16 on chips without it, fp32 on CPUs. */
+/* The type of matmuls where none is asked for: bf16, fp16 on chips without it, fp32 on CPUs. */
 ls_plan_type ls_plan_usual_type(const ls_cluster *cluster);
 
 #endif

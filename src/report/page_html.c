@@ -106,29 +106,24 @@ static void put_chart(FILE *out, const ls_page_block *block) {
     fputs("</figcaption></figure>\n", out);
 }
 
-static void put_plain(FILE *out, const char *before, const char *text, const char *behind) {
-    fputs(before, out);
-    put_text(out, text);
-    fputs(behind, out);
-}
-
 static void put_block(FILE *out, const ls_page *page, int i) {
+    static const char *const tags[LS_PAGE_CHART + 1][2] = {
+        [LS_PAGE_TITLE] = {"<h1>", "</h1>\n"},   [LS_PAGE_LEAD] = {"<p class=\"lead\">", "</p>\n"},
+        [LS_PAGE_HEADING] = {"<h2>", "</h2>\n"}, [LS_PAGE_TEXT] = {"<p>", "</p>\n"},
+        [LS_PAGE_ITEM] = {"<li>", "</li>\n"},    [LS_PAGE_CODE] = {"<pre>", "</pre>\n"}};
     const ls_page_block *block = &page->block[i];
-    bool first = i == 0 || page->block[i - 1].kind != LS_PAGE_ITEM,
-         last = i + 1 == page->count || page->block[i + 1].kind != LS_PAGE_ITEM;
+    bool is_item = block->kind == LS_PAGE_ITEM;
+    if (is_item && (i == 0 || page->block[i - 1].kind != LS_PAGE_ITEM)) fputs("<ul>\n", out);
     switch (block->kind) {
-    case LS_PAGE_TITLE: put_plain(out, "<h1>", block->text, "</h1>\n"); break;
-    case LS_PAGE_LEAD: put_plain(out, "<p class=\"lead\">", block->text, "</p>\n"); break;
-    case LS_PAGE_HEADING: put_plain(out, "<h2>", block->text, "</h2>\n"); break;
-    case LS_PAGE_ITEM:
-        put_plain(out, first ? "<ul>\n<li>" : "<li>", block->text, last ? "</li>\n</ul>\n" : "</li>\n");
-        break;
     case LS_PAGE_FACTS: put_facts(out, block->text); break;
     case LS_PAGE_TABLE: put_table(out, block->text, block->name); break;
-    case LS_PAGE_CODE: put_plain(out, "<pre>", block->text, "</pre>\n"); break;
     case LS_PAGE_CHART: put_chart(out, block); break;
-    default: put_plain(out, "<p>", block->text, "</p>\n");
+    default:
+        fputs(tags[block->kind][0], out);
+        put_text(out, block->text);
+        fputs(tags[block->kind][1], out);
     }
+    if (is_item && (i + 1 == page->count || page->block[i + 1].kind != LS_PAGE_ITEM)) fputs("</ul>\n", out);
 }
 
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes) {

@@ -118,15 +118,14 @@ static void put_page(ls_page *page, const ls_scale_plan *plan, const ls_scale_fo
 }
 
 ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path) {
-    ls_page *page = calloc(1, sizeof *page);
+    ls_page page = {0};
     char *text = NULL;
     size_t bytes = 0;
-    if (!page) return ls_fail(LS_ERR_RESOURCE, "out of memory for a page");
-    put_page(page, plan, found, count);
-    ls_status status = ls_page_html(page, &text, &bytes);
+    put_page(&page, plan, found, count);
+    ls_status status = ls_page_end(&page);
+    if (status == LS_OK) status = ls_page_html(&page, &text, &bytes);
     if (status == LS_OK) status = ls_file_write_atomic(path, text, bytes);
     free(text);
-    ls_page_free(page);
-    free(page);
+    ls_page_free(&page);
     return status;
 }

@@ -2,7 +2,7 @@
  *
  * A worker that simply returned with a failure would leave the others waiting in their next collective, and would
  * itself wait for them where it takes its mesh down. So what can fail on one worker alone ends with ls_agree(): all
- * go on, or all fail and leave in the same place. A world that is NULL stands for one worker alone. */
+ * go on, or all fail and leave in the same place. A world that is NULL is one worker alone. */
 #ifndef LS_RUN_AGREE_H
 #define LS_RUN_AGREE_H
 

@@ -5,7 +5,7 @@
  * position (rule 12), so a prompt and a seed give one text on every machine. Temperature 0 takes the largest logit, the
  * lower id where two are equal.
  *
- * Keys and values of earlier positions stay in the stage. When the model's positions are used up, the last half is
+ * Keys and values of earlier positions stay in the partition. When the model's positions are used up, the last half is
  * kept and run again. */
 #ifndef LS_RUN_GENERATE_H
 #define LS_RUN_GENERATE_H
@@ -25,7 +25,7 @@ typedef struct ls_generate_options {
 /* Gets each token as it comes; sets *stop to end. */
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
-/* `T` is the number of positions of the stage. The prompt has at least one token; only its last T are used. */
+/* `T` is the number of positions of the partition. The prompt has at least one token; only its last T are used. */
 ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx);
 

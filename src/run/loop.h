@@ -29,7 +29,7 @@ typedef struct ls_loop {
     const int32_t *prompt;
     size_t prompt_tokens;
     double peak_flops_s;   /* of all workers' devices; 0: MFU is not known */
-    ls_run_event_fn event; /* NULL: nobody asks */
+    ls_run_event_fn event; /* NULL: not asked for */
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
     /* private */

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "config/value.h"
 #include "model/model.h"
+#include "model/shape_file.h"
 
 enum {
     DEFAULT_BATCH_TOKENS = 8192,
@@ -297,49 +298,37 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
 
 /* ---- identity ---------------------------------------------------------------------------------------------------- */
 
-static ls_status add_image_shape(const ls_shape *shape, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    const ls_image_shape *image = &shape->image;
-    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_arch_name(shape->arch), F));
-    LS_TRY(ls_identity_add_i64(id, "model.classes", (int64_t)shape->V, F));
-    LS_TRY(ls_identity_add_i64(id, "model.channels", (int64_t)image->channels, F));
-    LS_TRY(ls_identity_add_i64(id, "model.image-height", (int64_t)image->height, F));
-    LS_TRY(ls_identity_add_i64(id, "model.image-width", (int64_t)image->width, F));
-    if (shape->arch == LS_ARCH_LENET) LS_TRY(ls_identity_add_i64(id, "model.sigmoid", image->sigmoid, F));
-    if (shape->arch == LS_ARCH_RESNET18) LS_TRY(ls_identity_add_i64(id, "model.small", image->small, F));
-    if (shape->arch == LS_ARCH_RESNET18) LS_TRY(ls_identity_add_f64(id, "model.eps", shape->eps, F));
-    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++) {
-        char field[32];
-        snprintf(field, sizeof field, "model.hidden-%zu", i + 1);
-        LS_TRY(ls_identity_add_i64(id, field, (int64_t)image->hidden[i], F));
-    }
-    return LS_OK;
+static ls_status add_member(ls_identity *id, const char *prefix, const char *key, const json_t *value) {
+    char name[LS_IDENTITY_NAME_MAX];
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    if (json_is_string(value)) return ls_identity_add_text(id, name, json_string_value(value), LS_IDENTITY_FIXED);
+    if (json_is_real(value)) return ls_identity_add_f64(id, name, json_real_value(value), LS_IDENTITY_FIXED);
+    int64_t number = json_is_integer(value) ? json_integer_value(value) : json_is_true(value);
+    return ls_identity_add_i64(id, name, number, LS_IDENTITY_FIXED);
 }
 
+/* The members of a shape file, but for the name, which changes nothing. Those of lists and objects are fields of their
+ * own; of image models only ResNet uses eps. */
 static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
-    const ls_identity_rule F = LS_IDENTITY_FIXED;
-    if (ls_shape_sees_images(shape)) return add_image_shape(shape, id);
-    LS_TRY(ls_identity_add_text(id, "model.arch", ls_shape_arch_name(shape->arch), F));
-    LS_TRY(ls_identity_add_i64(id, "model.vocab", (int64_t)shape->V, F));
-    LS_TRY(ls_identity_add_i64(id, "model.width", (int64_t)shape->C, F));
-    LS_TRY(ls_identity_add_i64(id, "model.layers", (int64_t)shape->L, F));
-    LS_TRY(ls_identity_add_i64(id, "model.heads", (int64_t)shape->H, F));
-    LS_TRY(ls_identity_add_i64(id, "model.kv-heads", (int64_t)shape->kv_heads, F));
-    LS_TRY(ls_identity_add_i64(id, "model.head-size", (int64_t)shape->head_size, F));
-    LS_TRY(ls_identity_add_i64(id, "model.hidden", (int64_t)shape->hidden, F));
-    LS_TRY(ls_identity_add_i64(id, "model.positions", (int64_t)shape->T, F));
-    LS_TRY(ls_identity_add_i64(id, "model.tied", shape->tied, F));
-    LS_TRY(ls_identity_add_i64(id, "model.attention-bias", shape->attention_bias, F));
-    LS_TRY(ls_identity_add_i64(id, "model.mlp-bias", shape->mlp_bias, F));
-    LS_TRY(ls_identity_add_f64(id, "model.eps", shape->eps, F));
-    LS_TRY(ls_identity_add_f64(id, "model.init-std", shape->init_std, F));
-    if (!ls_shape_is_llama(shape)) return LS_OK;
-    LS_TRY(ls_identity_add_f64(id, "model.rope-base", shape->rope.base, F));
-    if (!shape->rope.scaled) return LS_OK;
-    LS_TRY(ls_identity_add_f64(id, "model.rope-factor", shape->rope.factor, F));
-    LS_TRY(ls_identity_add_f64(id, "model.rope-low", shape->rope.low_factor, F));
-    LS_TRY(ls_identity_add_f64(id, "model.rope-high", shape->rope.high_factor, F));
-    return ls_identity_add_i64(id, "model.rope-original", (int64_t)shape->rope.original_T, F);
+    ls_status status = LS_OK;
+    bool has_eps = !ls_shape_sees_images(shape) || shape->arch == LS_ARCH_RESNET18;
+    json_t *json = ls_shape_to_json(shape), *value;
+    const char *key;
+    if (!json) return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
+    json_object_foreach(json, key, value) {
+        bool is_own = strcmp(key, "name") != 0 && strcmp(key, "widths") != 0 && strcmp(key, "rope-scaling") != 0;
+        if (is_own && (has_eps || strcmp(key, "eps") != 0)) LS_TRY_OUT(add_member(id, "model.", key, value));
+    }
+    json_object_foreach(json_object_get(json, "rope-scaling"), key, value)
+        LS_TRY_OUT(add_member(id, "model.rope-", key, value));
+    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "model.hidden-%zu", i + 1);
+        LS_TRY_OUT(ls_identity_add_i64(id, name, (int64_t)shape->image.hidden[i], LS_IDENTITY_FIXED));
+    }
+out:
+    json_decref(json);
+    return status;
 }
 
 /* The options with the values that came out, where those change the result. */

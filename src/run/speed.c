@@ -1,4 +1,4 @@
-/* speed.c: one product of the MLP, again and again for a fifth of a second. */
+/* speed.c: one matmul of the MLP, again and again for a fifth of a second. */
 #include "run/speed.h"
 
 #include "base/clock.h"
@@ -7,26 +7,26 @@
 #include "run/agree.h"
 
 static const double measured_s = 0.2;
-/* A product of this size takes some milliseconds at most, and its operands little memory. */
+/* A matmul of this size takes some milliseconds at most, and its operands little memory. */
 enum { ROWS = 256, SIDE_MAX = 1024 };
 
 static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
 
-static ls_status multiply(ls_device *device, const ls_gemm *product) {
+static ls_status multiply(ls_device *device, const ls_gemm *matmul) {
     double begin = ls_fault_slow_begin();
-    LS_TRY(device->ops->gemm(device, product));
+    LS_TRY(device->ops->gemm(device, matmul));
     LS_TRY(ls_device_finish(device));
     ls_fault_slow_end(begin);
     return LS_OK;
 }
 
-static ls_status time_products(ls_device *device, const ls_gemm *product, double *speed) {
+static ls_status time_matmuls(ls_device *device, const ls_gemm *matmul, double *speed) {
     int64_t count = 0;
     double begin, now;
-    LS_TRY(multiply(device, product)); /* scratch, caches, clock frequency */
+    LS_TRY(multiply(device, matmul)); /* scratch, caches, clock frequency */
     begin = now = ls_clock_seconds();
     for (; now - begin < measured_s; count++) {
-        LS_TRY(multiply(device, product));
+        LS_TRY(multiply(device, matmul));
         now = ls_clock_seconds();
     }
     *speed = (double)count / (now - begin);
@@ -39,18 +39,18 @@ static ls_status measure(ls_device *device, const ls_shape *shape, double *speed
     void *memory = NULL;
     LS_TRY(ls_device_alloc(device, (ROWS * k + k * n + ROWS * n) * sizeof(float), &memory));
     float *a = memory, *b = a + ROWS * k, *c = b + k * n;
-    ls_gemm product = {.form = LS_GEMM_NN,
-                       .dtype = LS_F32,
-                       .m = ROWS,
-                       .n = n,
-                       .k = k,
-                       .a = a,
-                       .lda = k,
-                       .b = b,
-                       .ldb = n,
-                       .c = c,
-                       .ldc = n};
-    ls_status status = time_products(device, &product, speed);
+    ls_gemm matmul = {.form = LS_GEMM_NN,
+                      .dtype = LS_F32,
+                      .m = ROWS,
+                      .n = n,
+                      .k = k,
+                      .a = a,
+                      .lda = k,
+                      .b = b,
+                      .ldb = n,
+                      .c = c,
+                      .ldc = n};
+    ls_status status = time_matmuls(device, &matmul, speed);
     ls_device_free(device, memory);
     return status;
 }

@@ -11,33 +11,28 @@
 #include "comm/world.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
+#include "run/dry_run.h"
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 /* An image is a window of one: each once in an epoch. */
-static ls_status open_image_samplers(ls_trainer *t) {
-    uint64_t count = ls_images_get_about(t->data.images)->count;
-    t->has_val = t->data.val_images != NULL;
-    if (t->has_val)
-        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_images_get_about(t->data.val_images)->count + 1, 1, false));
-    return ls_sampler_init(&t->sampler, t->settings.options.seed, count + 1, 1, true);
-}
+static uint64_t image_windows(const ls_images *images) { return ls_images_get_about(images)->count + 1; }
 
 static ls_status open_samplers(ls_trainer *t) {
-    const ls_settings *s = &t->settings;
-    if (t->data.images) return open_image_samplers(t);
-    uint64_t tokens = ls_corpus_count(t->data.corpus), held = 0;
-    if (t->data.val_corpus) {
-        t->has_val = true;
-        LS_TRY(ls_sampler_init(&t->val_sampler, 0, ls_corpus_count(t->data.val_corpus), s->T, false));
-    } else {
-        held = (uint64_t)((double)tokens * s->val_fraction);
-        t->has_val = held > s->T;
-        if (!t->has_val) held = 0;
-        t->val_first = tokens - held;
-        if (t->has_val) LS_TRY(ls_sampler_init(&t->val_sampler, 0, held, s->T, false));
+    const ls_trainer_data *data = &t->data;
+    size_t T = data->images ? 1 : t->settings.T;
+    uint64_t all = data->images ? image_windows(data->images) : ls_corpus_count(data->corpus), held = 0, val = 0;
+    t->has_val = data->images ? data->val_images != NULL : data->val_corpus != NULL;
+    if (t->has_val) {
+        val = data->images ? image_windows(data->val_images) : ls_corpus_count(data->val_corpus);
+    } else if (!data->images) {
+        val = (uint64_t)((double)all * t->settings.val_fraction);
+        t->has_val = val > T;
+        held = t->has_val ? val : 0;
+        t->val_first = all - held;
     }
-    return ls_sampler_init(&t->sampler, s->options.seed, tokens - held, s->T, true);
+    if (t->has_val) LS_TRY(ls_sampler_init(&t->val_sampler, 0, val, T, false));
+    return ls_sampler_init(&t->sampler, (uint64_t)t->settings.options.seed, all - held, T, true);
 }
 
 /* Sequence `row` of the micro-batch: window `start` of the corpus. */
@@ -125,22 +120,13 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .place = ls_layout_place(layout, rank)};
 }
 
-ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena) {
-    ls_model *model = NULL;
-    LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
-    ls_partition_setup setup = ls_trainer_setup(settings, layout, rank);
-    ls_status status = ls_partition_measure(model, &setup, arena);
-    ls_model_destroy(model);
-    return status;
-}
-
 /* Whether the workers of this machine together find the memory. */
 static ls_status fits(const ls_settings *settings, const ls_layout *layout, bool *out) {
     size_t bytes = 0;
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
-        ls_arena arena;
-        LS_TRY(ls_trainer_measure(settings, layout, rank, &arena));
-        bytes += arena.peak + arena.peak / 16;
+        ls_dry_worker worker;
+        LS_TRY(ls_dry_measure(settings, layout, rank, &worker));
+        bytes += worker.arena + worker.arena / 16;
     }
     *out = ls_memory_check(bytes) == LS_OK;
     return LS_OK;

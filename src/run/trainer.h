@@ -44,8 +44,8 @@ typedef struct ls_trainer_place {
 /* What is learned from, and what is held back: tokens, or images for a model that sees images. They outlive the
  * trainer. val_corpus is NULL where validation takes the end of the corpus, val_images where there is none. */
 typedef struct ls_trainer_data {
-    const ls_corpus *corpus, *val_corpus;
-    const ls_images *images, *val_images;
+    ls_corpus *corpus, *val_corpus;
+    ls_images *images, *val_images;
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
 
@@ -117,7 +117,5 @@ ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
 /* The partition of the worker of `rank` under a layout, but for world and mesh. */
 ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
-/* Bytes of the worker of `rank` under a layout, without making anything. */
-ls_status ls_trainer_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_arena *arena);
 
 #endif

@@ -172,7 +172,8 @@ static void check_across(void **state) {
         double d[16];
         for (int i = 0; i < 16; i++) d[i] = (double)(f[i] = a[i]) * (double)b[i] + 0.25;
         double wide[16];
-        v16d_store(wide, v16d_fma(v16d_widen(x), v16d_widen(y), v16d_set1(0.25)));
+        v16d fused = v16d_fma(v16d_widen(x), v16d_widen(y), v16d_set1(0.25));
+        memcpy(wide, &fused, sizeof wide);
         for (int i = 0; i < 16; i++) /* the product of two floats is exact in double */
             assert_true(wide[i] == d[i] || (wide[i] != wide[i] && d[i] != d[i]));
         double sum = v16d_sum(v16d_fma(v16d_widen(x), v16d_widen(y), v16d_set1(0.25)));
@@ -192,8 +193,9 @@ static void check_doubles(void **state) {
         v16d x = v16d_widen(v16_load(a)), y = v16d_widen(v16_load(b));
         CHECK_FLOATS(v16d_narrow(v16d_mul(x, y)), (float)((double)a[i] * (double)b[i]));
         CHECK_FLOATS(v16d_narrow(v16d_sub(x, y)), (float)((double)a[i] - (double)b[i]));
-        CHECK_FLOATS(v16d_narrow(v16d_add(x, v16d_zero())), a[i] + 0.0f);
-        v16d_store(wide, v16d_div(x, y));
+        CHECK_FLOATS(v16d_narrow(v16d_add(x, v16d_set1(0.0))), a[i] + 0.0f);
+        v16d quotient = v16d_div(x, y);
+        memcpy(wide, &quotient, sizeof wide);
         for (int i = 0; i < 16; i++) {
             double expected = (double)a[i] / (double)b[i];
             assert_true(wide[i] == expected || (wide[i] != wide[i] && expected != expected));

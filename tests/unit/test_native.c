@@ -12,6 +12,7 @@
 
 #include "ask.h"
 #include "device/cpu/kernels.h"
+#include "made_machine.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "parallel/schedule/predict.h"
@@ -19,51 +20,13 @@
 #include "run/trainer.h"
 
 enum { B = 16, T = 64, G = 8, S = 8 };
-static const double FLOP = 1e-10, NEXT_TO_NOTHING = 1e-15;
 
 static ls_native_machine machine;
 static ls_shape tiny;
 
-static void add_product(ls_native_rates *r, ls_gemm_form form, size_t m, size_t n, size_t k, int slices,
-                        double law[4]) {
-    double M = (double)m, N = (double)n, K = (double)k;
-    double seconds = law[0] * 2 * M * N * K + law[1] * M * K + law[2] * N * K + law[3] * M * N * slices;
-    r->product[r->products++] = (ls_native_matmul){form, 0, m, n, k, slices, seconds};
-}
-
-static void fill_products(ls_native_rates *r, double law[4]) {
-    static const size_t sizes[][3] = {{64, 64, 64},    {64, 256, 128}, {256, 64, 128},  {128, 128, 512},
-                                      {512, 128, 128}, {16, 768, 768}, {1024, 96, 256}, {256, 512, 64}};
-    r->products = 0;
-    for (int form = 0; form < 3; form++)
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            add_product(r, (ls_gemm_form)form, sizes[i][0], sizes[i][1], sizes[i][2], i % 2 ? 8 : 1, law);
-    ls_native_rates_fit(r);
-}
-
-/* Products alone cost anything; a worker of two has half of the cores. */
 static int set_up(void **state) {
     (void)state;
-    machine =
-        (ls_native_machine){.cpu = "made up", .version = LS_VERSION, .isa = "none", .transport = "shm", .cores = 2};
-    machine.memory_bytes = 1e12;
-    machine.counts = 2;
-    for (int i = 0; i < 2; i++) {
-        ls_native_rates *r = &machine.rates[i];
-        double law[4] = {i == 0 ? FLOP / 2 : FLOP, 0, 0, 0};
-        r->workers = i + 1;
-        r->threads = 2 - i;
-        r->launch_seconds = NEXT_TO_NOTHING;
-        r->copy_bytes_per_second = 1e10;
-        fill_products(r, law);
-        for (int back = 0; back < 2; back++)
-            for (int d = 0; d < LS_NATIVE_HEADS; d++)
-                for (int t = 0; t < LS_NATIVE_LENGTHS; t++) r->attention[back][0][d][t] = NEXT_TO_NOTHING;
-        for (int p = 0; p < LS_NATIVE_PASSES; p++)
-            for (int type = 0; type < 2; type++) r->pass[p][type][0] = r->pass[p][type][1] = NEXT_TO_NOTHING;
-    }
-    for (int op = 0; op < LS_NATIVE_OPS; op++)
-        machine.link[machine.links++] = (ls_native_link){2, 2, (ls_native_op)op, {1e-15, 1e-15, 1e-15, 1e-15}};
+    make_machine(&machine);
     return ls_shape_preset("tiny", &tiny) == LS_OK ? 0 : -1;
 }
 
@@ -143,7 +106,7 @@ static void test_points_correct_the_law(void **state) {
     ls_native_rates *r = malloc(sizeof *r);
     assert_non_null(r);
     *r = machine.rates[0];
-    ls_native_matmul *odd = &r->product[0];
+    ls_native_matmul *odd = &r->matmul[0];
     double before = ls_native_matmul_seconds(r, odd->form, 0, 64, 64, 64, 1);
     double far = ls_native_matmul_seconds(r, odd->form, 0, 4096, 4096, 4096, 1);
     odd->seconds *= 2; /* the law stays */
@@ -224,13 +187,14 @@ static void assert_same_memory(const ls_native_task *task, ls_layout_request req
     for (int rank = 0; rank < ls_layout_workers(&layout); rank++) {
         ls_arena arena;
         ls_dry_worker own;
-        assert_int_equal(ls_trainer_measure(s, &layout, rank, &arena), LS_OK);
+        ls_partition_setup setup = ls_trainer_setup(s, &layout, rank);
+        assert_int_equal(ls_partition_measure(model, &setup, &arena), LS_OK);
         assert_int_equal(ls_dry_measure(s, &layout, rank, &own), LS_OK);
+        assert_int_equal(own.arena, arena.peak);
         size_t outside =
             ls_predict_outside_bytes(&of, &layout, ls_layout_place(&layout, rank), &ls_kernels_get()->gemm);
-        assert_int_equal(own.arena, arena.peak);
         assert_int_equal(own.outside, outside);
-        if ((double)(arena.peak + outside) > heaviest) heaviest = (double)(arena.peak + outside);
+        if ((double)(own.arena + outside) > heaviest) heaviest = (double)(own.arena + outside);
     }
     assert_int_equal(ls_native_predict(&machine, task, &layout, &p), LS_OK);
     assert_true(p.memory_bytes == heaviest);

@@ -51,7 +51,7 @@ static void test_host(void **state) {
         task.stack.layer_host_seconds = rows[i][0] * alone;
         ls_layer_time layer = layer_of(&task, &ONE);
         near_to("a forward pass", ls_pass_sum(&layer.forward), rows[i][1] * alone);
-        near_to("its products", layer.forward.products, free_host.forward.products);
+        near_to("its products", layer.forward.matmuls, free_host.forward.matmuls);
     }
 }
 

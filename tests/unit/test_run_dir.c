@@ -91,7 +91,7 @@ static void a_run_is_started_once_and_resumed(void **state) {
     assert_int_equal(ls_run_dir_open(path, LS_RUN_RESUME, &dir), LS_OK);
     ls_identity *identity, *expected = identity_of(5);
     assert_int_equal(ls_run_dir_read_identity(dir, &identity), LS_OK);
-    assert_int_equal(ls_identity_check(identity, expected, "the test", NULL), LS_OK);
+    assert_int_equal(ls_identity_check(identity, expected, "the test"), LS_OK);
     ls_identity_destroy(identity);
     ls_identity_destroy(expected);
     /* Going on replaces the two files. */

@@ -53,7 +53,7 @@ static ls_status settings_of(const layout_case *c, ls_settings *out) {
 }
 
 static ls_status run(ls_world *world, const layout_case *c, const ls_settings *settings, ls_device *device,
-                     const ls_images *images, ls_model *model) {
+                     ls_images *images, ls_model *model) {
     ls_layout_request request = ls_layout_request_none();
     ls_trainer *trainer = NULL;
     ls_trainer_place place = {.device = device, .world = world};

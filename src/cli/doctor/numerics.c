@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/doctor/report.h"
-#include "cli/print_json.h"
+#include "cli/print.h"
 
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print_json.h"
+#include "cli/print.h"
 
 enum { COLUMNS = 118 };
 

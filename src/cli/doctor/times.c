@@ -3,11 +3,10 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "api/cluster.h"
-#include "cli/print_json.h"
+#include "api/plan.h"
+#include "cli/print.h"
 #include "run/inputs/inputs.h"
 
 static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
@@ -48,12 +47,9 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     }
     if (!options->model || !options->cluster)
         return ls_fail(LS_ERR_INPUT, "--model and --cluster must be given together: predictions need both");
-    ls_times_model *model = calloc(1, sizeof *model);
-    if (!model) return ls_fail(LS_ERR_RESOURCE, "out of memory for a prediction");
-    ls_status status = read_model(options, model, c->model, sizeof c->model);
-    if (status == LS_OK) status = ls_times_basis_predict(&c->times, model, &c->basis);
-    free(model);
-    return status;
+    static ls_times_model model;
+    LS_TRY(read_model(options, &model, c->model, sizeof c->model));
+    return ls_times_basis_predict(&c->times, &model, &c->basis);
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
@@ -123,7 +119,9 @@ static ls_status print_json(const char *path, const ls_times_case *c) {
         ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c), "change_first", advice));
 }
 
-static ls_status run(const ls_options *options, ls_times_case *c) {
+ls_status ls_doctor_times(const ls_options *options) {
+    static ls_times_case the_case;
+    ls_times_case *c = &the_case;
     LS_TRY(ls_times_read(options->times, &c->times));
     LS_TRY(make_basis(options, c));
     if (c->times.labels == 2) {
@@ -138,12 +136,4 @@ static ls_status run(const ls_options *options, ls_times_case *c) {
     if (options->json) return print_json(options->times, c);
     ls_doctor_times_print(options->times, c);
     return LS_OK;
-}
-
-ls_status ls_doctor_times(const ls_options *options) {
-    ls_times_case *c = calloc(1, sizeof *c);
-    if (!c) return ls_fail(LS_ERR_RESOURCE, "out of memory for a table of times");
-    ls_status status = run(options, c);
-    free(c);
-    return status;
 }

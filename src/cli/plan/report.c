@@ -3,30 +3,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/plan/command.h"
+#include "cli/plan/report.h"
+#include "report/numbers.h"
 
-#define GIB (1024.0 * 1024.0 * 1024.0)
+#define MIB (1024.0 * 1024.0)
+#define GIB (1024.0 * MIB)
 
-enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, DIGITS_MAX = 32, TEXT_MAX = 160 };
+enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX = 256 };
 
-/* "1,234,567" */
-static const char *grouped(double number, char text[DIGITS_MAX]) {
-    char plain[DIGITS_MAX];
-    int length = snprintf(plain, sizeof plain, "%.0f", number), used = 0;
-    for (int i = 0; i < length && used < DIGITS_MAX - 2; i++) {
-        if (i > 0 && (length - i) % 3 == 0) text[used++] = ',';
-        text[used++] = plain[i];
-    }
-    text[used] = '\0';
-    return text;
-}
-
-void ls_plan_print_part(const char *label, double value, double share) {
+/* A part of a whole: a line with its share as a bar, where there is any. */
+static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
     printf("  %-20s %10.4g %6.1f %%  ", label, value, 100 * share);
     for (int i = 0; i < full && i < BAR_MAX; i++) fputs("█", stdout);
     putchar('\n');
+}
+
+static const char *brief(const ls_plan_choice *c, char text[TEXT_MAX]) {
+    ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, TEXT_MAX);
+    return text;
 }
 
 /* ---- what was asked ---------------------------------------------------------------------------------------------- */
@@ -42,7 +38,6 @@ static void print_site(const ls_site *site) {
 static void print_question(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_cluster *cluster = &task->cluster;
-    char number[DIGITS_MAX];
     printf("model    %s: %.4g B parameters, %zu layers\n", task->shape.name, ls_plan_params(&task->shape) / 1e9,
            task->shape.L);
     printf("cluster  ");
@@ -53,9 +48,9 @@ static void print_question(const ls_plan_answer *a) {
     }
     double tokens = (double)task->global_batch * (double)task->seq;
     printf("\nstep     %zu sequences of %zu tokens = %s tokens; program %s\n", task->global_batch, task->seq,
-           grouped(tokens, number), task->stack.name);
-    printf("layouts  %s tried, ", grouped((double)a->found.tried, number));
-    printf("%s fit", grouped((double)a->found.fit, number));
+           ls_number_whole(tokens).text, task->stack.name);
+    printf("layouts  %s tried, %s fit", ls_number_whole((double)a->found.tried).text,
+           ls_number_whole((double)a->found.fit).text);
     double used = a->question->request.memory_bytes, all = cluster->site[0].chip.memory_bytes;
     if (cluster->sites > 1 && cluster->site[1].chip.memory_bytes < all) all = cluster->site[1].chip.memory_bytes;
     if (used > 0)
@@ -67,18 +62,17 @@ static void print_question(const ls_plan_answer *a) {
 
 static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     const ls_plan_question *q = a->question;
-    char number[DIGITS_MAX];
     if (!(q->tokens > 0)) return;
     double days = q->tokens / rate / 86400, hours = days * 24 * chips;
-    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, grouped(hours, number));
-    if (q->price > 0) printf(", %s at %.4g per hour", grouped(hours * q->price, number), q->price);
+    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, ls_number_whole(hours).text);
+    if (q->price > 0) printf(", %s at %.4g per hour", ls_number_whole(hours * q->price).text, q->price);
     printf("\n");
 }
 
 static void print_times(const ls_prediction *p) {
     printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
     for (int k = 0; k < LS_TIME_KINDS; k++)
-        ls_plan_print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
+        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
     printf("  %-20s %10.4g\n", "sum", p->seconds);
     if (p->link_dp > 0)
         printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
@@ -88,8 +82,7 @@ static void print_times(const ls_prediction *p) {
 static void print_memory(const ls_prediction *p, int stages) {
     printf("\n%-22s %10s %8s\n", "memory per chip", "GiB", "");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
-        ls_plan_print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB,
-                           p->memory[k] / p->capacity_bytes);
+        print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / GIB, p->memory[k] / p->capacity_bytes);
     printf("  %-20s %10.4g of %.4g GiB", "sum", p->memory_bytes / GIB, p->capacity_bytes / GIB);
     if (stages > 1) printf(", on stage %d, the most loaded", p->heaviest_stage);
     printf("\n");
@@ -98,13 +91,13 @@ static void print_memory(const ls_prediction *p, int stages) {
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_prediction *p = &a->best->prediction;
-    char text[TEXT_MAX], number[DIGITS_MAX], each[DIGITS_MAX];
+    char text[TEXT_MAX];
     int chips = ls_cluster_chips(&task->cluster);
     double rate = ls_plan_tokens_per_second(task, p);
     ls_knobs_text(&a->best->layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
     printf("\nbest     %s\n", text);
     printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
-           p->micros > 1 ? "es" : "", p->seconds, grouped(rate, number), grouped(rate / chips, each),
+           p->micros > 1 ? "es" : "", p->seconds, ls_number_whole(rate).text, ls_number_whole(rate / chips).text,
            100 * ls_plan_mfu(task, a->best));
     print_cost(a, rate, chips);
     if (task->cluster.sites > 1) {
@@ -124,8 +117,8 @@ static void print_best(const ls_plan_answer *a) {
 
 static void print_row(const ls_plan_choice *c) {
     char text[TEXT_MAX];
-    ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
     int wide = 0;
+    brief(c, text);
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
     printf("  %s%*s %10.4g %8.1f  ", text, wide < 40 ? 40 - wide : 0, "", c->prediction.seconds,
            c->prediction.memory_bytes / GIB);
@@ -164,22 +157,16 @@ static void print_remedy(const ls_plan_answer *a) {
     const ls_plan_remedy *r = &a->remedy;
     char text[TEXT_MAX];
     printf("\nnothing fits. These would:\n");
-    if (r->is_freed) {
-        ls_knobs_text(&r->freed.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  other options: %s: %.1f GiB, %.4g s per step\n", text, r->freed.prediction.memory_bytes / GIB,
-               r->freed.prediction.seconds);
-    }
-    if (r->chips > 0) {
-        ls_knobs_text(&r->with.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
+    if (r->is_freed)
+        printf("  other options: %s: %.1f GiB, %.4g s per step\n", brief(&r->freed, text),
+               r->freed.prediction.memory_bytes / GIB, r->freed.prediction.seconds);
+    if (r->chips > 0)
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
-               a->question->task.cluster.sites > 1 ? " at each site" : "", text, r->with.prediction.memory_bytes / GIB,
-               r->with.prediction.seconds);
-    }
-    if (r->chip.name[0]) {
-        ls_knobs_text(&r->other.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, text,
+               a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
+               r->with.prediction.memory_bytes / GIB, r->with.prediction.seconds);
+    if (r->chip.name[0])
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, brief(&r->other, text),
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
-    }
     if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
 }
@@ -248,10 +235,7 @@ static void print_scaling(const ls_plan_answer *a) {
         print_share(w->tokens_per_second, w->ideal_tokens_per_second);
         print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
         print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
-        text[0] = '\0';
-        if (w->best.prediction.seconds > 0)
-            ls_knobs_text(&w->best.layout, LS_WORDS_BRIEF, NULL, NULL, text, sizeof text);
-        printf("  %s\n", w->best.prediction.seconds > 0 ? text : "nothing fits");
+        printf("  %s\n", w->best.prediction.seconds > 0 ? brief(&w->best, text) : "nothing fits");
     }
 }
 
@@ -270,4 +254,57 @@ void ls_plan_report(const ls_plan_answer *a) {
     print_losses(a);
     print_changes(a);
     print_scaling(a);
+}
+
+/* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it ---------------------
+ */
+
+static void print_parts(const ls_prediction *p) {
+    printf("\n%-22s %10s\n", "time of a step", "s");
+    for (int k = 0; k < LS_TIME_KINDS; k++)
+        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
+    printf("  %-20s %10.4g\n\n%-22s %10s\n", "sum", p->seconds, "memory per worker", "MiB");
+    for (int k = 0; k < LS_MEMORY_KINDS; k++)
+        print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / MIB, p->memory[k] / p->memory_bytes);
+    printf("  %-20s %10.4g\n", "sum", p->memory_bytes / MIB);
+}
+
+static void print_native_misfit(const ls_plan *plan) {
+    const ls_native_choice *c = &plan->found.lacks;
+    char text[TEXT_MAX];
+    if (plan->found.missing == 0) return;
+    ls_layout_text(&c->layout, text, sizeof text);
+    printf("\n%d do not fit; the closest, %s, lacks %.1f MiB on its most loaded worker\n", plan->found.missing, text,
+           (c->prediction.memory_bytes - c->prediction.capacity_bytes) / MIB);
+}
+
+static void print_others(const ls_plan *plan) {
+    const ls_prediction *best = &plan->found.fits[0].prediction;
+    char text[TEXT_MAX];
+    if (plan->found.fitting > 1) printf("\nothers\n");
+    for (int i = 1; i < plan->found.fitting; i++) {
+        const ls_prediction *p = &plan->found.fits[i].prediction;
+        ls_layout_text(&plan->found.fits[i].layout, text, sizeof text);
+        printf("  %10.4g s  %+6.1f %%  %+9.1f MiB  %s\n", p->seconds, 100 * (p->seconds / best->seconds - 1),
+               (p->memory_bytes - best->memory_bytes) / MIB, text);
+    }
+}
+
+void ls_plan_report_native(const ls_plan *plan) {
+    const ls_settings *s = &plan->settings;
+    char text[TEXT_MAX];
+    printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
+    printf("machine  %s, %d cores, as measured by lockstep probe\n", plan->machine.cpu, plan->machine.cores);
+    printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
+           s->slices);
+    printf("layouts  %d tried, %d fit\n", plan->found.tried, plan->found.tried - plan->found.missing);
+    if (plan->found.fitting > 0) {
+        const ls_prediction *p = &plan->found.fits[0].prediction;
+        ls_layout_text(&plan->found.fits[0].layout, text, sizeof text);
+        printf("\nbest     %s\n         a step takes %.4g s: %.0f tokens/s\n", text, p->seconds,
+               (double)s->B * (double)s->T / p->seconds);
+        print_parts(p);
+        print_others(plan);
+    }
+    print_native_misfit(plan);
 }

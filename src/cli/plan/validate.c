@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/plan/command.h"
-#include "cli/print_json.h"
+#include "cli/cli.h"
+#include "cli/print.h"
 #include "plan/published/validate.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
@@ -188,7 +188,7 @@ static ls_status print_json(const ls_validation *v) {
                                              "sources", lines, "regrets", regrets, "clusters", clusters));
 }
 
-ls_status ls_plan_validate_command(const ls_options *options) {
+ls_status ls_cmd_plan_validate(const ls_options *options) {
     ls_rows rows;
     ls_validation v;
     LS_TRY(ls_rows_read(options->validate, &rows));

@@ -2,23 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print_json.h"
+#include "cli/print.h"
 #include "cli/train/report.h"
 #include "run/dry_run.h"
 #include "run/settings.h"
 
-enum { TEXT_MAX = 512, NUMBER_MAX = 32 };
+enum { TEXT_MAX = 512 };
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
-
-static const char *readable(size_t bytes, char text[NUMBER_MAX]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int u = 0;
-    for (; value >= 1024 && u < 4; u++) value /= 1024;
-    snprintf(text, NUMBER_MAX, "%.*f %s", u == 0 ? 0 : 1, value, units[u]);
-    return text;
-}
 
 static bool is_alike(const ls_dry_worker *a, const ls_dry_worker *b) {
     return a->arena == b->arena && a->outside == b->outside && memcmp(a->kind, b->kind, sizeof a->kind) == 0;
@@ -56,18 +47,17 @@ static int kind_width(int k) {
 
 /* Exact bytes, and below them the same in readable units. */
 static void print_memory_row(const ls_dry_run *dry, const char *name, const ls_dry_worker *worker) {
-    char text[NUMBER_MAX];
     printf("%-12s %15zu", name, worker->arena);
     for (int k = 0; k < LS_DRY_KINDS; k++)
         if (has_kind(dry, k)) printf(" %*zu", kind_width(k), worker->kind[k]);
-    printf(" %13zu\n%-12s %15s", worker->outside, "", readable(worker->arena, text));
+    printf(" %13zu\n%-12s %15s", worker->outside, "", ls_cli_bytes(worker->arena).text);
     for (int k = 0; k < LS_DRY_KINDS; k++)
-        if (has_kind(dry, k)) printf(" %*s", kind_width(k), readable(worker->kind[k], text));
-    printf(" %13s\n", readable(worker->outside, text));
+        if (has_kind(dry, k)) printf(" %*s", kind_width(k), ls_cli_bytes(worker->kind[k]).text);
+    printf(" %13s\n", ls_cli_bytes(worker->outside).text);
 }
 
 static void print_memory(const ls_dry_run *dry) {
-    char name[TEXT_MAX], arena[NUMBER_MAX], outside[NUMBER_MAX];
+    char name[TEXT_MAX];
     printf("%-12s %15s", "memory of", "arena");
     for (int k = 0; k < LS_DRY_KINDS; k++)
         if (has_kind(dry, k)) printf(" %*s", kind_width(k), ls_dry_kind_names[k]);
@@ -77,12 +67,11 @@ static void print_memory(const ls_dry_run *dry) {
         if (name[0]) print_memory_row(dry, name, &dry->worker[r]);
     }
     if (dry->workers > 1)
-        printf("all workers: arenas %zu bytes (%s), outside them about %s\n", dry->arena, readable(dry->arena, arena),
-               readable(dry->outside, outside));
+        printf("all workers: arenas %zu bytes (%s), outside them about %s\n", dry->arena, ls_cli_bytes(dry->arena).text,
+               ls_cli_bytes(dry->outside).text);
 }
 
 static void print_traffic(const ls_dry_run *dry) {
-    char text[NUMBER_MAX];
     if (dry->workers == 1) return;
     printf("\n%-8s %-15s %12s %17s %12s %17s\n", "per step", "kind", "calls", "bytes", "", "max per worker");
     for (int a = 0; a < LS_TRAFFIC_AXES; a++)
@@ -94,7 +83,7 @@ static void print_traffic(const ls_dry_run *dry) {
                 if (dry->worker[r].traffic.of[a][k].bytes > most) most = dry->worker[r].traffic.of[a][k].bytes;
             printf("%-8s %-15s %12llu %17llu %12s %17llu\n", ls_traffic_axis_name(a),
                    ls_traffic_kind_name((ls_traffic_kind)k), (unsigned long long)all->calls,
-                   (unsigned long long)all->bytes, readable((size_t)all->bytes, text), (unsigned long long)most);
+                   (unsigned long long)all->bytes, ls_cli_bytes(all->bytes).text, (unsigned long long)most);
         }
 }
 

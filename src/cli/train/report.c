@@ -8,11 +8,31 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "cli/print_json.h"
-#include "cli/shell_word.h"
+#include "cli/print.h"
 #include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
+
+void ls_train_print_plan(const ls_plan *plan) {
+    enum { NEXT = 3 };
+    FILE *out = plan->options->json ? stderr : stdout;
+    const ls_native_found *found = &plan->found;
+    const ls_native_choice *best = &found->fits[0];
+    char text[LAYOUT_TEXT_MAX];
+    ls_layout_text(&best->layout, text, sizeof text);
+    fprintf(out, "auto     %s: %.4g s a step predicted", text, best->prediction.seconds);
+    if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
+        fprintf(out, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
+    fprintf(out, "\n         best of %d layouts on the machine as %s", found->tried,
+            plan->measured_now ? "measured now" : "measured before");
+    for (int i = 1; i < found->fitting && i <= NEXT; i++) {
+        const ls_native_choice *c = &found->fits[i];
+        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
+                c->layout.pp, c->layout.zero, 100 * (c->prediction.seconds / best->prediction.seconds - 1));
+    }
+    fprintf(out, "\n");
+    fflush(out); /* before workers are forked, who have its buffer too */
+}
 
 static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
@@ -131,11 +151,8 @@ static ls_status gather_arenas(const ls_trainer *trainer, uint64_t bytes[LS_WORK
     return ls_comm_all_gather(ls_world_comm(trainer->world), &bytes[trainer->rank], bytes, each);
 }
 
-static json_t *list_arenas(const ls_trainer *trainer, const uint64_t *bytes) {
-    json_t *list = json_array();
-    for (int r = 0; r < ls_layout_workers(&trainer->layout); r++)
-        json_array_append_new(list, json_integer((json_int_t)bytes[r]));
-    return list;
+static json_t *arena_json(const void *bytes, int rank) {
+    return json_integer((json_int_t)((const uint64_t *)bytes)[rank]);
 }
 
 ls_status ls_train_print_done(const ls_run *run) {
@@ -153,9 +170,9 @@ ls_status ls_train_print_done(const ls_run *run) {
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", loss);
-    json_t *object =
-        json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
-                  isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128", weights,
-                  "identity", run->identity_hash, "out", run->out, "arena_bytes", list_arenas(trainer, arenas));
+    json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
+                               isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
+                               weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
+                               ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
     return ls_cli_print_json(object);
 }

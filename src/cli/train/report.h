@@ -2,8 +2,11 @@
 #ifndef LS_CLI_TRAIN_REPORT_H
 #define LS_CLI_TRAIN_REPORT_H
 
+#include "api/plan.h"
 #include "api/run.h"
 
+/* --auto-layout: the layout that was chosen, and the next best. */
+void ls_train_print_plan(const ls_plan *plan);
 /* Model, data, batch, layout, memory; and the gradient groups of the DP groups where speeds were measured for them. The
  * first worker calls it. */
 void ls_train_print_header(const ls_run *run);

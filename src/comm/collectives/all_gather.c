@@ -99,40 +99,34 @@ static void copy_remote(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool met, done;
-    for (;;) {
-        switch (r->phase) {
-        case EXPOSE:
-            LS_TRY(expose(r));
-            ls_request_publish(r, 1);
-            if (r->comm->machines > 1) LS_TRY(exchange(r));
-            r->phase = LOCAL;
-            break;
-        case LOCAL:
-            LS_TRY(ls_request_meet(r, load, &met));
-            if (!met) return LS_OK;
-            copy_local(r);
-            if (is_small(r)) return ls_request_complete(r);
-            r->phase = RECEIVE;
-            break;
-        case RECEIVE:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            ls_request_publish(r, 2);
-            r->phase = REMOTE;
-            break;
-        case REMOTE:
-            if (!ls_request_all_reached(r, 2)) return LS_OK;
-            if (r->comm->machines == 1) return ls_request_complete(r);
-            copy_remote(r);
-            ls_request_publish(r, 3);
-            r->phase = LEAVE;
-            break;
-        case LEAVE:
-            if (!ls_request_all_reached(r, 3)) return LS_OK;
-            return ls_request_complete(r);
-        }
+    switch (r->phase) {
+    case EXPOSE:
+        LS_TRY(expose(r));
+        ls_request_publish(r, 1);
+        if (r->comm->machines > 1) LS_TRY(exchange(r));
+        r->phase = LOCAL;
+        break;
+    case LOCAL:
+        LS_TRY(ls_request_meet(r, load));
+        copy_local(r);
+        if (is_small(r)) return ls_request_complete(r);
+        r->phase = RECEIVE;
+        break;
+    case RECEIVE:
+        LS_TRY(ls_request_net_await(r));
+        ls_request_publish(r, 2);
+        r->phase = REMOTE;
+        break;
+    case REMOTE:
+        LS_TRY(ls_request_await_all(r, 2));
+        if (r->comm->machines == 1) return ls_request_complete(r);
+        copy_remote(r);
+        ls_request_publish(r, 3);
+        r->phase = LEAVE;
+        break;
+    case LEAVE: LS_TRY(ls_request_await_all(r, 3)); return ls_request_complete(r);
     }
+    return LS_OK;
 }
 
 ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
@@ -140,11 +134,6 @@ ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buff
     ls_request *r;
     *out = NULL;
     LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_GATHER, step, &r));
-    ls_status status = ls_request_bounds(r);
-    if (status != LS_OK) {
-        ls_request_drop(r);
-        return status;
-    }
     uint64_t mixed = 0;
     r->bounds[0] = 0;
     r->bytes = 0; /* the longest piece */

@@ -157,54 +157,49 @@ static ls_status begin(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool one_machine = r->comm->machines == 1, met, done;
-    for (;;) {
-        uint64_t stage = 2 + 2 * (uint64_t)r->window;
-        switch (r->phase) {
-        case BEGIN: LS_TRY(begin(r)); break;
-        case SMALL:
-            LS_TRY(ls_request_meet(r, load_small, &met));
-            if (!met) return LS_OK;
-            sum_small(r);
-            return ls_request_complete(r);
-        case LOCAL:
-            LS_TRY(ls_request_meet(r, load_parts, &met));
-            if (!met) return LS_OK;
-            r->phase = one_machine ? SUM : EXCHANGE;
+    bool one_machine = r->comm->machines == 1;
+    uint64_t stage = 2 + 2 * (uint64_t)r->window;
+    switch (r->phase) {
+    case BEGIN: LS_TRY(begin(r)); break;
+    case SMALL:
+        LS_TRY(ls_request_meet(r, load_small));
+        sum_small(r);
+        return ls_request_complete(r);
+    case LOCAL:
+        LS_TRY(ls_request_meet(r, load_parts));
+        r->phase = one_machine ? SUM : EXCHANGE;
+        break;
+    case EXCHANGE:
+        LS_TRY(ls_reduce_exchange(r));
+        r->phase = PARTS_READ;
+        break;
+    case PARTS_READ:
+        LS_TRY(ls_request_net_await(r));
+        ls_request_publish(r, stage);
+        r->phase = SUM;
+        break;
+    case SUM:
+        if (!one_machine) LS_TRY(ls_request_await_all(r, stage));
+        LS_TRY(write_shard(r));
+        if (!one_machine) LS_TRY(exchange_shards(r));
+        r->phase = SPREAD;
+        break;
+    case SPREAD:
+        LS_TRY(ls_request_net_await(r));
+        spread_arrivals(r);
+        ls_request_publish(r, stage + 1);
+        r->phase = WRITTEN;
+        break;
+    case WRITTEN:
+        LS_TRY(ls_request_await_all(r, stage + 1));
+        if (!ls_wire_arrived(r, stage + 1, -1, load_sums)) return LS_REQUEST_WAITS;
+        if (++r->window < ls_reduce_windows(r)) {
+            r->phase = EXCHANGE;
             break;
-        case EXCHANGE:
-            LS_TRY(ls_reduce_exchange(r));
-            r->phase = PARTS_READ;
-            break;
-        case PARTS_READ:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            ls_request_publish(r, stage);
-            r->phase = SUM;
-            break;
-        case SUM:
-            if (!one_machine && !ls_request_all_reached(r, stage)) return LS_OK;
-            LS_TRY(write_shard(r));
-            if (!one_machine) LS_TRY(exchange_shards(r));
-            r->phase = SPREAD;
-            break;
-        case SPREAD:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            spread_arrivals(r);
-            ls_request_publish(r, stage + 1);
-            r->phase = WRITTEN;
-            break;
-        case WRITTEN:
-            if (!ls_request_all_reached(r, stage + 1)) return LS_OK;
-            if (!ls_wire_arrived(r, stage + 1, -1, load_sums)) return LS_OK;
-            if (++r->window < ls_reduce_windows(r)) {
-                r->phase = EXCHANGE;
-                break;
-            }
-            return ls_request_complete(r);
         }
+        return ls_request_complete(r);
     }
+    return LS_OK;
 }
 
 /* Nobody sees these shards, so they may be as small as a cache line. */

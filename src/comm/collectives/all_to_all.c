@@ -63,32 +63,26 @@ static void copy_local(ls_request *r) {
 }
 
 static ls_status step(ls_request *r) {
-    bool met, done;
-    for (;;) {
-        switch (r->phase) {
-        case EXPOSE:
-            LS_TRY(expose(r));
-            ls_request_publish(r, 1);
-            if (r->comm->machines > 1) LS_TRY(exchange(r));
-            r->phase = LOCAL;
-            break;
-        case LOCAL:
-            LS_TRY(ls_request_meet(r, load, &met));
-            if (!met) return LS_OK;
-            copy_local(r);
-            ls_request_publish(r, 2);
-            r->phase = REMOTE;
-            break;
-        case REMOTE:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            r->phase = LEAVE;
-            break;
-        case LEAVE:
-            if (!ls_request_all_reached(r, 2)) return LS_OK;
-            return ls_request_complete(r);
-        }
+    switch (r->phase) {
+    case EXPOSE:
+        LS_TRY(expose(r));
+        ls_request_publish(r, 1);
+        if (r->comm->machines > 1) LS_TRY(exchange(r));
+        r->phase = LOCAL;
+        break;
+    case LOCAL:
+        LS_TRY(ls_request_meet(r, load));
+        copy_local(r);
+        ls_request_publish(r, 2);
+        r->phase = REMOTE;
+        break;
+    case REMOTE:
+        LS_TRY(ls_request_net_await(r));
+        r->phase = LEAVE;
+        break;
+    case LEAVE: LS_TRY(ls_request_await_all(r, 2)); return ls_request_complete(r);
     }
+    return LS_OK;
 }
 
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {

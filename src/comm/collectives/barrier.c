@@ -12,48 +12,38 @@ enum { COME, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 static ls_status step(ls_request *r) {
     ls_comm *comm = r->comm;
     int machines = comm->machines;
-    bool met;
-    for (;;) {
-        switch (r->phase) {
-        case COME:
-            ls_request_publish(r, 1);
-            r->phase = LOCAL;
-            break;
-        case LOCAL:
-            LS_TRY(ls_request_meet(r, NULL, &met));
-            if (!met) return LS_OK;
-            if (machines == 1) return ls_request_complete(r);
-            r->phase = comm->local == 0 ? ROUND : RELEASE;
-            break;
-        case ROUND: {
-            size_t hop = (size_t)1 << r->window;
-            if (hop >= (size_t)machines) {
-                ls_request_publish(r, 2);
-                return ls_request_complete(r);
-            }
-            int to = (int)(((size_t)comm->machine + hop) % (size_t)machines);
-            int from = (int)(((size_t)comm->machine + (size_t)machines - hop) % (size_t)machines);
-            int tag = ls_request_net_tag(r, 0);
-            LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[from]], tag, NULL,
-                                       0));
-            LS_TRY(
-                ls_request_net_send(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[to]], tag, NULL, 0));
-            r->phase = ROUND_WAIT;
-            break;
-        }
-        case ROUND_WAIT: {
-            bool done;
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            r->window++;
-            r->phase = ROUND;
-            break;
-        }
-        case RELEASE:
-            if (!ls_request_reached(r, 0, 2)) return LS_OK;
+    switch (r->phase) {
+    case COME:
+        ls_request_publish(r, 1);
+        r->phase = LOCAL;
+        break;
+    case LOCAL:
+        LS_TRY(ls_request_meet(r, NULL));
+        if (machines == 1) return ls_request_complete(r);
+        r->phase = comm->local == 0 ? ROUND : RELEASE;
+        break;
+    case ROUND: {
+        size_t hop = (size_t)1 << r->window;
+        if (hop >= (size_t)machines) {
+            ls_request_publish(r, 2);
             return ls_request_complete(r);
         }
+        int to = (int)(((size_t)comm->machine + hop) % (size_t)machines);
+        int from = (int)(((size_t)comm->machine + (size_t)machines - hop) % (size_t)machines);
+        int tag = ls_request_net_tag(r, 0);
+        LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[from]], tag, NULL, 0));
+        LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, comm->machine_ranks[comm->machine_first[to]], tag, NULL, 0));
+        r->phase = ROUND_WAIT;
+        break;
     }
+    case ROUND_WAIT:
+        LS_TRY(ls_request_net_await(r));
+        r->window++;
+        r->phase = ROUND;
+        break;
+    case RELEASE: LS_TRY(ls_request_await(r, 0, 2)); return ls_request_complete(r);
+    }
+    return LS_OK;
 }
 
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {

@@ -44,60 +44,56 @@ static ls_status step(ls_request *r) {
     ls_comm *comm = r->comm;
     int keeper = holder(comm, r->peer, comm->machine);
     size_t mine = (size_t)((comm->machine - comm->machine_of[r->peer] + comm->machines) % comm->machines);
-    bool done;
-    for (;;) {
-        switch (r->phase) {
-        case EXPOSE:
-            if (comm->rank != keeper) {
-                r->phase = READ;
-                break;
-            }
-            LS_TRY(ls_request_share_out(r, r->bytes, comm->rank == r->peer));
-            r->phase = mine ? RECEIVE : SEND;
-            break;
-        case RECEIVE: {
-            int from = holder(comm, r->peer, machine_at(comm, r->peer, mine - highest_bit(mine)));
-            LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, from, ls_request_net_tag(r, 0), r->out, r->bytes));
-            r->phase = RECEIVE_WAIT;
+    switch (r->phase) {
+    case EXPOSE:
+        if (comm->rank != keeper) {
+            r->phase = READ;
             break;
         }
-        case RECEIVE_WAIT:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            r->phase = SEND;
-            break;
-        case SEND:
-            LS_TRY(send_on(r, mine));
-            if (comm->control) ls_comm_slot(comm, r, comm->local)->out = ls_comm_offset(comm, r->out);
-            (void)ls_wire_send(comm->world, (uint64_t)r->bytes * (uint64_t)(comm->local_size - 1));
-            ls_request_publish(r, 1);
-            r->phase = SEND_WAIT;
-            break;
-        case SEND_WAIT:
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            r->phase = WAIT_READERS;
-            break;
-        case WAIT_READERS:
-            if (!ls_request_all_reached(r, 1)) return LS_OK;
-            LS_TRY(ls_request_check_peers(r));
-            if (comm->rank == r->peer) r->user_out = NULL;
-            return ls_request_complete(r);
-        case READ: {
-            int local = 0;
-            while (ls_comm_local_rank(comm, local) != keeper) local++;
-            if (!ls_request_reached(r, local, 1)) return LS_OK;
-            const ls_slot *slot = ls_comm_slot(comm, r, local);
-            LS_TRY(ls_request_check_peer(r, local));
-            if (!ls_wire_arrived(r, 1, local, load)) return LS_OK;
-            r->ready_ns = ls_wire_published_ns(r, 1, local);
-            ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
-                          r->bytes >= LS_STREAM_BYTES);
-            ls_request_publish(r, 1);
-            return ls_request_complete(r);
-        }
-        }
+        LS_TRY(ls_request_share_out(r, r->bytes, comm->rank == r->peer));
+        r->phase = mine ? RECEIVE : SEND;
+        break;
+    case RECEIVE: {
+        int from = holder(comm, r->peer, machine_at(comm, r->peer, mine - highest_bit(mine)));
+        LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, from, ls_request_net_tag(r, 0), r->out, r->bytes));
+        r->phase = RECEIVE_WAIT;
+        break;
     }
+    case RECEIVE_WAIT:
+        LS_TRY(ls_request_net_await(r));
+        r->phase = SEND;
+        break;
+    case SEND:
+        LS_TRY(send_on(r, mine));
+        if (comm->control) ls_comm_slot(comm, r, comm->local)->out = ls_comm_offset(comm, r->out);
+        (void)ls_wire_send(comm->world, (uint64_t)r->bytes * (uint64_t)(comm->local_size - 1));
+        ls_request_publish(r, 1);
+        r->phase = SEND_WAIT;
+        break;
+    case SEND_WAIT:
+        LS_TRY(ls_request_net_await(r));
+        r->phase = WAIT_READERS;
+        break;
+    case WAIT_READERS:
+        LS_TRY(ls_request_await_all(r, 1));
+        LS_TRY(ls_request_check_peers(r));
+        if (comm->rank == r->peer) r->user_out = NULL;
+        return ls_request_complete(r);
+    case READ: {
+        int local = 0;
+        while (ls_comm_local_rank(comm, local) != keeper) local++;
+        LS_TRY(ls_request_await(r, local, 1));
+        const ls_slot *slot = ls_comm_slot(comm, r, local);
+        LS_TRY(ls_request_check_peer(r, local));
+        if (!ls_wire_arrived(r, 1, local, load)) return LS_REQUEST_WAITS;
+        r->ready_ns = ls_wire_published_ns(r, 1, local);
+        ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
+                      r->bytes >= LS_STREAM_BYTES);
+        ls_request_publish(r, 1);
+        return ls_request_complete(r);
+    }
+    }
+    return LS_OK;
 }
 
 ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t bytes, ls_request **out) {

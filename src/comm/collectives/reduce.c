@@ -44,11 +44,6 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
     int n = plan->part_first[comm->rank + 1] - plan->part_first[comm->rank];
     for (int i = 0; i < n; i++) r->parts[i] = parts[i];
     r->fingerprint = ls_fingerprint(5 + (uint64_t)kind, elems, (uint64_t)dtype, (uint64_t)plan->groups);
-    status = ls_request_bounds(r);
-    if (status != LS_OK) {
-        ls_request_drop(r);
-        return status;
-    }
     *out = r;
     return LS_OK;
 }

@@ -10,43 +10,37 @@ enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 static ls_wire_load load(const ls_request *r) { return ls_reduce_load(r, false); }
 
 static ls_status step(ls_request *r) {
-    bool met, done;
-    for (;;) {
-        switch (r->phase) {
-        case EXPOSE:
-            LS_TRY(ls_reduce_expose(r));
-            ls_request_publish(r, 1);
-            r->phase = LOCAL;
-            break;
-        case LOCAL:
-            LS_TRY(ls_request_meet(r, load, &met));
-            if (!met) return LS_OK;
+    switch (r->phase) {
+    case EXPOSE:
+        LS_TRY(ls_reduce_expose(r));
+        ls_request_publish(r, 1);
+        r->phase = LOCAL;
+        break;
+    case LOCAL:
+        LS_TRY(ls_request_meet(r, load));
+        r->phase = EXCHANGE;
+        break;
+    case EXCHANGE:
+        LS_TRY(ls_reduce_exchange(r));
+        r->phase = SUM;
+        break;
+    case SUM: {
+        LS_TRY(ls_request_net_await(r));
+        size_t begin;
+        (void)ls_reduce_window(r, r->comm->rank, &begin);
+        void *outs[1] = {(char *)r->out + (begin - r->bounds[r->comm->rank]) * ls_reduce_width(r)};
+        LS_TRY(ls_reduce_sum(r, outs, 1, false));
+        if (++r->window < ls_reduce_windows(r)) {
             r->phase = EXCHANGE;
             break;
-        case EXCHANGE:
-            LS_TRY(ls_reduce_exchange(r));
-            r->phase = SUM;
-            break;
-        case SUM: {
-            LS_TRY(ls_request_net_done(r, &done));
-            if (!done) return LS_OK;
-            size_t begin;
-            (void)ls_reduce_window(r, r->comm->rank, &begin);
-            void *outs[1] = {(char *)r->out + (begin - r->bounds[r->comm->rank]) * ls_reduce_width(r)};
-            LS_TRY(ls_reduce_sum(r, outs, 1, false));
-            if (++r->window < ls_reduce_windows(r)) {
-                r->phase = EXCHANGE;
-                break;
-            }
-            ls_request_publish(r, 2);
-            r->phase = LEAVE;
-            break;
         }
-        case LEAVE:
-            if (!ls_request_all_reached(r, 2)) return LS_OK;
-            return ls_request_complete(r);
-        }
+        ls_request_publish(r, 2);
+        r->phase = LEAVE;
+        break;
     }
+    case LEAVE: LS_TRY(ls_request_await_all(r, 2)); return ls_request_complete(r);
+    }
+    return LS_OK;
 }
 
 static ls_status check_shards(const size_t *shards, int size, size_t elems) {

@@ -55,10 +55,10 @@ ls_status ls_mail_open(ls_comm *comm) {
     size_t n = (size_t)comm->local_size;
     ls_mail *mail = comm->mail = calloc(1, sizeof *mail);
     if (!mail) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
-    mail->out = calloc(n, sizeof(channel *));
-    mail->in = calloc(n, sizeof(channel *));
-    mail->list = calloc(n, sizeof(listed *));
-    return mail->out && mail->in && mail->list ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
+    mail->out = ls_region_take(&comm->memory, n, sizeof(channel *));
+    mail->in = ls_region_take(&comm->memory, n, sizeof(channel *));
+    mail->list = ls_region_take(&comm->memory, n, sizeof(listed *));
+    return comm->memory.is_short ? ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator") : LS_OK;
 }
 
 static void free_list(listed *list) {
@@ -79,9 +79,6 @@ void ls_mail_close(ls_comm *comm) {
     for (size_t i = 0; i < mail->n_sent; i++) ls_heap_free(&comm->world->heap, mail->sent[i]);
     free_list(mail->spare);
     free(mail->sent);
-    free(mail->out);
-    free(mail->in);
-    free(mail->list);
     free(mail);
     comm->mail = NULL;
 }
@@ -172,7 +169,6 @@ static bool is_eldest(const ls_request *r, bool same_tag) {
 
 static ls_status step_send(ls_request *r) {
     ls_comm *comm = r->comm;
-    bool done;
     if (r->phase == BEGIN && comm->machine_of[r->peer] != comm->machine) {
         LS_TRY(ls_request_net_send(r, LS_NET_MESSAGE, r->peer, r->tag, r->in, r->bytes));
         r->phase = NET;
@@ -181,24 +177,24 @@ static ls_status step_send(ls_request *r) {
         while (*last) last = (ls_request **)&(*last)->message;
         *last = r;
         r->phase = POSTED;
-        return LS_OK; /* the receiver ends it */
+        return LS_REQUEST_WAITS; /* the receiver ends it */
     } else if (r->phase == BEGIN) {
         r->blocked_on = r->peer;
-        if (!is_eldest(r, false)) return LS_OK;
+        if (!is_eldest(r, false)) return LS_REQUEST_WAITS;
         bool posted;
         LS_TRY(post(r, local_number(comm, r->peer), &posted));
-        if (!posted) return LS_OK;
+        if (!posted) return LS_REQUEST_WAITS;
         r->phase = POSTED;
         return r->bytes <= INSIDE_BYTES ? ls_request_complete(r) : LS_OK;
     }
     if (r->phase == NET) {
-        LS_TRY(ls_request_net_done(r, &done));
-        return done ? ls_request_complete(r) : LS_OK;
+        LS_TRY(ls_request_net_await(r));
+        return ls_request_complete(r);
     }
-    if (r->peer == comm->rank) return LS_OK;
+    if (r->peer == comm->rank) return LS_REQUEST_WAITS;
     record *message = r->message;
     r->blocked_on = r->peer;
-    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_OK;
+    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_REQUEST_WAITS;
     LS_TRY(keep_record(comm, message));
     return ls_request_complete(r);
 }
@@ -250,7 +246,7 @@ static ls_status receive_local(ls_request *r, int from) {
         record *message = entry->message;
         if (message->tag != r->tag) continue;
         LS_TRY(check_size(r, message->bytes));
-        if (!ls_wire_received(r, message->leaves_ns, r->bytes)) return LS_OK;
+        if (!ls_wire_received(r, message->leaves_ns, r->bytes)) return LS_REQUEST_WAITS;
         r->ready_ns = message->leaves_ns;
         if (message->data)
             ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, message->data), r->bytes,
@@ -264,7 +260,7 @@ static ls_status receive_local(ls_request *r, int from) {
         ls_world_ring_member(comm, from);
         return ls_request_complete(r);
     }
-    return LS_OK;
+    return LS_REQUEST_WAITS;
 }
 
 static ls_status receive_from_self(ls_request *r) {
@@ -278,20 +274,19 @@ static ls_status receive_from_self(ls_request *r) {
         (void)ls_request_complete(send);
         return ls_request_complete(r);
     }
-    return LS_OK;
+    return LS_REQUEST_WAITS;
 }
 
 static ls_status step_recv(ls_request *r) {
     ls_comm *comm = r->comm;
-    bool done;
     r->blocked_on = r->peer;
     if (comm->machine_of[r->peer] != comm->machine) {
         if (r->phase == BEGIN) LS_TRY(ls_request_net_recv(r, LS_NET_MESSAGE, r->peer, r->tag, r->out, r->bytes));
         r->phase = NET;
-        LS_TRY(ls_request_net_done(r, &done));
-        return done ? ls_request_complete(r) : LS_OK;
+        LS_TRY(ls_request_net_await(r));
+        return ls_request_complete(r);
     }
-    if (!is_eldest(r, true)) return LS_OK;
+    if (!is_eldest(r, true)) return LS_REQUEST_WAITS;
     if (r->peer == comm->rank) return receive_from_self(r);
     return receive_local(r, local_number(comm, r->peer));
 }

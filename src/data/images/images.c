@@ -107,6 +107,16 @@ static ls_status make_values(ls_images *images) {
     return LS_OK;
 }
 
+/* The end of both ways to open images: *out is complete, or nothing is left of it. */
+static ls_status conclude(ls_status status, ls_images *images, ls_images **out) {
+    if (status == LS_OK) status = make_values(images);
+    if (status == LS_OK)
+        *out = images;
+    else
+        ls_images_close(images);
+    return status;
+}
+
 typedef struct opening {
     ls_images *images;
     const ls_images_options *options;
@@ -123,13 +133,7 @@ ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
     ls_status status = ls_map_guard(open_guarded, &(opening){.images = images, .options = options});
     if (status == LS_OK) status = check_requests(&images->about, options);
-    if (status == LS_OK) status = make_values(images);
-    if (status == LS_OK) {
-        *out = images;
-    } else {
-        ls_images_close(images);
-    }
-    return status;
+    return conclude(status, images, out);
 }
 
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about) {
@@ -146,13 +150,7 @@ ls_status ls_images_open_source(ls_images **out, const ls_source *source, const 
         images->about.std[c] = 0.25;
     }
     images->source = source;
-    ls_status status = ls_images_name_classes(images, about->classes, NULL);
-    if (status == LS_OK) status = make_values(images);
-    if (status == LS_OK)
-        *out = images;
-    else
-        ls_images_close(images);
-    return status;
+    return conclude(ls_images_name_classes(images, about->classes, NULL), images, out);
 }
 
 void ls_images_close(ls_images *images) {

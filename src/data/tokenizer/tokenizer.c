@@ -59,6 +59,10 @@ const char *ls_tokenizer_name(const ls_tokenizer *tokenizer) { return tokenizer-
 
 ls_hash128 ls_tokenizer_hash(const ls_tokenizer *tokenizer) { return tokenizer->hash; }
 
+void ls_tokenizer_identity(const ls_tokenizer *tokenizer, char hash[LS_HASH_CHARS]) {
+    ls_hash_text(tokenizer->hash, hash);
+}
+
 const char *const *ls_tokenizer_files(const ls_tokenizer *tokenizer, size_t *count) {
     *count = tokenizer->file_count;
     return (const char *const *)tokenizer->files;

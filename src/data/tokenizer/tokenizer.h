@@ -1,4 +1,4 @@
-/* tokenizer.h: text to token ids and back.
+/* tokenizer.h: text to token ids and back: the inside of the tokenizers of lockstep.h, which has the rest.
  *
  * Two kinds: "bytes", where an id is a byte, and byte-level BPE, as GPT-2, Llama 3 and their like have it. For both,
  * decode(encode(x)) = x for any bytes x, also bytes that are not UTF-8: such a byte counts as a character of its own
@@ -20,42 +20,21 @@
 
 #include "base/hash.h"
 #include "base/status.h"
-
-typedef struct ls_tokenizer ls_tokenizer;
-
-/* A growing list of ids. Starts as {0}. */
-typedef struct ls_tokens {
-    int32_t *ids;
-    size_t count, capacity;
-} ls_tokens;
+#include "lockstep.h"
 
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more);
 ls_status ls_tokens_push(ls_tokens *tokens, int32_t id);
-void ls_tokens_fini(ls_tokens *tokens);
 
-/* `path` is "bytes"; or a folder with tokenizer.json, else with vocab.json and merges.txt; or the file tokenizer.json;
- * or vocab.json, with merges.txt beside it. */
-ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out);
-/* NULL does nothing. */
-void ls_tokenizer_close(ls_tokenizer *tokenizer);
-
-/* The same from memory; `name` is for messages. */
+/* From memory; `name` is for messages. */
 ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t bytes, ls_tokenizer **out);
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,
                                    size_t merges_bytes, ls_tokenizer **out);
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* Special tokens in the text (such as <|endoftext|>) become their ids; without it they are plain text, which is the
- * safe way to take text that somebody else wrote. Added tokens that are not special are always looked for. */
-enum { LS_ENCODE_SPECIAL = 1 };
-
-/* Appends the ids of `text` to `out`. No token is added in front or behind. */
-ls_status ls_tokenizer_encode(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags, ls_tokens *out);
-
 /* Gets ids piece by piece, with the bytes of text that have been read so far. */
 typedef ls_status (*ls_tokens_sink)(void *ctx, const int32_t *ids, size_t count, size_t bytes_done);
-/* As encode, in memory that does not grow with the text. */
+/* As ls_tokenizer_encode(), in memory that does not grow with the text. */
 ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags,
                                  ls_tokens_sink sink, void *ctx);
 
@@ -64,17 +43,9 @@ ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size
 /* The bytes of one id; for printing as ids come, since a character may be spread over several. Borrowed. An id below
  * the size of the vocabulary that no token has gives no bytes; any other is LS_ERR_INPUT. */
 ls_status ls_tokenizer_token(const ls_tokenizer *tokenizer, int32_t id, const char **data, size_t *bytes);
-/* The bytes of all ids. `*text` has a NUL behind its `*bytes` bytes; the caller frees it. */
-ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids, size_t count, char **text,
-                              size_t *bytes);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/* The highest id and one more. */
-uint32_t ls_tokenizer_vocab(const ls_tokenizer *tokenizer);
-/* The token that ends a document, and the one that begins it; −1: the tokenizer has none. */
-int32_t ls_tokenizer_eot(const ls_tokenizer *tokenizer);
-int32_t ls_tokenizer_bos(const ls_tokenizer *tokenizer);
 /* "bytes", or the path it was opened with. */
 const char *ls_tokenizer_name(const ls_tokenizer *tokenizer);
 /* Of what the tokenizer was made from: equal hashes, equal ids. For identities and caches. */

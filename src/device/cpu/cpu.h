@@ -37,7 +37,8 @@ ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
 /* Elements, rows or columns begin … end−1 of what `args` describes. */
 typedef void (*ls_cpu_fn)(const ls_kernels *kernels, const void *args, size_t begin, size_t end);
 
-void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const void *args);
+/* Enters, runs fn over 0 … n−1 on all threads, and returns LS_OK. */
+ls_status ls_cpu_run(ls_device *device, size_t n, size_t grain, ls_cpu_fn fn, const void *args);
 
 /* Rows of so many columns that a thread takes at a time. */
 size_t ls_cpu_row_grain(size_t columns);

@@ -33,9 +33,11 @@ static void range_task(void *ctx, size_t task, int thread) {
     job->fn(job->kernels, job->args, begin, begin + (left < job->grain ? left : job->grain));
 }
 
-void ls_cpu_run(ls_cpu_device *cpu, size_t n, size_t grain, ls_cpu_fn fn, const void *args) {
+ls_status ls_cpu_run(ls_device *device, size_t n, size_t grain, ls_cpu_fn fn, const void *args) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
     range_job job = {cpu->kernels, fn, args, n, grain};
     ls_pool_run(cpu->pool, n / grain + (n % grain != 0), range_task, &job);
+    return LS_OK;
 }
 
 size_t ls_cpu_row_grain(size_t columns) { return columns < LS_CPU_GRAIN ? LS_CPU_GRAIN / (columns ? columns : 1) : 1; }
@@ -84,13 +86,11 @@ static void fill_range(const ls_kernels *kernels, const void *args, size_t begin
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
-    ls_cpu_run(cpu_of(device), bytes, COPY_GRAIN_BYTES, copy_range, &(bytes_job){.to = to, .from = from});
-    return LS_OK;
+    return ls_cpu_run(device, bytes, COPY_GRAIN_BYTES, copy_range, &(bytes_job){.to = to, .from = from});
 }
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
-    ls_cpu_run(cpu_of(device), bytes, COPY_GRAIN_BYTES, fill_range, &(bytes_job){.to = to, .byte = byte});
-    return LS_OK;
+    return ls_cpu_run(device, bytes, COPY_GRAIN_BYTES, fill_range, &(bytes_job){.to = to, .byte = byte});
 }
 
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {

@@ -52,9 +52,9 @@ static ls_status measure(const ls_probe_worker *w, matmul *p, int type) {
     ls_native_rates *r = w->rates;
     const ls_gemm *g = &p->call;
     double seconds;
-    if (r->products == LS_NATIVE_MATMULS_MAX) return LS_OK;
+    if (r->matmuls == LS_NATIVE_MATMULS_MAX) return LS_OK;
     LS_TRY(ls_probe_time(w, multiply, p, &seconds));
-    r->product[r->products++] = (ls_native_matmul){g->form, type, g->m, g->n, g->k, g->slices, seconds};
+    r->matmul[r->matmuls++] = (ls_native_matmul){g->form, type, g->m, g->n, g->k, g->slices, seconds};
     return LS_OK;
 }
 
@@ -80,7 +80,7 @@ static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
 ls_status ls_probe_matmuls(ls_probe_worker *w) {
     matmul p = {.device = w->device};
     float *inputs;
-    w->rates->products = 0;
+    w->rates->matmuls = 0;
     LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &inputs));
     LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &p.weights));
     LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &p.result));

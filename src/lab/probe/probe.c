@@ -213,7 +213,7 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
              computes && workers > 1 ? "operations and collectives"
              : computes              ? "operations"
                                      : "collectives");
-    o->say(text);
+    o->say(o->ctx, text);
 }
 
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
@@ -268,7 +268,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
         status = run_count(o, launcher.size, o->seconds > 0 ? o->seconds : default_seconds, shared);
     else
         status = run_counts(o, shared);
-    if (o->say) o->say(NULL);
+    if (o->say) o->say(o->ctx, NULL);
     if (status == LS_OK) *out = *shared;
     for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);
     ls_trial_free(shared);

@@ -11,10 +11,11 @@
 #include "plan/native/machine.h"
 
 typedef struct ls_probe_options {
-    int workers;                   /* at most; 0: as many as there are cores, 4 at least */
-    int no_pin;                    /* as in ls_workers_options */
-    double seconds;                /* to spend, about; 0: 25 */
-    void (*say)(const char *what); /* told what is being measured, NULL at the end; may itself be NULL */
+    int workers;                              /* at most; 0: as many as there are cores, 4 at least */
+    int no_pin;                               /* as in ls_workers_options */
+    double seconds;                           /* to spend, about; 0: 25 */
+    void (*say)(void *ctx, const char *what); /* told what is being measured, NULL at the end; may itself be NULL */
+    void *ctx;
 } ls_probe_options;
 
 /* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first

@@ -154,7 +154,7 @@ static void find_errors(const ls_scaling_point *points, int count, ls_scaling_fi
 }
 
 bool ls_scaling_fit_make(const ls_scaling_point *points, int count, ls_scaling_fit *out) {
-    static _Thread_local ls_fit fit; /* too large for a stack */
+    ls_fit fit;
     *out = (ls_scaling_fit){0};
     if (count < 1 || !fit_computing(&fit, points, count, out)) return false;
     fit_sync(&fit, points, count, out);

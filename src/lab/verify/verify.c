@@ -19,24 +19,21 @@ typedef struct session {
     ls_trial_place place;
     ls_verify_journal journal;
     ls_verify_outcome *out;
-} session;
-
-/* One case on its way. */
-typedef struct comparison {
-    session *session;
+    /* The case on its way. */
     ls_lab_case one;
     ls_trial alone_trial;
     ls_verify_record alone, record; /* of one worker, of the row */
     ls_verify_row *matrix;          /* many layouts, */
     int matrix_rows;
     ls_layout layout; /* or one */
-} comparison;
+} session;
 
 /* The first one is what the whole ends with. */
-static void note(session *s, ls_status status, const char *model, const char *layout, const char *what) {
+static void note(session *s, ls_status status, const char *layout, const char *what) {
     if (s->out->status != LS_OK) return;
     s->out->status = status;
-    snprintf(s->out->message, sizeof s->out->message, "%.48s, %.200s: %.250s", model, layout, what);
+    snprintf(s->out->message, sizeof s->out->message, "%.48s, %.200s: %.250s", s->one.settings.shape.name, layout,
+             what);
 }
 
 static ls_status run_trial(const session *s, const ls_trial *trial, ls_verify_job *job) {
@@ -48,15 +45,15 @@ static ls_status run_trial(const session *s, const ls_trial *trial, ls_verify_jo
 
 /* ---- differences: both trials run again up to the step in which they differ, to fetch the tensor ----------------- */
 
-static ls_status fetch(const comparison *c, const ls_trial *trial, int64_t steps, const ls_verify_tensor *tensor) {
+static ls_status fetch(const session *s, const ls_trial *trial, int64_t steps, const ls_verify_tensor *tensor) {
     ls_verify_job job = {.steps = steps, .fetch = tensor};
     ls_trial again = *trial;
     again.traced = false;
-    if (trial != &c->alone_trial) job.fault = c->session->request->fault;
-    return run_trial(c->session, &again, &job);
+    if (trial != &s->alone_trial) job.fault = s->request->fault;
+    return run_trial(s, &again, &job);
 }
 
-static void say_element(const comparison *c, const ls_verify_difference *d, const ls_param *param, const float *alone,
+static void say_element(const session *s, const ls_verify_difference *d, const ls_param *param, const float *alone,
                         const float *row, char text[TEXT_MAX]) {
     char tensor[128];
     size_t elems = ls_param_elems(param), i = ls_verify_first_element(alone, row, elems);
@@ -69,12 +66,12 @@ static void say_element(const comparison *c, const ls_verify_difference *d, cons
     else
         snprintf(text, TEXT_MAX, "%s, element %zu: %a (%.9g), with one worker %a (%.9g); %d of %d tensors differ there",
                  tensor, i, (double)row[i], (double)row[i], (double)alone[i], (double)alone[i], d->params,
-                 c->alone.params);
+                 s->alone.params);
 }
 
-static ls_status explain_tensor(const comparison *c, const ls_trial *trial, const ls_verify_difference *d,
+static ls_status explain_tensor(const session *s, const ls_trial *trial, const ls_verify_difference *d,
                                 char text[TEXT_MAX]) {
-    const ls_param *param = ls_model_param(c->one.model, d->param);
+    const ls_param *param = ls_model_param(s->one.model, d->param);
     size_t elems = ls_param_elems(param);
     ls_status status = LS_OK;
     float *values = ls_trial_alloc(2 * elems, sizeof *values);
@@ -86,27 +83,26 @@ static ls_status explain_tensor(const comparison *c, const ls_trial *trial, cons
     };
     ls_verify_tensor row = alone;
     row.values = values + elems;
-    LS_TRY_OUT(fetch(c, &c->alone_trial, d->step, &alone));
-    LS_TRY_OUT(fetch(c, trial, d->step, &row));
-    say_element(c, d, param, alone.values, row.values, text);
+    LS_TRY_OUT(fetch(s, &s->alone_trial, d->step, &alone));
+    LS_TRY_OUT(fetch(s, trial, d->step, &row));
+    say_element(s, d, param, alone.values, row.values, text);
 out:
     ls_trial_free(values);
     return status;
 }
 
-static ls_status explain(comparison *c, const ls_trial *trial, const ls_verify_difference *d, const char *layout) {
-    session *s = c->session;
+static ls_status explain(session *s, const ls_trial *trial, const ls_verify_difference *d, const char *layout) {
     char text[TEXT_MAX];
     if (s->out->status != LS_OK) return LS_OK;
     if (d->kind == LS_VERIFY_GRADIENT || d->kind == LS_VERIFY_WEIGHT)
-        LS_TRY(explain_tensor(c, trial, d, text));
+        LS_TRY(explain_tensor(s, trial, d, text));
     else if (d->kind == LS_VERIFY_LOSS)
         snprintf(text, sizeof text, "step %lld, loss %a, with one worker %a, although the gradients are equal",
-                 (long long)d->step, c->record.loss[d->step - 1], c->alone.loss[d->step - 1]);
+                 (long long)d->step, s->record.loss[d->step - 1], s->alone.loss[d->step - 1]);
     else
         snprintf(text, sizeof text, "validation loss %a, with one worker %a, although the weights are equal",
-                 c->record.totals->validation, c->alone.totals->validation);
-    note(s, LS_ERR_FAILED, c->one.settings.shape.name, layout, text);
+                 s->record.totals->validation, s->alone.totals->validation);
+    note(s, LS_ERR_FAILED, layout, text);
     return LS_OK;
 }
 
@@ -115,23 +111,21 @@ static ls_status explain(comparison *c, const ls_trial *trial, const ls_verify_d
 static bool is_stopped(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 
 /* Of a launcher's workers the first knows. */
-static ls_status compare(comparison *c, const ls_trial *trial, ls_verify_result *result) {
-    session *s = c->session;
+static ls_status compare(session *s, const ls_trial *trial, ls_verify_result *result) {
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
-    if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&c->alone, &c->record);
+    if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&s->alone, &s->record);
     LS_TRY(ls_agree_tell(s->place.world, &d, sizeof d));
-    result->totals = *c->record.totals;
+    result->totals = *s->record.totals;
     if (d.kind == LS_VERIFY_EQUAL) return LS_OK;
     result->verdict = LS_VERDICT_DIFFERS;
     s->out->different++;
-    return explain(c, trial, &d, result->layout);
+    return explain(s, trial, &d, result->layout);
 }
 
-static ls_status report(const comparison *c, const ls_verify_result *r) {
-    session *s = c->session;
+static ls_status report(session *s, const ls_verify_result *r) {
     if (!ls_trial_is_first(&s->place)) return LS_OK;
-    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:s, s:f, s:I, s:b, s:b}", "model", c->one.settings.shape.name,
-                            "reference", c->alone.totals->weights.text, "layout", r->layout, "workers", r->workers,
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:s, s:f, s:I, s:b, s:b}", "model", s->one.settings.shape.name,
+                            "reference", s->alone.totals->weights.text, "layout", r->layout, "workers", r->workers,
                             "weights_xxh128", r->totals.weights.text, "seconds", r->totals.seconds, "traffic_bytes",
                             (json_int_t)r->totals.traffic_bytes, "equal", r->verdict == LS_VERDICT_EQUAL, "failed",
                             r->verdict == LS_VERDICT_FAILED);
@@ -143,34 +137,32 @@ static ls_status report(const comparison *c, const ls_verify_result *r) {
 }
 
 /* A row that cannot be run does not keep the others from it, but where the workers are the launcher's. */
-static ls_status run_row(comparison *c, ls_trial *trial, ls_verify_result *result) {
-    session *s = c->session;
-    ls_verify_job job = {.steps = c->one.steps, .record = &c->record, .fault = s->request->fault};
+static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) {
+    ls_verify_job job = {.steps = s->one.steps, .record = &s->record, .fault = s->request->fault};
     trial->traced = true;
     ls_status status = run_trial(s, trial, &job);
     if (status == LS_OK) {
-        LS_TRY(compare(c, trial, result));
+        LS_TRY(compare(s, trial, result));
     } else {
         if (is_stopped(status) || s->place.world) return status;
         result->verdict = LS_VERDICT_FAILED;
         s->out->failed++;
-        note(s, status, c->one.settings.shape.name, result->layout, ls_status_message());
+        note(s, status, result->layout, ls_status_message());
     }
     s->out->rows++;
-    return report(c, result);
+    return report(s, result);
 }
 
 /* The first one of a launcher's workers has the journal. */
-static ls_status was_done(comparison *c, const char *layout, bool *done) {
-    session *s = c->session;
-    *done = ls_verify_journal_has(&s->journal, c->one.settings.shape.name, c->alone.totals->weights.text, layout);
+static ls_status was_done(session *s, const char *layout, bool *done) {
+    *done = ls_verify_journal_has(&s->journal, s->one.settings.shape.name, s->alone.totals->weights.text, layout);
     s->out->before += *done;
     return ls_agree_tell(s->place.world, done, sizeof *done);
 }
 
-static void say(const comparison *c, int row, int rows, const char *layout) {
-    const ls_verify_request *r = c->session->request;
-    if (ls_trial_is_first(&c->session->place)) r->on_start(r->ctx, c->one.settings.shape.name, row, rows, layout);
+static void say(const session *s, int row, int rows, const char *layout) {
+    const ls_verify_request *r = s->request;
+    if (r->on_start && ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
 }
 
 /* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
@@ -182,90 +174,93 @@ static void add_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) 
              row->threads == 1 ? "" : "s");
 }
 
-static ls_status run_matrix_row(comparison *c, const ls_verify_row *row, int number) {
+static ls_status run_matrix_row(session *s, const ls_verify_row *row, int number) {
     bool done;
     ls_layout layout;
     ls_verify_result result = {.workers = row->knobs.dp * row->knobs.tp * row->knobs.pp};
-    LS_TRY(ls_verify_row_layout(row, &c->one.task, &layout));
-    ls_trial trial = ls_trial_make(&c->one, &layout, row->threads);
+    LS_TRY(ls_verify_row_layout(row, &s->one.task, &layout));
+    ls_trial trial = ls_trial_make(&s->one, &layout, row->threads);
     trial.isa = row->isa;
     ls_layout_text(&layout, result.layout, sizeof result.layout);
     add_rest(row, result.layout);
-    LS_TRY(was_done(c, result.layout, &done));
+    LS_TRY(was_done(s, result.layout, &done));
     if (done) return LS_OK;
-    say(c, number, c->matrix_rows, result.layout);
-    return run_row(c, &trial, &result);
+    say(s, number, s->matrix_rows, result.layout);
+    return run_row(s, &trial, &result);
 }
 
-static ls_status make_matrix(comparison *c) {
-    const ls_verify_request *r = c->session->request;
-    ls_world *world = c->session->place.world;
+static ls_status make_matrix(session *s) {
+    const ls_verify_request *r = s->request;
+    ls_world *world = s->place.world;
     int launched = world ? ls_world_size(world) : 0;
     ls_verify_limits limits = {.workers_min = world ? launched : 1,
                                .workers_max = world ? launched : WORKERS_MAX,
                                .threads = world ? ls_world_threads(world) : (int)r->options->threads,
                                .seed = (uint64_t)r->options->seed};
-    LS_TRY(ls_verify_matrix_make(&c->one.task, r->tier, &limits, &c->matrix, &c->matrix_rows));
-    if (c->matrix_rows > 0) return LS_OK;
+    LS_TRY(ls_verify_matrix_make(&s->one.task, r->tier, &limits, &s->matrix, &s->matrix_rows));
+    if (s->matrix_rows > 0) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "no layout of %s uses %d workers: start a different number",
-                   c->one.settings.shape.name, launched);
+                   s->one.settings.shape.name, launched);
 }
 
 /* The one layout that was asked for. */
-static ls_status make_request(comparison *c) {
-    session *s = c->session;
+static ls_status make_request(session *s) {
     json_t *file = NULL;
     ls_layout_request request;
+    if (s->request->layout) s->layout = *s->request->layout;
+    if (s->request->layout) return LS_OK;
     LS_TRY(ls_layout_request_from_options(s->request->options, &file, &request));
     if (s->place.world) request.workers = ls_world_size(s->place.world);
-    ls_status status = ls_layout_make(&request, &c->one.task, &c->layout);
+    ls_status status = ls_layout_make(&request, &s->one.task, &s->layout);
     json_decref(file);
     return status;
 }
 
 /* Row i belongs to part i mod parts: large and small ones are in all parts. */
-static ls_status run_matrix(comparison *c) {
-    const ls_verify_request *r = c->session->request;
-    for (int i = r->part - 1; i < c->matrix_rows; i += r->parts) LS_TRY(run_matrix_row(c, &c->matrix[i], i + 1));
+static ls_status run_matrix(session *s) {
+    const ls_verify_request *r = s->request;
+    for (int i = r->part - 1; i < s->matrix_rows; i += r->parts) LS_TRY(run_matrix_row(s, &s->matrix[i], i + 1));
     return LS_OK;
 }
 
-static ls_status run_request(comparison *c) {
-    ls_trial trial = ls_trial_make(&c->one, &c->layout, (int)c->session->request->options->threads);
-    ls_verify_result result = {.workers = ls_layout_workers(&c->layout)};
-    ls_layout_text(&c->layout, result.layout, sizeof result.layout);
-    return run_row(c, &trial, &result);
+static ls_status run_request(session *s) {
+    ls_trial trial = ls_trial_make(&s->one, &s->layout, (int)s->request->options->threads);
+    ls_verify_result result = {.workers = ls_layout_workers(&s->layout)};
+    ls_layout_text(&s->layout, result.layout, sizeof result.layout);
+    return run_row(s, &trial, &result);
 }
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
 
-static ls_status run_alone(comparison *c) {
-    session *s = c->session;
+static ls_status run_alone(session *s) {
     const ls_verify_request *r = s->request;
-    ls_layout one = ls_layout_one(&c->one.task, c->one.settings.B);
-    ls_verify_job job = {.steps = c->one.steps, .record = &c->alone};
-    c->alone_trial = ls_trial_make(&c->one, &one, (int)r->options->threads);
-    say(c, 0, 1, "one worker");
-    LS_TRY(run_trial(s, &c->alone_trial, &job));
-    return ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &c->one, &c->alone) : LS_OK;
+    ls_layout one = ls_layout_one(&s->one.task, s->one.settings.B);
+    ls_verify_job job = {.steps = s->one.steps, .record = &s->alone};
+    s->alone_trial = ls_trial_make(&s->one, &one, (int)r->options->threads);
+    say(s, 0, 1, "one worker");
+    LS_TRY(run_trial(s, &s->alone_trial, &job));
+    return r->on_case && ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &s->one, &s->alone) : LS_OK;
 }
 
 static ls_status run_case(session *s, const char *name) {
     const ls_verify_request *r = s->request;
-    comparison c = {.session = s};
     ls_status status = LS_OK;
-    LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &c.one));
-    int params = ls_model_params(c.one.model);
-    LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.alone));
-    LS_TRY_OUT(ls_verify_record_open(c.one.steps, params, &c.record));
-    LS_TRY_OUT(r->matrix ? make_matrix(&c) : make_request(&c));
-    LS_TRY_OUT(run_alone(&c));
-    status = r->matrix ? run_matrix(&c) : run_request(&c);
+    if (r->one)
+        s->one = *r->one;
+    else
+        LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &s->one));
+    int params = ls_model_params(s->one.model);
+    LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->alone));
+    LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->record));
+    LS_TRY_OUT(r->matrix ? make_matrix(s) : make_request(s));
+    LS_TRY_OUT(run_alone(s));
+    status = r->matrix ? run_matrix(s) : run_request(s);
 out:
-    free(c.matrix);
-    ls_verify_record_close(&c.alone);
-    ls_verify_record_close(&c.record);
-    ls_lab_case_close(&c.one);
+    free(s->matrix);
+    s->matrix = NULL;
+    ls_verify_record_close(&s->alone);
+    ls_verify_record_close(&s->record);
+    if (!r->one) ls_lab_case_close(&s->one);
     return status;
 }
 
@@ -274,7 +269,8 @@ static ls_status run_cases(ls_world *world, void *arg) {
     double start = ls_clock_seconds();
     const char *name;
     s->place.world = world;
-    for (int i = 0; ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
+    if (s->request->one) LS_TRY(run_case(s, NULL));
+    for (int i = 0; !s->request->one && ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
     s->out->seconds = ls_clock_seconds() - start;
     return LS_OK;
 }

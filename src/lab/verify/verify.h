@@ -23,13 +23,15 @@ typedef struct ls_verify_result {
 
 typedef struct ls_verify_request {
     const ls_options *options;
-    bool matrix; /* many layouts; otherwise the one that the options ask for */
+    const ls_lab_case *one;  /* what is trained; NULL: what the options say */
+    const ls_layout *layout; /* of `one`: what is compared */
+    bool matrix;             /* many layouts; otherwise the one that the options ask for */
     ls_verify_tier tier;
     int part, parts;              /* of the rows of the matrix; 1 of 1: all of them */
     const ls_verify_fault *fault; /* planted in every row; NULL: none */
     const char *journal;          /* folder for the results, or NULL */
     /* Called in the first process only: before a run, `row` 0 of 1 for that of one worker; after that of one worker;
-     * and after each row, with the line of the journal. */
+     * and after each row, with the line of the journal. The first two may be NULL. */
     void (*on_start)(void *ctx, const char *model, int row, int rows, const char *layout);
     ls_status (*on_case)(void *ctx, const ls_lab_case *one, const ls_verify_record *alone);
     ls_status (*on_row)(void *ctx, const ls_verify_result *result, json_t *row);

@@ -125,7 +125,7 @@ static void follow_loss(ls_case *c, long long from) {
     if (!ls_series_find(s, from, &at)) at = 0;
     double before = ls_series_before(s, at, LOOK), end = ls_series_before(s, s->count - 1, LOOK);
     if (s->count - 1 > at)
-        FOLLOW(c->out, s->step[s->count - 1], "the loss, %.3f at step %lld, is %.3f at the end", before, from, end);
+        FOLLOW(c->out, s->at[s->count - 1].step, "the loss, %.3f at step %lld, is %.3f at the end", before, from, end);
     if (s->first_bad > from) FOLLOW(c->out, s->first_bad, "loss or gradient is not finite");
 }
 

@@ -32,7 +32,7 @@ typedef struct jumps {
 
 static size_t steps_up(const ls_series *s, const ls_episode *e) {
     size_t count = 0;
-    for (size_t i = e->first; i <= e->last; i++) count += (double)s->score[i] >= UP;
+    for (size_t i = e->first; i <= e->last; i++) count += (double)s->at[i].score >= UP;
     return count;
 }
 
@@ -50,7 +50,7 @@ static jumps count_jumps(const ls_case *c) {
         if (e->score >= HIGH && lasting > j.lasting) j.lasting = lasting;
         if (!j.first) j.first = e;
         if (!j.largest || e->score > j.largest->score) j.largest = e;
-        j.last_step = s->step[e->last];
+        j.last_step = s->at[e->last].step;
     }
     return j;
 }
@@ -82,13 +82,13 @@ void ls_diagnose_data(ls_case *c) {
     jumps j = count_jumps(c);
     const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
     if (seen || !is_data(s, &j)) return;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->step[j.first->first], j.last_step, (double)j.count);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[j.first->first].step, j.last_step, (double)j.count);
     LS_TITLE(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
              j.count == 1 ? "" : "s", f->step);
     LS_EVIDENCE(f, "step %lld: loss %.3f, median before it %.3f (%.0f times the usual scatter)", f->step, j.first->peak,
                 j.first->level, j.first->score);
     LS_EVIDENCE(f, "largest at step %lld: loss %.3f after %.3f (%.0f times the scatter); the longest lasts %zu step%s",
-                s->step[j.largest->first], j.largest->peak, j.largest->level, j.largest->score, j.longest,
+                s->at[j.largest->first].step, j.largest->peak, j.largest->level, j.largest->score, j.longest,
                 j.longest == 1 ? "" : "s");
     LS_EVIDENCE(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
     describe_samples(c, f);
@@ -123,7 +123,7 @@ enum { PLATEAU_LEAST = 40, PLATEAU_SHARE = 8, PLATEAU_SMOOTH = 9, PLATEAU_BEGIN 
 /* The first index behind `first` where the stretch that begins there is over. */
 static size_t end_of(const ls_series *s, size_t first, double loss) {
     size_t at = first;
-    while (at < s->count && s->lr[at] >= NEAR_PEAK * s->peak_lr &&
+    while (at < s->count && s->at[at].lr >= NEAR_PEAK * s->peak_lr &&
            ls_series_before(s, at, PLATEAU_SMOOTH) >= STILL * loss)
         at++;
     return at;
@@ -136,7 +136,7 @@ static void find_longest(const ls_series *s, plateau *out) {
         double loss = ls_series_before(s, i, PLATEAU_SMOOTH);
         size_t end = end_of(s, i, loss), length = end - i;
         if (length > out->steps)
-            *out = (plateau){.first = s->step[i], .last = s->step[end - 1], .steps = length, .loss = loss};
+            *out = (plateau){.first = s->at[i].step, .last = s->at[end - 1].step, .steps = length, .loss = loss};
         i += 1 + length / 8;
     }
 }
@@ -175,7 +175,8 @@ static ls_status find_plateau(const ls_case *c, plateau *out) {
     p.ratio = (double)NAN;
     LS_TRY(measure_ratio(c, &p, &median));
     bool is_long = p.ratio >= PLATEAU_RATIO && median >= PLATEAU_RATIO_MID;
-    bool is_wild = isnan(p.ratio) && is_adamw(c->run) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->loss[0];
+    bool is_wild =
+        isnan(p.ratio) && is_adamw(c->run) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->at[0].loss;
     if (is_long || is_wild) *out = p;
     return LS_OK;
 }
@@ -226,20 +227,20 @@ static double norm_near(const ls_series *s, size_t at) {
     double x[5];
     size_t n = 0;
     for (size_t i = at < 4 ? 0 : at - 4; i <= at && i < s->count; i++)
-        if (isfinite(s->norm[i])) x[n++] = s->norm[i];
+        if (isfinite(s->at[i].norm)) x[n++] = s->at[i].norm;
     return ls_median(x, n);
 }
 
 static void describe_rise(const ls_case *c, ls_finding *f) {
     const ls_series *s = &c->series;
     const ls_rise *r = &c->rise;
-    LS_EVIDENCE(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss, s->step[r->low],
-                r->top_loss, s->step[r->top]);
+    LS_EVIDENCE(f, "the loss rose from %.3f at step %lld to %.3f at step %lld", r->low_loss, s->at[r->low].step,
+                r->top_loss, s->at[r->top].step);
     double low = norm_near(s, r->low), top = norm_near(s, r->top);
     if (top > 1.5 * low) LS_EVIDENCE(f, "the gradient norm grew from %.3g to %.3g meanwhile", low, top);
-    if (isfinite(s->lr[r->first]) && s->peak_lr > 0)
-        LS_EVIDENCE(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->lr[r->first],
-                    100 * s->lr[r->first] / s->peak_lr);
+    if (isfinite(s->at[r->first].lr) && s->peak_lr > 0)
+        LS_EVIDENCE(f, "the learning rate was %.3g at that point, %.0f %% of its peak", s->at[r->first].lr,
+                    100 * s->at[r->first].lr / s->peak_lr);
 }
 
 /* What the run multiplied --lr by (--lr-scaling). */
@@ -255,9 +256,9 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
            warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
     char longer[64] = "";
-    if (isfinite(warmup) && c->rise.found && (double)c->series.step[c->rise.first] <= 2 * warmup + 10)
+    if (isfinite(warmup) && c->rise.found && (double)c->series.at[c->rise.first].step <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
-    if (c->rise.found && c->series.lr[c->rise.first] > 0) lr = c->series.lr[c->rise.first];
+    if (c->rise.found && c->series.at[c->rise.first].lr > 0) lr = c->series.at[c->rise.first].lr;
     if (lr > 0)
         LS_ACTION(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
                   lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer, f->onset);
@@ -300,17 +301,17 @@ static ls_finding *add_waves(ls_case *c) {
     const ls_episode *first = NULL, *largest = NULL;
     size_t count = count_waves(c, &first, &largest);
     if (count < 3 + s->count / 20000) return NULL;
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->step[first->first], s->step[first->first], (double)count);
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, s->at[first->first].step, s->at[first->first].step, (double)count);
     LS_TITLE(f, "learning rate too high: the loss rises %zu times and recovers slowly, first at step %lld", count,
              f->step);
-    LS_EVIDENCE(f, "largest rise from step %lld to %lld: loss %.3f after %.3f", s->step[largest->first],
-                s->step[largest->last], largest->peak, largest->level);
+    LS_EVIDENCE(f, "largest rise from step %lld to %lld: loss %.3f after %.3f", s->at[largest->first].step,
+                s->at[largest->last].step, largest->peak, largest->level);
     set_onset(c, f);
     return f;
 }
 
 static ls_finding *add_rise(ls_case *c) {
-    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.step[c->rise.first], c->series.step[c->rise.top],
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, c->series.at[c->rise.first].step, c->series.at[c->rise.top].step,
                                    c->rise.top_loss - c->rise.low_loss);
     LS_TITLE(f, "learning rate too high: the loss rises at step %lld and stays up for %zu steps", f->step,
              c->rise.steps);
@@ -338,7 +339,7 @@ static void describe_plateau(const ls_case *c, const plateau *p, bool has_length
     LS_EVIDENCE(f,
                 "the loss, initially %.3f, fell by less than 3 %% of %.3f in %zu steps, from step %lld to %lld, while "
                 "the learning rate was at least half its peak; the final loss is %.3f",
-                s->loss[0], p->loss, p->steps, p->first, p->last, ls_series_before(s, s->count - 1, 9));
+                s->at[0].loss, p->loss, p->steps, p->first, p->last, ls_series_before(s, s->count - 1, 9));
     if (has_lengths) return;
     if (isfinite(p->ratio))
         LS_EVIDENCE(f, "updates were up to %.1f %% of the weight norm meanwhile; 0.1 to 1 %% is usual", 100 * p->ratio);

@@ -87,7 +87,7 @@ static void sum_up(const ls_run_log *run, const ls_series *series, ls_point *p, 
     for (size_t i = p->first; i < p->first + p->count; i++) inner = inner || is_inner(run, &run->numerics[i]);
     sum_flushed(run, p, inner, value);
     sum_others(run, p, inner, value);
-    p->lr = ls_series_find(series, p->step, &at) ? series->lr[at] : (double)NAN;
+    p->lr = ls_series_find(series, p->step, &at) ? series->at[at].lr : (double)NAN;
 }
 
 ls_status ls_points_make(const ls_run_log *run, const ls_series *series, ls_points *out) {

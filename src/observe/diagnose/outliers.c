@@ -63,10 +63,10 @@ static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->n
 /* The loss jumped in this very step: a loss that had been rising says nothing about the data. */
 static bool is_hot_step(const ls_series *s, long long step) {
     size_t at;
-    if (!ls_series_find(s, step, &at) || s->step[at] != step || at == 0) return false;
-    if (s->in_data[at]) return true;
-    if ((double)s->score[at] < HOT) return false;
-    return s->loss[at] - ls_series_before(s, at - 1, 3) >= 0.5 * (s->loss[at] - ls_series_before(s, at - 1, 32));
+    if (!ls_series_find(s, step, &at) || s->at[at].step != step || at == 0) return false;
+    if (s->at[at].in_data) return true;
+    if ((double)s->at[at].score < HOT) return false;
+    return s->at[at].loss - ls_series_before(s, at - 1, 3) >= 0.5 * (s->at[at].loss - ls_series_before(s, at - 1, 32));
 }
 
 /* The loss of the group itself says more than that of its step. */
@@ -113,7 +113,7 @@ static void add_bad_data(ls_case *c, const outliers *o) {
                     e->group_loss, e->step, e->peers_loss);
     else if (o->hot > 0 && ls_series_find(&c->series, e->step, &at))
         LS_EVIDENCE(f, "the loss of the same step is high in %zu of them: %.3f at step %lld, %.3f before", o->hot,
-                    c->series.loss[at], e->step, at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
+                    c->series.at[at].loss, e->step, at > 0 ? ls_series_before(&c->series, at - 1, 16) : (double)NAN);
     if (o->again > 0)
         LS_EVIDENCE(f, "the same samples were outliers again in %zu later step%s", o->again, o->again == 1 ? "" : "s");
     describe_samples(f, e);
@@ -155,8 +155,8 @@ static void add_outlier(ls_case *c, const outliers *o) {
 static bool is_consequence(const ls_case *c, const outliers *o) {
     if (!c->rise.found || o->hot == o->count) return false;
     bool scattered = o->worker_count > 1 && (double)o->of_worker < MOSTLY * (double)o->count;
-    long long low = c->series.step[c->rise.low];
-    return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.step[c->rise.first]);
+    long long low = c->series.at[c->rise.low].step;
+    return o->event[0]->step >= (scattered ? low - SCATTERED_BEFORE : c->series.at[c->rise.first].step);
 }
 
 /* While the loss falls fast, gradients of some samples are long by nature, most where embeddings are still near zero
@@ -168,7 +168,7 @@ static bool is_early(const ls_case *c, const outliers *o) {
     if (o->count > 1 && o->mostly_one) return false;
     const ls_run_log_event *last = o->event[o->count - 1];
     if (!ls_series_find(s, last->step, &at) || at == 0) return false;
-    double end = ls_series_before(s, s->count - 1, 16), gain = s->loss[0] - end;
+    double end = ls_series_before(s, s->count - 1, 16), gain = s->at[0].loss - end;
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
 }
 

@@ -27,13 +27,17 @@ typedef struct ls_rise {
     double low_loss, top_loss;
 } ls_rise;
 
+typedef struct ls_series_step {
+    long long step;
+    double loss, norm, lr;
+    float score;  /* distance of the loss from the median of the steps before, in robust standard deviations */
+    bool in_data; /* inside a sharp episode */
+} ls_series_step;
+
 /* The steps with a finite loss. */
 typedef struct ls_series {
     size_t count;
-    long long *step;
-    double *loss, *norm, *lr;
-    float *score;  /* distance of the loss from the median of the steps before, in robust standard deviations */
-    bool *in_data; /* inside a sharp episode */
+    ls_series_step *at;
     ls_episode *episode;
     size_t episode_count;
     size_t jumps_down; /* single steps as far below their level as an episode is above it, and back at once */

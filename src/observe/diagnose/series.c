@@ -35,7 +35,7 @@ bool ls_series_find(const ls_series *s, long long step, size_t *at) {
     size_t low = 0, high = s->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s->step[middle] <= step)
+        if (s->at[middle].step <= step)
             low = middle + 1;
         else
             high = middle;
@@ -53,9 +53,12 @@ static double median_of(const double *x, size_t n) {
 }
 
 double ls_series_before(const ls_series *s, size_t at, size_t n) {
+    double copy[NOISE_STEPS];
     if (s->count == 0) return (double)NAN;
     if (n > at + 1) n = at + 1;
-    return median_of(s->loss + at + 1 - n, n);
+    if (n > NOISE_STEPS) n = NOISE_STEPS;
+    for (size_t i = 0; i < n; i++) copy[i] = s->at[at + 1 - n + i].loss;
+    return ls_median(copy, n);
 }
 
 /* ---- levels and episodes ----------------------------------------------------------------------------------------- */
@@ -108,35 +111,35 @@ static float score_of(const level *l, double loss) {
 /* High from its first steps to its last ones. */
 static bool is_sharp(const ls_series *s, const ls_episode *e) {
     size_t up = e->first, down = e->last;
-    while (up < down && (double)s->score[up] < SHARP * e->score) up++;
-    while (down > up && (double)s->score[down] < SHARP * e->score) down--;
+    while (up < down && (double)s->at[up].score < SHARP * e->score) up++;
+    while (down > up && (double)s->at[down].score < SHARP * e->score) down--;
     return up - e->first <= EDGE && e->last - down <= EDGE;
 }
 
 /* The episode that begins at `first`; its steps get their scores. */
 static ls_episode follow(ls_series *s, const level *l, size_t first) {
-    ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->loss[first]};
+    ls_episode e = {.first = first, .last = first, .level = l->median, .peak = s->at[first].loss};
     size_t below = 0, at = first;
     for (; at < s->count && at - first < EPISODE_MAX && below < 2; at++) {
-        s->score[at] = score_of(l, s->loss[at]);
-        if ((double)s->score[at] < BACK) {
+        s->at[at].score = score_of(l, s->at[at].loss);
+        if ((double)s->at[at].score < BACK) {
             below++;
             continue;
         }
         below = 0;
         e.last = at;
-        if (s->loss[at] > e.peak) e.peak = s->loss[at];
+        if (s->at[at].loss > e.peak) e.peak = s->at[at].loss;
     }
     e.score = (double)score_of(l, e.peak);
     e.recovered = below == 2 || (below == 1 && at == s->count);
     e.sharp = e.recovered && is_sharp(s, &e);
-    for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->score[i] >= SHARP * e.score;
+    for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->at[i].score >= SHARP * e.score;
     return e;
 }
 
 static ls_status add_episode(ls_series *s, const ls_episode *e) {
     if (e->sharp)
-        for (size_t i = e->first; i <= e->last; i++) s->in_data[i] = true;
+        for (size_t i = e->first; i <= e->last; i++) s->at[i].in_data = true;
     if (s->episode_count == LS_EPISODES_MAX) return LS_OK;
     if (!s->episode) {
         s->episode = calloc(LS_EPISODES_MAX, sizeof *s->episode);
@@ -150,10 +153,10 @@ static ls_status find_episodes(ls_series *s) {
     level l = {.seen = 0};
     for (size_t i = 0; i < s->count;) {
         measure(&l);
-        s->score[i] = l.seen < LEAST ? 0 : score_of(&l, s->loss[i]);
-        if (i > 0 && (double)s->score[i - 1] < -UP && (double)s->score[i] > -BACK) s->jumps_down++;
-        if ((double)s->score[i] <= UP) {
-            learn(&l, s->loss[i++]);
+        s->at[i].score = l.seen < LEAST ? 0 : score_of(&l, s->at[i].loss);
+        if (i > 0 && (double)s->at[i - 1].score < -UP && (double)s->at[i].score > -BACK) s->jumps_down++;
+        if ((double)s->at[i].score <= UP) {
+            learn(&l, s->at[i++].loss);
             continue;
         }
         ls_episode e = follow(s, &l, i);
@@ -161,7 +164,7 @@ static ls_status find_episodes(ls_series *s) {
         i = e.last + 1;
         /* What stays up is what the next steps are measured by. */
         if (!e.recovered)
-            for (size_t k = e.first; k <= e.last; k++) learn(&l, s->loss[k]);
+            for (size_t k = e.first; k <= e.last; k++) learn(&l, s->at[k].loss);
     }
     return LS_OK;
 }
@@ -176,40 +179,22 @@ static void fill(const ls_run_log *run, ls_series *s) {
         if (bad && !step->skipped && s->first_bad == LS_RUN_NONE) s->first_bad = step->step;
         if (step->lr > s->peak_lr && isfinite(step->lr)) s->peak_lr = step->lr;
         if (!isfinite(step->loss)) continue;
-        s->step[s->count] = step->step;
-        s->loss[s->count] = step->loss;
-        s->norm[s->count] = step->norm;
-        s->lr[s->count++] = step->lr;
+        s->at[s->count++] =
+            (ls_series_step){.step = step->step, .loss = step->loss, .norm = step->norm, .lr = step->lr};
     }
 }
 
 ls_status ls_series_make(const ls_run_log *run, ls_series *out) {
-    size_t capacity = run->step_count + 1;
-    *out = (ls_series){0};
-    out->step = calloc(capacity, sizeof *out->step);
-    out->loss = calloc(capacity, sizeof *out->loss);
-    out->norm = calloc(capacity, sizeof *out->norm);
-    out->lr = calloc(capacity, sizeof *out->lr);
-    out->score = calloc(capacity, sizeof *out->score);
-    out->in_data = calloc(capacity, sizeof *out->in_data);
-    ls_status status = LS_OK;
-    if (out->step && out->loss && out->norm && out->lr && out->score && out->in_data) {
-        fill(run, out);
-        status = find_episodes(out);
-    } else {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", run->step_count);
-    }
+    *out = (ls_series){.at = calloc(run->step_count + 1, sizeof *out->at)};
+    if (!out->at) return ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", run->step_count);
+    fill(run, out);
+    ls_status status = find_episodes(out);
     if (status != LS_OK) ls_series_free(out);
     return status;
 }
 
 void ls_series_free(ls_series *s) {
-    free(s->step);
-    free(s->loss);
-    free(s->norm);
-    free(s->lr);
-    free(s->score);
-    free(s->in_data);
+    free(s->at);
     free(s->episode);
     *s = (ls_series){0};
 }
@@ -223,7 +208,7 @@ static double noise_before(const ls_series *s, size_t end) {
     size_t n = 0;
     if (end < NOISE_LEAST) end = s->count - 1 < NOISE_LEAST ? s->count - 1 : NOISE_LEAST;
     for (size_t i = end; i > 0 && n < NOISE_STEPS; i--)
-        if (!s->in_data[i] && !s->in_data[i - 1]) difference[n++] = fabs(s->loss[i] - s->loss[i - 1]);
+        if (!s->at[i].in_data && !s->at[i - 1].in_data) difference[n++] = fabs(s->at[i].loss - s->at[i - 1].loss);
     (void)ls_median(difference, n); /* sorts */
     return n == 0 ? 0 : difference[n / 4] / 0.4506;
 }
@@ -238,17 +223,18 @@ typedef struct riser {
 static void smooth(riser *r) {
     double window[SMOOTH];
     for (size_t i = 0; i < r->s->count; i++)
-        if (!r->s->in_data[i]) r->at[r->count++] = i;
+        if (!r->s->at[i].in_data) r->at[r->count++] = i;
     for (size_t k = 0; k < r->count; k++) {
         size_t n = k + 1 < SMOOTH ? k + 1 : SMOOTH;
-        for (size_t j = 0; j < n; j++) window[j] = r->s->loss[r->at[k - j]];
+        for (size_t j = 0; j < n; j++) window[j] = r->s->at[r->at[k - j]].loss;
         r->smooth[k] = ls_median(window, n);
     }
 }
 
 static double least_rise(const riser *r, size_t low) {
     double loss = r->smooth[low], rise = RISE_OF_LOSS * fabs(loss);
-    double gained = RISE_OF_PROGRESS * (r->s->loss[0] - loss), scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
+    double gained = RISE_OF_PROGRESS * (r->s->at[0].loss - loss),
+           scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
     if (gained > rise) rise = gained;
     return scatter > rise ? scatter : rise;
 }

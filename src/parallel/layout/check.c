@@ -202,7 +202,7 @@ static ls_status check_bn_sync(const ls_layout *layout, const ls_layout_task *ta
                    layout->micro, share);
 }
 
-ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task) {
+static ls_status check_rest(const ls_layout *layout, const ls_layout_task *task) {
     if (layout->zero < 0 || layout->zero > LS_KNOB_LAST_zero)
         return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and %d", layout->zero, LS_KNOB_LAST_zero);
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
@@ -224,5 +224,5 @@ ls_status ls_layout_check(const ls_layout *layout, const ls_layout_task *task) {
     LS_TRY(ls_layout_check_schedule(layout, task));
     LS_TRY(check_chunks(layout, task));
     LS_TRY(ls_layout_check_shares(layout, task));
-    return ls_layout_check_rest(layout, task);
+    return check_rest(layout, task);
 }

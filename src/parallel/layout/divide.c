@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "base/memory.h"
 #include "parallel/layout/layout.h"
 #include "parallel/layout/parts.h"
 
@@ -72,13 +72,14 @@ static void fill_tables(const double *sum, const uint64_t *units, int n, int chu
 
 static ls_status by_cost(const double *cost, int n, int chunks, int *first) {
     size_t width = (size_t)n + 1, cells = (size_t)(chunks + 1) * width;
-    double *sum = calloc(width, sizeof *sum);
-    uint64_t *units = calloc(width, sizeof *units), *best = calloc(cells, sizeof *best);
-    int *size = calloc(cells, sizeof *size);
-    ls_status status = LS_OK;
-    if (!sum || !units || !best || !size) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks into stages", n);
-        goto out;
+    ls_region tables = {0};
+    double *sum = ls_region_take(&tables, width, sizeof *sum);
+    uint64_t *units = ls_region_take(&tables, width, sizeof *units);
+    uint64_t *best = ls_region_take(&tables, cells, sizeof *best);
+    int *size = ls_region_take(&tables, cells, sizeof *size);
+    if (tables.is_short) {
+        ls_region_free(&tables);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory to divide %d blocks into stages", n);
     }
     for (int i = 0; i < n; i++) sum[i + 1] = sum[i] + cost[i];
     double unit = sum[n] > 0 ? UNITS / sum[n] : 0;
@@ -86,12 +87,8 @@ static ls_status by_cost(const double *cost, int n, int chunks, int *first) {
     fill_tables(sum, units, n, chunks, least_bound(sum, n, chunks), best, size);
     first[0] = 0;
     for (int c = 0; c < chunks; c++) first[c + 1] = first[c] + size[(size_t)(chunks - c) * width + (size_t)first[c]];
-out:
-    free(sum);
-    free(units);
-    free(best);
-    free(size);
-    return status;
+    ls_region_free(&tables);
+    return LS_OK;
 }
 
 /* ---- by count ---------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,6 @@ ls_status ls_layout_check_parts(const ls_layout *layout, const ls_layout_task *t
 ls_status ls_layout_check_dp(const ls_layout *layout, const ls_layout_task *task, const ls_layout_request *request);
 ls_status ls_layout_check_schedule(const ls_layout *layout, const ls_layout_task *task);
 ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *task);
-ls_status ls_layout_check_rest(const ls_layout *layout, const ls_layout_task *task);
 
 /* Sets chunk_first; `stages` as in the request, NULL: by cost. */
 ls_status ls_layout_divide_blocks(const char *stages, const ls_layout_task *task, ls_layout *layout);

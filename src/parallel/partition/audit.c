@@ -80,25 +80,13 @@ static ls_status make_plan(const ls_partition *partition, const int *groups, pla
         return ls_fail(LS_ERR_RESOURCE, "out of memory for an audit of %zu micro-batches", count);
     p->micros.count = (int)count;
     p->micros.most = partition->micro;
-    int steps = 0;
-    bool single = partition->setup.policy.accumulate != LS_F32;
+    int steps = 0, slot = ls_partition_rounds(partition) ? 0 : partition->audit_slot;
     for (size_t m = 0, at = begin; m < count; m++) {
         size_t next = end - at < partition->micro ? end : at + partition->micro;
         p->micros.micro[m] = (ls_micro){.begin = at, .end = next};
-        p->micro_steps[m].first = steps;
-        for (size_t s = at; s < next;) {
-            size_t to = single ? s + 1 : next;
-            p->steps[steps++] = (ls_grad_step){.first = s - at,
-                                               .end = to - at,
-                                               .groups = 1,
-                                               .group = own,
-                                               .bounds = {0, to - s},
-                                               .accumulate = s > begin,
-                                               .ends = to == end,
-                                               .at = ls_partition_rounds(partition) ? 0 : partition->audit_slot};
-            s = to;
-        }
-        p->micro_steps[m].count = steps - p->micro_steps[m].first;
+        int more = ls_partition_plan_group(partition, own, &p->micros.micro[m], slot, p->steps + steps);
+        p->micro_steps[m] = (ls_micro_steps){.first = steps, .count = more};
+        steps += more;
         at = next;
     }
     return ls_schedule_make(LS_SCHEDULE_NAIVE, layout->pp, layout->virtual_stages, (int)count, &p->schedule);

@@ -68,7 +68,6 @@ size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);
  *
  * Workers that hold the same parameters, or that computed the same group, must have the same bits. Where they do not,
  * more than half of them agreeing are taken to be right; without such a majority nobody can be cleared. */
-#include "base/hash.h"
 
 typedef enum ls_blame {
     LS_BLAME_NOBODY, /* all are equal */

@@ -219,11 +219,8 @@ static bool lookup_is_added_at_once(const ls_partition *partition) {
 }
 
 static void add_head(ls_partition *partition, int b, bool shares) {
-    ls_block *block = &partition->model->blocks[b];
-    if (shares)
-        add_param(add_bucket(partition, LS_BUCKET_TABLE, b), &partition->model->blocks[0].param[0]);
-    else
-        add_param(add_bucket(partition, LS_BUCKET_TABLE, b), block->table);
+    ls_param *table = shares ? &partition->model->blocks[0].param[0] : partition->model->blocks[b].table;
+    add_param(add_bucket(partition, LS_BUCKET_TABLE, b), table);
     add_list(partition, LS_BUCKET_VECTORS, b, LS_PARAM_VECTOR);
 }
 

@@ -26,14 +26,12 @@ static int64_t order_of(const verdict *v) { return v->param + v->is_received * (
  * whom one agrees with all others along dp. */
 static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *out) {
     size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
-    int rank = partition->setup.world ? ls_world_rank(partition->setup.world) : 0;
-    verdict *all = calloc(workers, sizeof *all);
-    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the check results of %zu workers", workers);
-    all[rank] = own;
-    ls_status status = ls_partition_sum(partition, (int64_t *)all, workers * (sizeof *all / sizeof(int64_t)));
+    void *told;
+    LS_TRY(ls_partition_tell_all(partition, &own, sizeof own, &told));
+    const verdict *all = told;
     int64_t first = 0, sure = 0;
     *out = (ls_check_finding){.param = -1};
-    for (size_t i = 0; i < workers && status == LS_OK; i++)
+    for (size_t i = 0; i < workers; i++)
         if (all[i].param > 0 && (first == 0 || order_of(&all[i]) < first)) first = order_of(&all[i]);
     for (size_t i = 0; i < workers && first > 0; i++)
         if (order_of(&all[i]) == first && all[i].wrong > sure) sure = all[i].wrong;
@@ -45,8 +43,8 @@ static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *o
         out->workers[out->nworkers++] = (int)i;
     }
     out->found = first > 0;
-    free(all);
-    return status;
+    free(told);
+    return LS_OK;
 }
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
@@ -151,8 +149,7 @@ static ls_status remember_shards(ls_partition *partition) {
 }
 
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    int count = ls_model_params(partition->model);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < partition->model->nparams; i++)
         for (int t = 0; t < LS_CHECK_TENSORS; t++)
             LS_TRY(hash_state(partition, i, t, &partition->state_hashes[i * LS_CHECK_TENSORS + t]));
     LS_TRY(remember_shards(partition));
@@ -183,11 +180,10 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
 }
 
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out) {
-    int count = ls_model_params(partition->model);
     verdict v = {0};
     *out = (ls_check_finding){.param = -1};
     if (!partition->remembers) return LS_OK;
-    for (int i = 0; i < count && v.param == 0; i++)
+    for (int i = 0; i < partition->model->nparams && v.param == 0; i++)
         for (int t = 0; t < LS_CHECK_TENSORS && v.param == 0; t++) {
             ls_hash128 now;
             LS_TRY(hash_state(partition, i, t, &now));

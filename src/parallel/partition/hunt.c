@@ -36,11 +36,11 @@ static ls_status look(ls_partition *partition, ls_bad_place found, const float *
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems) {
     if (!partition->hunt) return LS_OK;
-    ls_bad_place place = {.order = order_of(partition, micro, block, phase, LS_RESULTS_MAX - 1)};
-    place.micro = number;
-    place.block = block;
-    place.phase = phase;
-    place.param = -1;
+    ls_bad_place place = {.order = order_of(partition, micro, block, phase, LS_RESULTS_MAX - 1),
+                          .micro = number,
+                          .block = block,
+                          .phase = phase,
+                          .param = -1};
     return look(partition, place, x, elems);
 }
 
@@ -81,10 +81,10 @@ static ls_status look_at_param(ls_partition *partition, ls_bad_place place, cons
 ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block) {
     const ls_block *b = &partition->model->blocks[block];
     if (!partition->hunt) return LS_OK;
-    ls_bad_place place = {.order = order_of(partition, micro, block, LS_BAD_GRADIENT, LS_RESULTS_MAX - 1)};
-    place.micro = number;
-    place.block = block;
-    place.phase = LS_BAD_GRADIENT;
+    ls_bad_place place = {.order = order_of(partition, micro, block, LS_BAD_GRADIENT, LS_RESULTS_MAX - 1),
+                          .micro = number,
+                          .block = block,
+                          .phase = LS_BAD_GRADIENT};
     if (b->table) LS_TRY(look_at_param(partition, place, b->table, &b->table->grad));
     for (int i = 0; i < b->nparams; i++) {
         const ls_param *param = &b->param[i];
@@ -96,24 +96,21 @@ ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *mi
 /* Everybody's finds, and the earliest of them, with the worker that erred first; of workers that found the same thing,
  * the first. */
 static ls_status compare(ls_partition *partition, ls_bad_place *first) {
-    enum { WORDS = sizeof(ls_bad_place) / sizeof(int64_t) };
     size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
-    ls_bad_place *all = calloc(workers, sizeof *all);
-    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the search results of %zu workers", workers);
-    int rank = partition->setup.world ? ls_world_rank(partition->setup.world) : 0;
-    all[rank] = *first;
-    ls_status status = ls_partition_sum(partition, (int64_t *)all, workers * WORDS);
-    first->order = -1;
-    for (size_t i = 0; i < workers && status == LS_OK; i++)
+    void *told;
+    LS_TRY(ls_partition_tell_all(partition, first, sizeof *first, &told));
+    const ls_bad_place *all = told;
+    first->order = first->erred = -1;
+    for (size_t i = 0; i < workers; i++)
         if (all[i].order >= 0 && is_earlier(all[i].order, first->order)) *first = all[i];
     first->erred = -1;
-    for (size_t i = 0; i < workers && status == LS_OK; i++)
+    for (size_t i = 0; i < workers; i++)
         if (all[i].erred >= 0 && is_earlier(all[i].erred, first->erred)) {
             first->erred = all[i].erred;
             first->worker = (int64_t)i;
         }
-    free(all);
-    return status;
+    free(told);
+    return LS_OK;
 }
 
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,

@@ -248,7 +248,7 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
     if (ls_shape_sees_images(shape))
         partition->pixels =
             take(arena, "images", partition->micro, ls_extent_elems(partition->model->blocks[0].image.in));
-    if (ls_shape_is_llama(shape)) {
+    if (ls_shape_family(shape)->rotary) {
         partition->rope_cos = take(arena, "tables", setup->T, half);
         partition->rope_sin = take(arena, "tables", setup->T, half);
     }

@@ -11,7 +11,7 @@
 
 enum { PIECE_ELEMS = 1 << 20 };
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the stage of a worker"); }
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the partition of a worker"); }
 
 /* ---- what it is -------------------------------------------------------------------------------------------------- */
 
@@ -33,8 +33,7 @@ static size_t micro_of(const ls_partition_setup *setup) {
 /* Blocks of 1024 elements of the parameter that has most, with a short one at the end of each slice. */
 static size_t most_square_blocks(const ls_model *model) {
     size_t most = 0;
-    int count = ls_model_params(model);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < model->nparams; i++) {
         size_t blocks = ls_param_elems(ls_model_param(model, i)) / LS_SQUARE_BLOCK + (size_t)model->S;
         if (blocks > most) most = blocks;
     }
@@ -98,14 +97,21 @@ static void tie(ls_partition *partition) {
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-static ls_status make_slot(ls_chunk_slot *slot, size_t blocks) {
-    slot->x = calloc(blocks, sizeof *slot->x);
-    slot->saved = calloc(blocks, sizeof *slot->saved);
-    slot->kept = calloc(blocks, sizeof *slot->kept);
-    return slot->x && slot->saved && slot->kept ? LS_OK : no_memory();
+static void *take(ls_partition *partition, size_t count, size_t bytes) {
+    return ls_region_take(&partition->region, count, bytes);
 }
 
-static ls_status make_chunk(ls_partition *partition, int c) {
+static ls_chunk_slot *make_slots(ls_partition *partition, int count, size_t blocks) {
+    ls_chunk_slot *slots = take(partition, (size_t)count + 1, sizeof *slots);
+    for (int s = 0; slots && s < count; s++) {
+        slots[s].x = take(partition, blocks, sizeof *slots[s].x);
+        slots[s].saved = take(partition, blocks, sizeof *slots[s].saved);
+        slots[s].kept = take(partition, blocks, sizeof *slots[s].kept);
+    }
+    return slots;
+}
+
+static void make_chunk(ls_partition *partition, int c) {
     const ls_layout *layout = &partition->setup.layout;
     int stage_number = partition->setup.place.pp;
     ls_chunk *chunk = &partition->chunks[c];
@@ -116,19 +122,14 @@ static ls_status make_chunk(ls_partition *partition, int c) {
     chunk->has_head = chunk->end == partition->model->nblocks;
     chunk->slots = partition->setup.train ? ls_schedule_slots(&partition->schedule, stage_number, c) : 1;
     chunk->kept_slots = partition->setup.train ? ls_schedule_kept(&partition->schedule, stage_number, c) : 0;
-    chunk->slot = calloc((size_t)chunk->slots, sizeof *chunk->slot);
-    chunk->kept = calloc((size_t)chunk->kept_slots + 1, sizeof *chunk->kept);
-    if (!chunk->slot || !chunk->kept) return no_memory();
-    for (int s = 0; s < chunk->slots; s++) LS_TRY(make_slot(&chunk->slot[s], (size_t)(chunk->end - chunk->first)));
-    for (int s = 0; s < chunk->kept_slots; s++) LS_TRY(make_slot(&chunk->kept[s], (size_t)(chunk->end - chunk->first)));
-    return LS_OK;
+    chunk->slot = make_slots(partition, chunk->slots, (size_t)(chunk->end - chunk->first));
+    chunk->kept = make_slots(partition, chunk->kept_slots, (size_t)(chunk->end - chunk->first));
 }
 
-static ls_status make_ring(ls_send_ring *ring, int count) {
+static void make_ring(ls_partition *partition, ls_send_ring *ring, int count) {
     ring->count = count;
-    ring->buffer = calloc((size_t)count + 1, sizeof *ring->buffer);
-    ring->request = calloc((size_t)count + 1, sizeof *ring->request);
-    return ring->buffer && ring->request ? LS_OK : no_memory();
+    ring->buffer = take(partition, (size_t)count + 1, sizeof *ring->buffer);
+    ring->request = take(partition, (size_t)count + 1, sizeof *ring->request);
 }
 
 static ls_status make_chunks(ls_partition *partition) {
@@ -136,41 +137,46 @@ static ls_status make_chunks(ls_partition *partition) {
     bool train = partition->setup.train;
     int buffers = 1;
     partition->nchunks = layout->virtual_stages;
-    partition->chunks = calloc((size_t)partition->nchunks, sizeof *partition->chunks);
+    partition->chunks = take(partition, (size_t)partition->nchunks, sizeof *partition->chunks);
     if (!partition->chunks) return no_memory();
     if (train)
         LS_TRY(ls_schedule_make(layout->schedule, layout->pp, layout->virtual_stages, partition->micros.count,
                                 &partition->schedule));
     if (train) LS_TRY(ls_schedule_check(&partition->schedule));
     if (train && layout->pp > 1) LS_TRY(ls_schedule_buffers(&partition->schedule, &buffers));
-    for (int c = 0; c < partition->nchunks; c++) LS_TRY(make_chunk(partition, c));
-    LS_TRY(make_ring(&partition->forward, layout->pp > 1 ? buffers : 0));
-    return make_ring(&partition->backward, train ? buffers : 0);
+    for (int c = 0; c < partition->nchunks; c++) make_chunk(partition, c);
+    make_ring(partition, &partition->forward, layout->pp > 1 ? buffers : 0);
+    make_ring(partition, &partition->backward, train ? buffers : 0);
+    return partition->region.is_short ? no_memory() : LS_OK;
+}
+
+int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
+                            ls_grad_step *steps) {
+    const ls_partition_setup *setup = &partition->setup;
+    bool single = setup->policy.accumulate != LS_F32;
+    int count = 0;
+    for (size_t at = micro->begin; at < micro->end;) {
+        size_t next = single ? at + 1 : micro->end;
+        steps[count++] = (ls_grad_step){.first = at - micro->begin,
+                                        .end = next - micro->begin,
+                                        .groups = 1,
+                                        .group = group,
+                                        .bounds = {0, next - at},
+                                        .accumulate = at > ls_slice_begin(setup->B, setup->G, group),
+                                        .ends = next == ls_slice_begin(setup->B, setup->G, group + 1),
+                                        .at = slot};
+        at = next;
+    }
+    return count;
 }
 
 /* With rounds a group is a leaf of its own; else micro-batches go to the stack. */
-static void plan_round(ls_partition *partition, const ls_micro *micro, int *count) {
-    const ls_partition_setup *setup = &partition->setup;
-    int group = ls_layout_group(&setup->layout, setup->place.dp, micro->round);
-    bool single = setup->policy.accumulate != LS_F32;
-    for (size_t at = micro->begin; at < micro->end;) {
-        size_t next = single ? at + 1 : micro->end;
-        partition->steps[(*count)++] = (ls_grad_step){.first = at - micro->begin,
-                                                      .end = next - micro->begin,
-                                                      .groups = 1,
-                                                      .group = group,
-                                                      .bounds = {0, next - at},
-                                                      .accumulate = at > ls_slice_begin(setup->B, setup->G, group),
-                                                      .ends = next == ls_slice_begin(setup->B, setup->G, group + 1)};
-        at = next;
-    }
-}
-
 static void plan_micro(ls_partition *partition, ls_grad_plan *plan, int m, int *count) {
     const ls_micro *micro = &partition->micros.micro[m];
     partition->micro_steps[m].first = *count;
     if (ls_partition_rounds(partition)) {
-        plan_round(partition, micro, count);
+        int group = ls_layout_group(&partition->setup.layout, partition->setup.place.dp, micro->round);
+        *count += ls_partition_plan_group(partition, group, micro, 0, partition->steps + *count);
     } else {
         for (size_t at = micro->begin; at < micro->end;)
             at = ls_grad_plan_next(plan, micro->begin, micro->end, at, &partition->steps[(*count)++]);
@@ -193,10 +199,10 @@ static ls_status make_steps(ls_partition *partition) {
     bool single = setup->policy.accumulate != LS_F32;
     ls_grad_cut cut = single ? LS_GRAD_SEQUENCES : partition->nn.leaves ? LS_GRAD_LEAVES : LS_GRAD_WHOLE;
     size_t steps = (size_t)partition->micros.count * 2 + (size_t)setup->G + (single ? setup->B : 0);
-    partition->steps = calloc(steps, sizeof *partition->steps);
-    partition->micro_steps = calloc((size_t)partition->micros.count, sizeof *partition->micro_steps);
-    partition->group_bounds = calloc((size_t)layout->dp + 1, sizeof *partition->group_bounds);
-    if (!partition->steps || !partition->micro_steps || !partition->group_bounds) return no_memory();
+    partition->steps = take(partition, steps, sizeof *partition->steps);
+    partition->micro_steps = take(partition, (size_t)partition->micros.count, sizeof *partition->micro_steps);
+    partition->group_bounds = take(partition, (size_t)layout->dp + 1, sizeof *partition->group_bounds);
+    if (partition->region.is_short) return no_memory();
     for (int d = 0; d <= layout->dp; d++) partition->group_bounds[d] = ls_layout_first_group(layout, d);
     partition->nn.sync.bounds = partition->group_bounds;
     ls_grad_plan plan;
@@ -214,9 +220,9 @@ static ls_status make_steps(ls_partition *partition) {
 
 static ls_status make_lists(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
-    partition->scratch = calloc((size_t)partition->model->nblocks, sizeof *partition->scratch);
-    partition->shared = calloc((size_t)partition->model->nblocks, sizeof *partition->shared);
-    if (!partition->scratch || !partition->shared) return no_memory();
+    partition->scratch = take(partition, (size_t)partition->model->nblocks, sizeof *partition->scratch);
+    partition->shared = take(partition, (size_t)partition->model->nblocks, sizeof *partition->shared);
+    if (partition->region.is_short) return no_memory();
     tie(partition);
     if (setup->train) {
         LS_TRY(ls_micro_list_make(&setup->layout, setup->B, setup->G, setup->place.dp, &partition->micros));
@@ -226,34 +232,12 @@ static ls_status make_lists(ls_partition *partition) {
     return ls_partition_make_buckets(partition);
 }
 
-static void free_slots(ls_chunk_slot *slot, int count) {
-    for (int s = 0; slot && s < count; s++) {
-        free(slot[s].x);
-        free(slot[s].saved);
-        free(slot[s].kept);
-    }
-    free(slot);
-}
-
 static void free_lists(ls_partition *partition) {
-    for (int c = 0; partition->chunks && c < partition->nchunks; c++) {
-        free_slots(partition->chunks[c].slot, partition->chunks[c].slots);
-        free_slots(partition->chunks[c].kept, partition->chunks[c].kept_slots);
-    }
-    free(partition->chunks);
-    free(partition->scratch);
-    free(partition->shared);
-    free(partition->forward.buffer);
-    free(partition->forward.request);
-    free(partition->backward.buffer);
-    free(partition->backward.request);
-    free(partition->steps);
-    free(partition->micro_steps);
-    free(partition->group_bounds);
     ls_partition_free_buckets(partition);
     ls_rounds_free(&partition->rounds);
     ls_schedule_free(&partition->schedule);
     ls_micro_list_free(&partition->micros);
+    ls_region_free(&partition->region);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -269,33 +253,30 @@ ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup,
     return status;
 }
 
-static ls_status alloc_checks(ls_partition *partition) {
+static void alloc_checks(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     size_t params = (size_t)ls_model_params(partition->model), dp = (size_t)setup->layout.dp;
     partition->bad_shard_param = -1;
-    if (!setup->checks_state) return LS_OK;
-    partition->state_hashes = calloc(params * LS_CHECK_TENSORS, sizeof *partition->state_hashes);
-    if (!partition->state_hashes) return no_memory();
-    if (setup->layout.zero < 3) return LS_OK;
-    partition->shard_hashes = calloc((size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
-    return partition->shard_hashes ? LS_OK : no_memory();
+    if (!setup->checks_state) return;
+    partition->state_hashes = take(partition, params * LS_CHECK_TENSORS, sizeof *partition->state_hashes);
+    if (setup->layout.zero < 3) return;
+    partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }
 
 static ls_status alloc_host(ls_partition *partition) {
     size_t rows = partition->micro * partition->setup.T;
     size_t elems = rows > PIECE_ELEMS ? rows : PIECE_ELEMS;
     partition->host_elems = partition->model->shape.V > elems ? partition->model->shape.V : elems;
-    partition->host = malloc(partition->host_elems * sizeof *partition->host);
-    partition->host_ids = malloc(rows * sizeof *partition->host_ids);
-    partition->host_targets = malloc(rows * sizeof *partition->host_targets);
-    partition->host_squares = malloc(partition->squares_elems * sizeof *partition->host_squares);
+    partition->host = take(partition, partition->host_elems, sizeof *partition->host);
+    partition->host_ids = take(partition, rows, sizeof *partition->host_ids);
+    partition->host_targets = take(partition, rows, sizeof *partition->host_targets);
+    partition->host_squares = take(partition, partition->squares_elems, sizeof *partition->host_squares);
     if (ls_shape_sees_images(&partition->model->shape)) {
         size_t image = ls_extent_elems(partition->model->blocks[0].image.in);
-        partition->host_pixels = malloc(partition->micro * image * sizeof *partition->host_pixels);
-        if (!partition->host_pixels) return no_memory();
+        partition->host_pixels = take(partition, partition->micro * image, sizeof *partition->host_pixels);
     }
-    return partition->host && partition->host_ids && partition->host_targets && partition->host_squares ? LS_OK
-                                                                                                        : no_memory();
+    alloc_checks(partition);
+    return partition->region.is_short ? no_memory() : LS_OK;
 }
 
 static ls_status alloc(void *device, size_t bytes, void **memory) { return ls_device_alloc(device, bytes, memory); }
@@ -304,7 +285,7 @@ static void release(void *device, void *memory) { ls_device_free(device, memory)
 static ls_status fill_rope(ls_partition *partition) {
     const ls_shape *shape = &partition->model->shape;
     size_t elems = partition->setup.T * (shape->head_size / 2);
-    if (!ls_shape_is_llama(shape)) return LS_OK;
+    if (!ls_shape_family(shape)->rotary) return LS_OK;
     float *tables = malloc(2 * elems * sizeof *tables);
     if (!tables)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for the rotary table of %zu positions", partition->setup.T);
@@ -330,7 +311,6 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     find_comms(partition);
     LS_TRY_OUT(make_lists(partition));
     LS_TRY_OUT(alloc_host(partition));
-    LS_TRY_OUT(alloc_checks(partition));
     ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device};
     LS_TRY_OUT(ls_arena_build(ls_partition_layout, partition, &source, &partition->arena));
     LS_TRY_OUT(fill_rope(partition));
@@ -345,13 +325,6 @@ void ls_partition_destroy(ls_partition *partition) {
     if (!partition) return;
     if (partition->arena.memory) release(partition->device, partition->arena.memory);
     free_lists(partition);
-    free(partition->host);
-    free(partition->host_ids);
-    free(partition->host_targets);
-    free(partition->host_pixels);
-    free(partition->host_squares);
-    free(partition->state_hashes);
-    free(partition->shard_hashes);
     free(partition);
 }
 

@@ -279,8 +279,8 @@ static ls_status backward(job *j, ls_backward_phase phase) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-static ls_status run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
-                            ls_loss_sum *loss) {
+ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
+                                  ls_loss_sum *loss) {
     const ls_chunk *chunk = &partition->chunks[action->chunk];
     job j = {.partition = partition,
              .chunk = chunk,
@@ -301,11 +301,6 @@ static ls_status run_action(ls_partition *partition, const ls_action *action, co
 
 const ls_schedule *ls_partition_schedule(const ls_partition *partition) { return &partition->schedule; }
 
-ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
-                                  ls_loss_sum *loss) {
-    return run_action(partition, action, feed, loss);
-}
-
 ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                                  ls_loss_sum *loss) {
     int number = partition->setup.place.pp;
@@ -314,7 +309,7 @@ ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float s
     partition->nn.dropout.seed = partition->setup.seed;
     partition->nn.dropout.step = step;
     for (int i = 0; i < partition->schedule.count[number]; i++)
-        LS_TRY(run_action(partition, &partition->schedule.actions[number][i], feed, loss));
+        LS_TRY(ls_partition_run_action(partition, &partition->schedule.actions[number][i], feed, loss));
     return ls_partition_drain(partition);
 }
 

@@ -6,6 +6,7 @@
 #include "parallel/layout/micro_batches.h"
 #include "base/hash.h"
 #include "comm/tensors.h"
+#include "base/memory.h"
 #include "parallel/partition/partition.h"
 #include "parallel/partition/numerics.h"
 #include "parallel/partition/audit.h"
@@ -103,7 +104,8 @@ struct ls_partition {
     float *aside; /* weights before an update of which numbers are counted, a piece of them */
     float *rope_cos, *rope_sin;
 
-    /* memory of the host */
+    /* memory of the host, which goes together */
+    ls_region region;
     ls_grad_step *steps;
     ls_micro_steps *micro_steps;
     int32_t *host_ids, *host_targets;
@@ -164,6 +166,14 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
 ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
 /* Matmuls show their results while somebody sums them or hunts. */
 void ls_partition_watch_results(ls_partition *partition);
+
+/* weights.c: every worker's `own`, whole int64 numbers, by rank; the caller frees *all. */
+ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t bytes, void **all);
+
+/* partition.c: the gradient steps of a micro-batch whose sequences are all of one group, which goes to `slot`. Their
+ * number. */
+int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
+                            ls_grad_step *steps);
 
 /* weights.c: adds the squares of elements that begin with a block of 1024. */
 ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum);

@@ -1,6 +1,7 @@
 /* weights.c: tensors of a partition from and to the host, their hashes, and the norm of their gradients. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -188,8 +189,7 @@ static ls_status init_piece(ls_partition *partition, const ls_param *param, uint
 }
 
 ls_status ls_partition_init_weights(ls_partition *partition, uint64_t seed) {
-    int count = ls_model_params(partition->model);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < partition->model->nparams; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         ls_partition_piece piece;
         for (int k = 0; ls_partition_piece_get(partition, param, LS_TENSOR_WEIGHT, k, &piece); k++)
@@ -329,8 +329,7 @@ static ls_status look_at_replica(ls_partition *partition, const ls_param *param,
 }
 
 ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
-    int count = ls_model_params(partition->model);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < partition->model->nparams; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         if (param->running) continue; /* running statistics have no gradient */
         LS_TRY(square_param(partition, param, measured && is_measured(partition, param) ? measured : sum));
@@ -405,4 +404,15 @@ ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t cou
         LS_TRY(ls_comm_all_reduce(partition->all, NULL, LS_I64, &part, numbers + at, n));
     }
     return LS_OK;
+}
+
+ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t bytes, void **all) {
+    size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
+    int rank = partition->setup.world ? ls_world_rank(partition->setup.world) : 0;
+    char *told = *all = calloc(workers, bytes);
+    if (!told) return ls_fail(LS_ERR_RESOURCE, "out of memory for what %zu workers tell", workers);
+    memcpy(told + (size_t)rank * bytes, own, bytes);
+    ls_status status = ls_partition_sum(partition, *all, workers * bytes / sizeof(int64_t));
+    if (status != LS_OK) free(told);
+    return status;
 }

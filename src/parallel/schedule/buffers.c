@@ -5,8 +5,6 @@
  * action that takes it in; one in which the first chunk goes backward is free at the end of that action. With few
  * buffers two stages could wait for each other; so the lists are walked with two buffers, then three, until the walk
  * comes to its end. */
-#include <stdlib.h>
-
 #include "parallel/schedule/schedule.h"
 
 enum { FORWARD, BACKWARD, DIRECTIONS };
@@ -18,30 +16,21 @@ typedef struct walk {
     int *sent[DIRECTIONS];   /* by stage: how many times it has used a buffer */
     int *number[DIRECTIONS]; /* [chunk of all][micro]: which send of its stage it was, from 1; 0: not yet */
     bool *taken[DIRECTIONS]; /* [stage][send]: whether the receiver has begun with it */
+    ls_region memory;
 } walk;
 
 static int all_chunks(const walk *w) { return w->schedule->stages * w->schedule->chunks; }
 static size_t sends_of_a_stage(const walk *w) { return (size_t)w->schedule->chunks * (size_t)w->schedule->micros + 1; }
 
-static void end_walk(walk *w) {
-    free(w->next);
-    for (int d = 0; d < DIRECTIONS; d++) {
-        free(w->sent[d]);
-        free(w->number[d]);
-        free(w->taken[d]);
-    }
-}
-
 static bool begin_walk(walk *w) {
-    size_t stages = (size_t)w->schedule->stages;
-    bool ok = (w->next = calloc(stages, sizeof *w->next)) != NULL;
+    size_t stages = (size_t)w->schedule->stages, units = (size_t)all_chunks(w) * (size_t)w->schedule->micros;
+    w->next = ls_region_take(&w->memory, stages, sizeof *w->next);
     for (int d = 0; d < DIRECTIONS; d++) {
-        w->sent[d] = calloc(stages, sizeof *w->sent[d]);
-        w->number[d] = calloc((size_t)all_chunks(w) * (size_t)w->schedule->micros, sizeof *w->number[d]);
-        w->taken[d] = calloc(stages * sends_of_a_stage(w), sizeof *w->taken[d]);
-        ok = ok && w->sent[d] && w->number[d] && w->taken[d];
+        w->sent[d] = ls_region_take(&w->memory, stages, sizeof *w->sent[d]);
+        w->number[d] = ls_region_take(&w->memory, units, sizeof *w->number[d]);
+        w->taken[d] = ls_region_take(&w->memory, stages * sends_of_a_stage(w), sizeof *w->taken[d]);
     }
-    return ok;
+    return !w->memory.is_short;
 }
 
 /* Chunk `from` gave the micro-batch to the one that begins now; false when it has not yet. */
@@ -99,7 +88,7 @@ ls_status ls_schedule_buffers(const ls_schedule *schedule, int *count) {
     for (*count = 2; *count <= most; (*count)++) {
         walk w = {.schedule = schedule, .buffers = *count};
         bool ok = begin_walk(&w), ended = ok && reaches_the_end(&w);
-        end_walk(&w);
+        ls_region_free(&w.memory);
         if (!ok) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", schedule->micros);
         if (ended) return LS_OK;
     }

@@ -34,25 +34,20 @@ static ls_status check_sizes(int stages, int chunks, int micros) {
 
 static ls_status allocate(ls_schedule *s, int actions_each) {
     size_t stages = (size_t)s->stages, chunks = (size_t)s->chunks;
-    s->count = calloc(stages, sizeof *s->count);
-    s->actions = calloc(stages, sizeof *s->actions);
-    s->slots = calloc(stages * chunks, sizeof *s->slots);
-    s->kept = calloc(stages * chunks, sizeof *s->kept);
-    bool ok = s->count && s->actions && s->slots && s->kept;
-    for (size_t i = 0; ok && i < stages; i++) {
-        s->actions[i] = malloc(chunks * (size_t)s->micros * (size_t)actions_each * sizeof **s->actions);
-        ok = s->actions[i] != NULL;
-    }
-    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", s->micros);
+    size_t actions = chunks * (size_t)s->micros * (size_t)actions_each;
+    s->count = ls_region_take(&s->memory, stages, sizeof *s->count);
+    s->actions = ls_region_take(&s->memory, stages, sizeof *s->actions);
+    s->slots = ls_region_take(&s->memory, stages * chunks, sizeof *s->slots);
+    s->kept = ls_region_take(&s->memory, stages * chunks, sizeof *s->kept);
+    for (size_t i = 0; s->actions && i < stages; i++)
+        s->actions[i] = ls_region_take(&s->memory, actions, sizeof **s->actions);
+    if (!s->memory.is_short) return LS_OK;
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d micro-batches", s->micros);
 }
 
 void ls_schedule_free(ls_schedule *schedule) {
     if (!schedule) return;
-    for (int stage = 0; schedule->actions && stage < schedule->stages; stage++) free(schedule->actions[stage]);
-    free(schedule->actions);
-    free(schedule->count);
-    free(schedule->slots);
-    free(schedule->kept);
+    ls_region_free(&schedule->memory);
     *schedule = (ls_schedule){0};
 }
 

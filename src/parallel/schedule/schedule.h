@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#include "base/status.h"
+#include "base/memory.h"
 #include "config/choices.h"
 
 typedef enum ls_action_kind {
@@ -44,6 +44,7 @@ typedef struct ls_schedule {
     int *count;          /* by stage: actions */
     ls_action **actions; /* by stage */
     int *slots, *kept;   /* [stages][chunks]: how many there are */
+    ls_region memory;
 } ls_schedule;
 
 /* stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1 unless interleaved.

@@ -110,23 +110,17 @@ static ls_status run(const ls_schedule *s, const ls_simulate_costs *costs, ls_si
 static ls_status allocate(const ls_schedule *s, ls_simulation *out) {
     size_t stages = (size_t)s->stages;
     *out = (ls_simulation){.stages = s->stages};
-    out->busy = calloc(stages, sizeof *out->busy);
-    out->peak_bytes = calloc(stages, sizeof *out->peak_bytes);
-    out->actions = calloc(stages, sizeof *out->actions);
-    bool ok = out->busy && out->peak_bytes && out->actions;
-    for (size_t i = 0; ok && i < stages; i++) {
-        out->actions[i] = calloc((size_t)s->count[i], sizeof **out->actions);
-        ok = out->actions[i] != NULL;
-    }
-    return ok ? LS_OK : ls_fail_errno(LS_ERR_RESOURCE, "out of memory to simulate %d stages", s->stages);
+    out->busy = ls_region_take(&out->memory, stages, sizeof *out->busy);
+    out->peak_bytes = ls_region_take(&out->memory, stages, sizeof *out->peak_bytes);
+    out->actions = ls_region_take(&out->memory, stages, sizeof *out->actions);
+    for (size_t i = 0; out->actions && i < stages; i++)
+        out->actions[i] = ls_region_take(&out->memory, (size_t)s->count[i], sizeof **out->actions);
+    return out->memory.is_short ? ls_fail(LS_ERR_RESOURCE, "out of memory to simulate %d stages", s->stages) : LS_OK;
 }
 
 void ls_simulation_free(ls_simulation *simulation) {
     if (!simulation) return;
-    for (int i = 0; simulation->actions && i < simulation->stages; i++) free(simulation->actions[i]);
-    free(simulation->actions);
-    free(simulation->busy);
-    free(simulation->peak_bytes);
+    ls_region_free(&simulation->memory);
     *simulation = (ls_simulation){0};
 }
 

@@ -25,6 +25,7 @@ typedef struct ls_simulation {
     double *busy;                  /* by stage */
     size_t *peak_bytes;            /* by stage: of all its slots, 0 where their bytes were not given */
     ls_simulated_action **actions; /* by stage, as the list */
+    ls_region memory;
 } ls_simulation;
 
 /* LS_ERR_FAILED for lists that cannot be run, LS_ERR_INPUT for costs that are no numbers of 0 or more. After a failure

@@ -443,19 +443,5 @@ void ls_traffic_add(ls_step_traffic *sum, const ls_step_traffic *more) {
 }
 
 const char *ls_traffic_axis_name(int axis) {
-    static const char *const names[LS_TRAFFIC_AXES] = {
-        [LS_AXIS_DP] = "dp", [LS_AXIS_TP] = "tp", [LS_AXIS_PP] = "pp", [LS_TRAFFIC_WORLD] = "world"};
-    return names[axis];
-}
-
-const char *ls_traffic_kind_name(ls_traffic_kind kind) {
-    static const char *const names[LS_TRAFFIC_KINDS] = {[LS_TRAFFIC_REDUCE_SCATTER] = "reduce-scatter",
-                                                        [LS_TRAFFIC_ALL_REDUCE] = "all-reduce",
-                                                        [LS_TRAFFIC_ALL_GATHER] = "all-gather",
-                                                        [LS_TRAFFIC_ALL_TO_ALL] = "all-to-all",
-                                                        [LS_TRAFFIC_BROADCAST] = "broadcast",
-                                                        [LS_TRAFFIC_SEND] = "send",
-                                                        [LS_TRAFFIC_RECEIVE] = "receive",
-                                                        [LS_TRAFFIC_BARRIER] = "barrier"};
-    return names[kind];
+    return axis == LS_TRAFFIC_WORLD ? "world" : ls_mesh_axis_name((ls_axis)axis);
 }

@@ -7,6 +7,7 @@
 #ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
 #define LS_PARALLEL_TRAFFIC_TRAFFIC_H
 
+#include "comm/comm.h"
 #include "parallel/layout/layout.h"
 
 /* The communicators of a worker: those of the mesh, LS_AXIS_*, and that of all workers. */
@@ -21,8 +22,7 @@ ls_status ls_traffic_of_step(const ls_layout_task *task, const ls_layout *layout
                              ls_step_traffic *out);
 void ls_traffic_add(ls_step_traffic *sum, const ls_step_traffic *more);
 
-/* "dp", "tp", "pp", "world"; "reduce-scatter", "all-reduce" … */
+/* "dp", "tp", "pp", "world"; of kinds: ls_traffic_kind_name() of comm/comm.h. */
 const char *ls_traffic_axis_name(int axis);
-const char *ls_traffic_kind_name(ls_traffic_kind kind);
 
 #endif

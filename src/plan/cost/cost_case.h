@@ -11,15 +11,19 @@ typedef struct ls_plan_case {
     const ls_site *site; /* whose chips are the slowest here */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
+    double C, hidden;    /* columns of the residual stream and of the MLP */
+    bool gated;          /* the MLP */
+    double elem;         /* bytes of weights as they are read, and of activations */
     double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
     double vocabulary;   /* as padded for the ways */
+    double table;        /* parameters of a table of tokens on a chip */
     int micros;          /* of a replica and step */
     int tp_inner, dp_inner;
 } ls_plan_case;
 
 /* Seconds of a pass over a layer, by what they are for. */
 typedef struct ls_pass_time {
-    double products, attention, small, tp;
+    double matmuls, attention, small, tp;
 } ls_pass_time;
 
 typedef struct ls_layer_time {
@@ -31,7 +35,7 @@ typedef struct ls_ends_time {
     double embed_forward, embed_backward, head_forward, head_backward;
 } ls_ends_time;
 
-static inline double ls_pass_sum(const ls_pass_time *p) { return p->products + p->attention + p->small + p->tp; }
+static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p->attention + p->small + p->tp; }
 
 /* predict.c: as ls_plan_predict() without the simulation: the step takes no less, and the memory is the same. */
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);

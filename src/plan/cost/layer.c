@@ -4,16 +4,12 @@
  * activations, the copies around attention. */
 #include "plan/cost/cost_case.h"
 
-static bool gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
-
-static double hidden(const ls_plan_case *c) { return (double)c->task->shape.hidden; }
-
 double ls_plan_layer_params(const ls_plan_case *c) {
-    double C = (double)c->task->shape.C, f = hidden(c);
-    return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (gated(c) ? 3 : 2)) / c->t + 4 * C;
+    double C = c->C, f = c->hidden;
+    return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (c->gated ? 3 : 2)) / c->t + 4 * C;
 }
 
-/* Operands of products in 8 bits are made from 16 bits: read and written, after their largest value is known. */
+/* Operands of matmuls in 8 bits are made from 16 bits: read and written, after their largest value is known. */
 static const double CAST_BYTES = 3;
 
 static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
@@ -24,19 +20,18 @@ static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out)
     out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
 }
 
-/* The four products with weights. */
-static void products(const ls_plan_case *c, ls_layer_time *out) {
+/* The four matmuls with weights. */
+static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
-    double C = (double)c->task->shape.C, f = hidden(c),
-           slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
+    double C = c->C, f = c->hidden, slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
     const double shapes[4][2] = {
-        {(c->width + 2 * c->keys) / c->t, C}, {C, c->width / c->t}, {f * (gated(c) ? 2 : 1) / c->t, C}, {C, f / c->t}};
+        {(c->width + 2 * c->keys) / c->t, C}, {C, c->width / c->t}, {f * (c->gated ? 2 : 1) / c->t, C}, {C, f / c->t}};
     ls_plan_type type = c->layout->type;
     for (int i = 0; i < 4; i++) {
         double n = shapes[i][0], k = shapes[i][1];
-        out->forward.products += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
-        out->backward.products += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
-                                          ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
+        out->forward.matmuls += slow * ls_plan_matmul_seconds(chip, type, c->tokens, n, k, 1);
+        out->backward.matmuls += slow * (ls_plan_matmul_seconds(chip, type, c->tokens, k, n, 1) +
+                                         ls_plan_matmul_seconds(chip, type, k, n, c->tokens, 1));
         casts(c, n, k, out);
     }
 }
@@ -46,7 +41,7 @@ static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
 }
 
-/* Without flash, products over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
+/* Without flash, matmuls over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
  * multiples of 64 elements of 16 bits; Anthony et al. 2024, figures of attention over the size of a head). */
 enum { HEAD_LINE = 64 };
 static const double ODD_HEAD_SHARE = .75;
@@ -76,12 +71,12 @@ static void attention(const ls_plan_case *c, ls_layer_time *out) {
 static void passes(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     const ls_stack *stack = &c->task->stack;
-    double n = c->tokens, C = (double)c->task->shape.C, f = hidden(c) / c->t, scale = ls_plan_elem_bytes(c->layout) / 2;
+    double n = c->tokens, C = c->C, f = c->hidden / c->t, scale = c->elem / 2;
     double stream = n * C / (c->layout->sequence_parallel ? c->t : 1);
     double forward =
-        stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (gated(c) ? 6 : 4) + n * c->width / c->t * 8;
+        stream * (2 * 4 + 2 * (stack->dropout ? 7 : 6)) + n * f * (c->gated ? 6 : 4) + n * c->width / c->t * 8;
     /* A norm reads its two arrays once more, for the gradients of its weights. */
-    double backward = stream * (2 * 10 + 2 * 5) + n * f * (gated(c) ? 10 : 6) + n * c->width / c->t * 8;
+    double backward = stream * (2 * 10 + 2 * 5) + n * f * (c->gated ? 10 : 6) + n * c->width / c->t * 8;
     out->forward.small +=
         ls_plan_pass_seconds(chip, forward * scale * stack->pass_factor) + stack->layer_kernels * chip->launch_seconds;
     out->backward.small += ls_plan_pass_seconds(chip, backward * scale * stack->pass_factor) +
@@ -100,9 +95,9 @@ static double tp_hidden(const ls_plan_case *c) {
 static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     if (c->layout->tp < 2) return;
     int tp = c->layout->tp;
-    double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C, seen = 1 - tp_hidden(c);
+    double bytes = c->elem * c->tokens * c->C, seen = 1 - tp_hidden(c);
     if (c->layout->sequence_parallel) {
-        /* Inputs of products in 8 bits are gathered as such. */
+        /* Inputs of matmuls in 8 bits are gathered as such. */
         double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
         double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, gathered) +
                       ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
@@ -128,15 +123,15 @@ static void wait_for_host(ls_pass_time *pass, double host) {
 static double sum_gradients(const ls_plan_case *c, double params) {
     const ls_knobs *l = c->layout;
     if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
-    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = ls_plan_elem_bytes(c->layout);
+    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = c->elem;
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
-/* Every other product, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
+/* Every other matmul, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
 static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
-    double C = (double)c->task->shape.C, f = hidden(c), q = C * c->width, k = C * c->keys;
-    double all = 2 * q + 2 * k + C * f * (gated(c) ? 3 : 2), repeated = q + C * f + (gated(c) ? k : 0);
-    return layer->forward.products * repeated / all + layer->forward.small + .5 * layer->forward.tp;
+    double C = c->C, f = c->hidden, q = C * c->width, k = C * c->keys;
+    double all = 2 * q + 2 * k + C * f * (c->gated ? 3 : 2), repeated = q + C * f + (c->gated ? k : 0);
+    return layer->forward.matmuls * repeated / all + layer->forward.small + .5 * layer->forward.tp;
 }
 
 /* `alternated`: before the layer waits for the host, so that less to do is never more to repeat. */
@@ -154,7 +149,7 @@ static double again(const ls_plan_case *c, const ls_layer_time *layer, double al
 
 ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     ls_layer_time out = {0};
-    products(c, &out);
+    matmuls(c, &out);
     attention(c, &out);
     passes(c, &out);
     exchanges(c, &out);
@@ -168,8 +163,7 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
 
 ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     const ls_chip *chip = &c->site->chip;
-    double C = (double)c->task->shape.C, n = c->tokens, V = c->vocabulary / c->t,
-           scale = ls_plan_elem_bytes(c->layout) / 2;
+    double C = c->C, n = c->tokens, V = c->vocabulary / c->t, scale = c->elem / 2;
     ls_plan_type type = c->layout->type == LS_PLAN_FP8 ? LS_PLAN_BF16 : c->layout->type;
     ls_ends_time out;
     out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);
@@ -179,7 +173,7 @@ ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     out.head_backward = ls_plan_matmul_seconds(chip, type, n, C, V, 1) +
                         ls_plan_matmul_seconds(chip, type, C, V, n, 1) +
                         ls_plan_pass_seconds(chip, n * V * .4 * c->task->stack.loss_bytes);
-    out.head_backward += sum_gradients(c, c->vocabulary * C / c->t);
+    out.head_backward += sum_gradients(c, c->table);
     if (c->layout->tp > 1) {
         double stream = ls_plan_collective_seconds(c, LS_ALL_REDUCE, c->layout->tp, c->tp_inner, 2 * scale * n * C);
         out.embed_forward += stream;

@@ -1,4 +1,4 @@
-/* matmul.c: how long matrix products and passes over memory take on a chip. */
+/* matmul.c: how long matmuls and passes over memory take on a chip. */
 #include "plan/cost/cost_case.h"
 
 /* Sizes of tiles that libraries choose among: how many a unit holds, and the rate against the largest. */
@@ -8,10 +8,10 @@ typedef struct tile {
 
 static const tile tiles[] = {{128, 256, 1, 1.0}, {128, 128, 2, .95}, {64, 64, 6, .62}};
 
-/* Part of the time of a product's bytes that is not hidden behind its arithmetic. */
+/* Part of the time of a matmul's bytes that is not hidden behind its arithmetic. */
 static const double BYTES_SEEN = .7;
 
-/* Products of few tiles are cut in depth too, so that all units have work; parts are added up in fp32. */
+/* Matmuls of few tiles are cut in depth too, so that all units have work; parts are added up in fp32. */
 enum { CUTS_MAX = 4, CUT_DEPTH_LEAST = 512 };
 
 static double up(double x) {

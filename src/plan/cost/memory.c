@@ -20,12 +20,8 @@ static double max(double a, double b) { return a > b ? a : b; }
 
 static double min(double a, double b) { return a < b ? a : b; }
 
-static double elem(const ls_plan_case *c) { return ls_plan_elem_bytes(c->layout); }
-
-static bool is_gated(const ls_plan_case *c) { return ls_shape_is_llama(&c->task->shape); }
-
 /* An array as wide as the residual stream; a chip of a row that divides the sequence has its part. */
-static double whole_bytes(const ls_plan_case *c) { return elem(c) * c->tokens * (double)c->task->shape.C; }
+static double whole_bytes(const ls_plan_case *c) { return c->elem * c->tokens * c->C; }
 
 static double stream_bytes(const ls_plan_case *c) { return whole_bytes(c) / (c->layout->sequence_parallel ? c->t : 1); }
 
@@ -33,7 +29,7 @@ static double score_bytes(const ls_plan_case *c, double each) {
     return each * c->tokens * (double)c->task->seq * (double)c->task->shape.H / c->t;
 }
 
-static double hidden_bytes(const ls_plan_case *c) { return elem(c) * c->tokens * (double)c->task->shape.hidden / c->t; }
+static double hidden_bytes(const ls_plan_case *c) { return c->elem * c->tokens * c->hidden / c->t; }
 
 /* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
@@ -41,16 +37,16 @@ static double hidden_bytes(const ls_plan_case *c) { return elem(c) * c->tokens *
 static double layer_bytes(const ls_plan_case *c) {
     const ls_stack *stack = &c->task->stack;
     double inputs = 2 * (stack->keeps_gathered ? whole_bytes(c) : stream_bytes(c));
-    double masks = stack->dropout ? 2 * stream_bytes(c) / elem(c) : 0;
-    double heads = elem(c) * c->tokens * (2 * c->width + 2 * c->keys) / c->t;
-    double scores = stack->flash ? 0 : score_bytes(c, 2.5 * elem(c));
-    return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (is_gated(c) ? 3 : 2);
+    double masks = stack->dropout ? 2 * stream_bytes(c) / c->elem : 0;
+    double heads = c->elem * c->tokens * (2 * c->width + 2 * c->keys) / c->t;
+    double scores = stack->flash ? 0 : score_bytes(c, 2.5 * c->elem);
+    return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2);
 }
 
-/* Every other product's result is kept, and attention's; the rest is computed again. */
+/* Every other matmul's result is kept, and attention's; the rest is computed again. */
 static double alternate_bytes(const ls_plan_case *c) {
-    double heads = is_gated(c) ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
-    return (is_gated(c) ? 2 : 1) * stream_bytes(c) + elem(c) * c->tokens * heads / c->t + hidden_bytes(c);
+    double heads = c->gated ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
+    return (c->gated ? 2 : 1) * stream_bytes(c) + c->elem * c->tokens * heads / c->t + hidden_bytes(c);
 }
 
 /* Of them, what recomputation leaves. */
@@ -61,7 +57,7 @@ static double kept_bytes(const ls_plan_case *c) {
     case LS_RECOMPUTE_SELECTIVE:
         if (c->task->stack.selective_alternates) return min(all, alternate_bytes(c));
         if (c->task->stack.selective_share >= 0) return .5 * (all + stream_bytes(c));
-        return c->task->stack.flash ? all : all - score_bytes(c, 2.5 * elem(c));
+        return c->task->stack.flash ? all : all - score_bytes(c, 2.5 * c->elem);
     default: return all;
     }
 }
@@ -70,10 +66,10 @@ static double kept_bytes(const ls_plan_case *c) {
  * the scores; of the stream, on both sides of the layer; of the largest weight, before it is added. */
 static double layer_work_bytes(const ls_plan_case *c) {
     double again = layer_bytes(c) - kept_bytes(c);
-    double mlp = hidden_bytes(c) * (is_gated(c) ? 3 : 2) + whole_bytes(c);
-    double attention = c->task->stack.flash ? elem(c) * c->tokens * 2 * (c->width + c->keys) / c->t
-                                            : score_bytes(c, 2 * elem(c)) + whole_bytes(c);
-    double weights = elem(c) * (double)c->task->shape.C * (double)c->task->shape.hidden / c->t;
+    double mlp = hidden_bytes(c) * (c->gated ? 3 : 2) + whole_bytes(c);
+    double attention = c->task->stack.flash ? c->elem * c->tokens * 2 * (c->width + c->keys) / c->t
+                                            : score_bytes(c, 2 * c->elem) + whole_bytes(c);
+    double weights = c->elem * c->C * c->hidden / c->t;
     return again + max(mlp, attention) + 2 * stream_bytes(c) + weights;
 }
 
@@ -85,8 +81,6 @@ static double loss_bytes(const ls_plan_case *c) {
     double each = c->layout->tp > 1 ? stack->logit_bytes_split : stack->logit_bytes;
     return each * c->tokens * c->vocabulary / c->t + 2 * whole_bytes(c);
 }
-
-static double table_params(const ls_plan_case *c) { return c->vocabulary * (double)c->task->shape.C / c->t; }
 
 /* Micro-batches times chunks that a stage holds at once. */
 static double in_flight(const ls_plan_case *c, int stage) {
@@ -109,10 +103,10 @@ static double activation_bytes(const ls_plan_case *c, int stage, double layers) 
     bool sends = c->layout->pp > 1 && (stage < c->layout->pp - 1 || v > 1);
     if (sends && stack->keeps_outputs) each += stream_bytes(c);
     double bytes = each * held;
-    if (stage == 0 && stack->dropout) bytes += stream_bytes(c) / elem(c) * held / v;
+    if (stage == 0 && stack->dropout) bytes += stream_bytes(c) / c->elem * held / v;
     /* The last stage returns the logits of all micro-batches, and puts them together. */
     if (stage == c->layout->pp - 1 && c->layout->pp > 1 && stack->keeps_logits)
-        bytes += 2 * elem(c) * c->micros * c->tokens * c->vocabulary / c->t;
+        bytes += 2 * c->elem * c->micros * c->tokens * c->vocabulary / c->t;
     return bytes;
 }
 
@@ -121,8 +115,8 @@ static double activation_bytes(const ls_plan_case *c, int stage, double layers) 
 static double params_of(const ls_plan_case *c, int stage, double layers) {
     int pp = c->layout->pp;
     double count = layers * ls_plan_layer_params(c);
-    if (stage == 0) count += table_params(c);
-    if (stage == pp - 1 && (pp > 1 || !c->task->shape.tied)) count += table_params(c);
+    if (stage == 0) count += c->table;
+    if (stage == pp - 1 && (pp > 1 || !c->task->shape.tied)) count += c->table;
     return count;
 }
 
@@ -133,7 +127,7 @@ bool ls_plan_stays_whole(const ls_plan_case *c) {
 /* Weights, gradients and optimizer state for each parameter that a chip computes with. */
 static void states(const ls_plan_case *c, double params, stage_memory *out) {
     const ls_knobs *l = c->layout;
-    double D = l->dp * l->context, weight = elem(c), grad = c->task->stack.grad_bytes, state = 12;
+    double D = l->dp * l->context, weight = c->elem, grad = c->task->stack.grad_bytes, state = 12;
     bool whole = ls_plan_stays_whole(c);
     if (l->type == LS_PLAN_FP32) grad = 4, state = 8;
     /* The program that keeps 16-bit gradients adds them up in fp32 beside them where bf16 asks for it. */
@@ -153,7 +147,7 @@ static double gathered_bytes(const ls_plan_case *c, int stage) {
     if (l->zero < 3 || ls_plan_stays_whole(c)) return 0;
     double grad = l->pure_16bit ? 2 : c->task->stack.reduce_bytes, pp = l->pp;
     double tables = (stage == 0) + (stage == pp - 1 && !(c->task->shape.tied && pp < 2));
-    return (2 * elem(c) + grad) * ls_plan_layer_params(c) + elem(c) * table_params(c) * (tables + (stage == pp - 1));
+    return (2 * c->elem + grad) * ls_plan_layer_params(c) + c->elem * c->table * (tables + (stage == pp - 1));
 }
 
 static double buffer_bytes(const ls_plan_case *c, int stage, double params) {

@@ -24,14 +24,14 @@ const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]
 double ls_plan_params(const ls_shape *shape) {
     double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
            k = (double)ls_shape_key_width(shape), V = (double)shape->V;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2) + 4 * C;
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2) + 4 * C;
     return layer * (double)shape->L + V * C * (shape->tied ? 1 : 2);
 }
 
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
     double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
            k = (double)ls_shape_key_width(shape), V = (double)shape->V, n = seq * batch;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_is_llama(shape) ? 3 : 2);
+    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2);
     return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
 }
 
@@ -42,8 +42,13 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
         ls_plan_rate(&cluster->site[1].chip, layout->type) < ls_plan_rate(&site->chip, layout->type))
         site = &cluster->site[1];
     ls_plan_case c = {.task = task, .layout = layout, .site = site, .t = layout->tp};
+    c.C = (double)task->shape.C;
+    c.hidden = (double)task->shape.hidden;
+    c.gated = ls_shape_family(&task->shape)->gated;
+    c.elem = ls_plan_elem_bytes(layout);
     double unit = 128.0 * layout->tp, V = (double)task->shape.V, rows = V / unit;
     c.vocabulary = unit * ((double)(long long)rows < rows ? (double)(long long)rows + 1 : (double)(long long)rows);
+    c.table = c.vocabulary * c.C / c.t;
     c.tokens = (double)layout->micro * (double)task->seq / layout->context;
     c.width = (double)ls_shape_query_width(&task->shape);
     /* A key head is on one way at least: ways that are more than the heads have copies. */
@@ -80,7 +85,7 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
     const ls_knobs *l = c->layout;
     gather_time out = {0};
     if (l->zero < 3 || l->dp * l->context < 2 || ls_plan_stays_whole(c)) return out;
-    double params = ls_plan_layer_params(c), table = c->vocabulary * (double)c->task->shape.C / c->t;
+    double params = ls_plan_layer_params(c);
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
     double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
     double fetch = ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem),
@@ -88,8 +93,8 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
     double backward = ls_pass_sum(&layer->backward) + layer->recompute;
     out.forward = with_hidden(c, ls_pass_sum(&layer->forward), fetch);
     out.backward = with_hidden(c, backward, fetch + give);
-    out.first = ls_plan_gather_seconds(c, LS_ALL_GATHER, table * elem) +
-                .5 * ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, table * grad);
+    out.first = ls_plan_gather_seconds(c, LS_ALL_GATHER, c->table * elem) +
+                .5 * ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, c->table * grad);
     return out;
 }
 
@@ -103,11 +108,12 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
-    double seen = 0, elem = ls_plan_elem_bytes(l), grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    double seen = 0, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
     if (D > 1 && (l->zero < 3 || ls_plan_stays_whole(c))) {
         ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
         double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
-        double spread = l->zero > 0 ? ls_plan_collective_seconds(c, LS_ALL_GATHER, D, c->dp_inner, params * elem) : 0;
+        double spread =
+            l->zero > 0 ? ls_plan_collective_seconds(c, LS_ALL_GATHER, D, c->dp_inner, params * c->elem) : 0;
         if (crosses_sites(
                 c, false)) /* each site adds up on its own; half of the bytes of an all-reduce cross, once each way */
             reduce += ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
@@ -129,7 +135,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
         out->link_dp += across;
     }
     if (l->pp > 1 && c->task->shape.tied) { /* both ends of the pipeline add up the gradients of their tables */
-        double tables = ls_plan_send_seconds(c, l->pp - 1, c->vocabulary * (double)c->task->shape.C / c->t * grad);
+        double tables = ls_plan_send_seconds(c, l->pp - 1, c->table * grad);
         seen += tables;
         out->link_dp += tables;
     }
@@ -146,7 +152,7 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
 static void fill_sends(const ls_plan_case *c, double *send) {
-    double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C / c->t;
+    double bytes = c->elem * c->tokens * c->C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
     for (int s = 0; s < c->layout->pp; s++) send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(c, s, bytes) + pause : 0;
 }
@@ -185,9 +191,8 @@ static part_times fill_chunks(const ls_plan_case *c, ls_plan_chunks *out) {
         for (int g = s; g < chunks; g += c->layout->pp) own += out->layers[g];
         if (own > out->most_layers) out->most_layers = own;
     }
-    double table = c->vocabulary * (double)c->task->shape.C / c->t;
     int tables = c->layout->pp == 1 && !c->task->shape.tied ? 2 : 1;
-    out->params = out->most_layers * ls_plan_layer_params(c) + table * tables;
+    out->params = out->most_layers * ls_plan_layer_params(c) + c->table * tables;
     return parts;
 }
 
@@ -211,7 +216,7 @@ static double busiest(const ls_plan_case *c, const part_times *parts, const ls_p
         waits += ls_plan_blocked_seconds(c, chunks->send, g) + ls_plan_blocked_seconds(c, chunks->send, g - 1);
     }
     double times = (double)own * c->micros, m = c->micros;
-    out->time[LS_TIME_MATMUL] = times * (layer->forward.products + layer->backward.products);
+    out->time[LS_TIME_MATMUL] = times * (layer->forward.matmuls + layer->backward.matmuls);
     out->time[LS_TIME_ATTENTION] = times * (layer->forward.attention + layer->backward.attention);
     out->time[LS_TIME_SMALL] = times * (layer->forward.small + layer->backward.small);
     out->time[LS_TIME_TP] = times * (layer->forward.tp + layer->backward.tp);
@@ -248,8 +253,7 @@ static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *ou
     else
         LS_TRY(ls_plan_pipeline_seconds(c, chunks.forward, chunks.backward, chunks.send, &course, &bubble));
     if (crosses_sites(c, true)) { /* all rows send over the one link, while the stages work on other micro-batches */
-        double bytes = ls_plan_elem_bytes(c->layout) * c->tokens * (double)c->task->shape.C,
-               link = ls_plan_across_seconds(c, bytes, c->layout->dp);
+        double bytes = c->elem * c->tokens * c->C, link = ls_plan_across_seconds(c, bytes, c->layout->dp);
         int times = 2 * c->layout->virtual_stages - 1; /* each way, with several chunks to and fro */
         double least = c->micros * link * times;
         course = (course > least ? course : least) + 2 * link * times;

@@ -1,7 +1,7 @@
 /* stack.h: what the training program does with the hardware, as far as time and memory depend on it.
  *
  * The same model on the same chips takes a third longer with the programs of 2021 than with those of 2024: attention
- * wrote its scores to memory, collectives waited for products. A stack names such a set of habits. What this
+ * wrote its scores to memory, collectives waited for matmuls. A stack names such a set of habits. What this
  * program does on a machine that was measured is own.h's. */
 #ifndef LS_PLAN_COST_STACK_H
 #define LS_PLAN_COST_STACK_H
@@ -30,9 +30,9 @@ typedef struct ls_stack {
     double
         chunk_pause_seconds; /* virtual stages: of the host, between a chunk's sends and receives and the next chunk */
     bool context_balanced;   /* chips that share a sequence have equal parts of the mask's triangle */
-    double tp_hidden;        /* share of tensor-parallel collectives behind products */
+    double tp_hidden;        /* share of tensor-parallel collectives behind matmuls */
     double selective_share;  /* of a forward pass that selective recomputation repeats; −1: attention alone */
-    bool selective_alternates; /* selective recomputation repeats every other product and all passes instead */
+    bool selective_alternates; /* selective recomputation repeats every other matmul and all passes instead */
     bool micro_per_stage;      /* as many micro-batches as stages, unless it is told otherwise */
     int usual_virtual;         /* virtual stages, unless it is told otherwise; 0: as many as can be */
     double grad_bytes;         /* of a gradient as kept, in 16-bit training */
@@ -40,9 +40,9 @@ typedef struct ls_stack {
     bool reduce_whole;         /* all-reduce even where a shard would do (ZeRO 1) */
     double optimizer_bytes;    /* moved for an element by its update */
     double step_seconds;       /* of a step, whatever its size */
-    double contention;         /* share of hidden communication that slows products down */
+    double contention;         /* share of hidden communication that slows matmuls down */
     double fragment_share;     /* of activations, which the allocator wastes */
-    bool keeps_gathered;       /* with sequence parallelism: gathered inputs of products, whole, for backward */
+    bool keeps_gathered;       /* with sequence parallelism: gathered inputs of matmuls, whole, for backward */
     bool keeps_outputs;        /* what a stage sent, until its backward pass */
     bool keeps_logits;         /* of all micro-batches, on the last of several stages */
     bool whole_in_pipeline;    /* ZeRO 2 and 3 with several stages: weights and gradients stay whole in a step */

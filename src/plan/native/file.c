@@ -10,6 +10,7 @@
 
 static const char *const form_names[3] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
 static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
+static const char *const type_names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 
@@ -24,10 +25,7 @@ const char *ls_native_pass_name(ls_native_pass pass) {
 
 const char *ls_native_op_name(ls_native_op op) { return op_names[op]; }
 
-const char *ls_native_type_name(int type) {
-    static const char *const names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx"};
-    return names[type];
-}
+const char *ls_native_type_name(int type) { return type_names[type]; }
 
 /* ---- to JSON ----------------------------------------------------------------------------------------------------- */
 
@@ -37,12 +35,12 @@ static json_t *seconds_list(const double *seconds, int count) {
     return list;
 }
 
-static json_t *products_json(const ls_native_rates *r) {
+static json_t *matmuls_json(const ls_native_rates *r) {
     json_t *list = json_array();
-    for (int i = 0; i < r->products; i++) {
-        const ls_native_matmul *p = &r->product[i];
+    for (int i = 0; i < r->matmuls; i++) {
+        const ls_native_matmul *p = &r->matmul[i];
         json_array_append_new(list,
-                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], ls_native_type_name(p->type),
+                              json_pack("[s, s, I, I, I, i, f]", form_names[p->form], type_names[p->type],
                                         (json_int_t)p->m, (json_int_t)p->n, (json_int_t)p->k, p->slices, p->seconds));
     }
     return list;
@@ -59,7 +57,7 @@ static json_t *attention_json(const ls_native_rates *r) {
                 json_array_append_new(heads, seconds_list(r->attention[back][type][d], LS_NATIVE_LENGTHS));
             json_object_set_new(both, directions[back], heads);
         }
-        json_object_set_new(types, ls_native_type_name(type), both);
+        json_object_set_new(types, type_names[type], both);
     }
     return types;
 }
@@ -78,8 +76,8 @@ static json_t *passes_json(const ls_native_rates *r) {
 static json_t *rates_json(const ls_native_rates *r) {
     return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
-                     "products_seconds", products_json(r), "attention_head_seconds", attention_json(r),
-                     "passes_seconds", passes_json(r));
+                     "products_seconds", matmuls_json(r), "attention_head_seconds", attention_json(r), "passes_seconds",
+                     passes_json(r));
 }
 
 json_t *ls_native_machine_to_json(const ls_native_machine *m) {
@@ -127,17 +125,15 @@ static ls_status read_name(const json_t *value, const char *what, const char *co
     return ls_fail(LS_ERR_INPUT, "%s: unknown name '%.40s'", what, text ? text : "");
 }
 
-static ls_status read_product(const json_t *row, ls_native_matmul *out) {
-    const char *types[LS_NATIVE_TYPES];
+static ls_status read_matmul(const json_t *row, ls_native_matmul *out) {
     size_t *const sizes[3] = {&out->m, &out->n, &out->k};
     double number = 0;
     int form;
-    for (int t = 0; t < LS_NATIVE_TYPES; t++) types[t] = ls_native_type_name(t);
     if (!json_is_array(row) || json_array_size(row) != 7)
         return ls_fail(LS_ERR_INPUT, "products_seconds: each row must be [form, type, m, n, k, slices, seconds]");
     LS_TRY(read_name(json_array_get(row, 0), "products_seconds", form_names, 3, &form));
     out->form = (ls_gemm_form)form;
-    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", types, LS_NATIVE_TYPES, &out->type));
+    LS_TRY(read_name(json_array_get(row, 1), "products_seconds", type_names, LS_NATIVE_TYPES, &out->type));
     for (int i = 0; i < 3; i++) {
         LS_TRY(read_positive(json_array_get(row, (size_t)i + 2), "products_seconds", &number));
         if (number < 1 || number > 1e9)
@@ -151,14 +147,14 @@ static ls_status read_product(const json_t *row, ls_native_matmul *out) {
     return read_positive(json_array_get(row, 6), "products_seconds", &out->seconds);
 }
 
-static ls_status read_products(const json_t *object, ls_native_rates *out) {
+static ls_status read_matmuls(const json_t *object, ls_native_rates *out) {
     json_t *list;
     LS_TRY(ls_json_get_array(object, "products_seconds", &list));
     size_t count = json_array_size(list);
     if (count > LS_NATIVE_MATMULS_MAX)
         return ls_fail(LS_ERR_INPUT, "products_seconds: must have at most %d rows", LS_NATIVE_MATMULS_MAX);
-    out->products = (int)count;
-    for (size_t i = 0; i < count; i++) LS_TRY(read_product(json_array_get(list, i), &out->product[i]));
+    out->matmuls = (int)count;
+    for (size_t i = 0; i < count; i++) LS_TRY(read_matmul(json_array_get(list, i), &out->matmul[i]));
     ls_native_rates_fit(out);
     for (int form = 0; form < 3; form++)
         if (!out->law[form][0].known)
@@ -170,7 +166,7 @@ static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     json_t *types;
     LS_TRY(ls_json_get_object(object, "attention_head_seconds", &types));
     for (int type = 0; type < LS_NATIVE_TYPES; type++) {
-        const json_t *both = json_object_get(types, ls_native_type_name(type));
+        const json_t *both = json_object_get(types, type_names[type]);
         if (!both && type > 0) continue;
         for (int back = 0; back < 2; back++)
             for (int d = 0; d < LS_NATIVE_HEADS; d++)
@@ -208,7 +204,7 @@ static ls_status read_rates(const json_t *object, int cores, ls_native_rates *ou
     LS_TRY(read_positive(json_object_get(object, "launch_seconds"), "launch_seconds", &out->launch_seconds));
     LS_TRY(read_positive(json_object_get(object, "copy_bytes_per_second"), "copy_bytes_per_second",
                          &out->copy_bytes_per_second));
-    LS_TRY(read_products(object, out));
+    LS_TRY(read_matmuls(object, out));
     LS_TRY(read_attention(object, out));
     return read_passes(object, out);
 }

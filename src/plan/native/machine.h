@@ -70,7 +70,7 @@ typedef struct ls_native_matmul {
     double seconds;
 } ls_native_matmul;
 
-/* What a product costs: launch + flop·2mnk + a·mk + b·nk + c·mn·slices. Fitted to the points of one form and type. */
+/* What a matmul costs: launch + flop·2mnk + a·mk + b·nk + c·mn·slices. Fitted to the points of one form and type. */
 typedef struct ls_native_law {
     double flop, a, b, c;
     bool known;
@@ -78,8 +78,8 @@ typedef struct ls_native_law {
 
 typedef struct ls_native_rates {
     int workers, threads; /* threads of each */
-    int products;
-    ls_native_matmul product[LS_NATIVE_MATMULS_MAX];
+    int matmuls;
+    ls_native_matmul matmul[LS_NATIVE_MATMULS_MAX];
     ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
     double attention[2][LS_NATIVE_TYPES][LS_NATIVE_HEADS]
                     [LS_NATIVE_LENGTHS]; /* forward, backward: of one head; 0: not there */

@@ -13,6 +13,33 @@
 /* Micro-batches beyond these repeat the prices of earlier ones. */
 enum { PRICED_MICROS = 6 };
 
+/* Seconds of a worker of a stage with the others, by what they are for. */
+typedef struct moving {
+    double tp, gather, reduce, publish, all;
+} moving;
+
+/* One stage: by action, and after the last one. */
+typedef struct stage_price {
+    double *work; /* by action */
+    double kind[LS_PRICE_KINDS];
+    double recompute;
+    double update; /* norm, optimizer, check of the replicas */
+    moving moving;
+    double moved;    /* of the actions, all together */
+    double received; /* among it: from other stages */
+} stage_price;
+
+typedef struct step {
+    const ls_native_machine *machine;
+    const ls_native_task *task;
+    const ls_layout *layout;
+    ls_schedule schedule;
+    int row; /* with most sequences */
+    stage_price stage[LS_WORKERS_MAX];
+    double *work[LS_WORKERS_MAX], *wait[LS_WORKERS_MAX]; /* by stage and action */
+    double end[LS_WORKERS_MAX], busy[LS_WORKERS_MAX];
+} step;
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* What the planner calls the kinds of ls_dry_kind_names. */
@@ -32,12 +59,11 @@ static void take_kinds(const ls_dry_worker *worker, double *memory) {
     memory[LS_MEMORY_RESERVED] = (double)worker->outside;
 }
 
-static ls_status fill_memory(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
-                             ls_prediction *out) {
-    double all = 0, room = task->memory_bytes > 0 ? task->memory_bytes : machine->memory_bytes;
-    for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
+static ls_status fill_memory(const step *st, ls_prediction *out) {
+    double all = 0, given = st->task->memory_bytes, room = given > 0 ? given : st->machine->memory_bytes;
+    for (int rank = 0; rank < ls_layout_workers(st->layout); rank++) {
         ls_dry_worker one;
-        LS_TRY(ls_dry_measure(task->settings, layout, rank, &one));
+        LS_TRY(ls_dry_measure(st->task->settings, st->layout, rank, &one));
         double bytes = (double)one.arena + (double)one.outside;
         all += bytes;
         if (bytes <= out->memory_bytes) continue;
@@ -52,50 +78,33 @@ static ls_status fill_memory(const ls_native_machine *machine, const ls_native_t
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
 /* The whole vector of a collective whose member sends so many bytes (lockstep.h, "traffic"). */
-static double axis_seconds(const ls_native_machine *machine, const ls_layout *layout, const ls_traffic *of,
-                           ls_native_op op, int group) {
+static double axis_seconds(const step *st, const ls_traffic *of, ls_native_op op, int group) {
     if (of->calls == 0 || group < 2) return 0;
     double each = (double)of->bytes / (double)of->calls, members = group;
     double vector = each * members / (members - 1) / (op == LS_NATIVE_ALL_REDUCE ? 2 : 1);
-    return (double)of->calls * ls_native_link_seconds(machine, op, ls_layout_workers(layout), group, vector);
+    return (double)of->calls * ls_native_link_seconds(st->machine, op, ls_layout_workers(st->layout), group, vector);
 }
 
-/* Seconds of a worker of a stage with the others, by what they are for. */
-typedef struct moving {
-    double tp, gather, reduce, publish, all;
-} moving;
-
-static ls_status moving_of(const ls_native_machine *machine, const ls_layout_task *task, const ls_layout *layout,
-                           ls_place_in_layout place, moving *out) {
+static ls_status moving_of(const step *st, const ls_layout_task *of, ls_place_in_layout place, moving *out) {
+    const ls_layout *layout = st->layout;
     ls_step_traffic t;
-    LS_TRY(ls_traffic_of_step(task, layout, place, &t));
+    LS_TRY(ls_traffic_of_step(of, layout, place, &t));
     const ls_traffic *tp = t.of[LS_AXIS_TP], *dp = t.of[LS_AXIS_DP], *all = t.of[LS_TRAFFIC_WORLD];
-    double gather = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->dp);
+    double gather = axis_seconds(st, &dp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->dp);
     int workers = ls_layout_workers(layout);
     *out = (moving){0};
-    out->tp = axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->tp) +
-              axis_seconds(machine, layout, &tp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->tp) +
-              axis_seconds(machine, layout, &tp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->tp);
-    out->reduce = axis_seconds(machine, layout, &dp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->dp) +
-                  axis_seconds(machine, layout, &dp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->dp);
+    out->tp = axis_seconds(st, &tp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->tp) +
+              axis_seconds(st, &tp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->tp) +
+              axis_seconds(st, &tp[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, layout->tp);
+    out->reduce = axis_seconds(st, &dp[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, layout->dp) +
+                  axis_seconds(st, &dp[LS_TRAFFIC_REDUCE_SCATTER], LS_NATIVE_REDUCE_SCATTER, layout->dp);
     *(layout->zero == 3 ? &out->gather : &out->publish) = gather;
-    out->all = axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, workers) +
-               axis_seconds(machine, layout, &all[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, workers);
+    out->all = axis_seconds(st, &all[LS_TRAFFIC_ALL_REDUCE], LS_NATIVE_ALL_REDUCE, workers) +
+               axis_seconds(st, &all[LS_TRAFFIC_ALL_GATHER], LS_NATIVE_ALL_GATHER, workers);
     return LS_OK;
 }
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
-
-/* One stage: by action, and after the last one. */
-typedef struct stage_price {
-    double *work; /* by action */
-    double kind[LS_PRICE_KINDS];
-    double recompute;
-    double update; /* norm, optimizer, check of the replicas */
-    moving moving;
-    double moved;    /* of the actions, all together */
-    double received; /* among it: from other stages */
-} stage_price;
 
 static ls_status no_tokens(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     (void)ctx, (void)begin, (void)end, (void)ids, (void)targets;
@@ -152,38 +161,38 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
     return LS_OK;
 }
 
-static ls_status price_update(const ls_native_task *task, ls_partition *partition, ls_price *price, double slower,
+static ls_status price_update(const ls_settings *settings, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
     ls_exact_sum squares;
-    ls_update_step step = {.rule = task->settings->optimizer.kind};
-    ls_optimizer_update update = {.step = {step, step}};
+    ls_update_step by = {.rule = settings->optimizer.kind};
+    ls_optimizer_update update = {.step = {by, by}};
     const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
     LS_TRY(ls_partition_finish_grads(partition));
     LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
-    LS_TRY(ls_optimizer_step(&update, &price->device, &task->settings->policy, model));
-    if (task->settings->options.check >= LS_CHECK_REPLICAS)
+    LS_TRY(ls_optimizer_step(&update, &price->device, &settings->policy, model));
+    if (settings->options.check >= LS_CHECK_REPLICAS)
         LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;
 }
 
-static ls_status price_stage(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
-                             ls_place_in_layout place, stage_price *out) {
+static ls_status price_stage(const step *st, const ls_layout *layout, ls_place_in_layout place, stage_price *out) {
+    const ls_settings *settings = st->task->settings;
     ls_model *model = NULL;
     ls_partition *partition = NULL;
     ls_price *price = malloc(sizeof *price);
     ls_status status;
     double slower;
-    const ls_native_rates *rates = ls_native_rates_of(machine, ls_layout_workers(layout), &slower);
+    const ls_native_rates *rates = ls_native_rates_of(st->machine, ls_layout_workers(layout), &slower);
     if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
-    ls_price_open(price, rates, task->settings->shape.V / (size_t)layout->tp);
-    ls_partition_setup setup = ls_trainer_setup(task->settings, layout, ls_layout_rank(layout, place));
-    LS_TRY_OUT(ls_model_create(&task->settings->shape, task->settings->slices, &model));
+    ls_price_open(price, rates, settings->shape.V / (size_t)layout->tp);
+    ls_partition_setup setup = ls_trainer_setup(settings, layout, ls_layout_rank(layout, place));
+    LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &model));
     LS_TRY_OUT(ls_partition_create(model, &price->device, &setup, &partition));
     LS_TRY_OUT(price_actions(partition, price, place.pp, slower, out));
-    LS_TRY_OUT(price_update(task, partition, price, slower, out));
+    LS_TRY_OUT(price_update(settings, partition, price, slower, out));
 out:
     ls_partition_destroy(partition);
     ls_model_destroy(model);
@@ -192,13 +201,12 @@ out:
 }
 
 /* What the same stage would cost if it kept everything is the rest. */
-static ls_status price_recompute(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
-                                 ls_place_in_layout place, stage_price *out) {
-    ls_layout keeps = *layout;
+static ls_status price_recompute(const step *st, ls_place_in_layout place, stage_price *out) {
+    ls_layout keeps = *st->layout;
     stage_price other = {0};
     keeps.recompute = LS_RECOMPUTE_NONE;
-    if (layout->recompute == LS_RECOMPUTE_NONE) return LS_OK;
-    ls_status status = price_stage(machine, task, &keeps, place, &other);
+    if (st->layout->recompute == LS_RECOMPUTE_NONE) return LS_OK;
+    ls_status status = price_stage(st, &keeps, place, &other);
     for (int k = 0; status == LS_OK && k < LS_PRICE_KINDS; k++) {
         out->recompute += out->kind[k] - other.kind[k];
         out->kind[k] = other.kind[k];
@@ -208,17 +216,6 @@ static ls_status price_recompute(const ls_native_machine *machine, const ls_nati
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
-
-typedef struct step {
-    const ls_native_machine *machine;
-    const ls_native_task *task;
-    const ls_layout *layout;
-    ls_schedule schedule;
-    int row; /* with most sequences */
-    stage_price stage[LS_WORKERS_MAX];
-    double *work[LS_WORKERS_MAX], *wait[LS_WORKERS_MAX]; /* by stage and action */
-    double end[LS_WORKERS_MAX], busy[LS_WORKERS_MAX];
-} step;
 
 static ls_status find_row(step *st, ls_prediction *out) {
     const ls_layout *l = st->layout;
@@ -256,10 +253,10 @@ static ls_status spread_moving(step *st, int s) {
 static ls_status price_all(step *st, const ls_layout_task *of) {
     for (int s = 0; s < st->layout->pp; s++) {
         ls_place_in_layout place = {st->row, 0, s};
-        LS_TRY(price_stage(st->machine, st->task, st->layout, place, &st->stage[s]));
+        LS_TRY(price_stage(st, st->layout, place, &st->stage[s]));
         st->work[s] = st->stage[s].work;
-        LS_TRY(price_recompute(st->machine, st->task, st->layout, place, &st->stage[s]));
-        LS_TRY(moving_of(st->machine, of, st->layout, place, &st->stage[s].moving));
+        LS_TRY(price_recompute(st, place, &st->stage[s]));
+        LS_TRY(moving_of(st, of, place, &st->stage[s].moving));
         LS_TRY(spread_moving(st, s));
     }
     return LS_OK;
@@ -327,7 +324,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     LS_TRY(ls_model_create(&s->shape, s->slices, &model));
     ls_layout_task of = ls_trainer_task(s, model);
     *out = (ls_prediction){.model_flops = ls_plan_model_flops(&s->shape, (double)s->T, (double)s->B)};
-    ls_status status = fill_memory(machine, task, layout, out);
+    ls_status status = fill_memory(&st, out);
     if (status == LS_OK) status = make_step(&st, &of, out);
     if (status == LS_OK) add_up(&st, out);
     ls_model_destroy(model);

@@ -1,6 +1,6 @@
 /* rates.c: from measured points to the cost of any size.
  *
- * Products: a law with a term for multiplying, for packing each operand and for storing the result is fitted to the
+ * Matmuls: a law with a term for multiplying, for packing each operand and for storing the result is fitted to the
  * points of a form and type, each counting by its relative error; what the law misses at a point is corrected around
  * that point, the less the farther. Passes and collectives: lines between the measured sizes. */
 #include "numerics/elementary.h"
@@ -8,7 +8,7 @@
 
 enum { TERMS = 4, ROUNDS = 400 };
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
+/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 static void terms_of(double m, double n, double k, double slices, double out[TERMS]) {
     out[0] = 2 * m * n * k;
@@ -23,8 +23,8 @@ static bool is_of(const ls_native_matmul *p, int form, int type) { return (int)p
 static void fit_law(const ls_native_rates *r, int form, int type, ls_native_law *law) {
     double x[LS_NATIVE_MATMULS_MAX][TERMS], goal[LS_NATIVE_MATMULS_MAX], c[TERMS] = {0};
     int count = 0;
-    for (int i = 0; i < r->products; i++) {
-        const ls_native_matmul *p = &r->product[i];
+    for (int i = 0; i < r->matmuls; i++) {
+        const ls_native_matmul *p = &r->matmul[i];
         if (!is_of(p, form, type)) continue;
         terms_of((double)p->m, (double)p->n, (double)p->k, p->slices > 1 ? p->slices : 1, x[count]);
         for (int t = 0; t < TERMS; t++) x[count][t] /= p->seconds;
@@ -66,8 +66,8 @@ static double apart(double a, double b) {
 /* Measured over law near this size; points count by the inverse fourth power of their distance. */
 static double correction(const ls_native_rates *r, int form, int type, double m, double n, double k, double slices) {
     double sum = 1, weights = 1;
-    for (int i = 0; i < r->products; i++) {
-        const ls_native_matmul *p = &r->product[i];
+    for (int i = 0; i < r->matmuls; i++) {
+        const ls_native_matmul *p = &r->matmul[i];
         if (!is_of(p, form, type)) continue;
         double pm = (double)p->m, pn = (double)p->n, pk = (double)p->k, ps = p->slices > 1 ? p->slices : 1;
         double d = apart(m, pm) + apart(n, pn) + apart(k, pk) + apart(slices, ps) / 4 + .05, w = 1 / (d * d);

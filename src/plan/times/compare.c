@@ -82,15 +82,12 @@ ls_status ls_times_compare(const ls_times *times, const ls_times_basis *basis, l
     for (int i = 0, found = 0; i < times->count; i++)
         if (times->row[i].label == 1 && (!found || times->row[i].chips > times->row[out->largest].chips))
             out->largest = i, found = 1;
-    ls_fit *fit = malloc(sizeof *fit);
-    if (!fit) return ls_fail(LS_ERR_RESOURCE, "out of memory for a comparison");
-    *fit = basis->fit;
-    fit->terms = MOVED + 1;
-    fit->any_sign = 1u << MOVED;
+    ls_fit fit = basis->fit;
+    fit.terms = MOVED + 1;
+    fit.any_sign = 1u << MOVED;
     for (int t = NONE; t < LS_TERMS; t++)
         if (t == NONE || moves(basis, t))
-            out->count += try_term(times, basis, t, fit, out->largest, &out->move[out->count]);
-    free(fit);
+            out->count += try_term(times, basis, t, &fit, out->largest, &out->move[out->count]);
     if (out->count == 0) return ls_fail(LS_ERR_INPUT, "too few times to compare: each label needs at least two sizes");
     qsort(out->move, (size_t)out->count, sizeof out->move[0], by_score);
     out->slowdown = mean_ratio(times);

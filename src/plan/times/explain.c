@@ -15,15 +15,9 @@ static const double SCATTER_LEAST = .005, SCATTER_ASSUMED = .02, WITHIN = 4;
 static const double rarity[LS_TERMS] = {
     [LS_TERM_NODES] = .1, [LS_TERM_LATENCY] = .2, [LS_TERM_SERIAL] = .3, [LS_TERM_STRAGGLER] = .5, [LS_TERM_TP] = .05};
 
-static int used_rows(const ls_fit *fit) {
-    int used = 0;
-    for (int r = 0; r < fit->rows; r++) used += fit->weight[r] > 0;
-    return used;
-}
-
 static double find_scatter(const ls_times_basis *basis, bool *assumed) {
     double least = 0, c[LS_FIT_TERMS_MAX];
-    int rows = used_rows(&basis->fit);
+    int rows = ls_fit_used(&basis->fit);
     for (unsigned s = 1; s <= basis->terms; s++) {
         if ((s & ~basis->terms) || !(s >> LS_TERM_COMPUTE & 1) || ls_fit_count(s) > rows - 2) continue;
         if (!ls_fit_solve_robust(&basis->fit, s, c)) continue;
@@ -46,7 +40,7 @@ static bool explain(const ls_times *times, const ls_times_basis *basis, unsigned
     memset(out, 0, sizeof *out);
     if (!ls_fit_solve_robust(fit, s, out->coefficient)) return false;
     out->terms = s;
-    out->error = sqrt(ls_fit_squares(fit, out->coefficient, 0) / used_rows(fit));
+    out->error = sqrt(ls_fit_squares(fit, out->coefficient, 0) / ls_fit_used(fit));
     out->score = ls_fit_squares(fit, out->coefficient, 3 * answer->scatter) / (answer->scatter * answer->scatter);
     for (int t = 0; t < LS_TERMS; t++)
         if (s >> t & 1) out->score += 2 + rarity[t];
@@ -74,23 +68,20 @@ static ls_loss largest_loss(const double *share) {
 static void errors(const ls_times_basis *basis, const ls_times_explanation *best, double scatter, int row,
                    double *out) {
     double c[LS_FIT_TERMS_MAX], share[LS_LOSSES];
-    ls_fit *fit = malloc(sizeof *fit);
+    ls_fit fit = basis->fit;
     for (int k = 0; k < LS_LOSSES; k++) out[k] = 0;
-    if (!fit) return;
-    *fit = basis->fit;
-    fit->any_sign = best->terms;
-    for (int r = 0; r < fit->rows; r++) {
-        if (!(fit->weight[r] > 0)) continue;
-        double measured = fit->y[r];
-        fit->y[r] *= 1 + scatter;
-        if (ls_fit_solve(fit, best->terms, c)) {
+    fit.any_sign = best->terms;
+    for (int r = 0; r < fit.rows; r++) {
+        if (!(fit.weight[r] > 0)) continue;
+        double measured = fit.y[r];
+        fit.y[r] *= 1 + scatter;
+        if (ls_fit_solve(&fit, best->terms, c)) {
             shares(basis, c, row, share);
             for (int k = 0; k < LS_LOSSES; k++) out[k] += (share[k] - best->share[k]) * (share[k] - best->share[k]);
         }
-        fit->y[r] = measured;
+        fit.y[r] = measured;
     }
     for (int k = 0; k < LS_LOSSES; k++) out[k] = sqrt(out[k]);
-    free(fit);
 }
 
 static void bands(const ls_times *times, const ls_times_basis *basis, const ls_times_explanation *all, int count,
@@ -128,13 +119,13 @@ static int largest_row(const ls_times *times, const ls_fit *fit) {
 ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, ls_times_answer *out) {
     memset(out, 0, sizeof *out);
     out->largest = largest_row(times, &basis->fit);
-    if (used_rows(&basis->fit) < 2) return ls_fail(LS_ERR_INPUT, "at least two rows are needed");
+    if (ls_fit_used(&basis->fit) < 2) return ls_fail(LS_ERR_INPUT, "at least two rows are needed");
     out->scatter = find_scatter(basis, &out->scatter_assumed);
     ls_times_explanation *all = malloc((basis->terms + 1) * sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for explanations");
     int count = 0, good = 0;
     for (unsigned s = 1; s <= basis->terms; s++)
-        if (!(s & ~basis->terms) && (s >> LS_TERM_COMPUTE & 1) && ls_fit_count(s) <= used_rows(&basis->fit))
+        if (!(s & ~basis->terms) && (s >> LS_TERM_COMPUTE & 1) && ls_fit_count(s) <= ls_fit_used(&basis->fit))
             count += explain(times, basis, s, out, &all[count]);
     if (count == 0) {
         free(all);

@@ -2,8 +2,9 @@
 #include "plan/times/fit.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/stats.h"
 
 /* A column whose part that the others do not have is shorter than this is not told apart from them. */
 static const double PIVOT_MIN = 1e-6;
@@ -79,6 +80,12 @@ bool ls_fit_solve(const ls_fit *fit, unsigned terms, double *coefficient) {
     return solve(fit, terms, fit->weight, coefficient);
 }
 
+int ls_fit_used(const ls_fit *fit) {
+    int used = 0;
+    for (int r = 0; r < fit->rows; r++) used += fit->weight[r] > 0;
+    return used;
+}
+
 double ls_fit_value(const ls_fit *fit, const double *coefficient, int row) {
     double sum = 0;
     for (int t = 0; t < fit->terms; t++) sum += coefficient[t] * fit->x[row][t];
@@ -94,11 +101,6 @@ double ls_fit_squares(const ls_fit *fit, const double *coefficient, double cap) 
     return sum;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of the errors, by their median, so that a few wild ones do not count. */
 static double scatter(const ls_fit *fit, const double *coefficient, double *error) {
     static const double FLOOR = 1e-4;
@@ -108,21 +110,19 @@ static double scatter(const ls_fit *fit, const double *coefficient, double *erro
         error[r] = fabs(ls_fit_value(fit, coefficient, r) / fit->y[r] - 1);
         if (fit->weight[r] > 0) sorted[n++] = error[r];
     }
-    qsort(sorted, (size_t)n, sizeof sorted[0], compare);
+    (void)ls_median(sorted, (size_t)n); /* sorts */
     double middle = n ? 1.4826 * sorted[n / 2] : 0;
     return middle > FLOOR ? middle : FLOOR;
 }
 
 double ls_fit_scatter(const ls_fit *fit, const double *coefficient, int terms) {
-    double error[LS_FIT_ROWS_MAX], used = 0;
-    for (int r = 0; r < fit->rows; r++) used += fit->weight[r] > 0;
+    double error[LS_FIT_ROWS_MAX], used = ls_fit_used(fit);
     return used > terms ? scatter(fit, coefficient, error) * sqrt(used / (used - terms)) : 0;
 }
 
 bool ls_fit_solve_robust(const ls_fit *fit, unsigned terms, double *coefficient) {
     double weight[LS_FIT_ROWS_MAX], error[LS_FIT_ROWS_MAX];
-    int used = 0;
-    for (int r = 0; r < fit->rows; r++) used += fit->weight[r] > 0;
+    int used = ls_fit_used(fit);
     if (!solve(fit, terms, fit->weight, coefficient)) return false;
     for (int round = 0; round < ROUNDS && used >= ls_fit_count(terms) + 3; round++) {
         double limit = 1.5 * scatter(fit, coefficient, error);

@@ -24,6 +24,8 @@ bool ls_fit_solve(const ls_fit *fit, unsigned terms, double *coefficient);
 /* The same, with rows that stand out counted less (Huber's weights), where there are rows enough to tell. */
 bool ls_fit_solve_robust(const ls_fit *fit, unsigned terms, double *coefficient);
 
+/* Rows that are not left out. */
+int ls_fit_used(const ls_fit *fit);
 double ls_fit_value(const ls_fit *fit, const double *coefficient, int row);
 /* Sum of squares of relative errors, each counted at most as `cap` (0: as it is). */
 double ls_fit_squares(const ls_fit *fit, const double *coefficient, double cap);

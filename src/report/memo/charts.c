@@ -38,15 +38,9 @@ static double put_bars(FILE *out, const bar *bars, int count, double whole, doub
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static double states_of(const double *memory) {
-    return memory[LS_MEMORY_WEIGHTS] + memory[LS_MEMORY_GRADIENTS] + memory[LS_MEMORY_OPTIMIZER];
-}
-
-static double activations_of(const double *memory) { return memory[LS_MEMORY_ACTIVATIONS] + memory[LS_MEMORY_WORK]; }
-
 static void put_rung(FILE *out, const ls_plan_rung *rung, double scale, double y) {
-    double end = ls_svg_rect(out, 0, y + 16, states_of(rung->memory) * scale, BAR, "s");
-    end = ls_svg_rect(out, end, y + 16, activations_of(rung->memory) * scale, BAR, "a");
+    double end = ls_svg_rect(out, 0, y + 16, ls_memo_states(rung->memory) * scale, BAR, "s");
+    end = ls_svg_rect(out, end, y + 16, ls_memo_activations(rung->memory) * scale, BAR, "a");
     ls_svg_rect(out, end, y + 16, rung->bytes * scale - end, BAR, "o");
     ls_svg_text(out, 0, y + 11, "n", "%s", rung->what);
     ls_svg_text(out, rung->bytes * scale + 8, y + 28, "t n", "%s", LS_GIB(rung->bytes));

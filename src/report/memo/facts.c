@@ -5,8 +5,8 @@
 #include "plan/cost/cost_case.h"
 
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
-static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_memo_variant *out) {
-    *out = (ls_memo_variant){.layout = *layout};
+static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_plan_choice *out) {
+    *out = (ls_plan_choice){.layout = *layout};
     if (ls_plan_check(f->task, layout) != LS_OK) return LS_OK;
     LS_TRY(ls_plan_predict(f->task, layout, &out->prediction));
     out->prediction.capacity_bytes = f->choice.prediction.capacity_bytes; /* may be less than a chip has */

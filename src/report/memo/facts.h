@@ -27,12 +27,6 @@ typedef struct ls_memo_pipe {
     ls_prediction step[3];
 } ls_memo_pipe;
 
-/* The layout with something changed; seconds 0: it cannot be. */
-typedef struct ls_memo_variant {
-    ls_knobs layout;
-    ls_prediction prediction;
-} ls_memo_variant;
-
 typedef struct ls_memo_facts {
     const ls_plan_task *task;
     const ls_layout_request *request;
@@ -45,10 +39,11 @@ typedef struct ls_memo_facts {
     int micros, nodes;
     bool gathers, reduces_often; /* weights, or gradients, travel for every micro-batch (ZeRO 3, ZeRO 2) */
     double params, step_tokens, tokens_per_second, mfu;
-    ls_memo_variant fp32;      /* the same layout without 16-bit numbers */
-    ls_memo_variant recompute; /* with full recomputation, or without any where it is used */
-    ls_memo_variant unsharded; /* without ZeRO */
-    ls_memo_variant wide;      /* tensor parallelism over two nodes */
+    /* The layout with something changed; seconds 0: it cannot be. */
+    ls_plan_choice fp32;      /* without 16-bit numbers */
+    ls_plan_choice recompute; /* with full recomputation, or without any where it is used */
+    ls_plan_choice unsharded; /* without ZeRO */
+    ls_plan_choice wide;      /* tensor parallelism over two nodes */
     ls_plan_losses losses;
     ls_plan_change change[LS_PLAN_CHANGES_MAX];
     int changes;
@@ -91,6 +86,9 @@ typedef struct ls_memo_line {
 } ls_memo_line;
 ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
 #define LS_LAYOUT(layout) ls_memo_layout_text(layout).text
+/* Bytes of a worker's memory: weights, gradients and optimizer state; activations and workspace. */
+double ls_memo_states(const double *memory);
+double ls_memo_activations(const double *memory);
 /* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
 const char *ls_memo_time_phrase(ls_time_kind kind);
 

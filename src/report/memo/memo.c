@@ -86,20 +86,11 @@ out:
 
 ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_layout_request *request,
                              const ls_plan_found *found, double tokens, double price) {
-    ls_memo_facts *facts = calloc(1, sizeof *facts);
-    ls_page *doc = calloc(1, sizeof *doc);
-    ls_status status = LS_OK;
-    if (!facts || !doc) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a memo");
-        goto out;
-    }
-    *facts = (ls_memo_facts){.task = task, .request = request, .found = found, .tokens = tokens, .price = price};
-    LS_TRY_OUT(ls_memo_facts_find(facts));
-    LS_TRY_OUT(put_sections(doc, facts));
-    status = write_files(dir, doc);
-out:
-    if (doc) ls_page_free(doc);
-    free(doc);
-    free(facts);
+    ls_memo_facts facts = {.task = task, .request = request, .found = found, .tokens = tokens, .price = price};
+    ls_page doc = {0};
+    LS_TRY(ls_memo_facts_find(&facts));
+    ls_status status = put_sections(&doc, &facts);
+    if (status == LS_OK) status = write_files(dir, &doc);
+    ls_page_free(&doc);
     return status;
 }

@@ -40,15 +40,12 @@ static ls_memo_line rate_of(const ls_link *link) {
     return out;
 }
 
-/* The fastest kept layout that is another in dp, tp or pp; NULL: none. */
-static const ls_plan_choice *fastest_with(const ls_memo_facts *f, bool (*has)(const ls_knobs *)) {
+/* The fastest kept layout with several ways of this kind; NULL: none. */
+static const ls_plan_choice *fastest_with(const ls_memo_facts *f, ls_knob knob) {
     for (int i = 0; i < f->found->fitting; i++)
-        if (has(&f->found->fits[i].layout)) return &f->found->fits[i];
+        if (ls_knob_get(&f->found->fits[i].layout, knob) > 1) return &f->found->fits[i];
     return NULL;
 }
-
-static bool has_tp(const ls_knobs *l) { return l->tp > 1; }
-static bool has_pp(const ls_knobs *l) { return l->pp > 1; }
 
 static void put_instead(ls_page *doc, const ls_memo_facts *f, const ls_plan_choice *other, const char *what) {
     if (!other) return;
@@ -64,7 +61,7 @@ static void why_tensor(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_flow *flow = &f->flow[LS_MEMO_TP];
     if (l->tp < 2) {
         LS_ITEM(doc, "\1No tensor parallelism.\2 Layers are not split, so no activations are exchanged inside them.");
-        put_instead(doc, f, fastest_with(f, has_tp), "it");
+        put_instead(doc, f, fastest_with(f, LS_KNOB_tp), "it");
         return;
     }
     LS_ITEM(doc,
@@ -86,7 +83,7 @@ static void why_pipeline(ls_page *doc, const ls_memo_facts *f) {
     const ls_memo_flow *flow = &f->flow[LS_MEMO_PP], *tensor = &f->flow[LS_MEMO_TP];
     if (l->pp < 2) {
         LS_ITEM(doc, "\1No pipeline parallelism.\2 Every %s runs all layers, so there is no pipeline bubble.", f->chip);
-        put_instead(doc, f, fastest_with(f, has_pp), "stages");
+        put_instead(doc, f, fastest_with(f, LS_KNOB_pp), "stages");
         return;
     }
     LS_ITEM(doc,

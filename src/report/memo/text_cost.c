@@ -4,12 +4,17 @@
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+double ls_memo_states(const double *memory) {
+    return memory[LS_MEMORY_WEIGHTS] + memory[LS_MEMORY_GRADIENTS] + memory[LS_MEMORY_OPTIMIZER];
+}
+
+double ls_memo_activations(const double *memory) { return memory[LS_MEMORY_ACTIVATIONS] + memory[LS_MEMORY_WORK]; }
+
 static void put_rungs(ls_page *doc, const ls_memo_facts *f) {
     ls_page_add_table(doc, "lrrrr", "technique\tstates\tactivations\tother\tsum");
     for (int i = 0; i < f->rungs; i++) {
         const double *m = f->rung[i].memory;
-        double states = m[LS_MEMORY_WEIGHTS] + m[LS_MEMORY_GRADIENTS] + m[LS_MEMORY_OPTIMIZER],
-               held = m[LS_MEMORY_ACTIVATIONS] + m[LS_MEMORY_WORK], rest = f->rung[i].bytes - states - held;
+        double states = ls_memo_states(m), held = ls_memo_activations(m), rest = f->rung[i].bytes - states - held;
         ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s", f->rung[i].what, LS_GIB(states), LS_GIB(held),
                     LS_GIB(rest > 0 ? rest : 0), LS_GIB(f->rung[i].bytes));
     }
@@ -200,6 +205,77 @@ ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *f) {
         ls_page_put(doc, "The first stage holds the activations of at most %d micro-batches. ", held);
     ls_page_put(doc, "The remaining idle time is filling and draining the pipeline, and stages with less work.");
     return ls_memo_timeline_chart(doc, f);
+}
+
+/* ---- precision: what 16 bits save, what stays in fp32 and why ---------------------------------------------------- */
+
+static void put_difference(ls_page *doc, const char *what, double now, double before) {
+    if (now < before)
+        ls_page_put(doc, " %s shrink by %s, from %s to %s.", what, LS_GIB(before - now), LS_GIB(before), LS_GIB(now));
+    else if (now > before)
+        ls_page_put(doc, " %s grow by %s, from %s to %s.", what, LS_GIB(now - before), LS_GIB(before), LS_GIB(now));
+}
+
+static void put_savings(ls_page *doc, const ls_memo_facts *f) {
+    const ls_prediction *now = &f->choice.prediction, *before = &f->fp32.prediction;
+    LS_TEXT(doc,
+            "The same layout entirely in fp32 would take %s per step instead of %s, \1%.1f times\2 as long, and %s "
+            "instead of %s of memory%s.",
+            LS_SECONDS(before->seconds), LS_SECONDS(now->seconds), before->seconds / now->seconds,
+            LS_GIB(before->memory_bytes), LS_GIB(now->memory_bytes),
+            f->fits && !ls_prediction_fits(before) ? ", which does not fit" : "");
+    put_difference(doc, "Activations", ls_memo_activations(now->memory), ls_memo_activations(before->memory));
+    double states = ls_memo_states(now->memory), were = ls_memo_states(before->memory);
+    put_difference(doc, "Weights, gradients and optimizer state together", states, were);
+    if (states > were)
+        ls_page_put(doc, " That is the additional 16-bit copy of the weights: mixed precision saves time, traffic and "
+                         "activation memory, not model state.");
+}
+
+static void put_table(ls_page *doc, const ls_memo_facts *f) {
+    const ls_prediction *p = &f->choice.prediction;
+    const char *half = ls_plan_type_name(f->choice.layout.type == LS_PLAN_FP16 ? LS_PLAN_FP16 : LS_PLAN_BF16);
+    bool wide = f->task->stack.grad_bytes >= 4, sharded = f->gathers;
+    double state = p->memory[LS_MEMORY_OPTIMIZER];
+    ls_page_add_table(doc, "llrl", "data\ttype\ton the most loaded %s\treason", f->chip);
+    ls_page_put(doc, "\nmatmuls\t%s\t\t%s of the step; 16-bit or fp8 operands are enough, the sums need fp32",
+                ls_plan_type_name(f->choice.layout.type), LS_PERCENT(p->time[LS_TIME_MATMUL] / p->seconds));
+    ls_page_put(doc, "\nmatmul accumulators, norms, softmax, loss\tfp32\ton the chip\tlong sums lose small terms in 16 "
+                     "bits, and exponentials exceed the range of fp16");
+    ls_page_put(doc, "\nweights as read by matmuls\t%s\t%s\thalf the bytes to read and to send", half,
+                sharded ? "layer by layer" : LS_GIB(p->memory[LS_MEMORY_WEIGHTS]));
+    ls_page_put(doc, "\nactivations\t%s\t%s\tthe part of memory that grows with the micro-batch", half,
+                LS_GIB(p->memory[LS_MEMORY_ACTIVATIONS]));
+    ls_page_put(doc, "\ngradients\t%s\t%s\t%s", wide ? "fp32" : half, LS_GIB(p->memory[LS_MEMORY_GRADIENTS]),
+                wide ? "summed over micro-batches and replicas; in 16 bits late terms are rounded away"
+                     : "as this training program keeps them; sums over many micro-batches lose precision");
+    ls_page_put(
+        doc,
+        "\nmaster weights\tfp32\t%s\tan update is often below 1/256 of its weight and would be rounded away in bf16",
+        LS_GIB(state / 3));
+    ls_page_put(doc,
+                "\nboth optimizer moments\tfp32\t%s\trunning means that change by a thousandth per step, and squares "
+                "of small numbers",
+                LS_GIB(2 * state / 3));
+}
+
+void ls_memo_precision(ls_page *doc, const ls_memo_facts *f) {
+    const ls_knobs *l = &f->choice.layout;
+    LS_HEADING(doc, "Precision: what it saves, what stays in fp32");
+    if (l->type == LS_PLAN_FP32) {
+        LS_TEXT(doc, "Everything is in fp32: weights, activations, gradients and the optimizer's state.");
+        return;
+    }
+    put_savings(doc, f);
+    if (l->pure_16bit) {
+        LS_TEXT(doc, "Weights, gradients and moments are all kept in 16 bits here: only sums inside operations are in "
+                     "fp32, and small updates are lost to rounding.");
+        return;
+    }
+    put_table(doc, f);
+    if (l->type == LS_PLAN_FP16)
+        LS_TEXT(doc, "fp16 overflows at 65,504 and underflows below 6e-8: the loss must be scaled, and steps that "
+                     "overflow must be skipped. bf16 has the range of fp32 and needs neither.");
 }
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */

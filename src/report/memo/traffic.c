@@ -16,7 +16,7 @@ static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int i
 static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
-    double bytes = ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C, part = (l->tp - 1.0) / l->tp;
+    double bytes = c->elem * c->tokens * c->C, part = (l->tp - 1.0) / l->tp;
     double forward = 2, backward = l->sequence_parallel ? 3 : 2, times = layers * c->micros;
     double again = l->recompute == LS_RECOMPUTE_FULL ? forward : 0, sums = forward + backward + again;
     /* Inputs of matmuls in 8 bits are gathered as such. */
@@ -47,7 +47,7 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     double messages = (l->pp > 2 ? 2.0 * l->virtual_stages : 2.0 * l->virtual_stages - 1) * c->micros;
     flow->what = "pipeline: activations and their gradients between stages";
     flow->when = "between stages, for every micro-batch";
-    flow->bytes = messages * ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C / c->t;
+    flow->bytes = messages * c->elem * c->tokens * c->C / c->t;
     flow->link_seconds = messages * slowest_send(l, chunks);
     flow->seen = f->choice.prediction.time[LS_TIME_P2P];
     int leaving = 0;
@@ -65,7 +65,7 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
     f->reduce_bytes = params * grad * part * (l->zero == 0 || stack->reduce_whole ? 2 : 1);
     if (f->reduces_often)
         f->reduce_bytes *= c->micros; /* no worker keeps a whole gradient from one micro-batch to the next */
-    f->spread_bytes = l->zero > 0 ? params * ls_plan_elem_bytes(l) * part : 0;
+    f->spread_bytes = l->zero > 0 ? params * c->elem * part : 0;
     flow->what = l->zero > 0 ? "data parallelism: gradients and updated weights" : "data parallelism: gradients";
     flow->when = f->reduces_often ? "gradients after every micro-batch, weights once per step" : "once per step";
     flow->bytes = f->reduce_bytes + f->spread_bytes;
@@ -99,7 +99,7 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
     flow->where = "between the sites";
     flow->seen = -1;
     if (l->stages_across) {
-        double bytes = ls_plan_elem_bytes(l) * c->tokens * (double)c->task->shape.C * l->dp;
+        double bytes = c->elem * c->tokens * c->C * l->dp;
         flow->what = "activations and their gradients, all replicas together";
         flow->when = "at one stage boundary, for every micro-batch";
         double ways = 2 * l->virtual_stages - 1; /* each way, with several chunks to and fro */

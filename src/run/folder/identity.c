@@ -336,19 +336,11 @@ bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, con
     return a && b ? json_equal(a->value, b->value) : a == b;
 }
 
-static bool is_among(const char *name, const char *const *names) {
-    for (; names && *names; names++)
-        if (strcmp(*names, name) == 0) return true;
-    return false;
-}
-
-ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is,
-                            const char *const *may_differ) {
+ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is) {
     ls_identity_change change;
     char list[LIST_MAX] = "", entry[LIST_MAX];
     int more = 0;
     for (size_t at = 0; next_change(here, there, &at, &change);) {
-        if (is_among(change.name, may_differ)) continue;
         size_t used = strlen(list);
         int bytes = snprintf(entry, sizeof entry, "%s%s is %.*s here and %.*s in %.40s", used ? "; " : "", change.name,
                              SHOWN, change.here, SHOWN, change.there, there_is);

@@ -142,7 +142,7 @@ static ls_status load_own(ls_trainer *trainer, const char *folder, ls_identity *
     LS_TRY(ls_checkpoint_open(folder, &checkpoint));
     LS_TRY_OUT(ls_saved_identity(checkpoint, &saved));
     LS_TRY_OUT(copy_start(identity, saved));
-    LS_TRY_OUT(ls_identity_check(identity, saved, "the checkpoint", NULL));
+    LS_TRY_OUT(ls_identity_check(identity, saved, "the checkpoint"));
     set_base(trainer, identity);
     LS_TRY_OUT(ls_saved_weights(checkpoint, weights));
     LS_TRY_OUT(ls_load(trainer, checkpoint));
@@ -189,7 +189,7 @@ static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) 
                          "without --resume",
                          ls_run_dir_path(dir));
     else
-        status = ls_identity_check(identity, there, "the run", NULL);
+        status = ls_identity_check(identity, there, "the run");
     ls_identity_destroy(there);
     if (status == LS_OK) ls_log_warn("%s has no checkpoint yet: it starts again at step 0", ls_run_dir_path(dir));
     return status;

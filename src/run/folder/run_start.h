@@ -9,7 +9,7 @@
  *
  * All workers make these calls together. Each has the identity and has opened the weights (ls_run_start_model); store
  * and run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one
- * worker fails all do, with one message (together.h). */
+ * worker fails all do, with one message (run/agree.h). */
 #ifndef LS_RUN_FOLDER_RUN_START_H
 #define LS_RUN_FOLDER_RUN_START_H
 

@@ -17,7 +17,7 @@
 #include "run/trainer.h"
 
 /* All workers together. Store, identity and tokenizer are those of worker 0; the others may give NULL. `tokenizer` may
- * be NULL there too; its files are saved along. Where one worker fails all do (together.h), and nothing of the
+ * be NULL there too; its files are saved along. Where one worker fails all do (run/agree.h), and nothing of the
  * checkpoint is left. */
 ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *identity, const ls_tokenizer *tokenizer);
 
@@ -42,7 +42,7 @@ ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The same for a run with other settings: a loss scale that they do not allow begins anew. */
 ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
-/* The weights alone, into any stage of the same shape. */
+/* The weights alone, into any partition of the same shape. */
 ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoint);
 
 #endif

@@ -12,9 +12,9 @@
 typedef struct ls_guard {
     int groups, blocks;
     ls_partition *partition; /* while it watches */
-    ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker stands for; second:
+    ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker reports; second:
                                 of the two uses of a tied table, each by itself */
-    ls_loss_sum *sums;       /* by group: losses that this worker stands for; then of all workers */
+    ls_loss_sum *sums;       /* by group: losses that this worker reports; then of all workers */
     int64_t *words;          /* of the parts, of the sum of groups, and of the losses: what all workers add up */
     double *squares;         /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
@@ -25,16 +25,16 @@ typedef struct ls_guard {
     double whole_squares; /* of the sum of groups, measured alike */
     ls_audit audit;
     bool measures;       /* norms of groups, in the pass under way */
-    ls_outlier *outlier; /* NULL: nobody asked */
+    ls_outlier *outlier; /* NULL: not asked for */
     ls_outlier_finding *findings;
     ls_noise noise;
-    ls_block_numerics *numerics; /* by block; NULL: nobody asked */
+    ls_block_numerics *numerics; /* by block; NULL: not asked for */
 } ls_guard;
 
 ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, int blocks);
 void ls_guard_close(ls_guard *guard);
 
-/* From here to the end of a step of the stage, leaves are seen: norms of groups are measured, and groups that are
+/* From here to the end of a step of the partition, leaves are seen: norms of groups are measured, and groups that are
  * audited are hashed. */
 void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures);
 /* Then: those of all workers, in one message. `whole` are this worker's squares of the sum of groups, measured alike.

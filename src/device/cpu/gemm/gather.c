@@ -6,13 +6,12 @@
  *
  * Columns as lines (a weight gradient): of each row of taps, whose pixels are neighbours, a panel has a stretch. It is
  * copied for the positions of a row of the image together; at the edges value by value. */
-#include "device/cpu/gemm/gather.h"
+#include "device/cpu/gemm/pack.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "device/cpu/gemm/four_floats.h"
-#include "device/cpu/gemm/halo.h"
 
 /* Values of a run at most, and lines of a panel that are looked at together. */
 enum { RUN = 256, LINES = 64, ROWS_AT_ONCE = 32 };
@@ -71,15 +70,8 @@ static inline const float *run_of(const corners *c, size_t l, ptrdiff_t dy, ptrd
 static void pack_four_runs(float *to, size_t width, const float *const run[4], size_t n) {
     const float *a = run[0], *b = run[1], *c = run[2], *d = run[3];
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        four r0 = load4(a + i), r1 = load4(b + i), r2 = load4(c + i), r3 = load4(d + i);
-        four t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-        four t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-        store4(to + i * width, __builtin_shufflevector(t0, t2, 0, 1, 4, 5));
-        store4(to + (i + 1) * width, __builtin_shufflevector(t0, t2, 2, 3, 6, 7));
-        store4(to + (i + 2) * width, __builtin_shufflevector(t1, t3, 0, 1, 4, 5));
-        store4(to + (i + 3) * width, __builtin_shufflevector(t1, t3, 2, 3, 6, 7));
-    }
+    for (; i + 4 <= n; i += 4)
+        transpose4(to + i * width, width, load4(a + i), load4(b + i), load4(c + i), load4(d + i));
     for (; i < n; i++) store4(to + i * width, (four){a[i], b[i], c[i], d[i]});
 }
 

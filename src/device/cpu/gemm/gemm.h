@@ -117,4 +117,9 @@ size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
  * those of the ISA; the unit's are found by itself. */
 void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool, void *scratch);
 
+/* Matmuls with few rows or few columns, in chain order; inside ls_gemm_run(). */
+bool ls_gemm_is_thin(const ls_gemm *g);
+/* Needs no scratch. */
+void ls_gemm_thin_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool);
+
 #endif

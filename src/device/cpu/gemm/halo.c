@@ -8,7 +8,7 @@
  *                                                     tap and channel, and no value is transposed more than once
  *     columns as lines      halo [row][x][channel]    as the image; a row of taps is a stretch, step_x pixels further
  *                                                     for the next position */
-#include "device/cpu/gemm/halo.h"
+#include "device/cpu/gemm/pack.h"
 
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "device/cpu/gemm/four_floats.h"
-#include "device/cpu/gemm/gather.h"
 #include "numerics/float16.h"
 
 ls_gemm_lines ls_gemm_lines_of_a(const ls_gemm *g) {
@@ -37,15 +36,6 @@ ls_gemm_lines ls_gemm_lines_from(ls_gemm_lines x, size_t line, size_t k) {
 
 static inline four widen4(const uint16_t *from) {
     return (four){ls_bf16_to_f32(from[0]), ls_bf16_to_f32(from[1]), ls_bf16_to_f32(from[2]), ls_bf16_to_f32(from[3])};
-}
-
-static inline void transpose4(float *panel, size_t width, four r0, four r1, four r2, four r3) {
-    four t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    four t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-    store4(panel, __builtin_shufflevector(t0, t2, 0, 1, 4, 5));
-    store4(panel + width, __builtin_shufflevector(t0, t2, 2, 3, 6, 7));
-    store4(panel + 2 * width, __builtin_shufflevector(t1, t3, 0, 1, 4, 5));
-    store4(panel + 3 * width, __builtin_shufflevector(t1, t3, 2, 3, 6, 7));
 }
 
 static inline float value_at(const void *source, ls_dtype dtype, size_t at) {

@@ -11,7 +11,7 @@
 #include "device/cpu/gemm/k.h"
 
 /* Lines of an operand: line l begins at `at` + l·ld where its values are neighbours (along_k), else at `at` + l, with
- * its values ld apart. Those of patches and grids are gathered (gather.h): `at` is the first image, or that of the
+ * its values ld apart. Those of patches and grids are gathered: `at` is the first image, or that of the
  * grid's first row with the lines before it gone; line and k are what was skipped. */
 typedef struct ls_gemm_lines {
     const void *at;
@@ -45,5 +45,24 @@ size_t ls_gemm_pack_some(const ls_gemm_kernels *kernels, float *to, size_t width
 /* The same for a unit: bf16 lines, their positions at … at+n−1 of x, in groups of `group`. */
 void ls_gemm_pack_unit(const ls_gemm_kernels *kernels, uint16_t *panel, size_t width, size_t group, ls_gemm_lines from,
                        size_t lines, const ls_gemm_k *x, size_t at, size_t n);
+
+/* ---- operands of a convolution, packed straight from the image --------------------------------------------------- */
+
+/* The matrix of patches (ls_gemm_patches) and rows in a grid (ls_gemm_grid). Panels are those of the stored matrix,
+ * value by value. */
+static inline size_t ls_gemm_grid_at(const ls_gemm_grid *grid, size_t row) {
+    size_t pair = row / grid->n2;
+    return pair / grid->n1 * grid->step0 + pair % grid->n1 * grid->step1 + row % grid->n2 * grid->step2;
+}
+
+/* As ls_gemm_pack(), for lines that are not stored; what the last panel misses is left alone. */
+void ls_gemm_gather(const ls_gemm_kernels *kernels, float *panel, size_t width, ls_gemm_lines from, size_t lines,
+                    size_t k);
+
+/* For patches of images with few channels. */
+/* As ls_gemm_gather(), with positions or with columns as lines. False where this is not the way: nothing is written
+ * then. */
+bool ls_gemm_halo_positions(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
+bool ls_gemm_halo_columns(float *panel, size_t width, const ls_gemm_lines *from, size_t lines, size_t k);
 
 #endif

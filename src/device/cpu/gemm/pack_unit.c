@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "device/cpu/gemm/four_floats.h"
 #include "device/cpu/gemm/pack.h"
 
 typedef uint16_t half8 __attribute__((vector_size(16)));
 typedef uint16_t half4 __attribute__((vector_size(8)));
-typedef uint32_t word4 __attribute__((vector_size(16)));
 typedef uint64_t long2 __attribute__((vector_size(16)));
 
 /* A part of a panel of `width` lines. */
@@ -47,17 +47,9 @@ static void along_fours(part p, const uint16_t *from, size_t ld, size_t lines, s
 
 static void four_lines_of_pairs(part p, const uint16_t *from, size_t ld, size_t pairs) {
     size_t row = 2 * p.width, g = 0;
-    for (; g + 4 <= pairs; g += 4) {
-        word4 r[4];
-        for (size_t l = 0; l < 4; l++) memcpy(&r[l], from + l * ld + 2 * g, sizeof r[l]);
-        word4 t0 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
-              t1 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-        word4 t2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
-              t3 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-        word4 out[4] = {__builtin_shufflevector(t0, t2, 0, 1, 4, 5), __builtin_shufflevector(t0, t2, 2, 3, 6, 7),
-                        __builtin_shufflevector(t1, t3, 0, 1, 4, 5), __builtin_shufflevector(t1, t3, 2, 3, 6, 7)};
-        for (size_t q = 0; q < 4; q++) memcpy(p.to + (g + q) * row, &out[q], sizeof out[q]);
-    }
+    for (const uint16_t *x = from; g + 4 <= pairs; g += 4, x += 8) /* a pair moves as a float */
+        transpose4((float *)(void *)(p.to + g * row), p.width, load4(x), load4(x + ld), load4(x + 2 * ld),
+                   load4(x + 3 * ld));
     for (; g < pairs; g++)
         for (size_t l = 0; l < 4; l++) memcpy(p.to + g * row + 2 * l, from + l * ld + 2 * g, 4);
 }
@@ -117,7 +109,7 @@ static inline half8 load8(const uint16_t *from) {
     return x;
 }
 
-static inline half8 load4(const uint16_t *from) {
+static inline half8 load_four(const uint16_t *from) {
     half4 x;
     memcpy(&x, from, sizeof x);
     return __builtin_shufflevector(x, x, 0, 1, 2, 3, 0, 1, 2, 3);
@@ -138,8 +130,8 @@ static void across_four(uint16_t *to, const uint16_t *from, size_t ld, size_t li
         store8(to + 4 * l + 24, HIGH8(even_high, odd_high));
     }
     for (; l + 4 <= lines; l += 4) {
-        half8 even = LOW8(load4(from + l), load4(from + 2 * ld + l));
-        half8 odd = LOW8(load4(from + ld + l), load4(from + 3 * ld + l));
+        half8 even = LOW8(load_four(from + l), load_four(from + 2 * ld + l));
+        half8 odd = LOW8(load_four(from + ld + l), load_four(from + 3 * ld + l));
         store8(to + 4 * l, LOW8(even, odd));
         store8(to + 4 * l + 8, HIGH8(even, odd));
     }

@@ -7,12 +7,9 @@
  * The wide operand is read in place where the machine has a kernel for that; else, and at the edges, a block is
  * transposed or widened into a buffer in the first cache. With few columns the roles of A and B are exchanged, which
  * changes no bit, and C is written transposed. */
-#include "device/cpu/gemm/thin.h"
-
 #include <stdint.h>
 #include <string.h>
 
-#include "device/cpu/gemm/gather.h"
 #include "device/cpu/gemm/pack.h"
 #include "device/cpu/gemm/tile.h"
 #include "numerics/float16.h"

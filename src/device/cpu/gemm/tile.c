@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "device/cpu/gemm/four_floats.h"
-#include "device/cpu/gemm/gather.h"
 #include "device/cpu/gemm/pack.h"
 
 void ls_gemm_pass_cut(ls_gemm_pass *pass, int slices, const size_t *bounds, size_t base, size_t k0, size_t k1,

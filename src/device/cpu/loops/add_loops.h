@@ -18,44 +18,37 @@ static inline vec_f32 load_f32(const float *from) {
     memcpy(&v, from, sizeof v);
     return v;
 }
-static inline void store_f32(float *to, vec_f32 v) { memcpy(to, &v, sizeof v); }
-
-static void LSK_NAME(lsk_add_f32)(float *out, const float *a, const float *b, size_t n) {
-    size_t i = 0;
-    for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {
-        vec_f32 s0 = load_f32(a + i) + load_f32(b + i);
-        vec_f32 s1 = load_f32(a + i + F32_LANES) + load_f32(b + i + F32_LANES);
-        vec_f32 s2 = load_f32(a + i + 2 * F32_LANES) + load_f32(b + i + 2 * F32_LANES);
-        vec_f32 s3 = load_f32(a + i + 3 * F32_LANES) + load_f32(b + i + 3 * F32_LANES);
-        store_f32(out + i, s0);
-        store_f32(out + i + F32_LANES, s1);
-        store_f32(out + i + 2 * F32_LANES, s2);
-        store_f32(out + i + 3 * F32_LANES, s3);
-    }
-    for (; i < n; i++) out[i] = a[i] + b[i];
+static inline void store_four(float *to, vec_f32 s0, vec_f32 s1, vec_f32 s2, vec_f32 s3) {
+    memcpy(to, &s0, sizeof s0);
+    memcpy(to + F32_LANES, &s1, sizeof s1);
+    memcpy(to + 2 * F32_LANES, &s2, sizeof s2);
+    memcpy(to + 3 * F32_LANES, &s3, sizeof s3);
 }
 
-static void LSK_NAME(lsk_add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n) {
+/* To one output, or to two. */
+LSK_INLINE void add_vectors(float *out0, float *out1, const float *a, const float *b, size_t n) {
     size_t i = 0;
     for (; i + 4 * F32_LANES <= n; i += 4 * F32_LANES) {
         vec_f32 s0 = load_f32(a + i) + load_f32(b + i);
         vec_f32 s1 = load_f32(a + i + F32_LANES) + load_f32(b + i + F32_LANES);
         vec_f32 s2 = load_f32(a + i + 2 * F32_LANES) + load_f32(b + i + 2 * F32_LANES);
         vec_f32 s3 = load_f32(a + i + 3 * F32_LANES) + load_f32(b + i + 3 * F32_LANES);
-        store_f32(out0 + i, s0);
-        store_f32(out0 + i + F32_LANES, s1);
-        store_f32(out0 + i + 2 * F32_LANES, s2);
-        store_f32(out0 + i + 3 * F32_LANES, s3);
-        store_f32(out1 + i, s0);
-        store_f32(out1 + i + F32_LANES, s1);
-        store_f32(out1 + i + 2 * F32_LANES, s2);
-        store_f32(out1 + i + 3 * F32_LANES, s3);
+        store_four(out0 + i, s0, s1, s2, s3);
+        if (out1) store_four(out1 + i, s0, s1, s2, s3);
     }
     for (; i < n; i++) {
         float sum = a[i] + b[i];
         out0[i] = sum;
-        out1[i] = sum;
+        if (out1) out1[i] = sum;
     }
+}
+
+static void LSK_NAME(lsk_add_f32)(float *out, const float *a, const float *b, size_t n) {
+    add_vectors(out, NULL, a, b, n);
+}
+
+static void LSK_NAME(lsk_add_two_f32)(float *out0, float *out1, const float *a, const float *b, size_t n) {
+    add_vectors(out0, out1, a, b, n);
 }
 
 static void LSK_NAME(lsk_add_i64)(uint64_t *out, const uint64_t *a, const uint64_t *b, size_t n) {

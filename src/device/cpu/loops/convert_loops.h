@@ -3,41 +3,25 @@
  * Included by kernels_loops.h. */
 #include "device/cpu/loops/part_loops.h"
 
-static void LSK_NAME(lsk_f32_to_bf16)(uint16_t *out, const float *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store_bf16(out + i, v16_load(in + i));
-    if (i < n) v16_store_bf16_n(out + i, v16_load_n(in + i, n - i, 0.0f), n - i);
-}
+#define NARROW_LOOP(stem, store)                                                                                       \
+    static void LSK_NAME(stem)(uint16_t * out, const float *in, size_t n) {                                            \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) store(out + i, v16_load(in + i));                                           \
+        if (i < n) store##_n(out + i, v16_load_n(in + i, n - i, 0.0f), n - i);                                         \
+    }
+#define WIDEN_LOOP(stem, load, load_n)                                                                                 \
+    static void LSK_NAME(stem)(float *out, const uint16_t *in, size_t n) {                                             \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) v16_store(out + i, load(in + i));                                           \
+        if (i < n) v16_store_n(out + i, load_n(in + i, n - i), n - i);                                                 \
+    }
 
-static void LSK_NAME(lsk_bf16_to_f32)(float *out, const uint16_t *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_load_bf16(in + i));
-    if (i < n) v16_store_n(out + i, v16_load_bf16_n(in + i, n - i), n - i);
-}
-
-static void LSK_NAME(lsk_f32_to_f16)(uint16_t *out, const float *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store_f16(out + i, v16_load(in + i));
-    if (i < n) v16_store_f16_n(out + i, v16_load_n(in + i, n - i, 0.0f), n - i);
-}
-
-static void LSK_NAME(lsk_f16_to_f32)(float *out, const uint16_t *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_load_f16(in + i));
-    if (i < n) v16_store_n(out + i, v16_load_f16_n(in + i, n - i), n - i);
-}
-
-static void LSK_NAME(lsk_widen_bf16)(float *out, const uint16_t *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_widen_bf16(in + i));
-    if (i < n) v16_store_n(out + i, v16_load_bf16_n(in + i, n - i), n - i);
-}
-
-static void LSK_NAME(lsk_widen_f16)(float *out, const uint16_t *in, size_t n) {
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) v16_store(out + i, v16_widen_f16(in + i));
-    if (i < n) v16_store_n(out + i, v16_load_f16_n(in + i, n - i), n - i);
-}
+NARROW_LOOP(lsk_f32_to_bf16, v16_store_bf16)
+NARROW_LOOP(lsk_f32_to_f16, v16_store_f16)
+WIDEN_LOOP(lsk_bf16_to_f32, v16_load_bf16, v16_load_bf16_n)
+WIDEN_LOOP(lsk_f16_to_f32, v16_load_f16, v16_load_f16_n)
+WIDEN_LOOP(lsk_widen_bf16, v16_widen_bf16, v16_load_bf16_n)
+WIDEN_LOOP(lsk_widen_f16, v16_widen_f16, v16_load_f16_n)
 
 static const ls_convert_kernels convert_kernels = {
     .f32_to_bf16 = LSK_NAME(lsk_f32_to_bf16),

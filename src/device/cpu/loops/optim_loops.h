@@ -85,7 +85,7 @@ static void LSK_NAME(lsk_update)(const ls_update_call *call, size_t begin, size_
 }
 
 static double block_squares(const float *x, size_t n) {
-    v16d sum = v16d_zero();
+    v16d sum = v16d_set1(0.0);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         v16d wide = v16d_widen(v16_load(x + i));

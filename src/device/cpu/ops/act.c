@@ -26,8 +26,7 @@ ls_status ls_cpu_op_act_backward(ls_device *device, const ls_act_call *call) {
     static const char *const names[LS_ACT_FNS] = {
         [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
     LS_TRY(ls_cpu_check_dtype(names[call->fn], call->act));
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, act_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, act_range, call);
 }
 
 ls_status ls_cpu_op_act_forward(ls_device *device, const ls_act_call *call) {
@@ -83,8 +82,7 @@ static void gated_rows(const ls_kernels *kernels, const void *args, size_t begin
 
 ls_status ls_cpu_op_gated_backward(ls_device *device, const ls_gated_call *call) {
     LS_TRY(ls_cpu_check_dtype("a gate", call->act));
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), gated_rows, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), gated_rows, call);
 }
 
 ls_status ls_cpu_op_gated_forward(ls_device *device, const ls_gated_call *call) {
@@ -103,8 +101,7 @@ static void bias_gelu_rows(const ls_kernels *kernels, const void *args, size_t b
 }
 
 ls_status ls_cpu_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *call) {
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), bias_gelu_rows, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_gelu_rows, call);
 }
 
 static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
@@ -127,8 +124,7 @@ static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t be
 
 ls_status ls_cpu_op_bias_add(ls_device *device, const ls_bias_add_call *call) {
     LS_TRY(ls_cpu_check_dtype("a sum with a bias", call->act));
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), bias_add_rows, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_add_rows, call);
 }
 
 /* ---- sums over tokens -------------------------------------------------------------------------------------------- */

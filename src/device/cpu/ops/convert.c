@@ -20,8 +20,7 @@ ls_status ls_cpu_op_convert(ls_device *device, const ls_convert_call *call) {
     if (!(call->from == LS_F32 && is_half(call->to)) && !(is_half(call->from) && call->to == LS_F32))
         return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16",
                        ls_dtype_name(call->from), ls_dtype_name(call->to));
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, convert_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, convert_range, call);
 }
 
 static void round_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
@@ -36,6 +35,5 @@ static void round_range(const ls_kernels *kernels, const void *args, size_t begi
 
 ls_status ls_cpu_op_round(ls_device *device, const ls_round_call *call) {
     LS_TRY(ls_cpu_check_half("rounding", call->to));
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, round_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, round_range, call);
 }

@@ -54,7 +54,7 @@ ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
     LS_TRY(ls_cpu_check_dtype("counts", call->type));
     _Atomic int64_t sums[LS_COUNTS] = {0};
     count_args args = {call, limits_of(call->type), sums};
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, count_range, &args);
+    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args));
     for (int i = 0; i < LS_COUNTS; i++) call->out[i] += sums[i];
     return LS_OK;
 }
@@ -82,7 +82,7 @@ static void difference_range(const ls_kernels *kernels, const void *args, size_t
 
 ls_status ls_cpu_op_difference(ls_device *device, const ls_difference_call *call) {
     _Atomic int64_t sum = 0;
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, difference_range, &(difference_args){call, &sum});
+    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, difference_range, &(difference_args){call, &sum}));
     *call->lost += sum;
     return LS_OK;
 }
@@ -129,7 +129,7 @@ static void find_range(const ls_kernels *kernels, const void *args, size_t begin
 ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
     LS_TRY(ls_cpu_check_dtype("a search", call->dtype));
     _Atomic size_t first = call->n;
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, find_range, &(find_args){call, &first});
+    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, find_range, &(find_args){call, &first}));
     *call->index = first;
     return LS_OK;
 }
@@ -157,7 +157,7 @@ ls_status ls_cpu_op_hash(ls_device *device, const ls_hash_call *call) {
     size_t pieces = (call->bytes + PIECE_BYTES - 1) / PIECE_BYTES;
     void *space = NULL;
     LS_TRY(ls_cpu_scratch(cpu, (pieces + 1) * sizeof(ls_hash128), &space));
-    ls_cpu_run(cpu, pieces, 1, hash_pieces, &(hash_args){call, space});
+    LS_TRY(ls_cpu_run(device, pieces, 1, hash_pieces, &(hash_args){call, space}));
     *call->out = ls_hash_combine(space, pieces);
     return LS_OK;
 }

@@ -37,6 +37,5 @@ static void dropout_rows(const ls_kernels *kernels, const void *args, size_t beg
 ls_status ls_cpu_op_dropout_add(ls_device *device, const ls_dropout_call *call) {
     LS_TRY(ls_cpu_check_dtype("dropout", call->x_dtype));
     LS_TRY(ls_cpu_check_dtype("dropout", call->y_dtype));
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(call->columns), dropout_rows, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), dropout_rows, call);
 }

@@ -16,8 +16,7 @@ static size_t target_column(const ls_loss_call *c, size_t row) {
 
 static ls_status run_rows(ls_device *device, const ls_loss_call *call, ls_cpu_fn fn) {
     assert(call->slices >= 1 && call->slices <= 4096);
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ls_cpu_row_grain(end_column(call) - first_column(call)), fn, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(end_column(call) - first_column(call)), fn, call);
 }
 
 /* dz of row r; target counted from the first column. A 16-bit dz may lie over z: its elements are half as wide, so a
@@ -82,8 +81,7 @@ static void value_rows(const ls_kernels *kernels, const void *args, size_t begin
 
 ls_status ls_cpu_op_loss_values(ls_device *device, const ls_loss_call *call) {
     enum { ROWS = 1024 };
-    ls_cpu_run(ls_cpu_enter(device), call->rows, ROWS, value_rows, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->rows, ROWS, value_rows, call);
 }
 
 static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {

@@ -14,8 +14,7 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
 
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
     if (call->copy) LS_TRY(ls_cpu_check_half("a copy of weights", call->copy_dtype));
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, update_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, update_range, call);
 }
 
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
@@ -26,8 +25,7 @@ static void square_range(const ls_kernels *kernels, const void *args, size_t beg
 }
 
 ls_status ls_cpu_op_square_sums(ls_device *device, const ls_square_sums_call *call) {
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, square_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, square_range, call);
 }
 
 static void scale_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
@@ -36,8 +34,7 @@ static void scale_range(const ls_kernels *kernels, const void *args, size_t begi
 }
 
 ls_status ls_cpu_op_scale(ls_device *device, const ls_scale_call *call) {
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, scale_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, scale_range, call);
 }
 
 static void set_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
@@ -47,6 +44,5 @@ static void set_range(const ls_kernels *kernels, const void *args, size_t begin,
 }
 
 ls_status ls_cpu_op_set(ls_device *device, const ls_set_call *call) {
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, set_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, set_range, call);
 }

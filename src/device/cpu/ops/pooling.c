@@ -36,21 +36,17 @@ static size_t grain_of(const ls_pooling_call *c, size_t rows) {
 
 static ls_status forward(ls_device *device, const ls_pooling_call *c, bool max) {
     LS_TRY(check(c));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    const ls_pooling_kernels *k = &cpu->kernels->pooling;
+    const ls_pooling_kernels *k = &ls_cpu_enter(device)->kernels->pooling;
     size_t rows = ls_window_rows(&c->window, c->height);
-    ls_cpu_run(cpu, c->images * rows, grain_of(c, rows), rows_range,
-               &(rows_args){max ? k->max_forward : k->mean_forward, c});
-    return LS_OK;
+    return ls_cpu_run(device, c->images * rows, grain_of(c, rows), rows_range,
+                      &(rows_args){max ? k->max_forward : k->mean_forward, c});
 }
 
 static ls_status backward(ls_device *device, const ls_pooling_call *c, bool max) {
     LS_TRY(check(c));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
-    const ls_pooling_kernels *k = &cpu->kernels->pooling;
-    ls_cpu_run(cpu, c->images * c->height, grain_of(c, c->height), rows_range,
-               &(rows_args){max ? k->max_backward : k->mean_backward, c});
-    return LS_OK;
+    const ls_pooling_kernels *k = &ls_cpu_enter(device)->kernels->pooling;
+    return ls_cpu_run(device, c->images * c->height, grain_of(c, c->height), rows_range,
+                      &(rows_args){max ? k->max_backward : k->mean_backward, c});
 }
 
 ls_status ls_cpu_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) { return forward(device, c, true); }

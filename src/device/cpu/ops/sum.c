@@ -16,8 +16,7 @@ static void add_range(const ls_kernels *kernels, const void *args, size_t begin,
 
 ls_status ls_cpu_op_add(ls_device *device, const ls_add_call *call) {
     LS_TRY(ls_cpu_check_dtype("a sum", call->b_dtype));
-    ls_cpu_run(ls_cpu_enter(device), call->n, LS_CPU_GRAIN, add_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, add_range, call);
 }
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
@@ -83,6 +82,5 @@ static void max_range(const ls_kernels *kernels, const void *args, size_t begin,
 ls_status ls_cpu_op_max(ls_device *device, const ls_max_call *call) {
     if (call->count < 1 || call->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", call->count, LS_WORKERS_MAX);
-    ls_cpu_run(ls_cpu_enter(device), call->elems, ls_cpu_row_grain((size_t)call->count), max_range, call);
-    return LS_OK;
+    return ls_cpu_run(device, call->elems, ls_cpu_row_grain((size_t)call->count), max_range, call);
 }

@@ -41,17 +41,6 @@ LSK_INLINE void v16_store(float *to, v16 x) {
     _mm256_storeu_ps(to, x.lo);
     _mm256_storeu_ps(to + 8, x.hi);
 }
-LSK_INLINE v16 v16_load_n(const float *from, size_t n, float fill) {
-    float part[16];
-    v16_store(part, v16_set1(fill));
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load(part);
-}
-LSK_INLINE void v16_store_n(float *to, v16 x, size_t n) {
-    float part[16];
-    v16_store(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
 LSK_INLINE float v16_first(v16 x) { return _mm256_cvtss_f32(x.lo); }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
@@ -217,26 +206,8 @@ LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) {
     half = v16i_or(half, v16i_and(v16i_shr(bits, 16), v16i_set1(0x8000)));
     lsk_store_u16(to, v16i_select(v16_isnan(x), v16i_set1(0x7E00), half));
 }
-LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
-    uint16_t part[16] = {0};
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load_bf16(part);
-}
-LSK_INLINE v16 v16_load_f16_n(const uint16_t *from, size_t n) {
-    uint16_t part[16] = {0};
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load_f16(part);
-}
-LSK_INLINE void v16_store_bf16_n(uint16_t *to, v16 x, size_t n) {
-    uint16_t part[16];
-    v16_store_bf16(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
-LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
-    uint16_t part[16];
-    v16_store_f16(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
+
+#    include "device/cpu/simd/first_n_loops.h"
 
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
 
@@ -250,7 +221,6 @@ LSK_INLINE v16d v16d_set1(double x) {
     __m256d p = _mm256_set1_pd(x);
     return (v16d){p, p, p, p};
 }
-LSK_INLINE v16d v16d_zero(void) { return v16d_set1(0.0); }
 LSK_INLINE v16d v16d_widen(v16 a) {
     return (v16d){LSK_WIDEN_LOW(a.lo), LSK_WIDEN_HIGH(a.lo), LSK_WIDEN_LOW(a.hi), LSK_WIDEN_HIGH(a.hi)};
 }
@@ -262,12 +232,6 @@ LSK_INLINE v16d v16d_div(v16d a, v16d b) { return LSK_MAP2_D(_mm256_div_pd, a, b
 LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) {
     return (v16d){_mm256_fmadd_pd(a.p0, b.p0, c.p0), _mm256_fmadd_pd(a.p1, b.p1, c.p1),
                   _mm256_fmadd_pd(a.p2, b.p2, c.p2), _mm256_fmadd_pd(a.p3, b.p3, c.p3)};
-}
-LSK_INLINE void v16d_store(double *to, v16d x) {
-    _mm256_storeu_pd(to, x.p0);
-    _mm256_storeu_pd(to + 4, x.p1);
-    _mm256_storeu_pd(to + 8, x.p2);
-    _mm256_storeu_pd(to + 12, x.p3);
 }
 LSK_INLINE double v16d_sum(v16d x) {
     __m256d four = _mm256_add_pd(_mm256_add_pd(x.p0, x.p2), _mm256_add_pd(x.p1, x.p3));

@@ -168,7 +168,6 @@ LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16d v16d_set1(double x) { return (v16d){_mm512_set1_pd(x), _mm512_set1_pd(x)}; }
-LSK_INLINE v16d v16d_zero(void) { return v16d_set1(0.0); }
 LSK_INLINE v16d v16d_widen(v16 a) {
     return (v16d){_mm512_cvtps_pd(_mm512_castps512_ps256(a)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1))};
 }
@@ -181,10 +180,6 @@ LSK_INLINE v16d v16d_mul(v16d a, v16d b) { return (v16d){_mm512_mul_pd(a.lo, b.l
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { return (v16d){_mm512_div_pd(a.lo, b.lo), _mm512_div_pd(a.hi, b.hi)}; }
 LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) {
     return (v16d){_mm512_fmadd_pd(a.lo, b.lo, c.lo), _mm512_fmadd_pd(a.hi, b.hi, c.hi)};
-}
-LSK_INLINE void v16d_store(double *to, v16d x) {
-    _mm512_storeu_pd(to, x.lo);
-    _mm512_storeu_pd(to + 8, x.hi);
 }
 LSK_INLINE double v16d_sum(v16d x) {
     __m512d eight = _mm512_add_pd(x.lo, x.hi);

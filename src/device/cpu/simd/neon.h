@@ -50,17 +50,6 @@ LSK_INLINE void v16_store(float *to, v16 x) {
     vst1q_f32(to + 8, x.q2);
     vst1q_f32(to + 12, x.q3);
 }
-LSK_INLINE v16 v16_load_n(const float *from, size_t n, float fill) {
-    float part[16];
-    v16_store(part, v16_set1(fill));
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load(part);
-}
-LSK_INLINE void v16_store_n(float *to, v16 x, size_t n) {
-    float part[16];
-    v16_store(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
 LSK_INLINE float v16_first(v16 x) { return vgetq_lane_f32(x.q0, 0); }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
@@ -223,26 +212,8 @@ LSK_INLINE void v16_store_f16(uint16_t *to, v16 x) {
     vst1q_u16(to, lsk_f16_from_f32(x.q0, x.q1));
     vst1q_u16(to + 8, lsk_f16_from_f32(x.q2, x.q3));
 }
-LSK_INLINE v16 v16_load_bf16_n(const uint16_t *from, size_t n) {
-    uint16_t part[16] = {0};
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load_bf16(part);
-}
-LSK_INLINE v16 v16_load_f16_n(const uint16_t *from, size_t n) {
-    uint16_t part[16] = {0};
-    for (size_t i = 0; i < n; i++) part[i] = from[i];
-    return v16_load_f16(part);
-}
-LSK_INLINE void v16_store_bf16_n(uint16_t *to, v16 x, size_t n) {
-    uint16_t part[16];
-    v16_store_bf16(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
-LSK_INLINE void v16_store_f16_n(uint16_t *to, v16 x, size_t n) {
-    uint16_t part[16];
-    v16_store_f16(part, x);
-    for (size_t i = 0; i < n; i++) to[i] = part[i];
-}
+
+#    include "device/cpu/simd/first_n_loops.h"
 
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
 
@@ -260,7 +231,6 @@ LSK_INLINE v16d v16d_set1(double x) {
     float64x2_t p = vdupq_n_f64(x);
     return (v16d){p, p, p, p, p, p, p, p};
 }
-LSK_INLINE v16d v16d_zero(void) { return v16d_set1(0.0); }
 LSK_INLINE v16d v16d_widen(v16 a) {
     return (v16d){LSK_WIDEN_LOW(a.q0), vcvt_high_f64_f32(a.q0), LSK_WIDEN_LOW(a.q1), vcvt_high_f64_f32(a.q1),
                   LSK_WIDEN_LOW(a.q2), vcvt_high_f64_f32(a.q2), LSK_WIDEN_LOW(a.q3), vcvt_high_f64_f32(a.q3)};
@@ -273,16 +243,6 @@ LSK_INLINE v16d v16d_sub(v16d a, v16d b) { return LSK_MAP_D(LSK_D_SUB); }
 LSK_INLINE v16d v16d_mul(v16d a, v16d b) { return LSK_MAP_D(LSK_D_MUL); }
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { return LSK_MAP_D(LSK_D_DIV); }
 LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { return LSK_MAP_D(LSK_D_FMA); }
-LSK_INLINE void v16d_store(double *to, v16d x) {
-    vst1q_f64(to, x.p0);
-    vst1q_f64(to + 2, x.p1);
-    vst1q_f64(to + 4, x.p2);
-    vst1q_f64(to + 6, x.p3);
-    vst1q_f64(to + 8, x.p4);
-    vst1q_f64(to + 10, x.p5);
-    vst1q_f64(to + 12, x.p6);
-    vst1q_f64(to + 14, x.p7);
-}
 LSK_INLINE double v16d_sum(v16d x) {
     float64x2_t a = vaddq_f64(vaddq_f64(x.p0, x.p4), vaddq_f64(x.p2, x.p6));
     float64x2_t b = vaddq_f64(vaddq_f64(x.p1, x.p5), vaddq_f64(x.p3, x.p7));

@@ -181,7 +181,6 @@ LSK_INLINE v16 v16_widen_f16(const uint16_t *from) { return v16_load_f16(from); 
 /* ---- doubles ----------------------------------------------------------------------------------------------------- */
 
 LSK_INLINE v16d v16d_set1(double x) { LSK_LANES(v16d, x); }
-LSK_INLINE v16d v16d_zero(void) { return v16d_set1(0.0); }
 LSK_INLINE v16d v16d_widen(v16 a) { LSK_LANES(v16d, (double)a.lane[i]); }
 LSK_INLINE v16 v16d_narrow(v16d a) { LSK_LANES(v16, (float)a.lane[i]); }
 LSK_INLINE v16d v16d_add(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] + b.lane[i]); }
@@ -189,7 +188,6 @@ LSK_INLINE v16d v16d_sub(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] - b.lane[i]
 LSK_INLINE v16d v16d_mul(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] * b.lane[i]); }
 LSK_INLINE v16d v16d_div(v16d a, v16d b) { LSK_LANES(v16d, a.lane[i] / b.lane[i]); }
 LSK_INLINE v16d v16d_fma(v16d a, v16d b, v16d c) { LSK_LANES(v16d, fma(a.lane[i], b.lane[i], c.lane[i])); }
-LSK_INLINE void v16d_store(double *to, v16d x) { memcpy(to, x.lane, sizeof x.lane); }
 LSK_INLINE double v16d_sum(v16d x) {
     for (int half = 8; half > 0; half /= 2)
         for (int i = 0; i < half; i++) x.lane[i] += x.lane[i + half];

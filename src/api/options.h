@@ -1,10 +1,13 @@
-/* run_options.h: the options of a run: where they come from, which of them go together, and what they mean
- * when they are left open. */
-#ifndef LS_API_RUN_OPTIONS_H
-#define LS_API_RUN_OPTIONS_H
+/* options.h: what the library asks of options; and the options of a run: where they come from, which of them go
+ * together, and what they mean when they are left open. */
+#ifndef LS_API_OPTIONS_H
+#define LS_API_OPTIONS_H
 
 #include "config/options.h"
 #include "run/settings.h"
+
+/* LS_ERR_INPUT where they are those of another command than `function` takes. */
+ls_status ls_options_expect(const ls_options *options, ls_command command, const char *function);
 
 /* A run that goes on, and one that branches off, has the options of the run before, but for those given now. A fork of
  * a checkpoint has those of the run in which the checkpoint lies, if any. The caller ends *out, after a failure too. */

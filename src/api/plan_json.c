@@ -1,20 +1,15 @@
-/* json.c: the answer for programs. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/files.h"
-#include "cli/plan/command.h"
-#include "cli/print_json.h"
+/* plan_json.c: a plan for programs. */
+#include "api/plan.h"
 
 /* An object that cannot be made is NULL and makes what it goes into NULL: jansson passes it on. */
-json_t *ls_plan_times_to_json(const double *time) {
+static json_t *times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)
         json_object_set_new(object, ls_time_kind_name((ls_time_kind)k), json_real(time[k]));
     return object;
 }
 
-json_t *ls_plan_memory_to_json(const double *memory) {
+static json_t *memory_to_json(const double *memory) {
     json_t *object = json_object();
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
         json_object_set_new(object, ls_memory_kind_name((ls_memory_kind)k), json_real(memory[k]));
@@ -33,14 +28,13 @@ static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
     double rate = ls_plan_tokens_per_second(&q->task, p), lacks = p->memory_bytes - p->capacity_bytes;
-    json_t *object =
-        json_pack("{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
-                  ls_plan_to_json(&q->task, &c->layout, members_of_task(&q->task)), "fits", lacks <= 0, "seconds",
-                  p->seconds, "tokens_per_second", rate, "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros,
-                  "model_flops", p->model_flops, "time_seconds", ls_plan_times_to_json(p->time), "memory_bytes",
-                  p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0,
-                  "heaviest_stage", p->heaviest_stage, "memory", ls_plan_memory_to_json(p->memory), "dp_link_seconds",
-                  p->link_dp, "dp_hidden_seconds", p->hidden_dp);
+    json_t *object = json_pack(
+        "{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
+        ls_plan_to_json(&q->task, &c->layout, members_of_task(&q->task)), "fits", lacks <= 0, "seconds", p->seconds,
+        "tokens_per_second", rate, "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops",
+        p->model_flops, "time_seconds", times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes",
+        p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory",
+        memory_to_json(p->memory), "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
     if (object && q->tokens > 0) {
         double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&q->task.cluster);
         json_object_set_new(object, "days", json_real(days));
@@ -98,14 +92,14 @@ static json_t *ladder_to_json(const ls_plan_answer *a) {
     json_t *array = json_array();
     for (int i = 0; i < a->rungs; i++)
         json_array_append_new(array, json_pack("{s:s, s:f, s:o}", "what", a->rung[i].what, "bytes", a->rung[i].bytes,
-                                               "memory", ls_plan_memory_to_json(a->rung[i].memory)));
+                                               "memory", memory_to_json(a->rung[i].memory)));
     return array;
 }
 
 static void add_reasons(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "losses",
                         json_pack("{s:f, s:o, s:s}", "useful_seconds", a->losses.useful, "lost_seconds",
-                                  ls_plan_times_to_json(a->losses.lost), "worst", ls_time_kind_name(a->losses.worst)));
+                                  times_to_json(a->losses.lost), "worst", ls_time_kind_name(a->losses.worst)));
     json_object_set_new(out, "changes", changes_to_json(a));
     json_object_set_new(out, "scaling",
                         json_pack("{s:o, s:o}", "batch_grows", points_to_json(a, a->weak, a->weak_points),
@@ -138,7 +132,7 @@ static void add_remedy(const ls_plan_answer *a, json_t *out) {
     json_object_set_new(out, "would_fit", object);
 }
 
-ls_status ls_plan_report_json(const ls_plan_answer *a) {
+static json_t *answer_to_json(const ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
     const ls_plan_task *task = &q->task;
     json_t *best = a->best ? choice_to_json(q, a->best) : json_null();
@@ -151,14 +145,63 @@ ls_status ls_plan_report_json(const ls_plan_answer *a) {
                             "misfits", choices_to_json(q, a->found.lacks, 0, a->found.missing));
     if (out && a->best) add_reasons(a, out);
     if (out && !a->best) add_remedy(a, out);
-    return ls_cli_print_json_lines(out);
+    return out;
 }
 
-ls_status ls_plan_layout_write(const char *path, json_t *json) {
-    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    json_decref(json);
-    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
-    ls_status status = ls_file_write_atomic(path, text, strlen(text));
-    free(text);
-    return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
+/* ---- this program on a machine that was measured ----------------------------------------------------------------- */
+
+/* The bytes of every worker, as a dry run has them. */
+static ls_status workers_to_json(const ls_plan *plan, const ls_layout *layout, json_t **out) {
+    *out = json_array();
+    for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
+        ls_dry_worker w;
+        LS_TRY(ls_dry_measure(&plan->settings, layout, rank, &w));
+        json_array_append_new(*out, json_pack("{s:i, s:I, s:I}", "worker", rank, "bytes", (json_int_t)w.arena,
+                                              "outside_bytes", (json_int_t)w.outside));
+    }
+    return LS_OK;
+}
+
+static ls_status native_choice_to_json(const ls_plan *plan, const ls_native_choice *c, json_t **out) {
+    const ls_prediction *p = &c->prediction;
+    json_t *workers = NULL;
+    ls_status status = workers_to_json(plan, &c->layout, &workers);
+    double lacks = p->memory_bytes - p->capacity_bytes;
+    *out = json_pack("{s:o, s:o, s:o, s:b, s:f, s:f, s:i, s:f, s:f, s:f, s:o}", "time_seconds", times_to_json(p->time),
+                     "memory", memory_to_json(p->memory), "layout", ls_layout_to_json(&c->layout), "fits", lacks <= 0,
+                     "seconds", p->seconds, "tokens_per_second",
+                     (double)plan->settings.B * (double)plan->settings.T / p->seconds, "micro_batches", p->micros,
+                     "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
+                     lacks > 0 ? lacks : 0.0, "workers", workers);
+    return status;
+}
+
+static ls_status native_to_json(const ls_plan *plan, json_t **out) {
+    const ls_native_found *found = &plan->found;
+    json_t *list = json_array(), *misfit = json_null();
+    ls_status status = LS_OK;
+    for (int i = 0; status == LS_OK && i < found->fitting; i++) {
+        json_t *one = NULL;
+        status = native_choice_to_json(plan, &found->fits[i], &one);
+        json_array_append_new(list, one);
+    }
+    if (status == LS_OK && found->missing > 0) status = native_choice_to_json(plan, &found->lacks, &misfit);
+    *out = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o}", "model", plan->settings.shape.name, "machine",
+                     plan->machine.cpu, "program", "lockstep", "cores", plan->machine.cores, "tried", found->tried,
+                     "fit", found->tried - found->missing, "layouts", list, "nearest_misfit", misfit);
+    if (status == LS_OK) return LS_OK;
+    json_decref(*out);
+    *out = NULL;
+    return status;
+}
+
+ls_status ls_plan_whole_json(ls_plan *plan, json_t **out) {
+    *out = plan->json;
+    if (*out) return LS_OK;
+    if (plan->is_native)
+        LS_TRY(native_to_json(plan, &plan->json));
+    else
+        plan->json = answer_to_json(&plan->answer);
+    *out = plan->json;
+    return *out ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
 }

@@ -1,0 +1,111 @@
+/* print.c: what commands print with. */
+#include "cli/print.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* Output that could not be written is main()'s to notice. */
+static ls_status print(json_t *value, size_t flags) {
+    char *text = value ? json_dumps(value, flags) : NULL;
+    json_decref(value);
+    if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the JSON of the results");
+    puts(text);
+    free(text);
+    return LS_OK;
+}
+
+ls_status ls_cli_print_json(json_t *value) { return print(value, JSON_COMPACT); }
+ls_status ls_cli_print_json_lines(json_t *value) { return print(value, JSON_INDENT(1) | JSON_REAL_PRECISION(6)); }
+
+json_t *ls_cli_json_real_if(bool there, double value) { return there ? json_real(value) : NULL; }
+json_t *ls_cli_json_text_if(const char *text) { return text ? json_string(text) : NULL; }
+json_t *ls_cli_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+json_t *ls_cli_json_path(const char *path) {
+    json_t *text = json_string(path);
+    return text ? text : json_string("(not UTF-8)");
+}
+
+json_t *ls_cli_json_list(int count, json_t *(*item)(const void *ctx, int i), const void *ctx) {
+    json_t *list = json_array();
+    for (int i = 0; list && i < count; i++)
+        if (json_array_append_new(list, item(ctx, i)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+void ls_cli_progress_end(void) {
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K");
+    fflush(stderr);
+}
+
+void ls_cli_progress(const char *format, ...) {
+    va_list args;
+    if (!isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "\r\033[K");
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fflush(stderr);
+}
+
+void ls_cli_progress_probe(void *ctx, const char *what) {
+    (void)ctx;
+    if (what)
+        ls_cli_progress("measuring this machine: %s", what);
+    else
+        ls_cli_progress_end();
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+ls_cli_text ls_cli_bytes(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    ls_cli_text out;
+    int u = 0;
+    for (; value >= 1024 && u < 4; u++) value /= 1024;
+    snprintf(out.text, sizeof out.text, "%.*f %s", u == 0 ? 0 : 1, value, units[u]);
+    return out;
+}
+
+/* ---- quoting ----------------------------------------------------------------------------------------------------- */
+
+static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=+@%-";
+
+static size_t append(char *word, size_t used, size_t room, const char *text) {
+    for (; *text && used + 1 < room; text++) word[used++] = *text;
+    word[used] = '\0';
+    return used;
+}
+
+const char *ls_shell_word(const char *text, char *word, size_t room) {
+    size_t used = 0;
+    if (*text && text[strspn(text, plain)] == '\0') {
+        (void)append(word, used, room, text);
+        return word;
+    }
+    used = append(word, used, room, "'");
+    for (; *text; text++) {
+        char one[2] = {*text, '\0'};
+        used = append(word, used, room, *text == '\'' ? "'\\''" : one);
+    }
+    (void)append(word, used, room, "'");
+    return word;
+}
+
+const char *ls_shell_program(char *word, size_t room) { return ls_shell_word(program_invocation_name, word, room); }
