@@ -101,15 +101,31 @@ static void check_hash(size_t bytes, size_t shift) {
     const char *host = (const char *)x.ref + shift;
     ls_hash128 pieces[PIECES_MAX], got;
     size_t count = 0;
-    for (size_t at = 0; at < bytes; at += PIECE) pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
+    for (size_t at = 0; at < bytes; at += PIECE)
+        pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
     ok(ops->hash(device, &got, (const char *)x.dev + shift, bytes));
-    if (!ls_hash_equal(got, ls_hash_combine(pieces, count))) fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
+    if (!ls_hash_equal(got, ls_hash_combine(pieces, count)))
+        fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
     check("hash", bytes, shift);
 }
 
 static void all_hashes(void) {
-    static const size_t sizes[] = {0,    1,    16,   240,     241,           255,           256,           1023,
-                                   1024, 1025, 1088, 1 << 18, (1 << 18) + 1, (1 << 18) + 7, (1 << 18) + 241, 3 * (1 << 18) + 5000};
+    static const size_t sizes[] = {0,
+                                   1,
+                                   16,
+                                   240,
+                                   241,
+                                   255,
+                                   256,
+                                   1023,
+                                   1024,
+                                   1025,
+                                   1088,
+                                   1 << 18,
+                                   (1 << 18) + 1,
+                                   (1 << 18) + 7,
+                                   (1 << 18) + 241,
+                                   3 * (1 << 18) + 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t shift = 0; shift < 8; shift += 2) check_hash(sizes[i], shift);
     for (size_t bytes = 1; bytes < 4096; bytes += 61) check_hash(bytes, bytes % 2);
@@ -156,6 +172,7 @@ static void test_limits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_hashes), cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_hashes),
+                                       cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* embed_grad.cu: the gradient of the token table (docs/arithmetic.md, "Sums over tokens").
  *
- * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the digits of each tile
- * of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and number among its equals say. Integers
- * alone, so atomics change nothing. Then a warp takes each id at its first row. */
+ * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
+ * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
+ * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
+ */
 #include "device/cuda/kernels/embed_grad.h"
+#include "device/cuda/kernels/list.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
 LS_DEVICE uint32_t row_at(const ls_cuda_sort &a, uint32_t i) { return a.from ? a.from[i] : i; }
@@ -22,7 +24,8 @@ LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
         if (i < a.n) atomicAdd(&count[digit_of(a, key_of(a, row_at(a, (uint32_t)i)))], 1u);
     }
     __syncthreads();
-    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS) a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS)
+        a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
 }
 
 /* Each count becomes the sum of those before it. One block; a thread has neighbours. */
@@ -95,7 +98,7 @@ LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
     }
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* The smallest of 32 lanes. */
 LS_DEVICE uint32_t least(uint32_t x) {
@@ -112,7 +115,7 @@ LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     int high = a.groups - 1;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (row < a.bounds[middle + 1] * a.T)
+        if (row < size_at(a.bounds, middle + 1) * a.T)
             high = middle;
         else
             low = middle + 1;
@@ -120,8 +123,11 @@ LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     return low;
 }
 
-/* Goes on with the sum over the rows at i, i + 1, … of the sorted order, as long as they have this key and lie before `end`. */
-template <int W> LS_DEVICE uint32_t add_rows(const ls_cuda_token_grad &a, uint32_t i, uint32_t key, uint64_t end, size_t c, pack<W> &sum) {
+/* Goes on with the sum over the rows at i, i + 1, … of the sorted order, as long as they have this key and lie before
+ * `end`. */
+template <int W>
+LS_DEVICE uint32_t add_rows(const ls_cuda_token_grad &a, uint32_t i, uint32_t key, uint64_t end, size_t c,
+                            pack<W> &sum) {
     enum { AT_ONCE = 8 };
     const uint32_t lane = threadIdx.x % 32;
     for (;;) {
@@ -152,7 +158,7 @@ template <int W, int LEVELS> LS_DEVICE void add_id(const ls_cuda_token_grad &a, 
         group = group_of(a, a.order[i], group);
         pack<W> sum = map(pack<W>(), [](float) { return -0.0f; });
         if (a.accumulate && is_in) sum = load_pack<W>(to); /* with one group alone */
-        i = add_rows<W>(a, i, key, a.bounds[group + 1] * a.T, c, sum);
+        i = add_rows<W>(a, i, key, size_at(a.bounds, group + 1) * a.T, c, sum);
         t.push(group, sum);
         if (i >= a.n || a.keys[i] != key) break;
     }

@@ -7,16 +7,17 @@
 static const char *const names[LS_ACT_FNS] = {
     [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
 
-_Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_SILU && (int)LS_ACT_RELU == LS_CUDA_RELU &&
-                   (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
+_Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_SILU &&
+                   (int)LS_ACT_RELU == LS_CUDA_RELU && (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
                "kernels know activations by the numbers of ls_act_fn");
 
-static ls_status run(ls_device *device, ls_cuda_kernel kernel, ls_act_fn fn, void *y, const void *dy, const void *x, ls_dtype act,
-                     size_t n, size_t packs) {
+static ls_status run(ls_device *device, ls_cuda_kernel kernel, ls_act_fn fn, void *y, const void *dy, const void *x,
+                     ls_dtype act, size_t n, size_t packs) {
     LS_TRY(ls_cuda_check_dtype(names[fn], act));
     size_t width = ls_cuda_widest(act);
     ls_cuda_act args = {.flat = {.n = n}, .fn = (int)fn, .act = (int)act, .y = y, .dy = dy, .x = x};
-    args.flat.aligned = ls_cuda_fits(y, act, 0, width) && ls_cuda_fits(dy, act, 0, width) && ls_cuda_fits(x, act, 0, width);
+    args.flat.aligned =
+        ls_cuda_fits(y, act, 0, width) && ls_cuda_fits(dy, act, 0, width) && ls_cuda_fits(x, act, 0, width);
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, width, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
@@ -24,11 +25,12 @@ static ls_status act_forward(ls_device *device, ls_act_fn fn, void *y, const voi
     return run(device, LS_CUDA_act_forward, fn, y, NULL, x, act, n, LS_CUDA_ACT_PACKS);
 }
 
-static ls_status act_backward(ls_device *device, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act, size_t n) {
+static ls_status act_backward(ls_device *device, ls_act_fn fn, void *dx, const void *dy, const void *x, ls_dtype act,
+                              size_t n) {
     return run(device, LS_CUDA_act_backward, fn, dx, dy, x, act, n, 1);
 }
 
-/* ---- gates --------------------------------------------------------------------------------------------------------- */
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_call *c, ls_cuda_gated args) {
     LS_TRY(ls_cuda_check_dtype("a gate", c->act));
@@ -36,10 +38,11 @@ static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_
     args.rows = (ls_cuda_rows){.rows = c->rows, .columns = c->columns};
     args.act = (int)c->act;
     args.gate = c->gate, args.up = c->up, args.in_stride = c->in_stride;
-    args.rows.aligned = c->columns % width == 0 && ls_cuda_fits(c->gate, c->act, c->in_stride, width) &&
-                        ls_cuda_fits(c->up, c->act, c->in_stride, width) && ls_cuda_fits(args.y, c->act, c->y_stride, width) &&
-                        ls_cuda_fits(args.dy, c->act, c->dy_stride, width) && ls_cuda_fits(args.dgate, c->act, c->din_stride, width) &&
-                        ls_cuda_fits(args.dup, c->act, c->din_stride, width);
+    args.rows.aligned =
+        c->columns % width == 0 && ls_cuda_fits(c->gate, c->act, c->in_stride, width) &&
+        ls_cuda_fits(c->up, c->act, c->in_stride, width) && ls_cuda_fits(args.y, c->act, c->y_stride, width) &&
+        ls_cuda_fits(args.dy, c->act, c->dy_stride, width) && ls_cuda_fits(args.dgate, c->act, c->din_stride, width) &&
+        ls_cuda_fits(args.dup, c->act, c->din_stride, width);
     return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args.rows, width, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
@@ -53,14 +56,16 @@ static ls_status gated_backward(ls_device *device, const ls_gated_call *c) {
     return gated(device, LS_CUDA_gated_backward, c, args);
 }
 
-/* ---- bias ---------------------------------------------------------------------------------------------------------- */
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
 
 static ls_status add_bias(ls_device *device, ls_cuda_kernel kernel, ls_cuda_bias *args) {
     enum { WIDTH = 4 };
-    args->rows.aligned = args->rows.columns % WIDTH == 0 && ls_cuda_fits(args->y, (ls_dtype)args->act, args->y_stride, WIDTH) &&
-                         ls_cuda_fits(args->c, LS_F32, args->c_stride, WIDTH) && ls_cuda_fits(args->bias, LS_F32, 0, WIDTH) &&
-                         ls_cuda_fits(args->pre, LS_F32, args->pre_stride, WIDTH);
-    return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args->rows, WIDTH, LS_CUDA_ACT_ROWS), LS_CUDA_PACK_THREADS, 0, args);
+    args->rows.aligned =
+        args->rows.columns % WIDTH == 0 && ls_cuda_fits(args->y, (ls_dtype)args->act, args->y_stride, WIDTH) &&
+        ls_cuda_fits(args->c, LS_F32, args->c_stride, WIDTH) && ls_cuda_fits(args->bias, LS_F32, 0, WIDTH) &&
+        ls_cuda_fits(args->pre, LS_F32, args->pre_stride, WIDTH);
+    return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args->rows, WIDTH, LS_CUDA_ACT_ROWS), LS_CUDA_PACK_THREADS,
+                          0, args);
 }
 
 static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c) {

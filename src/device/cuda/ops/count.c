@@ -7,7 +7,8 @@
 
 enum { WIDTH = 4 };
 
-_Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_COUNT_HIGH == 1 && LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
+_Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_COUNT_HIGH == 1 &&
+                   LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
                "kernels count in the order of ls_count");
 
 /* Memory for results, all bytes of them `byte`. */
@@ -25,7 +26,8 @@ static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t 
     return grid;
 }
 
-static ls_status count(ls_device *device, int64_t out[LS_COUNTS], const float *x, float scale, ls_dtype type, size_t n) {
+static ls_status count(ls_device *device, int64_t out[LS_COUNTS], const float *x, float scale, ls_dtype type,
+                       size_t n) {
     LS_TRY(ls_cuda_check_dtype("counts", type));
     if (n == 0) return LS_OK;
     /* The tie between 0 and the smallest number goes to 0. */
@@ -38,20 +40,23 @@ static ls_status count(ls_device *device, int64_t out[LS_COUNTS], const float *x
                           .high = ls_f32_bits(high)};
     unsigned long long counts[LS_COUNTS];
     LS_TRY(make_results(device, 0, LS_COUNTS, &args.out));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_count, grid_of(device, &args.flat, WIDTH, LS_CUDA_COUNT_PACKS), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_count, grid_of(device, &args.flat, WIDTH, LS_CUDA_COUNT_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args));
     LS_TRY(ls_device_copy_out(device, counts, args.out, sizeof counts));
     for (int i = 0; i < LS_COUNTS; i++) out[i] += (int64_t)counts[i];
     return LS_OK;
 }
 
-static ls_status difference(ls_device *device, float *before, const float *after, const float *by, int64_t *lost, size_t n) {
+static ls_status difference(ls_device *device, float *before, const float *after, const float *by, int64_t *lost,
+                            size_t n) {
     if (n == 0) return LS_OK;
     ls_cuda_difference args = {.flat = {.n = n}, .before = before, .after = after, .by = by};
-    args.flat.aligned =
-        ls_cuda_fits(before, LS_F32, 0, WIDTH) && ls_cuda_fits(after, LS_F32, 0, WIDTH) && ls_cuda_fits(by, LS_F32, 0, WIDTH);
+    args.flat.aligned = ls_cuda_fits(before, LS_F32, 0, WIDTH) && ls_cuda_fits(after, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(by, LS_F32, 0, WIDTH);
     unsigned long long sum;
     LS_TRY(make_results(device, 0, 1, &args.lost));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_difference, grid_of(device, &args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_difference, grid_of(device, &args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0,
+                          &args));
     LS_TRY(ls_device_copy_out(device, &sum, args.lost, sizeof sum));
     *lost += (int64_t)sum;
     return LS_OK;
@@ -65,7 +70,8 @@ static ls_status find_bad(ls_device *device, const void *x, ls_dtype dtype, size
     ls_cuda_find args = {.flat = {.n = n, .aligned = ls_cuda_fits(x, dtype, 0, width)}, .x = x, .dtype = (int)dtype};
     unsigned long long first;
     LS_TRY(make_results(device, 0xFF, 1, &args.first));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_find_bad, grid_of(device, &args.flat, width, 2), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_find_bad, grid_of(device, &args.flat, width, 2), LS_CUDA_PACK_THREADS, 0,
+                          &args));
     LS_TRY(ls_device_copy_out(device, &first, args.first, sizeof first));
     if (first < n) *index = (size_t)first;
     return LS_OK;

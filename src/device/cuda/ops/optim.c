@@ -27,14 +27,15 @@ static ls_status adamw(ls_device *device, float *w, float *m, float *v, void *co
                           .v = v,
                           .copy = copy,
                           .g = g};
-    args.flat.aligned = ls_cuda_fits(w, LS_F32, 0, WIDTH) && ls_cuda_fits(m, LS_F32, 0, WIDTH) && ls_cuda_fits(v, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(g, LS_F32, 0, WIDTH) && ls_cuda_fits(copy, copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS), LS_CUDA_PACK_THREADS, 0,
-                          &args);
+    args.flat.aligned = ls_cuda_fits(w, LS_F32, 0, WIDTH) && ls_cuda_fits(m, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(v, LS_F32, 0, WIDTH) && ls_cuda_fits(g, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(copy, copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status sgd(ls_device *device, float *w, float *b, void *copy, ls_dtype copy_dtype, const float *g, const ls_sgd_step *step,
-                     size_t n) {
+static ls_status sgd(ls_device *device, float *w, float *b, void *copy, ls_dtype copy_dtype, const float *g,
+                     const ls_sgd_step *step, size_t n) {
     if (copy) LS_TRY(ls_cuda_check_half("a copy of weights", copy_dtype));
     ls_cuda_sgd args = {.flat = {.n = n},
                         .copy_dtype = (int)copy_dtype,
@@ -47,9 +48,10 @@ static ls_status sgd(ls_device *device, float *w, float *b, void *copy, ls_dtype
                         .b = b,
                         .copy = copy,
                         .g = g};
-    args.flat.aligned = ls_cuda_fits(w, LS_F32, 0, WIDTH) && ls_cuda_fits(b, LS_F32, 0, WIDTH) && ls_cuda_fits(g, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(copy, copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
+    args.flat.aligned = ls_cuda_fits(w, LS_F32, 0, WIDTH) && ls_cuda_fits(b, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(g, LS_F32, 0, WIDTH) && ls_cuda_fits(copy, copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 static ls_status square_sums(ls_device *device, double *out, const float *x, size_t n) {
