@@ -82,6 +82,39 @@ static void check_round(size_t n) {
     check_halves("rounding", n, (size_t)type);
 }
 
+/* fp32 operations on any numbers at all. */
+static void check_wild(size_t n) {
+    const ls_act_kernels *k = &portable.act;
+    const ls_adamw_step adamw = {0.5f, 0.9f, 0.1f, 0.99f, 0.01f, 1e-3f, 1.1f, 1e-8f, 0.999f};
+    const ls_sgd_step sgd = {.factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
+    twin x = make(n), dy = make(n), up = make(n), y[18];
+    fill_wild(x);
+    for (int i = 0; i < 18; i++) y[i] = make(n);
+    for (int i = 11; i < 18; i++) fill_wild(y[i]);
+    for (int fn = 0; fn < LS_ACT_FNS; fn++) {
+        ok(ops->act_forward(device, (ls_act_fn)fn, y[2 * fn].dev, x.dev, LS_F32, n));
+        ok(ops->act_backward(device, (ls_act_fn)fn, y[2 * fn + 1].dev, dy.dev, x.dev, LS_F32, n));
+    }
+    k->gelu_forward(y[0].ref, x.ref, n), k->gelu_backward(y[1].ref, dy.ref, x.ref, n);
+    k->silu_forward(y[2].ref, x.ref, n), k->silu_backward(y[3].ref, dy.ref, x.ref, n);
+    k->relu_forward(y[4].ref, x.ref, n), k->relu_backward(y[5].ref, dy.ref, x.ref, n);
+    k->sigmoid_forward(y[6].ref, x.ref, n), k->sigmoid_backward(y[7].ref, dy.ref, x.ref, n);
+    ls_gated_call gate = {.rows = 1, .columns = n, .gate = x.dev, .up = up.dev, .in_stride = n, .y = y[8].dev};
+    gate.dy = dy.dev, gate.dgate = y[9].dev, gate.dup = y[10].dev;
+    ok(ops->gated_forward(device, &gate));
+    ok(ops->gated_backward(device, &gate));
+    k->gated_forward(y[8].ref, n, x.ref, up.ref, n, 1, n);
+    k->gated_backward(y[9].ref, y[10].ref, n, dy.ref, n, x.ref, up.ref, n, 1, n);
+    ok(ops->scale(device, y[11].dev, x.dev, 0x1p-100f, n));
+    portable.optim.scale(y[11].ref, x.ref, 0x1p-100f, n);
+    ok(ops->adamw(device, y[12].dev, y[13].dev, y[14].dev, NULL, LS_F32, y[15].dev, &adamw, n));
+    portable.optim.adamw(y[12].ref, y[13].ref, y[14].ref, NULL, y[15].ref, &adamw, n);
+    ok(ops->sgd(device, y[16].dev, y[17].dev, NULL, LS_F32, y[15].dev, &sgd, n));
+    portable.optim.sgd(y[16].ref, y[17].ref, NULL, y[15].ref, &sgd, n);
+    for (int i = 0; i < 18; i++) one_nan(y[i]);
+    check_halves("any numbers", n, 0);
+}
+
 static float tree(const float *x, int n) {
     int left = 1;
     if (n == 1) return x[0];
@@ -190,6 +223,7 @@ static void all_flat(void) {
             check_round(sizes[i]);
             check_tree(sizes[i] / 2 + 1, (int)i + 1);
             check_optim(sizes[i]);
+            if (t == 0) check_wild(sizes[i]);
         }
 }
 

@@ -321,7 +321,18 @@ static void test_many(void **state) {
     on_every_device(all_many);
 }
 
+static void check_peak(void) {
+    assert_true(ops->peak_flops_s(device, LS_UNIT_CHAIN) > 0);
+    assert_true(ops->peak_flops_s(device, LS_UNIT_AMX) == 0);
+}
+
+static void test_peak(void **state) {
+    (void)state;
+    on_cuda(check_peak);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_peak),
+                                       cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
