@@ -66,7 +66,7 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_c
 
 LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T,
-               { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 16, T>(a); });
+               { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 16, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 32, T>(a); });
 }
 
 LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
