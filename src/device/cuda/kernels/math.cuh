@@ -53,7 +53,8 @@ LS_DEVICE float sigmoid_of(float x) {
 LS_DEVICE float tanh_of(float x) {
     float u = abs_of(x);
     u = u < 10.0f ? u : 10.0f;
-    float large = 1.0f - __fdiv_rn(2.0f, exp_core(u + u) + 1.0f), s = u * u;
+    /* 2 / x is 2·(1 / x), and twice a number is exact. */
+    float large = __fmaf_rn(-2.0f, __frcp_rn(exp_core(u + u) + 1.0f), 1.0f), s = u * u;
     float p = __fmaf_rn(-0x1.95001cp-8f, s, 0x1.582fbp-6f);
     p = __fmaf_rn(p, s, -0x1.b90946p-5f);
     p = __fmaf_rn(p, s, 0x1.110c72p-3f);
