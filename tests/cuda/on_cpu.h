@@ -126,6 +126,7 @@ template <class T> static inline T __shfl_sync(unsigned, T v, int from, int widt
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __frcp_rn(float a) { return 1.0f / a; }
 static inline double __ddiv_rn(double a, double b) { return a / b; }
 static inline float __fsqrt_rn(float a) { return sqrtf(a); }
 static inline double __dsqrt_rn(double a) { return sqrt(a); }

@@ -108,8 +108,22 @@ static void check_hash(size_t bytes, size_t shift) {
 }
 
 static void all_hashes(void) {
-    static const size_t sizes[] = {0,    1,    16,   240,     241,           255,           256,           1023,
-                                   1024, 1025, 1088, 1 << 18, (1 << 18) + 1, (1 << 18) + 7, (1 << 18) + 241, 3 * (1 << 18) + 5000};
+    static const size_t sizes[] = {0,
+                                   1,
+                                   16,
+                                   240,
+                                   241,
+                                   255,
+                                   256,
+                                   1023,
+                                   1024,
+                                   1025,
+                                   1088,
+                                   1 << 18,
+                                   (1 << 18) + 1,
+                                   (1 << 18) + 7,
+                                   (1 << 18) + 241,
+                                   3 * (1 << 18) + 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t shift = 0; shift < 8; shift += 2) check_hash(sizes[i], shift);
     for (size_t bytes = 1; bytes < 4096; bytes += 61) check_hash(bytes, bytes % 2);
@@ -156,6 +170,7 @@ static void test_limits(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_hashes), cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_hashes),
+                                       cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

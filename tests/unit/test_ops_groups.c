@@ -202,6 +202,9 @@ static void all_calls(void) {
     /* Rows wide enough to be cut. */
     check_call(&cuts[6], 3, 2, 2500, false);
     check_call(&cuts[1], 7, 1, 777, true);
+    /* Many tokens with one id. */
+    check_call(&cuts[1], 200, 1, 5, true);
+    check_call(&cuts[6], 200, 3, 4, false);
 }
 
 static void test_calls(void **state) {

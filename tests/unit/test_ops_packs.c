@@ -1,6 +1,7 @@
-/* test_ops_packs.c: operations on tensors that begin at multiples of 64 bytes and whose rows are whole packs, against the same call on
- * tensors one element further on: a device may load several elements at once where it can, and no bit may show it. What the bits have to be
- * is in the other tests, whose strides are odd. Also sums of very many tensors. */
+/* test_ops_packs.c: operations on tensors that begin at multiples of 64 bytes and whose rows are whole packs, against
+ * the same call on tensors one element further on: a device may load several elements at once where it can, and no bit
+ * may show it. What the bits have to be is in the other tests, whose strides are odd. Also sums of very many tensors.
+ */
 #include <math.h>
 
 #include "ops.h"
@@ -81,7 +82,8 @@ static void at_both(const char *what, void (*body)(void)) {
             shifted *t = &all[place][i];
             t->content = malloc(t->bytes + 1);
             assert_non_null(t->content);
-            ok(ls_device_copy_out(device, t->content, (char *)t->memory + (size_t)place * width_of(t->dtype), t->bytes));
+            ok(ls_device_copy_out(device, t->content, (char *)t->memory + (size_t)place * width_of(t->dtype),
+                                  t->bytes));
             ls_device_free(device, t->memory);
         }
     }
@@ -140,7 +142,8 @@ static void gates(void) {
     g.y = y, g.dy = dy, g.dgate = din, g.dup = (char *)din + C * width_of(type);
     ok(ops->gated_forward(device, &g));
     ok(ops->gated_backward(device, &g));
-    float *c = some(rows * s, LS_F32), *bias = some(C, LS_F32), *pre = some(rows * C, LS_F32), *z = some(rows * s, LS_F32);
+    float *c = some(rows * s, LS_F32), *bias = some(C, LS_F32), *pre = some(rows * C, LS_F32),
+          *z = some(rows * s, LS_F32);
     ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, c, s, bias, pre, C, z, s}));
     ok(ops->bias_add(device, &(ls_bias_add_call){dy, type, C, c, s, bias, rows, C}));
     ok(ops->bias_add(device, &(ls_bias_add_call){in, type, s, c, s, NULL, rows, C}));
@@ -255,7 +258,59 @@ static void check_many(int leaves, size_t n) {
     check("many", (size_t)leaves, n);
 }
 
+/* A group for each token: their sums are the tree itself. Token g has id 0, others are elsewhere. */
+static void check_many_groups(int groups, size_t n) {
+    size_t tokens = (size_t)groups;
+    twin dy = make(tokens * n), db = make(n), dposition = make(n), dtoken = make(n), ids = make(tokens);
+    size_t *bounds = malloc((tokens + 1) * sizeof *bounds);
+    assert_non_null(bounds);
+    for (size_t i = 0; i <= tokens; i++) bounds[i] = i;
+    memset(ids.ref, 0, tokens * sizeof(int32_t));
+    ok(ls_device_copy_in(device, ids.dev, ids.ref, tokens * sizeof(int32_t)));
+    ls_token_groups g = {.T = 1, .slices = 1, .groups = groups, .bounds = bounds};
+    ls_embed_tokens looked_up = {ids_of(ids.dev), 0, 1, tokens, n};
+    ok(ops->bias_grad(device, &(ls_bias_grad_call){db.dev, dy.dev, LS_F32, n, n, &g}));
+    ok(ops->embed_position_grad(device, &(ls_position_grad_call){dposition.dev, dy.dev, n, n, &g}));
+    ok(ops->embed_token_grad(device, &(ls_token_grad_call){dtoken.dev, dy.dev, n, &looked_up, &g}));
+    for (size_t e = 0; e < n; e++) {
+        float sum = tree(dy.ref + e, groups, n);
+        db.ref[e] = dposition.ref[e] = sum;
+        dtoken.ref[e] = sum + dtoken.ref[e];
+    }
+    free(bounds);
+    check("many groups", tokens, n);
+}
+
+/* `first` before the columns; a row of zeros has the right maximum. */
+static void check_many_slices(size_t slices, size_t V, float special) {
+    enum { ROWS = 3 };
+    size_t *bounds = malloc((slices + 1) * sizeof *bounds);
+    assert_non_null(bounds);
+    for (size_t i = 0; i <= slices; i++) bounds[i] = i * V / slices;
+    twin z = make(ROWS * V), ids = make_ids(ROWS, V, 0), m = make(ROWS), l = make(ROWS), loss = make(ROWS),
+         dz = make(ROWS * V);
+    for (size_t i = 0; i < V; i++) z.ref[V + i] = i % 3 == 1 ? -1.0f : -0.0f;
+    z.ref[V + V / 2] = special;
+    ok(ls_device_copy_in(device, z.dev, z.ref, ROWS * V * sizeof(float)));
+    ls_loss_call c = {
+        .rows = ROWS, .z = z.dev, .z_stride = V, .bounds = bounds, .slices = slices, .targets = ids_of(ids.dev)};
+    c.m = m.dev, c.l = l.dev, c.loss = loss.dev, c.dz = dz.dev, c.dz_stride = V, c.g = 0.5f;
+    ok(ops->loss_rows(device, &c));
+    for (size_t r = 0; r < ROWS; r++) {
+        ls_loss_row row =
+            portable.loss.row(dz.ref + r * V, z.ref + r * V, bounds, slices, (size_t)ids_of(ids.ref)[r], 0.5f);
+        m.ref[r] = row.m, l.ref[r] = row.l, loss.ref[r] = row.loss;
+    }
+    free(bounds);
+    check("many slices", slices, V);
+}
+
 static void all_many(void) {
+    for (int i = 0; i < 4; i++) {
+        check_many_groups((int[]){64, 65, 100, 4096}[i], (size_t[]){3, 68, 5, 4}[i]);
+        check_many_slices((size_t[]){64, 65, 1, 4096}[i], (size_t[]){997, 1000, 40, 9000}[i],
+                          (float[]){0.0f, -0.0f, NAN, 1.0f}[i]);
+    }
     static const int leaves[] = {8, 9, 16, 17, 31, 100, 1023, 4095, 4096};
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++) {
         check_many(leaves[i], 4);
@@ -268,7 +323,18 @@ static void test_many(void **state) {
     on_every_device(all_many);
 }
 
+static void check_peak(void) {
+    assert_true(ops->peak_flops_s(device, LS_UNIT_CHAIN) > 0);
+    assert_true(ops->peak_flops_s(device, LS_UNIT_AMX) == 0);
+}
+
+static void test_peak(void **state) {
+    (void)state;
+    on_cuda(check_peak);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_peak),
+                                       cmocka_unit_test(test_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

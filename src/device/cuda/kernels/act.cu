@@ -39,12 +39,12 @@ template <int FN> LS_DEVICE float dx_of(float dy, float x) {
 template <int FN, class T> LS_DEVICE void forward(const ls_cuda_act &a) {
     each_elem<widest<T>::n, LS_CUDA_ACT_PACKS>(
         a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const T *)a.x + i); },
-        [&](auto w, size_t i, const auto &x) { store_pack<w.n>((T *)a.y + i, map(x, [](float v) { return act_of<FN>(v); })); });
+        [&](auto w, size_t i, const auto &x) {
+            store_pack<w.n>((T *)a.y + i, map(x, [](float v) { return act_of<FN>(v); }));
+        });
 }
 
-template <int W> struct two_packs {
-    pack<W> a, b;
-};
+template <int W> struct two_packs { pack<W> a, b; };
 
 template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
     each_elem<widest<T>::n, 1>(
@@ -57,12 +57,16 @@ template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
         });
 }
 
-#define BY_FUNCTION(call, T)                                         \
-    do {                                                             \
-        if (a.fn == LS_CUDA_GELU) call<LS_CUDA_GELU, T>(a);          \
-        else if (a.fn == LS_CUDA_SILU) call<LS_CUDA_SILU, T>(a);     \
-        else if (a.fn == LS_CUDA_RELU) call<LS_CUDA_RELU, T>(a);     \
-        else call<LS_CUDA_SIGMOID, T>(a);                            \
+#define BY_FUNCTION(call, T)                                                                                           \
+    do {                                                                                                               \
+        if (a.fn == LS_CUDA_GELU)                                                                                      \
+            call<LS_CUDA_GELU, T>(a);                                                                                  \
+        else if (a.fn == LS_CUDA_SILU)                                                                                 \
+            call<LS_CUDA_SILU, T>(a);                                                                                  \
+        else if (a.fn == LS_CUDA_RELU)                                                                                 \
+            call<LS_CUDA_RELU, T>(a);                                                                                  \
+        else                                                                                                           \
+            call<LS_CUDA_SIGMOID, T>(a);                                                                               \
     } while (0)
 
 LS_KERNEL(act_forward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
@@ -73,7 +77,7 @@ LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { BY_FUNCTION(backward, T); });
 }
 
-/* ---- gates --------------------------------------------------------------------------------------------------------- */
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 template <class T> LS_DEVICE void gate_rows(const ls_cuda_gated &a) {
     each_row<widest<T>::n, 1>(
@@ -92,9 +96,7 @@ LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_rows<T>(a); });
 }
 
-template <int W> struct gate_packs {
-    pack<W> gate, up, dy;
-};
+template <int W> struct gate_packs { pack<W> gate, up, dy; };
 
 template <class T> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a) {
     each_row<widest<T>::n, 1>(
@@ -121,7 +123,7 @@ LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a); });
 }
 
-/* ---- bias ---------------------------------------------------------------------------------------------------------- */
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
 
 template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_bias &a) {
     each_row<4, LS_CUDA_ACT_ROWS>(

@@ -54,6 +54,7 @@ LS_DEVICE uint16_t to_bf16(float x) {
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
+#ifdef LS_CUDA_ON_CPU_H
 LS_DEVICE float from_f16(uint16_t half) {
     uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
     if (rest > 0x7C00u) return __uint_as_float(LS_NAN_BITS);
@@ -70,6 +71,19 @@ LS_DEVICE uint16_t to_f16(float x) {
     if (rest < 0x38800000u) return (uint16_t)(sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u));
     return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
 }
+#else
+LS_DEVICE float from_f16(uint16_t half) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x != x ? __uint_as_float(LS_NAN_BITS) : x;
+}
+
+LS_DEVICE uint16_t to_f16(float x) {
+    uint16_t half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    return x != x ? (uint16_t)0x7E00u : half;
+}
+#endif
 
 /* ---- copies into shared memory ------------------------------------------------------------------------------------- */
 

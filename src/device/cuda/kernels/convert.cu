@@ -1,4 +1,5 @@
-/* convert.cu: conversions between number formats (docs/arithmetic.md, "Number formats"). Every NaN becomes the one NaN. */
+/* convert.cu: conversions between number formats (docs/arithmetic.md, "Number formats"). Every NaN becomes the one NaN.
+ */
 #include "device/cuda/kernels/convert.h"
 #include "device/cuda/kernels/pack.cuh"
 

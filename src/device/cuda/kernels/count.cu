@@ -1,4 +1,5 @@
-/* count.cu: counting and finding numbers of a kind. Counts are integers, so it does not matter which block adds first. */
+/* count.cu: counting and finding numbers of a kind. Counts are integers, so it does not matter which block adds first.
+ */
 #include "device/cuda/kernels/count.h"
 #include "device/cuda/kernels/pack.cuh"
 
@@ -38,9 +39,7 @@ LS_KERNEL(count, ls_cuda_count, LS_CUDA_PACK_THREADS) {
     for (int i = 0; i < LS_CUDA_COUNTS; i++) add_block(a.out + i, counts[i], space[i]);
 }
 
-template <int W> struct difference_packs {
-    pack<W> before, after, by;
-};
+template <int W> struct difference_packs { pack<W> before, after, by; };
 
 LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
     __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
@@ -48,18 +47,20 @@ LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
     each_elem<4, 1>(
         a.flat,
         [&](auto w, size_t i) {
-            return difference_packs<w.n>{load_pack<w.n>(a.before + i), load_pack<w.n>(a.after + i), load_pack<w.n>(a.by + i)};
+            return difference_packs<w.n>{load_pack<w.n>(a.before + i), load_pack<w.n>(a.after + i),
+                                         load_pack<w.n>(a.by + i)};
         },
         [&](auto w, size_t i, const auto &in) {
 #pragma unroll
             for (int k = 0; k < w.n; k++)
                 lost += magnitude(in.by.v[k]) != 0 && __float_as_uint(in.before.v[k]) == __float_as_uint(in.after.v[k]);
-            store_pack<w.n>(a.before + i, map(in.after, in.before, [](float after, float before) { return after - before; }));
+            store_pack<w.n>(a.before + i,
+                            map(in.after, in.before, [](float after, float before) { return after - before; }));
         });
     add_block(a.lost, lost, space);
 }
 
-/* ---- the first that is not finite ---------------------------------------------------------------------------------- */
+/* ---- the first that is not finite -------------------------------------------------------------------------------- */
 
 LS_DEVICE bool is_bad(float x) { return magnitude(x) >= INFINITY_BITS; }
 

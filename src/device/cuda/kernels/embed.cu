@@ -16,7 +16,8 @@ template <class T> LS_DEVICE void embed_rows(const ls_cuda_embed &a) {
             in.found = id >= a.id_begin && id < a.id_end;
             if (!in.found) return in;
             in.y = load_pack<w.n>((const T *)a.token + (size_t)(id - a.id_begin) * a.rows.columns + c);
-            if (a.position) in.y = add(in.y, load_pack<w.n>(a.position + (a.position0 + row) % a.period * a.rows.columns + c));
+            if (a.position)
+                in.y = add(in.y, load_pack<w.n>(a.position + (a.position0 + row) % a.period * a.rows.columns + c));
             return in;
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
@@ -28,7 +29,7 @@ LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.token_dtype, T, { embed_rows<T>(a); });
 }
 
-/* ---- rotation ------------------------------------------------------------------------------------------------------ */
+/* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
 /* Both halves of a pair are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
 template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
@@ -38,10 +39,12 @@ template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
         uint32_t unit = (uint32_t)(base % units) + threadIdx.x;
         row += unit / units, unit %= units;
         if (row >= a.rows) return;
-        const size_t head = unit / packs, i = (size_t)(unit % packs) * W, at = (a.position0 + row) % a.period * a.half + i;
+        const size_t head = unit / packs, i = (size_t)(unit % packs) * W,
+                     at = (a.position0 + row) % a.period * a.half + i;
         const T *x = (const T *)a.x + row * a.x_row_stride + head * a.x_head_stride + i;
         T *y = (T *)a.y + row * a.y_row_stride + head * a.y_head_stride + i;
-        pack<W> first = load_pack<W>(x), second = load_pack<W>(x + a.half), cos = load_pack<W>(a.cos + at), sin = load_pack<W>(a.sin + at);
+        pack<W> first = load_pack<W>(x), second = load_pack<W>(x + a.half), cos = load_pack<W>(a.cos + at),
+                sin = load_pack<W>(a.sin + at);
         if (a.back) sin = map(sin, [](float s) { return -s; });
         pack<W> y0, y1;
 #pragma unroll

@@ -1,9 +1,11 @@
 /* embed_grad.cu: the gradient of the token table (docs/arithmetic.md, "Sums over tokens").
  *
- * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the digits of each tile
- * of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and number among its equals say. Integers
- * alone, so atomics change nothing. Then a warp takes each id at its first row. */
+ * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
+ * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
+ * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
+ */
 #include "device/cuda/kernels/embed_grad.h"
+#include "device/cuda/kernels/list.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
 LS_DEVICE uint32_t row_at(const ls_cuda_sort &a, uint32_t i) { return a.from ? a.from[i] : i; }
@@ -22,7 +24,8 @@ LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
         if (i < a.n) atomicAdd(&count[digit_of(a, key_of(a, row_at(a, (uint32_t)i)))], 1u);
     }
     __syncthreads();
-    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS) a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS)
+        a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
 }
 
 /* Each count becomes the sum of those before it. One block; a thread has neighbours. */
@@ -95,7 +98,7 @@ LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
     }
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* The smallest of 32 lanes. */
 LS_DEVICE uint32_t least(uint32_t x) {
@@ -112,7 +115,7 @@ LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     int high = a.groups - 1;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (row < a.bounds[middle + 1] * a.T)
+        if (row < size_at(a.bounds, middle + 1) * a.T)
             high = middle;
         else
             low = middle + 1;
@@ -120,56 +123,72 @@ LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
     return low;
 }
 
-/* Goes on with the sum over the rows at i, i + 1, … of the sorted order, as long as they have this key and lie before `end`. */
-template <int W> LS_DEVICE uint32_t add_rows(const ls_cuda_token_grad &a, uint32_t i, uint32_t key, uint64_t end, size_t c, pack<W> &sum) {
+/* The next 32 of the sorted rows, one for each lane. */
+struct next_rows {
+    uint32_t key, row;
+};
+
+LS_DEVICE next_rows look_ahead(const ls_cuda_token_grad &a, uint32_t i) {
+    const uint64_t at = (uint64_t)i + threadIdx.x % 32;
+    return at < a.n ? next_rows{a.keys[at], a.order[at]} : next_rows{a.places, 0};
+}
+
+/* Goes on with the sum over the first n rows ahead. */
+template <int W>
+LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uint32_t n, size_t c, pack<W> &sum) {
     enum { AT_ONCE = 8 };
-    const uint32_t lane = threadIdx.x % 32;
-    for (;;) {
-        const bool is_in = (uint64_t)i + lane < a.n && a.keys[i + lane] == key;
-        const uint32_t row = is_in ? a.order[i + lane] : 0, n = least(is_in && row < end ? 32u : lane);
-        for (uint32_t first = 0; first < n; first += AT_ONCE) {
-            pack<W> x[AT_ONCE];
+    for (uint32_t first = 0; first < n; first += AT_ONCE) {
+        pack<W> x[AT_ONCE];
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                size_t from = __shfl_sync(~0u, row, (int)(first + k));
-                if (first + k < n && c < a.C) x[k] = load_pack<W>(a.dy + from * a.dy_stride + c);
-            }
-#pragma unroll
-            for (int k = 0; k < AT_ONCE; k++)
-                if (first + k < n) sum = add(sum, x[k]);
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t from = __shfl_sync(~0u, ahead.row, (int)(first + k));
+            if (first + k < n && c < a.C) x[k] = load_pack<W>(a.dy + from * a.dy_stride + c);
         }
-        i += n;
-        if (n < 32) return i;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (first + k < n) sum = add(sum, x[k]);
     }
 }
 
-template <int W, int LEVELS> LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, uint32_t key, size_t c) {
-    const bool is_in = c < a.C;
+/* The id whose first row is at i of the sorted order. The row of the table is asked for before it is needed. */
+template <int W, int LEVELS>
+LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, uint32_t key, size_t c) {
+    const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });
     float *to = a.dtoken + (size_t)key * a.C + c;
+    const pack<W> old = c < a.C ? load_pack<W>(to) : nothing;
     tree<W, LEVELS> t;
     t.begin();
-    for (int group = 0;;) {
-        group = group_of(a, a.order[i], group);
-        pack<W> sum = map(pack<W>(), [](float) { return -0.0f; });
-        if (a.accumulate && is_in) sum = load_pack<W>(to); /* with one group alone */
-        i = add_rows<W>(a, i, key, a.bounds[group + 1] * a.T, c, sum);
+    int group = 0;
+    bool goes_on = true;
+    while (goes_on) {
+        group = group_of(a, __shfl_sync(~0u, ahead.row, 0), group);
+        const uint64_t end = size_at(a.bounds, group + 1) * a.T;
+        pack<W> sum = a.accumulate ? old : nothing; /* the former with one group alone */
+        uint32_t n = 32;
+        while (n == 32) {
+            n = least(ahead.key == key && ahead.row < end ? 32u : threadIdx.x % 32);
+            add_rows<W>(a, ahead, n, c, sum);
+            i += n;
+            goes_on = n == 32 || __shfl_sync(~0u, ahead.key, (int)n) == key;
+            if (goes_on) ahead = look_ahead(a, i);
+        }
         t.push(group, sum);
-        if (i >= a.n || a.keys[i] != key) break;
     }
     t.end();
-    if (is_in) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, load_pack<W>(to)));
+    if (c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
 }
 
 /* A warp for each place of the sorted order; those where no id begins have nothing to do. */
 template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     const uint64_t i = (uint64_t)blockIdx.x * (LS_CUDA_TOKEN_GRAD_THREADS / 32) + threadIdx.x / 32;
     if (i >= a.n) return;
-    const uint32_t key = a.keys[i];
-    if (key == a.places || (i > 0 && a.keys[i - 1] == key)) return;
+    const next_rows ahead = look_ahead(a, (uint32_t)i);
+    const uint32_t before = i > 0 ? a.keys[i - 1] : a.places, key = __shfl_sync(~0u, ahead.key, 0);
+    if (key == a.places || key == before) return;
     const size_t width = a.aligned ? 4 : 1, step = 32 * width * gridDim.y;
     for (size_t first = 32 * width * blockIdx.y; first < a.C; first += step) {
         size_t c = first + threadIdx.x % 32 * width;
-        a.aligned ? add_id<4, LEVELS>(a, (uint32_t)i, key, c) : add_id<1, LEVELS>(a, (uint32_t)i, key, c);
+        a.aligned ? add_id<4, LEVELS>(a, (uint32_t)i, ahead, key, c) : add_id<1, LEVELS>(a, (uint32_t)i, ahead, key, c);
     }
 }
 

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
 #define LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/kernels/list.h"
 
 enum {
     LS_CUDA_SORT_BITS = 8, /* of a digit */
@@ -36,7 +36,7 @@ typedef struct ls_cuda_token_grad {
     const float *dy;
     size_t dy_stride, C, T;
     int aligned, accumulate, groups;
-    const size_t *bounds; /* a list on the device */
+    ls_cuda_sizes bounds;
 } ls_cuda_token_grad;
 
 #endif

@@ -12,8 +12,8 @@ enum {
 
 typedef struct ls_cuda_hash {
     const unsigned char *x;
-    size_t bytes; /* a last piece has more than LS_CUDA_HASH_SHORT of them */
-    int align;    /* 8, 4 or 1: what the address of x is a multiple of */
+    size_t bytes;  /* a last piece has more than LS_CUDA_HASH_SHORT of them */
+    int align;     /* 8, 4 or 1: what the address of x is a multiple of */
     uint64_t *out; /* two numbers for each piece: lo, hi */
 } ls_cuda_hash;
 

@@ -1,11 +1,13 @@
 /* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy"). A block has a row.
  *
- * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of sum16 are few, sixteen
- * for each slice; so that they do not stand alone, the first warps add up one stretch of every slice while the others raise the next:
+ * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of
+ * sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one stretch of every
+ * slice while the others raise the next:
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | … */
 #include "device/cuda/kernels/loss.h"
+#include "device/cuda/kernels/list.cuh"
 #include "device/cuda/kernels/math.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
@@ -29,8 +31,8 @@ LS_DEVICE float block_max(float most, float *space) {
 }
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
-template <int W, class F> LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
-    enum { LOADS = W == 1 ? 8 : 4 };
+template <int W, int LOADS, class F>
+LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
     const size_t step = (size_t)blockDim.x * W;
     for (size_t i = begin + threadIdx.x * W; i < end; i += LOADS * step) {
         pack<W> x[LOADS];
@@ -43,15 +45,28 @@ template <int W, class F> LS_DEVICE void visit_packs(const float *z, size_t begi
     }
 }
 
-template <class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
+/* LOADS packs of four, or twice as many single numbers, are under way at a time. */
+template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
     size_t whole = a.aligned ? a.columns / 4 * 4 : 0;
-    visit_packs<4>(z, 0, whole, visit);
-    visit_packs<1>(z, whole, a.columns, visit);
+    visit_packs<4, LOADS>(z, 0, whole, visit);
+    visit_packs<1, 2 * LOADS>(z, whole, a.columns, visit);
 }
 
-LS_DEVICE float most_of(float most, const pack<1> &x) { return max_of(most, x.v[0]); }
-LS_DEVICE float most_of(float most, const pack<4> &x) {
-    return max_of(max_of(max_of(max_of(most, x.v[0]), x.v[1]), x.v[2]), x.v[3]);
+template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
+#pragma unroll
+    for (int k = 0; k < W; k++) most = max_of_any_zero(most, x.v[k]);
+    return most;
+}
+
+/* The largest number of the row at z, of which a thread has seen `most` at most. If it is a zero, which one is looked
+ * for again. */
+LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float *space) {
+    most = block_max(most, space);
+    if (most != 0.0f) return most;
+    most = -0.0f;
+    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) most = __float_as_uint(z[i]) == 0 ? 0.0f : most;
+    __syncthreads();
+    return block_max(most, space);
 }
 
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
@@ -61,23 +76,26 @@ LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
     return (is_target ? p - 1.0f : p) * g;
 }
 
-/* ---- whole rows ---------------------------------------------------------------------------------------------------- */
+/* ---- whole rows -------------------------------------------------------------------------------------------------- */
 
-/* Where slice i begins in the row, counted from the first column; the end of the last too. In shared memory, like the row. */
+/* Where slice i begins in the row, counted from the first column; the end of the last too. In shared memory, like the
+ * row. */
 LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
-    for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(a.bounds[i] - a.first);
+    for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(size_at(a.bounds, i) - a.first);
 }
 
 /* Exponentials of `runs` runs of every slice, from element `begin` on, by the warps number `first` and up. */
-LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, float m, unsigned begin, unsigned runs, unsigned first) {
+LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, float m, unsigned begin, unsigned runs,
+                             unsigned first) {
     const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
     for (unsigned unit = threadIdx.x / 32 - first; unit < slices * runs; unit += warps - first) {
-        const unsigned slice = unit / runs, i = begin + unit % runs * RUN + lane, at = ends[slice], n = ends[slice + 1] - at;
+        const unsigned slice = unit / runs, i = begin + unit % runs * RUN + lane, at = ends[slice],
+                       n = ends[slice + 1] - at;
         float x[RUN / 32];
 #pragma unroll
         for (unsigned k = 0; k < RUN / 32; k++) x[k] = i + 32 * k < n ? row[at + i + 32 * k] : m;
 #pragma unroll
-        for (unsigned k = 0; k < RUN / 32; k++) x[k] = exp_of(x[k] - m);
+        for (unsigned k = 0; k < RUN / 32; k++) x[k] = exp_below(x[k] - m);
 #pragma unroll
         for (unsigned k = 0; k < RUN / 32; k++)
             if (i + 32 * k < n) row[at + i + 32 * k] = x[k];
@@ -85,7 +103,8 @@ LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, 
 }
 
 /* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
-LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end, float sum) {
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
+                            float sum) {
     enum { LOADS = 16 };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
     for (unsigned i = begin + threadIdx.x % 16; i < to; i += 16 * LOADS) {
@@ -102,7 +121,8 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice
 
 /* The exponentials of a row in shared memory, and their sums by slices. */
 LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32, warps = blockDim.x / 32;
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32,
+                   warps = blockDim.x / 32;
     unsigned longest = 0;
     for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
     if (4 * adders > warps) {
@@ -135,7 +155,7 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
 }
 
 template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
-    visit_row(a, row, [&](auto w, size_t i, const auto &e) {
+    visit_row<1>(a, row, [&](auto w, size_t i, const auto &e) {
         pack<w.n> d;
 #pragma unroll
         for (int k = 0; k < w.n; k++) d.v[k] = dz_of(e.v[k], l, a.g, (int64_t)(i + k) == target);
@@ -154,11 +174,11 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     const float z_target = z[target];
     float m = __uint_as_float(0xFF800000u);
     copy_bounds(a, ends);
-    visit_row(a, z, [&](auto w, size_t i, const auto &x) {
+    visit_row<4>(a, z, [&](auto w, size_t i, const auto &x) {
         store_pack<w.n>(row + i, x);
         m = most_of(m, x);
     });
-    m = block_max(m, space); /* waits for the row too */
+    m = row_max(a, row, m, space); /* waits for the row too */
     sum_row(a, row, m, sums, ends);
     if (threadIdx.x == 0) {
         tree<1> t;
@@ -175,15 +195,15 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     LS_BY_TYPE(a.dz_dtype, T, { grad_row(a, row, (T *)a.dz + r * a.dz_stride + a.first, sum, target); });
 }
 
-/* ---- rows that workers share, and rows that shared memory does not hold --------------------------------------------- */
+/* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
 
 LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     const size_t r = blockIdx.x;
     const float *z = a.z + r * a.z_stride;
     float m = __uint_as_float(0xFF800000u);
-    visit_row(a, z + a.first, [&](auto, size_t, const auto &x) { m = most_of(m, x); });
-    m = block_max(m, space);
+    visit_row<4>(a, z + a.first, [&](auto, size_t, const auto &x) { m = most_of(m, x); });
+    m = row_max(a, z + a.first, m, space);
     if (threadIdx.x > 0) return;
     const int64_t target = target_of(a, r);
     a.m[r] = m;
@@ -196,9 +216,9 @@ LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
     size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
     const bool is_in = unit < a.rows * a.slices;
     if (!is_in) unit = 0;
-    const size_t r = unit / a.slices, slice = unit % a.slices, end = a.bounds[slice + 1];
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
     const float *z = a.z + r * a.z_stride, m = a.m[r];
-    size_t i = a.bounds[slice] + threadIdx.x % 16;
+    size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
     float sum = 0.0f;
     for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
         float x[LOADS];
@@ -218,7 +238,8 @@ LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
 }
 
 /* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
-template <class T> LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+template <class T>
+LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
     for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
         float x[AT_ONCE];
 #pragma unroll
@@ -245,7 +266,7 @@ LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
         if (a.over)
             grad_over(a, z, dz, m, l, target);
         else
-            visit_row(a, z, [&](auto w, size_t i, const auto &x) {
+            visit_row<2>(a, z, [&](auto w, size_t i, const auto &x) {
                 pack<w.n> d;
                 for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
                 store_pack<w.n>(dz + i, d);

@@ -2,16 +2,20 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
 #define LS_DEVICE_CUDA_KERNELS_LOSS_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/kernels/list.h"
 
-enum { LS_CUDA_LOSS_THREADS = 1024, LS_CUDA_LOSS_VALUES = 256, LS_CUDA_LOSS_SUMS = 16 }; /* the last: rows' slices of a block */
+enum {
+    LS_CUDA_LOSS_THREADS = 1024,
+    LS_CUDA_LOSS_VALUES = 256,
+    LS_CUDA_LOSS_SUMS = 16
+}; /* the last: rows' slices of a block */
 
 /* As ls_loss_call. */
 typedef struct ls_cuda_loss {
     size_t rows;
     const float *z;
     size_t z_stride;
-    const size_t *bounds; /* a list on the device */
+    ls_cuda_sizes bounds;
     size_t slices;
     size_t first, columns; /* bounds[0], and the columns of all slices */
     const int32_t *targets;

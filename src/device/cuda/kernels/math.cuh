@@ -13,6 +13,17 @@ LS_DEVICE float max_of(float a, float b) {
     return quiet(most, a != a || b != b);
 }
 
+/* The same, but of two zeros any. */
+LS_DEVICE float max_of_any_zero(float a, float b) {
+#ifdef LS_CUDA_ON_CPU_H
+    return max_of(a, b);
+#else
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+#endif
+}
+
 /* e^x where the result is a normal number; elsewhere anything. */
 LS_DEVICE float exp_core(float x) {
     float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;
@@ -32,6 +43,8 @@ LS_DEVICE float exp_of(float x) {
     y = x > 0x1.62e42ep+6f ? __uint_as_float(0x7F800000u) : y;
     return quiet(y, x != x);
 }
+/* e^x for x ≤ 0 and NaN. */
+LS_DEVICE float exp_below(float x) { return quiet(x < -0x1.5d589ep+6f ? 0.0f : exp_core(x), x != x); }
 LS_DEVICE float sigmoid_of(float x) {
     float u = -abs_of(x), e = u < -0x1.5d589ep+6f ? 0.0f : exp_core(u);
     float a = x < 0.0f ? e : 1.0f, q = __fdiv_rn(e, 1.0f + e);
@@ -40,7 +53,8 @@ LS_DEVICE float sigmoid_of(float x) {
 LS_DEVICE float tanh_of(float x) {
     float u = abs_of(x);
     u = u < 10.0f ? u : 10.0f;
-    float large = 1.0f - __fdiv_rn(2.0f, exp_core(u + u) + 1.0f), s = u * u;
+    /* 2 / x is 2·(1 / x), and twice a number is exact. */
+    float large = __fmaf_rn(-2.0f, __frcp_rn(exp_core(u + u) + 1.0f), 1.0f), s = u * u;
     float p = __fmaf_rn(-0x1.95001cp-8f, s, 0x1.582fbp-6f);
     p = __fmaf_rn(p, s, -0x1.b90946p-5f);
     p = __fmaf_rn(p, s, 0x1.110c72p-3f);

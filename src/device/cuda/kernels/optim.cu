@@ -14,15 +14,14 @@ template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, cons
 /* NaN is not below anything and stays. */
 LS_DEVICE float flush(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu) < 0x1p-126f ? 0.0f : x; }
 
-template <int W> struct adamw_packs {
-    pack<W> g, m, v, w;
-};
+template <int W> struct adamw_packs { pack<W> g, m, v, w; };
 
 LS_KERNEL(adamw, ls_cuda_adamw, LS_CUDA_PACK_THREADS) {
     each_elem<4, LS_CUDA_OPTIM_PACKS>(
         a.flat,
         [&](auto w, size_t i) {
-            return adamw_packs<w.n>{load_pack<w.n>(a.g + i), load_pack<w.n>(a.m + i), load_pack<w.n>(a.v + i), load_pack<w.n>(a.w + i)};
+            return adamw_packs<w.n>{load_pack<w.n>(a.g + i), load_pack<w.n>(a.m + i), load_pack<w.n>(a.v + i),
+                                    load_pack<w.n>(a.w + i)};
         },
         [&](auto width, size_t i, const auto &in) {
             pack<width.n> m, v, w;
@@ -41,9 +40,7 @@ LS_KERNEL(adamw, ls_cuda_adamw, LS_CUDA_PACK_THREADS) {
         });
 }
 
-template <int W> struct sgd_packs {
-    pack<W> g, b, w;
-};
+template <int W> struct sgd_packs { pack<W> g, b, w; };
 
 LS_KERNEL(sgd, ls_cuda_sgd, LS_CUDA_PACK_THREADS) {
     each_elem<4, LS_CUDA_OPTIM_PACKS>(
@@ -68,7 +65,7 @@ LS_KERNEL(sgd, ls_cuda_sgd, LS_CUDA_PACK_THREADS) {
         });
 }
 
-/* ---- squared norms ------------------------------------------------------------------------------------------------- */
+/* ---- squared norms ----------------------------------------------------------------------------------------------- */
 
 /* Half a warp has a block of elements: thread j of sixteen is lane j. */
 LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {

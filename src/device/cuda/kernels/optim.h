@@ -4,7 +4,11 @@
 
 #include "device/cuda/kernels/pack.h"
 
-enum { LS_CUDA_OPTIM_PACKS = 2, LS_CUDA_SQUARE_BLOCK = 1024, LS_CUDA_SQUARE_BLOCKS = 16 }; /* the last: of a block of threads */
+enum {
+    LS_CUDA_OPTIM_PACKS = 2,
+    LS_CUDA_SQUARE_BLOCK = 1024,
+    LS_CUDA_SQUARE_BLOCKS = 16
+}; /* the last: of a block of threads */
 
 /* The numbers are those of ls_adamw_step and ls_sgd_step. */
 typedef struct ls_cuda_adamw {

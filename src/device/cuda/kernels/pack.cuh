@@ -1,15 +1,13 @@
 /* pack.cuh: elements by packs: what one thread loads and stores at a time, and the loops over flat arrays and rows.
  *
- * A pack is W neighbours of a tensor as fp32. Four floats or eight 16-bit numbers are one access of 16 bytes; with mixed types W is 4. All
- * loads of U packs come before the first store: enough bytes are under way then, and outputs may be inputs. Alignment is checked by the
- * host, for all tensors of a call: without it W is 1. */
+ * A pack is W neighbours of a tensor as fp32. Four floats or eight 16-bit numbers are one access of 16 bytes; with
+ * mixed types W is 4. All loads of U packs come before the first store: enough bytes are under way then, and outputs
+ * may be inputs. Alignment is checked by the host, for all tensors of a call: without it W is 1. */
 #pragma once
 #include "device/cuda/kernels/base.cuh"
 #include "device/cuda/kernels/pack.h"
 
-template <int W> struct pack {
-    float v[W];
-};
+template <int W> struct pack { float v[W]; };
 
 /* Plain widening: a NaN stays one, which is all that arithmetic needs. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
@@ -31,19 +29,24 @@ template <> struct packed<4> {
     }
     template <class T> LS_DEVICE static pack<4> load(const T *p) {
         uint2 x = *(const uint2 *)p;
-        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu), wide_of(T(), x.y >> 16)}};
+        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu),
+                 wide_of(T(), x.y >> 16)}};
     }
-    LS_DEVICE static void store(float *p, const pack<4> &x) { *(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]); }
+    LS_DEVICE static void store(float *p, const pack<4> &x) {
+        *(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+    }
     template <class T> LS_DEVICE static void store(T *p, const pack<4> &x) {
-        *(uint2 *)p = make_uint2(bits_of(T(), x.v[0]) | bits_of(T(), x.v[1]) << 16, bits_of(T(), x.v[2]) | bits_of(T(), x.v[3]) << 16);
+        *(uint2 *)p = make_uint2(bits_of(T(), x.v[0]) | bits_of(T(), x.v[1]) << 16,
+                                 bits_of(T(), x.v[2]) | bits_of(T(), x.v[3]) << 16);
     }
 };
 
 template <> struct packed<8> {
     template <class T> LS_DEVICE static pack<8> load(const T *p) {
         uint4 x = *(const uint4 *)p;
-        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu), wide_of(T(), x.y >> 16),
-                 wide_of(T(), x.z & 0xFFFFu), wide_of(T(), x.z >> 16), wide_of(T(), x.w & 0xFFFFu), wide_of(T(), x.w >> 16)}};
+        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu),
+                 wide_of(T(), x.y >> 16), wide_of(T(), x.z & 0xFFFFu), wide_of(T(), x.z >> 16),
+                 wide_of(T(), x.w & 0xFFFFu), wide_of(T(), x.w >> 16)}};
     }
     template <class T> LS_DEVICE static void store(T *p, const pack<8> &x) {
         uint32_t b[4];
@@ -85,9 +88,10 @@ template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
     return map(a, b, [](float x, float y) { return x + y; });
 }
 
-/* ---- flat arrays --------------------------------------------------------------------------------------------------- */
+/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
-template <int W, int U, class L, class F> LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
+template <int W, int U, class L, class F>
+LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
     const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
     for (size_t first = blockIdx.x * tile + threadIdx.x; first < packs; first += gridDim.x * tile) {
         decltype(load(width<W>(), (size_t)0)) in[U];
@@ -100,18 +104,21 @@ template <int W, int U, class L, class F> LS_DEVICE void walk(size_t begin, size
     }
 }
 
-/* load(width, i) gives what finish(width, i, loaded) needs of elements i … i + width − 1, and has no effect. The elements that fill no
- * pack come last, one by one. */
-template <int W, int U, class L, class F> LS_DEVICE void each_elem(const ls_cuda_flat &flat, const L &load, const F &finish) {
+/* load(width, i) gives what finish(width, i, loaded) needs of elements i … i + width − 1, and has no effect. The
+ * elements that fill no pack come last, one by one. */
+template <int W, int U, class L, class F>
+LS_DEVICE void each_elem(const ls_cuda_flat &flat, const L &load, const F &finish) {
     size_t whole = flat.aligned ? flat.n / W * W : 0;
     walk<W, U>(0, whole, load, finish);
     walk<1, U>(whole, flat.n, load, finish);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-template <int W, int U, class L, class F> LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) {
-    const size_t packs = g.columns / W, lanes = (size_t)1 << g.lanes_log2, together = blockDim.x >> g.lanes_log2, tile = together * U;
+template <int W, int U, class L, class F>
+LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) {
+    const size_t packs = g.columns / W, lanes = (size_t)1 << g.lanes_log2, together = blockDim.x >> g.lanes_log2,
+                 tile = together * U;
     const size_t lane = threadIdx.x & (lanes - 1), place = threadIdx.x >> g.lanes_log2;
     for (size_t p = blockIdx.y * lanes + lane; p < packs; p += gridDim.y * lanes)
         for (size_t row = blockIdx.x * tile + place; row < g.rows; row += gridDim.x * tile) {
@@ -126,7 +133,8 @@ template <int W, int U, class L, class F> LS_DEVICE void walk_rows(const ls_cuda
 }
 
 /* load(width, row, column) and finish(width, row, column, loaded). A block has some rows of `lanes` packs each. */
-template <int W, int U, class L, class F> LS_DEVICE void each_row(const ls_cuda_rows &g, const L &load, const F &finish) {
+template <int W, int U, class L, class F>
+LS_DEVICE void each_row(const ls_cuda_rows &g, const L &load, const F &finish) {
     if (g.aligned)
         walk_rows<W, U>(g, load, finish);
     else

@@ -1,15 +1,17 @@
 /* sum.cu: sums and maxima of several tensors, element by element. */
 #include "device/cuda/kernels/sum.h"
+#include "device/cuda/kernels/list.cuh"
 #include "device/cuda/kernels/math.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
-template <int W> struct two_packs {
-    pack<W> a, b;
-};
+template <int W> struct two_packs { pack<W> a, b; };
 
 template <class T> LS_DEVICE void add_elems(const ls_cuda_add &a) {
     each_elem<4, LS_CUDA_SUM_PACKS>(
-        a.flat, [&](auto w, size_t i) { return two_packs<w.n>{load_pack<w.n>(a.a + i), load_pack<w.n>((const T *)a.b + i)}; },
+        a.flat,
+        [&](auto w, size_t i) {
+            return two_packs<w.n>{load_pack<w.n>(a.a + i), load_pack<w.n>((const T *)a.b + i)};
+        },
         [&](auto w, size_t i, const auto &in) { store_pack<w.n>(a.y + i, add(in.a, in.b)); });
 }
 
@@ -21,7 +23,9 @@ LS_KERNEL(scale, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
     const float factor = a.factor;
     each_elem<4, LS_CUDA_SUM_PACKS>(
         a.flat, [&](auto w, size_t i) { return load_pack<w.n>(a.x + i); },
-        [&](auto w, size_t i, const auto &x) { store_pack<w.n>(a.y + i, map(x, [=](float v) { return v * factor; })); });
+        [&](auto w, size_t i, const auto &x) {
+            store_pack<w.n>(a.y + i, map(x, [=](float v) { return v * factor; }));
+        });
 }
 
 LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
@@ -31,7 +35,7 @@ LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
         [&](auto w, size_t i, int) { store_pack<w.n>(a.y + i, map(pack<w.n>(), [=](float) { return factor; })); });
 }
 
-/* ---- trees --------------------------------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
 
 enum { EIGHT = 8 };
 
@@ -40,7 +44,7 @@ template <int W, class T> LS_DEVICE pack<W> sum_eight(const ls_cuda_join &a, siz
     pack<W> x[EIGHT];
 #pragma unroll
     for (int k = 0; k < EIGHT; k++)
-        if (k < count) x[k] = load_pack<W>((const T *)a.inputs[first + k] + i);
+        if (k < count) x[k] = load_pack<W>((const T *)pointer_at(a.inputs, first + k) + i);
 #pragma unroll
     for (int step = 1; step < EIGHT; step *= 2)
 #pragma unroll
@@ -68,15 +72,16 @@ LS_KERNEL(tree_sum, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { tree_elems<T>(a); });
 }
 
-/* ---- maxima -------------------------------------------------------------------------------------------------------- */
+/* ---- maxima ------------------------------------------------------------------------------------------------------ */
 
 LS_KERNEL(max, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     each_elem<4, 1>(
         a.flat,
         [&](auto w, size_t i) {
-            pack<w.n> most = load_pack<w.n>((const float *)a.inputs[0] + i);
+            pack<w.n> most = load_pack<w.n>((const float *)pointer_at(a.inputs, 0) + i);
             most = map(most, [](float x) { return quiet(x, x != x); });
-            for (int k = 1; k < a.count; k++) most = map(most, load_pack<w.n>((const float *)a.inputs[k] + i), max_of);
+            for (int k = 1; k < a.count; k++)
+                most = map(most, load_pack<w.n>((const float *)pointer_at(a.inputs, k) + i), max_of);
             return most;
         },
         [&](auto w, size_t i, const auto &most) { store_pack<w.n>(a.out + i, most); });

@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_SUM_H
 #define LS_DEVICE_CUDA_KERNELS_SUM_H
 
+#include "device/cuda/kernels/list.h"
 #include "device/cuda/kernels/pack.h"
 
 enum { LS_CUDA_SUM_PACKS = 4 }; /* that a thread has under way */
@@ -15,12 +16,12 @@ typedef struct ls_cuda_add {
     const void *b;
 } ls_cuda_add;
 
-/* Of `count` tensors whose addresses are in a list on the device. */
+/* Of `count` tensors. */
 typedef struct ls_cuda_join {
     ls_cuda_flat flat;
     int dtype, count;
     float *out;
-    const void *const *inputs;
+    ls_cuda_pointers inputs;
 } ls_cuda_join;
 
 /* y = x·factor; without x every element becomes the factor. */

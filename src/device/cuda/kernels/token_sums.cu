@@ -1,17 +1,18 @@
 /* token_sums.cu: gradients of parameters that are not matrices (docs/arithmetic.md, "Sums over tokens").
  *
- * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then a thread joins
- * those of its columns: sequences in their order, groups by the tree. */
+ * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then
+ * a thread joins those of its columns: sequences in their order, groups by the tree. */
 #include "device/cuda/kernels/token_sums.h"
+#include "device/cuda/kernels/list.cuh"
 #include "device/cuda/kernels/tree.cuh"
 
-LS_DEVICE size_t token_of(const ls_cuda_slices &s, size_t i) { return s.tokens ? s.tokens[i] : i * s.T / s.slices; }
+LS_DEVICE size_t token_of(const ls_cuda_slices &s, size_t i) {
+    return s.are_listed ? size_at(s.tokens, i) : i * s.T / s.slices;
+}
 
-/* ---- chains -------------------------------------------------------------------------------------------------------- */
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
 
-template <int W> struct chain_sums {
-    pack<W> w, b;
-};
+template <int W> struct chain_sums { pack<W> w, b; };
 
 template <int W> struct chain_packs {
     pack<W> dy, x;
@@ -55,27 +56,34 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_ch
 }
 
 template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_chains &a) {
-    const size_t packs = a.rows.columns / W, lanes = (size_t)1 << a.rows.lanes_log2, together = blockDim.x >> a.rows.lanes_log2;
+    const size_t packs = a.rows.columns / W, lanes = (size_t)1 << a.rows.lanes_log2,
+                 together = blockDim.x >> a.rows.lanes_log2;
     for (size_t p = blockIdx.y * lanes + (threadIdx.x & (lanes - 1)); p < packs; p += gridDim.y * lanes)
-        for (size_t number = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); number < a.rows.rows; number += gridDim.x * together)
+        for (size_t number = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); number < a.rows.rows;
+             number += gridDim.x * together)
             chain<KIND, W, U, T>(a, number, p * W);
 }
 
 LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 16, T>(a); });
+    LS_BY_TYPE(a.act, T,
+               { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 16, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 32, T>(a); });
 }
 
 LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 16, T>(a); });
+    LS_BY_TYPE(a.act, T, {
+        a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 16, T>(a);
+    });
 }
 
 LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 16, T>(a); });
+    LS_BY_TYPE(a.act, T,
+               { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 16, T>(a); });
 }
 
-/* ---- joins --------------------------------------------------------------------------------------------------------- */
+/* ---- joins ------------------------------------------------------------------------------------------------------- */
 
-/* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an earlier call. */
+/* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an
+ * earlier call. */
 template <int W> LS_DEVICE pack<W> join_group(const float *in, size_t step, size_t begin, size_t end, pack<W> sum) {
     enum { AT_ONCE = 8 };
     for (size_t s = begin; s < end; s += AT_ONCE) {
@@ -99,11 +107,13 @@ template <int W> LS_DEVICE void join(const ls_cuda_token_join &a, const float *f
             const bool is_empty = a.slices.slices && token_of(a.slices, row) == token_of(a.slices, row + 1);
             pack<W> sum = map(pack<W>(), [](float) { return -0.0f; });
             if (a.accumulate) sum = load_pack<W>(out);
-            if (!is_empty && a.groups == 1) sum = join_group(in, a.in_sequence, a.bounds[0], a.bounds[1], sum);
+            if (!is_empty && a.groups == 1)
+                sum = join_group(in, a.in_sequence, size_at(a.bounds, 0), size_at(a.bounds, 1), sum);
             if (!is_empty && a.groups > 1) {
                 tree<W> t;
                 t.begin();
-                for (int g = 0; g < a.groups; g++) t.push(g, join_group(in, a.in_sequence, a.bounds[g], a.bounds[g + 1], sum));
+                for (int g = 0; g < a.groups; g++)
+                    t.push(g, join_group(in, a.in_sequence, size_at(a.bounds, g), size_at(a.bounds, g + 1), sum));
                 t.end();
                 sum = t.sum;
             }

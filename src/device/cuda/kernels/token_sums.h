@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
 #define LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
 
+#include "device/cuda/kernels/list.h"
 #include "device/cuda/kernels/pack.h"
 
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
@@ -9,8 +10,9 @@ enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
 /* Where the slices of a sequence end. */
 typedef struct ls_cuda_slices {
     size_t T;
-    size_t slices;        /* 0: there are none */
-    const size_t *tokens; /* a list on the device; NULL: ⌊iT/slices⌋ */
+    size_t slices;  /* 0: there are none */
+    int are_listed; /* in tokens; else slice i begins at ⌊iT/slices⌋ */
+    ls_cuda_sizes tokens;
 } ls_cuda_slices;
 
 /* The chains over the tokens of each (sequence, slice): row number sequence·slices + slice of `rows`. */
@@ -29,12 +31,12 @@ typedef struct ls_cuda_chains {
 /* Sums of what sequences contribute to each of `rows`, in their order by groups, then the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
-    ls_cuda_slices slices; /* a row for each; one without tokens has no sum */
+    ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[2];
     float *out[2]; /* without gaps */
     int accumulate, groups;
-    const size_t *bounds; /* a list on the device */
+    ls_cuda_sizes bounds;
 } ls_cuda_token_join;
 
 #endif

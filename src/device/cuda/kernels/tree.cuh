@@ -1,8 +1,9 @@
 /* tree.cuh: the tree of sums over groups (docs/arithmetic.md, "Sums over groups"), one leaf after another.
  *
- * Two leaves part at the highest bit in which their numbers differ: a node of n leaves splits at the largest power of two below n. So when
- * a leaf comes, what has been summed so far is the right operand of every waiting left one below that bit, and then waits there itself.
- * Leaves that do not come contribute nothing. Waiting sums are named by constants alone, which keeps them in registers. */
+ * Two leaves part at the highest bit in which their numbers differ: a node of n leaves splits at the largest power of
+ * two below n. So when a leaf comes, what has been summed so far is the right operand of every waiting left one below
+ * that bit, and then waits there itself. Leaves that do not come contribute nothing. Waiting sums are named by
+ * constants alone, which keeps them in registers. */
 #pragma once
 #include "device/cuda/kernels/pack.cuh"
 

@@ -7,8 +7,8 @@
 static const char *const names[LS_ACT_FNS] = {
     [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
 
-_Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_SILU && (int)LS_ACT_RELU == LS_CUDA_RELU &&
-                   (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
+_Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_SILU &&
+                   (int)LS_ACT_RELU == LS_CUDA_RELU && (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
                "kernels know activations by the numbers of ls_act_fn");
 
 static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call *c, const void *dy, size_t packs) {
@@ -27,7 +27,7 @@ static ls_status act_backward(ls_device *device, const ls_act_call *c) {
     return run(device, LS_CUDA_act_backward, c, c->dy, 1);
 }
 
-/* ---- gates --------------------------------------------------------------------------------------------------------- */
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_call *c, ls_cuda_gated args) {
     LS_TRY(ls_cuda_check_dtype("a gate", c->act));
@@ -35,10 +35,11 @@ static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_
     args.rows = (ls_cuda_rows){.rows = c->rows, .columns = c->columns};
     args.act = (int)c->act;
     args.gate = c->gate, args.up = c->up, args.in_stride = c->in_stride;
-    args.rows.aligned = c->columns % width == 0 && ls_cuda_fits(c->gate, c->act, c->in_stride, width) &&
-                        ls_cuda_fits(c->up, c->act, c->in_stride, width) && ls_cuda_fits(args.y, c->act, c->y_stride, width) &&
-                        ls_cuda_fits(args.dy, c->act, c->dy_stride, width) && ls_cuda_fits(args.dgate, c->act, c->din_stride, width) &&
-                        ls_cuda_fits(args.dup, c->act, c->din_stride, width);
+    args.rows.aligned =
+        c->columns % width == 0 && ls_cuda_fits(c->gate, c->act, c->in_stride, width) &&
+        ls_cuda_fits(c->up, c->act, c->in_stride, width) && ls_cuda_fits(args.y, c->act, c->y_stride, width) &&
+        ls_cuda_fits(args.dy, c->act, c->dy_stride, width) && ls_cuda_fits(args.dgate, c->act, c->din_stride, width) &&
+        ls_cuda_fits(args.dup, c->act, c->din_stride, width);
     return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args.rows, width, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
@@ -52,14 +53,16 @@ static ls_status gated_backward(ls_device *device, const ls_gated_call *c) {
     return gated(device, LS_CUDA_gated_backward, c, args);
 }
 
-/* ---- bias ---------------------------------------------------------------------------------------------------------- */
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
 
 static ls_status add_bias(ls_device *device, ls_cuda_kernel kernel, ls_cuda_bias *args) {
     enum { WIDTH = 4 };
-    args->rows.aligned = args->rows.columns % WIDTH == 0 && ls_cuda_fits(args->y, (ls_dtype)args->act, args->y_stride, WIDTH) &&
-                         ls_cuda_fits(args->c, LS_F32, args->c_stride, WIDTH) && ls_cuda_fits(args->bias, LS_F32, 0, WIDTH) &&
-                         ls_cuda_fits(args->pre, LS_F32, args->pre_stride, WIDTH);
-    return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args->rows, WIDTH, LS_CUDA_ACT_ROWS), LS_CUDA_PACK_THREADS, 0, args);
+    args->rows.aligned =
+        args->rows.columns % WIDTH == 0 && ls_cuda_fits(args->y, (ls_dtype)args->act, args->y_stride, WIDTH) &&
+        ls_cuda_fits(args->c, LS_F32, args->c_stride, WIDTH) && ls_cuda_fits(args->bias, LS_F32, 0, WIDTH) &&
+        ls_cuda_fits(args->pre, LS_F32, args->pre_stride, WIDTH);
+    return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args->rows, WIDTH, LS_CUDA_ACT_ROWS), LS_CUDA_PACK_THREADS,
+                          0, args);
 }
 
 static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c) {

@@ -6,11 +6,12 @@
 
 enum { WIDTH = 4 };
 
-static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype, const void *in, ls_dtype from,
-                     size_t n) {
+static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype,
+                     const void *in, ls_dtype from, size_t n) {
     ls_cuda_convert args = {.flat = {.n = n}, .to = (int)to, .from = (int)from, .out = out, .in = in};
     args.flat.aligned = ls_cuda_fits(out, out_dtype, 0, WIDTH) && ls_cuda_fits(in, from, 0, WIDTH);
-    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_CONVERT_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
+    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_CONVERT_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 static ls_status convert(ls_device *device, const ls_convert_call *c) {

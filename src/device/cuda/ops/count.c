@@ -7,7 +7,8 @@
 
 enum { WIDTH = 4 };
 
-_Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_COUNT_HIGH == 1 && LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
+_Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_COUNT_HIGH == 1 &&
+                   LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
                "kernels count in the order of ls_count");
 
 /* Memory for results, all bytes of them `byte`. */
@@ -39,7 +40,8 @@ static ls_status count(ls_device *device, const ls_count_call *c) {
                           .high = ls_f32_bits(high)};
     unsigned long long counts[LS_COUNTS];
     LS_TRY(make_results(device, 0, LS_COUNTS, &args.out));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_count, grid_of(device, &args.flat, WIDTH, LS_CUDA_COUNT_PACKS), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_count, grid_of(device, &args.flat, WIDTH, LS_CUDA_COUNT_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args));
     LS_TRY(ls_device_copy_out(device, counts, args.out, sizeof counts));
     for (int i = 0; i < LS_COUNTS; i++) c->out[i] += (int64_t)counts[i];
     return LS_OK;
@@ -52,7 +54,8 @@ static ls_status difference(ls_device *device, const ls_difference_call *c) {
                         ls_cuda_fits(c->by, LS_F32, 0, WIDTH);
     unsigned long long sum;
     LS_TRY(make_results(device, 0, 1, &args.lost));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_difference, grid_of(device, &args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_difference, grid_of(device, &args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0,
+                          &args));
     LS_TRY(ls_device_copy_out(device, &sum, args.lost, sizeof sum));
     *c->lost += (int64_t)sum;
     return LS_OK;
@@ -66,7 +69,8 @@ static ls_status find_bad(ls_device *device, const ls_find_bad_call *c) {
     ls_cuda_find args = {.flat = {.n = c->n, .aligned = ls_cuda_fits(c->x, c->dtype, 0, width)}, .x = c->x, .dtype = (int)c->dtype};
     unsigned long long first;
     LS_TRY(make_results(device, 0xFF, 1, &args.first));
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_find_bad, grid_of(device, &args.flat, width, 2), LS_CUDA_PACK_THREADS, 0, &args));
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_find_bad, grid_of(device, &args.flat, width, 2), LS_CUDA_PACK_THREADS, 0,
+                          &args));
     LS_TRY(ls_device_copy_out(device, &first, args.first, sizeof first));
     if (first < c->n) *c->index = (size_t)first;
     return LS_OK;

@@ -24,8 +24,10 @@ static ls_status dropout_add(ls_device *device, const ls_dropout_call *c) {
     args.rows.aligned = c->columns % WIDTH == 0 && ls_cuda_fits(c->x, c->x_dtype, c->x_stride, WIDTH) &&
                         ls_cuda_fits(c->y, c->y_dtype, c->y_stride, WIDTH) &&
                         ls_cuda_fits(c->residual, LS_F32, c->residual_stride, WIDTH);
-    ls_cuda_rows runs = {.rows = c->rows, .columns = c->columns ? c->columns / WIDTH + 2 : 0}; /* of the generator, unaligned */
-    ls_cuda_grid grid = args.rows.aligned ? ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_DROPOUT_ROWS) : ls_cuda_rows_grid(&runs, 1, 1);
+    ls_cuda_rows runs = {.rows = c->rows,
+                         .columns = c->columns ? c->columns / WIDTH + 2 : 0}; /* of the generator, unaligned */
+    ls_cuda_grid grid =
+        args.rows.aligned ? ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_DROPOUT_ROWS) : ls_cuda_rows_grid(&runs, 1, 1);
     if (!args.rows.aligned) args.rows.lanes_log2 = runs.lanes_log2;
     return ls_cuda_launch(device, LS_CUDA_dropout_add, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }

@@ -28,13 +28,14 @@ static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
                           &args);
 }
 
-/* ---- rotation ------------------------------------------------------------------------------------------------------ */
+/* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);
     LS_TRY(ls_cuda_check_dtype("a rotation", c->act));
     if (c->heads > 0 && c->d > INT32_MAX / c->heads)
-        return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads, c->d);
+        return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads,
+                       c->d);
     ls_cuda_rope args = {.act = (int)c->act,
                          .back = back,
                          .rows = c->rows,
@@ -50,9 +51,10 @@ static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
                          .sin = c->sin,
                          .position0 = c->position0,
                          .period = c->period};
-    args.aligned = args.half % WIDTH == 0 && ls_cuda_fits(c->y, c->act, c->y_row_stride, WIDTH) && c->y_head_stride % WIDTH == 0 &&
-                   ls_cuda_fits(c->x, c->act, c->x_row_stride, WIDTH) && c->x_head_stride % WIDTH == 0 &&
-                   ls_cuda_fits(c->cos, LS_F32, 0, WIDTH) && ls_cuda_fits(c->sin, LS_F32, 0, WIDTH);
+    args.aligned = args.half % WIDTH == 0 && ls_cuda_fits(c->y, c->act, c->y_row_stride, WIDTH) &&
+                   c->y_head_stride % WIDTH == 0 && ls_cuda_fits(c->x, c->act, c->x_row_stride, WIDTH) &&
+                   c->x_head_stride % WIDTH == 0 && ls_cuda_fits(c->cos, LS_F32, 0, WIDTH) &&
+                   ls_cuda_fits(c->sin, LS_F32, 0, WIDTH);
     ls_cuda_flat units = {.n = c->rows * c->heads * args.half, .aligned = args.aligned};
     return ls_cuda_launch(device, LS_CUDA_rope, ls_cuda_flat_grid(&units, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }

@@ -1,11 +1,13 @@
-/* hash.c: the hash of memory, made of those of pieces. Only hashes come to the host, and a last piece of a few bytes. */
+/* hash.c: the hash of memory, made of those of pieces. Only hashes come to the host, and a last piece of a few bytes.
+ */
 #include "device/cuda/kernels/hash.h"
 
 #include <stdlib.h>
 
 #include "device/cuda/ops/ops.h"
 
-_Static_assert(sizeof(ls_hash128) == 2 * sizeof(uint64_t) && offsetof(ls_hash128, hi) == sizeof(uint64_t), "kernels write lo, then hi");
+_Static_assert(sizeof(ls_hash128) == 2 * sizeof(uint64_t) && offsetof(ls_hash128, hi) == sizeof(uint64_t),
+               "kernels write lo, then hi");
 
 /* To pieces[0 … count−1], which is host memory. */
 static ls_status hash_pieces(ls_device *device, ls_hash128 *pieces, size_t count, const void *x, size_t bytes) {

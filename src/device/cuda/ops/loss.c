@@ -2,20 +2,18 @@
 #include <assert.h>
 
 #include "device/cuda/kernels/loss.h"
+#include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, SHARED_OF_KERNEL = 1024 };
+enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS = 512, SHARED_OF_KERNEL = 1024 };
 
 static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
     assert(c->slices >= 1 && c->slices <= 4096);
-    const void *bounds;
-    LS_TRY(ls_cuda_list(device, c->bounds, (c->slices + 1) * sizeof *c->bounds, &bounds));
     size_t first = c->bounds[0], columns = c->bounds[c->slices] - first;
     *out = (ls_cuda_loss){.rows = c->rows,
                           .z = c->z,
                           .z_stride = c->z_stride,
-                          .bounds = bounds,
                           .slices = c->slices,
                           .first = first,
                           .columns = columns,
@@ -31,26 +29,31 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
                           .dz_stride = c->dz_stride,
                           .g = c->g,
                           .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32};
-    bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype, c->dz_stride, WIDTH);
+    LS_TRY(ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1));
+    bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype,
+                                          c->dz_stride, WIDTH);
     out->aligned = ls_cuda_fits(c->z + first, LS_F32, c->z_stride, WIDTH) && dz_fits;
     return LS_OK;
 }
 
 /* Threads for a row: as many as find some columns each. */
-static unsigned threads_of(const ls_cuda_loss *args) {
+static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
     unsigned threads = THREADS_MIN;
-    while (threads < LS_CUDA_LOSS_THREADS && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;
+    while (threads < most && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;
     return threads;
 }
 
-static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, size_t shared) {
+static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most,
+                          size_t shared) {
     ls_cuda_loss args;
     if (c->rows == 0) return LS_OK;
     LS_TRY(args_of(device, c, &args));
-    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args), shared, &args);
+    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), shared, &args);
 }
 
-static ls_status loss_max(ls_device *device, const ls_loss_call *c) { return run_rows(device, LS_CUDA_loss_max, c, 0); }
+static ls_status loss_max(ls_device *device, const ls_loss_call *c) {
+    return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS, 0);
+}
 
 static ls_status loss_sums(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args;
@@ -68,7 +71,7 @@ static ls_status loss_values(ls_device *device, const ls_loss_call *c) {
 
 static ls_status loss_grad(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_cuda_check_dtype("the gradient of a loss", c->dz_dtype));
-    return run_rows(device, LS_CUDA_loss_grad, c, 0);
+    return run_rows(device, LS_CUDA_loss_grad, c, THREADS_OF_A_PASS, 0);
 }
 
 /* Rows that shared memory does not hold: one pass after another, the numbers between them in scratch. */
@@ -95,7 +98,7 @@ static ls_status loss_rows(ls_device *device, const ls_loss_call *c) {
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     if (columns > room / sizeof(float)) return long_rows(device, c);
     size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
-    return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, shared) : long_rows(device, c);
+    return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, LS_CUDA_LOSS_THREADS, shared) : long_rows(device, c);
 }
 
 void ls_cuda_ops_fill_loss(ls_ops *ops) {

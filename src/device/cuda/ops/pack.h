@@ -6,8 +6,8 @@
 #include "device/cuda/launch.h"
 #include "device/dtype.h"
 
-/* Whether packs of `width` elements of this tensor can be loaded at once: its first element is at a multiple of them, and so is every row,
- * `stride` elements behind the other. NULL, an absent tensor, fits. */
+/* Whether packs of `width` elements of this tensor can be loaded at once: its first element is at a multiple of them,
+ * and so is every row, `stride` elements behind the other. NULL, an absent tensor, fits. */
 static inline bool ls_cuda_fits(const void *at, ls_dtype dtype, size_t stride, size_t width) {
     return !at || ((uintptr_t)at % (width * ls_dtype_bytes(dtype)) == 0 && stride % width == 0);
 }
@@ -23,8 +23,8 @@ static inline ls_cuda_grid ls_cuda_flat_grid(const ls_cuda_flat *flat, size_t wi
     return (ls_cuda_grid){blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX, 1, 1};
 }
 
-/* Sets how many threads stand beside each other in a row of packs of `width` elements, and gives the blocks of rows and columns;
- * `together`: rows that a thread has at a time. */
+/* Sets how many threads stand beside each other in a row of packs of `width` elements, and gives the blocks of rows and
+ * columns; `together`: rows that a thread has at a time. */
 static inline ls_cuda_grid ls_cuda_rows_grid(ls_cuda_rows *rows, size_t width, size_t together) {
     enum { BLOCKS_X_MAX = 1 << 30, BLOCKS_Y_MAX = 1 << 15 };
     size_t packs = rows->aligned ? rows->columns / width : rows->columns;

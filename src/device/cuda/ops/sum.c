@@ -1,6 +1,7 @@
 /* sum.c: sums and maxima of several tensors, element by element. */
 #include "device/cuda/kernels/sum.h"
 
+#include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
@@ -14,15 +15,16 @@ static ls_status add(ls_device *device, const ls_add_call *c) {
     return ls_cuda_launch(device, LS_CUDA_add, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Of `count` tensors, whose addresses go to the device as a list. */
-static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype, int count,
-                      size_t n) {
-    ls_cuda_join args = {.flat = {.n = n, .aligned = ls_cuda_fits(out, LS_F32, 0, WIDTH)}, .dtype = (int)dtype, .count = count, .out = out};
+/* Of `count` tensors. */
+static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype,
+                      int count, size_t n) {
+    ls_cuda_join args = {.flat = {.n = n, .aligned = ls_cuda_fits(out, LS_F32, 0, WIDTH)},
+                         .dtype = (int)dtype,
+                         .count = count,
+                         .out = out};
     for (int i = 0; i < count; i++) args.flat.aligned = args.flat.aligned && ls_cuda_fits(inputs[i], dtype, 0, WIDTH);
     if (n == 0) return LS_OK;
-    const void *list;
-    LS_TRY(ls_cuda_list(device, inputs, (size_t)count * sizeof *inputs, &list));
-    args.inputs = list;
+    LS_TRY(ls_cuda_pointers_set(device, &args.inputs, inputs, (size_t)count));
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
@@ -39,10 +41,12 @@ static ls_status max(ls_device *device, const ls_max_call *c) {
     return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems);
 }
 
-static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y, const float *x, float factor, size_t n) {
+static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y, const float *x, float factor,
+                              size_t n) {
     ls_cuda_scale args = {.flat = {.n = n}, .factor = factor, .y = y, .x = x};
     args.flat.aligned = ls_cuda_fits(y, LS_F32, 0, WIDTH) && ls_cuda_fits(x, LS_F32, 0, WIDTH);
-    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
+    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS,
+                          0, &args);
 }
 
 static ls_status scale(ls_device *device, const ls_scale_call *c) {

@@ -1,6 +1,7 @@
 /* token_sums.c: gradients of norms and biases: chains over tokens through scratch, then their joins. */
 #include "device/cuda/ops/token_sums.h"
 
+#include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
@@ -10,19 +11,20 @@ ls_status ls_cuda_check_groups(const ls_token_groups *groups) {
     if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
     if (groups->T < 1 || groups->slices < 1)
-        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1", groups->T,
-                       groups->slices);
+        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
+                       groups->T, groups->slices);
     if (groups->accumulate && groups->groups > 1)
-        return ls_fail(LS_ERR_INPUT, "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
+        return ls_fail(LS_ERR_INPUT,
+                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
                        groups->groups);
     for (int i = 0; groups->tokens && i < groups->slices; i++)
         if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
-            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend", i,
-                           groups->tokens[i], groups->tokens[i + 1], groups->T);
+            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend",
+                           i, groups->tokens[i], groups->tokens[i + 1], groups->T);
     for (int g = 0; g < groups->groups; g++)
         if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
-            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g, groups->bounds[g],
-                           groups->bounds[g + 1]);
+            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g,
+                           groups->bounds[g], groups->bounds[g + 1]);
     return LS_OK;
 }
 
@@ -30,15 +32,14 @@ ls_status ls_cuda_check_group_rows(const ls_token_groups *groups, size_t rows) {
     LS_TRY(ls_cuda_check_groups(groups));
     size_t sequences = groups->bounds[groups->groups];
     if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
-        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences, groups->T, rows);
+        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences,
+                       groups->T, rows);
     return LS_OK;
 }
 
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups) {
-    const void *bounds;
     if (args->rows.rows == 0 || args->rows.columns == 0) return LS_OK;
-    LS_TRY(ls_cuda_list(device, groups->bounds, ((size_t)groups->groups + 1) * sizeof(size_t), &bounds));
-    args->bounds = bounds;
+    LS_TRY(ls_cuda_sizes_set(device, &args->bounds, groups->bounds, (size_t)groups->groups + 1));
     args->groups = groups->groups;
     args->accumulate = groups->accumulate;
     args->rows.aligned = args->rows.columns % WIDTH == 0 && args->in_sequence % WIDTH == 0 &&
@@ -52,16 +53,13 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
 }
 
 /* `args` says what the chains read; out[i] is [slices][columns]. */
-static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_chains *args, size_t columns, float *const out[2], int sums,
-                            const ls_token_groups *groups) {
-    size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices, elems = sequences * slices * columns;
+static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_chains *args, size_t columns,
+                            float *const out[2], int sums, const ls_token_groups *groups) {
+    size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices,
+           elems = sequences * slices * columns;
     void *scratch = NULL;
-    args->slices = (ls_cuda_slices){.T = groups->T, .slices = slices};
-    if (groups->tokens) {
-        const void *tokens;
-        LS_TRY(ls_cuda_list(device, groups->tokens, (slices + 1) * sizeof(size_t), &tokens));
-        args->slices.tokens = tokens;
-    }
+    args->slices = (ls_cuda_slices){.T = groups->T, .slices = slices, .are_listed = groups->tokens != NULL};
+    if (groups->tokens) LS_TRY(ls_cuda_sizes_set(device, &args->slices.tokens, groups->tokens, slices + 1));
     LS_TRY(ls_cuda_scratch(device, ((size_t)sums * (elems + WIDTH)) * sizeof(float), &scratch));
     args->out[0] = scratch;
     args->out[1] = (float *)scratch + elems / WIDTH * WIDTH + WIDTH;
@@ -90,8 +88,8 @@ static ls_status norm_params(ls_device *device, const ls_norm_call *c) {
                            .x_stride = c->x_stride,
                            .mean = c->mean,
                            .rstd = c->rstd};
-    return run_chains(device, c->rms ? LS_CUDA_rms_chains : LS_CUDA_layer_chains, &args, c->C, (float *const[2]){c->dw, c->db},
-                      c->rms ? 1 : 2, groups);
+    return run_chains(device, c->rms ? LS_CUDA_rms_chains : LS_CUDA_layer_chains, &args, c->C,
+                      (float *const[2]){c->dw, c->db}, c->rms ? 1 : 2, groups);
 }
 
 static ls_status bias_grad(ls_device *device, const ls_bias_grad_call *c) {
