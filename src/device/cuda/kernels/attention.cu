@@ -206,8 +206,8 @@ template <int I, int C> LS_DEVICE void clear(float (&x)[I][C]) {
 
 /* Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O. Sixteen lanes of the sum of weights: lane
  * tx + 8·(j mod 2) of a query. */
-template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
-    enum { J = 8, THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
+template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
+    enum { THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
     LS_SHARED(float, shared);
     float *Q = shared, *K = Q + BQ * S, *V = K + BK * S, *P = V + BK * D;
     const int tx = threadIdx.x % 8, ty = threadIdx.x / 8, n = EXACT ? D : a.head_size;
@@ -286,10 +286,10 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
     store_rows<D, BQ, S, THREADS>(a, part.o, p.sequence, p.head, Q, row0, rows);
 }
 
-LS_KERNEL(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<64, true, 8>(a); }
-LS_KERNEL(attention_forward_128, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, true, 8>(a); }
-LS_KERNEL(attention_forward_any, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, false, 4>(a); }
-LS_KERNEL(attention_forward_wide, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<256, false, 4>(a); }
+LS_KERNEL_ALONE(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<64, true, 8, 8>(a); }
+LS_KERNEL_ALONE(attention_forward_128, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, true, 4, 6>(a); }
+LS_KERNEL_ALONE(attention_forward_any, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, false, 4, 6>(a); }
+LS_KERNEL_ALONE(attention_forward_wide, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<256, false, 4, 8>(a); }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------ */
 
@@ -374,10 +374,10 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.dq, p.sequence, p.head, Q, q0, T);
 }
 
-LS_KERNEL(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<64, true, 8, 4>(a); }
-LS_KERNEL(attention_queries_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, true, 4, 4>(a); }
-LS_KERNEL(attention_queries_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, false, 4, 4>(a); }
-LS_KERNEL(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<256, false, 2, 2>(a); }
+LS_KERNEL_ALONE(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<64, true, 8, 4>(a); }
+LS_KERNEL_ALONE(attention_queries_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, true, 4, 4>(a); }
+LS_KERNEL_ALONE(attention_queries_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, false, 4, 4>(a); }
+LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<256, false, 2, 2>(a); }
 
 /* Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
@@ -442,10 +442,10 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
     store_rows<D, BK, S, THREADS>(a, part.dv, p.sequence, p.head, V, k0, T);
 }
 
-LS_KERNEL(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<64, true, 8, 4>(a); }
-LS_KERNEL(attention_keys_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, true, 4, 4>(a); }
-LS_KERNEL(attention_keys_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, false, 4, 4>(a); }
-LS_KERNEL(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<256, false, 2, 2>(a); }
+LS_KERNEL_ALONE(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<64, true, 8, 4>(a); }
+LS_KERNEL_ALONE(attention_keys_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, true, 4, 4>(a); }
+LS_KERNEL_ALONE(attention_keys_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, false, 4, 4>(a); }
+LS_KERNEL_ALONE(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<256, false, 2, 2>(a); }
 
 /* ---- few queries --------------------------------------------------------------------------------------------------- */
 

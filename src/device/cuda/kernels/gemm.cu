@@ -35,15 +35,15 @@ typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
 typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
 typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 
-LS_KERNEL(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
-LS_KERNEL(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
-LS_KERNEL(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
-LS_KERNEL(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
-LS_KERNEL(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }
-LS_KERNEL(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
-LS_KERNEL(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
-LS_KERNEL(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
-LS_KERNEL(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
+LS_KERNEL_ALONE(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
+LS_KERNEL_ALONE(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
+LS_KERNEL_ALONE(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
+LS_KERNEL_ALONE(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
+LS_KERNEL_ALONE(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }
+LS_KERNEL_ALONE(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
+LS_KERNEL_ALONE(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
+LS_KERNEL_ALONE(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
+LS_KERNEL_ALONE(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
 
 /* ---- slices that were made apart ----------------------------------------------------------------------------------- */
 

@@ -22,8 +22,8 @@ typedef struct pass {
 /* By the size of heads: 64, 128, any up to 128, any up to 256. */
 enum { SIZES = 4 };
 static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64},
-                                           {LS_CUDA_attention_forward_128, 128, 128, 64},
-                                           {LS_CUDA_attention_forward_any, 128, 64, 64},
+                                           {LS_CUDA_attention_forward_128, 128, 64, 48},
+                                           {LS_CUDA_attention_forward_any, 128, 64, 48},
                                            {LS_CUDA_attention_forward_wide, 256, 64, 64}};
 static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64},
                                            {LS_CUDA_attention_queries_128, 128, 64, 64},
