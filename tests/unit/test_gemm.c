@@ -165,6 +165,32 @@ static void test_tiles(void **state) {
     stride_step = 1;
 }
 
+/* Few rows whose operands a GPU reads four numbers at a time: a kernel of its own. */
+static void test_few_rows(void **state) {
+    (void)state;
+    static const size_t shapes[][3] = {{1, 300, 128}, {1, 63, 4}, {2, 130, 260}, {5, 64, 36}, {8, 65, 400}, {8, 6, 0}};
+    static const unsigned options[] = {0, ACCUMULATE | BIAS | WILD, SIBLINGS | OWN | C_BF16, SIBLINGS | OWN | WILD};
+    stride_step = 4;
+    for (size_t i = 0; cuda && i < sizeof shapes / sizeof *shapes; i++)
+        for (int turn = 0; turn < 8; turn++) {
+            problem p;
+            size_t n = shapes[i][1], k = shapes[i][2];
+            open_problem(&p, turn % 2 ? LS_GEMM_NT : LS_GEMM_NN, shapes[i][0], turn % 2 ? n : (n + 3) / 4 * 4, k, 1, options[turn / 2]);
+            /* Slices end at multiples of 4, one is empty. */
+            size_t bounds[] = {0, k / 8 * 4, k / 8 * 4, k};
+            if (turn / 2 != 1) {
+                memcpy(p.bounds, bounds, sizeof bounds);
+                p.g.slices = 3, p.g.bounds = p.bounds;
+                free(p.expected), free(p.c16), free(p.expected16);
+                p.c16 = p.expected16 = NULL;
+                expect(&p);
+            }
+            check_on_cuda(&p, 0);
+            close_problem(&p);
+        }
+    stride_step = 1;
+}
+
 /* What a GPU does not have yet, and what nobody has. */
 static void test_refused_by_cuda(void **state) {
     (void)state;
@@ -306,7 +332,8 @@ int main(void) {
         cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
         cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
         cmocka_unit_test(test_types),         cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_golden),        cmocka_unit_test(test_tiles),    cmocka_unit_test(test_refused_by_cuda),
+        cmocka_unit_test(test_golden),        cmocka_unit_test(test_tiles),    cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_refused_by_cuda),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

@@ -178,10 +178,10 @@ typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
-LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
+LS_KERNEL(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
 LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
 LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
-LS_KERNEL_ALONE(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
+LS_KERNEL(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
 LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
 LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
 LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }

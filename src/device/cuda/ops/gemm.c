@@ -195,24 +195,45 @@ static ls_status join_parts(ls_device *device, const ls_cuda_gemm *args) {
     return ls_cuda_launch(device, LS_CUDA_gemm_join, grid, LS_CUDA_GEMM_JOIN_THREADS, 0, args);
 }
 
+static ls_status make_room(ls_device *device, ls_cuda_gemm *args) {
+    void *parts;
+    LS_TRY(ls_cuda_scratch(device, (size_t)args->slices * args->m * args->n * sizeof(float), &parts));
+    args->parts = parts;
+    return LS_OK;
+}
+
+static bool is_thin(const ls_gemm *g, const ls_cuda_gemm *args) {
+    return g->m <= LS_CUDA_GEMM_THIN_M && g->form != LS_GEMM_TN && g->dtype == LS_F32 && args->a_is_vector && args->b_is_vector;
+}
+
+/* Few rows: slices are apart, which only makes more blocks. */
+static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *args) {
+    bool along = g->form == LS_GEMM_NT;
+    size_t rows = g->m == 1 ? 1 : LS_CUDA_GEMM_THIN_M, b_elems = LS_CUDA_GEMM_THIN_N * (LS_CUDA_GEMM_THIN_K + (along ? 4 : 0));
+    size_t shared = LS_CUDA_GEMM_THIN_STEPS * (rows * LS_CUDA_GEMM_THIN_K + b_elems) * sizeof(float);
+    ls_cuda_kernel kernel = along ? g->m == 1 ? LS_CUDA_gemm_nt_row : LS_CUDA_gemm_nt_rows
+                                  : g->m == 1 ? LS_CUDA_gemm_nn_row : LS_CUDA_gemm_nn_rows;
+    ls_cuda_grid grid = {ls_cuda_divide_up(g->n, LS_CUDA_GEMM_THIN_N), 1, (size_t)args->slices};
+    if (args->slices > 1) LS_TRY(make_room(device, args));
+    LS_TRY(ls_cuda_launch(device, kernel, grid, LS_CUDA_GEMM_THIN_N, shared, args));
+    return args->slices > 1 ? join_parts(device, args) : LS_OK;
+}
+
 ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
+    ls_cuda_gemm_gather args = {.g = args_of(g)};
+    if (!gathers && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
+    if (gathers) gather_args_of(g, &args);
     int apart, tile = choose_tile(device, g, &apart);
     const tile_kind *t = &tiles[tile];
-    ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (gathers) gather_args_of(g, &args);
     size_t tiles_m = ls_cuda_divide_up(g->m, t->m), tiles_n = ls_cuda_divide_up(g->n, t->n);
     ls_cuda_grid grid = {SIZE_MAX, 1, (size_t)apart};
     (void)__builtin_mul_overflow(tiles_m, tiles_n, &grid.x);
     args.g.tiles_m = (uint32_t)tiles_m;
     args.g.tiles_n = (uint32_t)tiles_n;
-    if (apart > 1) {
-        void *parts;
-        LS_TRY(ls_cuda_scratch(device, (size_t)apart * g->m * g->n * sizeof(float), &parts));
-        args.g.parts = parts;
-    }
+    if (apart > 1) LS_TRY(make_room(device, &args.g));
     ls_cuda_kernel kernel = (gathers ? gather_kernels : plain_kernels)[g->form][tile];
     LS_TRY(ls_cuda_launch(device, kernel, grid, t->threads, shared_bytes(t, apart > 1 ? 1 : args.g.slices), &args));
     return apart > 1 ? join_parts(device, &args.g) : LS_OK;
