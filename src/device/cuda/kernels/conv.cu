@@ -1,11 +1,17 @@
-/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh; ls_gemm_patches).
+/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh;
+ * ls_gemm_patches).
  *
- * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0. */
+ * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
+ */
 #include "device/cuda/kernels/gemm.cuh"
 
-LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) { return (uint32_t)y < p.height && (uint32_t)x < p.width; }
+LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
+    return (uint32_t)y < p.height && (uint32_t)x < p.width;
+}
 
-LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) { return ((size_t)y * p.width + x) * p.channels.divisor; }
+LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
+    return ((size_t)y * p.width + x) * p.channels.divisor;
+}
 
 /* A column of the matrix: how far its tap is from the first, and the channel. */
 struct patch_column {
