@@ -200,7 +200,9 @@ static gpu_copy copy_to_gpu(void *host, size_t bytes, size_t shift) {
     return c;
 }
 
-static void *gpu_at(const gpu_copy *c, const void *host) { return c->at + ((const char *)host - (const char *)c->host); }
+static void *gpu_at(const gpu_copy *c, const void *host) {
+    return c->at + ((const char *)host - (const char *)c->host);
+}
 
 static void close_copy(gpu_copy *c) {
     assert_int_equal(ls_device_copy_out(gpu(), c->host, c->at, c->bytes), LS_OK);
@@ -211,8 +213,10 @@ static void close_copy(gpu_copy *c) {
 static void run_call_on_gpu(sequence *s, const ls_attention_call *call, bool backward) {
     enum { PARTS = 4 };
     size_t bytes = ls_dtype_bytes(s->a.act), shift = s->a.T % 2 ? bytes : 0;
-    gpu_copy in = copy_to_gpu(s->a_in, s->in_elems * bytes, shift), dout = copy_to_gpu(s->a_dout, s->dout_elems * bytes, shift);
-    gpu_copy out = copy_to_gpu(s->a_out, s->out_elems * bytes, shift), stats = copy_to_gpu(s->a_stats, s->stat_elems * 4, 0);
+    gpu_copy in = copy_to_gpu(s->a_in, s->in_elems * bytes, shift),
+             dout = copy_to_gpu(s->a_dout, s->dout_elems * bytes, shift);
+    gpu_copy out = copy_to_gpu(s->a_out, s->out_elems * bytes, shift),
+             stats = copy_to_gpu(s->a_stats, s->stat_elems * 4, 0);
     ls_attention parts[PARTS];
     ls_attention_call there = *call;
     assert_true(call->nparts <= PARTS);

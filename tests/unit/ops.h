@@ -50,6 +50,12 @@ static inline twin make(size_t elems) {
     return twins[n_twins++] = t;
 }
 
+/* The same, `shift` elements behind where the device would like it best. */
+static inline twin make_shifted(size_t elems, size_t shift) {
+    twin t = make(elems + shift);
+    return (twin){t.dev + shift, t.ref + shift, elems};
+}
+
 /* Ids −2 … n+1 or, without strays, 0 … n−1. */
 static inline twin make_ids(size_t elems, size_t n, int strays) {
     twin t = make(elems);

@@ -1,7 +1,7 @@
 /* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
  * continued chains, siblings (C among them), bias, operands and results of 16 bits, threads 1, 2, 3 and 7, few rows or
- * columns, odd sizes and strides, guard areas; with LS_TEST_CUDA also on a GPU, or a CPU that plays one. The reference is plain C from docs/arithmetic.md; accuracy is held
- * against double. */
+ * columns, odd sizes and strides, guard areas; with LS_TEST_CUDA also on a GPU, or a CPU that plays one. The reference
+ * is plain C from docs/arithmetic.md; accuracy is held against double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,8 +61,8 @@ static void check_on_cuda(const problem *p, size_t shift) {
     if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
     assert_int_equal(ls_device_copy_out(cuda, c, all, p->c_elems * c_bytes), LS_OK);
     if (p->c16 ? memcmp(c, p->expected16, p->c_elems * 2) != 0 : !same(c, p->expected, p->c_elems))
-        fail_msg("cuda: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d to %d, strides %zu %zu %zu differs", (int)g.form,
-                 g.m, g.n, g.k, g.slices, g.siblings, (int)g.dtype, (int)g.c_dtype, g.lda, g.ldb, g.ldc);
+        fail_msg("cuda: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d to %d, strides %zu %zu %zu differs",
+                 (int)g.form, g.m, g.n, g.k, g.slices, g.siblings, (int)g.dtype, (int)g.c_dtype, g.lda, g.ldb, g.ldc);
     for (int i = 0; i < 5; i++) ls_device_free(cuda, bases[i]);
     free(c);
 }
@@ -156,12 +156,40 @@ static void test_tiles(void **state) {
                 static const int slices[] = {1, 3, 8, 2, 64, 13};
                 unsigned types[] = {0, 0, OPERANDS_BF16, OPERANDS_F16 | C_F16};
                 stride_step = (i + (size_t)turn) % 3 ? 4 : 1;
-                open_problem(&p, (ls_gemm_form)form, shapes[i][0], shapes[i][1], shapes[i][2], turn ? slices[(i + (size_t)form) % 6] : 1,
+                open_problem(&p, (ls_gemm_form)form, shapes[i][0], shapes[i][1], shapes[i][2],
+                             turn ? slices[(i + (size_t)form) % 6] : 1,
                              types[(i + (size_t)turn) % 4] | (turn ? WILD | SIBLINGS | BIAS | OWN : ACCUMULATE));
                 check_on_cuda(&p, 0);
                 check_on_cuda(&p, 1);
                 close_problem(&p);
             }
+    stride_step = 1;
+}
+
+/* Few rows whose operands a GPU reads four numbers at a time: a kernel of its own. */
+static void test_few_rows(void **state) {
+    (void)state;
+    static const size_t shapes[][3] = {{1, 300, 128}, {1, 63, 4}, {2, 130, 260}, {5, 64, 36}, {8, 65, 400}, {8, 6, 0}};
+    static const unsigned options[] = {0, ACCUMULATE | BIAS | WILD, SIBLINGS | OWN | C_BF16, SIBLINGS | OWN | WILD};
+    stride_step = 4;
+    for (size_t i = 0; cuda && i < sizeof shapes / sizeof *shapes; i++)
+        for (int turn = 0; turn < 8; turn++) {
+            problem p;
+            size_t n = shapes[i][1], k = shapes[i][2];
+            open_problem(&p, turn % 2 ? LS_GEMM_NT : LS_GEMM_NN, shapes[i][0], turn % 2 ? n : (n + 3) / 4 * 4, k, 1,
+                         options[turn / 2]);
+            /* Slices end at multiples of 4, one is empty. */
+            size_t bounds[] = {0, k / 8 * 4, k / 8 * 4, k};
+            if (turn / 2 != 1) {
+                memcpy(p.bounds, bounds, sizeof bounds);
+                p.g.slices = 3, p.g.bounds = p.bounds;
+                free(p.expected), free(p.c16), free(p.expected16);
+                p.c16 = p.expected16 = NULL;
+                expect(&p);
+            }
+            check_on_cuda(&p, 0);
+            close_problem(&p);
+        }
     stride_step = 1;
 }
 
@@ -303,10 +331,11 @@ static void test_golden(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_golden),        cmocka_unit_test(test_tiles),    cmocka_unit_test(test_refused_by_cuda),
+        cmocka_unit_test(test_random_shapes),   cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_all_together),    cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
+        cmocka_unit_test(test_types),           cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_golden),          cmocka_unit_test(test_tiles),    cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_refused_by_cuda),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

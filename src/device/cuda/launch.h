@@ -4,6 +4,7 @@
 #ifndef LS_DEVICE_CUDA_LAUNCH_H
 #define LS_DEVICE_CUDA_LAUNCH_H
 
+#include "device/cuda/kernels/divider.h"
 #include "device/cuda/kernels/types.h"
 #include "device/ops.h"
 
@@ -39,6 +40,14 @@ size_t ls_cuda_processors(ls_device *device);
 size_t ls_cuda_shared_max(ls_device *device);
 
 static inline size_t ls_cuda_divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
+
+/* Of a divisor below 2^31; that of 0 is that of 1. */
+static inline ls_cuda_divider ls_cuda_divider_of(size_t divisor) {
+    ls_cuda_divider d = {divisor ? (uint32_t)divisor : 1, 0, 0};
+    while (((uint64_t)1 << d.shift) < d.divisor) d.shift++;
+    d.factor = (uint32_t)((((((uint64_t)1 << d.shift) - d.divisor) << 32) / d.divisor) + 1);
+    return d;
+}
 
 /* LS_ERR_INPUT for a type that is no float of 32 or 16 bits; `what` is what has it. */
 ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype);

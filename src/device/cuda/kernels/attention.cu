@@ -6,15 +6,16 @@
  *     keys       a block has some keys of a kv head; the queries of its heads pass by: dK and dV
  *     few        a block has one query of a head, for generation: all its weights are in shared memory
  *
- * Tiles are fp32 in shared memory whatever the tensors are. A thread makes I × J scores, each a chain along rows, then goes on with the
- * chains of its rows and some columns of the result; weights go from the one to the other through shared memory, inside a warp. A chain
- * has exactly the keys (queries) that are seen: masked ones are left out, not weighted with 0. */
+ * Tiles are fp32 in shared memory whatever the tensors are. A thread makes I × J scores, each a chain along rows, then
+ * goes on with the chains of its rows and some columns of the result; weights go from the one to the other through
+ * shared memory, inside a warp. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
+ * weighted with 0. */
 #include "device/cuda/kernels/attention.h"
 #include "device/cuda/kernels/base.cuh"
 #include "device/cuda/kernels/math.cuh"
 #include "device/cuda/kernels/philox.cuh"
 
-/* ---- places -------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 /* The part that has this block's head, and the head in it. */
 struct head_place {
@@ -44,7 +45,7 @@ LS_DEVICE size_t stats_at(const ls_cuda_attention &a, const head_place &p, uint3
     return p.sequence * a.stat_elems + head * p.part->stat_stride;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 LS_DEVICE float rounded(float x, int act) {
     return act == LS_CUDA_F32 ? x : act == LS_CUDA_BF16 ? from_bf16(to_bf16(x)) : from_f16(to_f16(x));
@@ -75,10 +76,12 @@ LS_DEVICE void store_some(const ls_cuda_attention &a, void *to, size_t at, float
     });
 }
 
-/* ROWS rows of a head from `first` on, D numbers each, S apart; what is not there is 0. They are there behind wait_rows() and a
+/* ROWS rows of a head from `first` on, D numbers each, S apart; what is not there is 0. They are there behind
+ * wait_rows() and a
  * __syncthreads(). */
 template <int D, int ROWS, int S, int THREADS>
-LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, int first, int rows) {
+LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_heads &x, uint32_t sequence,
+                         uint32_t head, int first, int rows) {
     size_t base = head_at(x, sequence, head);
     if (a.act == LS_CUDA_F32 && a.is_vector) {
         LS_UNROLL_4 for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
@@ -92,7 +95,8 @@ LS_DEVICE void load_rows(const ls_cuda_attention &a, float *to, const ls_cuda_he
     LS_UNROLL_2 for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
         int r = i / (D / 4), c = i % (D / 4) * 4;
         float4 v = make_float4(0, 0, 0, 0);
-        if (first + r < rows && c < a.head_size) v = load_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, a.head_size - c);
+        if (first + r < rows && c < a.head_size)
+            v = load_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, a.head_size - c);
         *(float4 *)&to[r * S + c] = v;
     }
 }
@@ -104,17 +108,20 @@ LS_DEVICE void wait_rows() {
 
 /* The other way: from shared memory, which all threads have written and waited for. */
 template <int D, int ROWS, int S, int THREADS>
-LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &x, uint32_t sequence, uint32_t head, const float *from, int first, int rows) {
+LS_DEVICE void store_rows(const ls_cuda_attention &a, const ls_cuda_heads &x, uint32_t sequence, uint32_t head,
+                          const float *from, int first, int rows) {
     size_t base = head_at(x, sequence, head);
     LS_NO_UNROLL for (int i = threadIdx.x; i < ROWS * D / 4; i += THREADS) {
         int r = i / (D / 4), c = i % (D / 4) * 4;
         if (first + r < rows && c < a.head_size)
-            store_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, *(const float4 *)&from[r * S + c], a.head_size - c);
+            store_some(a, x.at, base + (size_t)(first + r) * x.row_stride + c, *(const float4 *)&from[r * S + c],
+                       a.head_size - c);
     }
 }
 
 /* A thread's weights, of rows ty + 16·i and columns tx + ACROSS·j, rounded where products read them. */
-template <int I, int J, int ACROSS, int S> LS_DEVICE void round_weights(const ls_cuda_attention &a, float *weights, int ty, int tx) {
+template <int I, int J, int ACROSS, int S>
+LS_DEVICE void round_weights(const ls_cuda_attention &a, float *weights, int ty, int tx) {
     if (a.act == LS_CUDA_F32) return;
     LS_NO_UNROLL for (int e = 0; e < I * J; e++) {
         float *w = &weights[(ty + e / J * 16) * S + tx + e % J * ACROSS];
@@ -122,29 +129,31 @@ template <int I, int J, int ACROSS, int S> LS_DEVICE void round_weights(const ls
     }
 }
 
-/* ---- dropout ------------------------------------------------------------------------------------------------------- */
+/* ---- dropout ----------------------------------------------------------------------------------------------------- */
 
-/* The factors of QUERIES queries and KEYS keys, from these on, to factor[query·query_step + key·key_step]: a thread makes the four
- * numbers of a block of the generator at a time. */
+/* The factors of QUERIES queries and KEYS keys, from these on, to factor[query·query_step + key·key_step]: a thread
+ * makes the four numbers of a block of the generator at a time. */
 template <int QUERIES, int KEYS, int THREADS>
-LS_DEVICE void make_factors(const ls_cuda_attention &a, const head_place &p, uint32_t head, int query, int key, float *factor, int query_step,
-                            int key_step) {
+LS_DEVICE void make_factors(const ls_cuda_attention &a, const head_place &p, uint32_t head, int query, int key,
+                            float *factor, int query_step, int key_step) {
     enum { BLOCKS = KEYS / 4 + 1 };
     const ls_cuda_attention_part &part = *p.part;
     uint64_t number = part.drop_head0 + p.sequence * part.drop_heads + head, T = (uint64_t)a.T;
     LS_NO_UNROLL for (int i = threadIdx.x; i < QUERIES * BLOCKS; i += THREADS) {
         int q = i / BLOCKS;
-        uint64_t first = (number * T + (uint64_t)(query + q)) * T + (uint64_t)key, block = first / 4 + (uint64_t)(i % BLOCKS);
+        uint64_t first = (number * T + (uint64_t)(query + q)) * T + (uint64_t)key,
+                 block = first / 4 + (uint64_t)(i % BLOCKS);
         uint4 words = philox_block(part.drop_key, block);
         const uint32_t *word = &words.x;
         LS_UNROLL for (int e = 0; e < 4; e++) {
             int k = (int)(int64_t)(block * 4 + (uint64_t)e - first);
-            if (k >= 0 && k < KEYS) factor[q * query_step + k * key_step] = word[e] < part.drop_threshold ? 0.0f : part.drop_scale;
+            if (k >= 0 && k < KEYS)
+                factor[q * query_step + k * key_step] = word[e] < part.drop_threshold ? 0.0f : part.drop_scale;
         }
     }
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* out[i][j] = chain over the first n numbers of row i·STEP_A of a, and j·STEP_B of b; n is D where it is EXACT. */
 template <int D, bool EXACT, int STEP_A, int STEP_B, int I, int J>
@@ -167,13 +176,16 @@ LS_DEVICE void dot_rows(float (&out)[I][J], const float *a, const float *b, int 
     if constexpr (!EXACT)
         LS_NO_UNROLL for (int d = whole; d < n; d++)
             LS_UNROLL for (int i = 0; i < I; i++)
-                LS_UNROLL for (int j = 0; j < J; j++) out[i][j] = __fmaf_rn(a[i * STEP_A * S + d], b[j * STEP_B * S + d], out[i][j]);
+                LS_UNROLL for (int j = 0; j < J; j++)
+                    out[i][j] = __fmaf_rn(a[i * STEP_A * S + d], b[j * STEP_B * S + d], out[i][j]);
 }
 
-/* sum[i][…] goes on with weight[i·STEP][k] · rows[k][column …] for those of the k < count that row i has: first[i] ≤ k ≤ last[i], where
- * ALL have all. Columns are 4·j·ACROSS from the thread's first. `count` is a multiple of 4, or the numbers up to one are there. */
+/* sum[i][…] goes on with weight[i·STEP][k] · rows[k][column …] for those of the k < count that row i has: first[i] ≤ k
+ * ≤ last[i], where ALL have all. Columns are 4·j·ACROSS from the thread's first. `count` is a multiple of 4, or the
+ * numbers up to one are there. */
 template <int STEP, int ACROSS, int SW, int SR, bool ALL, int I, int C>
-LS_DEVICE void weigh_rows(float (&sum)[I][C], const float *weight, const float *rows, int count, const int (&first)[I], const int (&last)[I]) {
+LS_DEVICE void weigh_rows(float (&sum)[I][C], const float *weight, const float *rows, int count, const int (&first)[I],
+                          const int (&last)[I]) {
     LS_NO_UNROLL for (int k = 0; k < count; k += 4) {
         float4 w[I];
         LS_UNROLL for (int i = 0; i < I; i++) w[i] = *(const float4 *)&weight[i * STEP * SW + k];
@@ -202,17 +214,18 @@ template <int I, int C> LS_DEVICE void clear(float (&x)[I][C]) {
         LS_UNROLL for (int j = 0; j < C; j++) x[i][j] = 0.0f;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O. Sixteen lanes of the sum of weights: lane
- * tx + 8·(j mod 2) of a query. */
-template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
-    enum { J = 8, THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
+/* Thread (tx, ty) has queries ty + 16·i, keys tx + 8·j and columns 4·tx + 32·j of O. Sixteen lanes of the sum of
+ * weights: lane tx + 8·(j mod 2) of a query. */
+template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_cuda_attention &a) {
+    enum { THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
     LS_SHARED(float, shared);
     float *Q = shared, *K = Q + BQ * S, *V = K + BK * S, *P = V + BK * D;
     const int tx = threadIdx.x % 8, ty = threadIdx.x / 8, n = EXACT ? D : a.head_size;
     const int rows = a.T - a.first_query, row0 = (int)(gridDim.x - 1 - blockIdx.x) * BQ; /* the longest first */
-    const int q0 = a.first_query + row0, end = min(a.T, q0 + BQ), full = (q0 + 1) / BK; /* tiles before `full`: every query sees all */
+    const int q0 = a.first_query + row0, end = min(a.T, q0 + BQ);
+    const int full = (q0 + 1) / BK; /* tiles before it are seen by every query */
     const head_place p = find_query_head(a);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = kv_of(p);
@@ -286,12 +299,20 @@ template <int D, bool EXACT, int I> LS_DEVICE void forward_tile(const ls_cuda_at
     store_rows<D, BQ, S, THREADS>(a, part.o, p.sequence, p.head, Q, row0, rows);
 }
 
-LS_KERNEL(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<64, true, 8>(a); }
-LS_KERNEL(attention_forward_128, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, true, 8>(a); }
-LS_KERNEL(attention_forward_any, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<128, false, 4>(a); }
-LS_KERNEL(attention_forward_wide, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) { forward_tile<256, false, 4>(a); }
+LS_KERNEL_ALONE(attention_forward_64, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
+    forward_tile<64, true, 8, 8>(a);
+}
+LS_KERNEL_ALONE(attention_forward_128, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
+    forward_tile<128, true, 4, 6>(a);
+}
+LS_KERNEL_ALONE(attention_forward_any, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
+    forward_tile<128, false, 4, 6>(a);
+}
+LS_KERNEL_ALONE(attention_forward_wide, ls_cuda_attention, LS_CUDA_ATTENTION_FORWARD_THREADS) {
+    forward_tile<256, false, 4, 8>(a);
+}
 
-/* ---- backward ------------------------------------------------------------------------------------------------------ */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head_place &p, int row) {
     const ls_cuda_attention_part &part = *p.part;
@@ -314,7 +335,8 @@ LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
 }
 
 /* A thread's part of a result to shared memory: rows ty + 16·i, columns 4·tx + 64·j. A factor of 1 changes nothing. */
-template <int S, int I, int C> LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty, int tx) {
+template <int S, int I, int C>
+LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty, int tx) {
     LS_UNROLL for (int i = 0; i < I; i++)
         LS_UNROLL for (int j = 0; j < C; j += 4)
             *(float4 *)&to[(ty + 16 * i) * S + tx * 4 + 16 * j] =
@@ -357,7 +379,8 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
             first[i] = 0;
             last[i] = q0 + ty + 16 * i - t * BK;
             LS_UNROLL for (int j = 0; j < J; j++) {
-                float *to = &P[(ty + 16 * i) * SP + tx + 16 * j], weight = __fdiv_rn(exp_of(part.scale * s[i][j] - m[i]), l[i]);
+                float *to = &P[(ty + 16 * i) * SP + tx + 16 * j],
+                      weight = __fdiv_rn(exp_of(part.scale * s[i][j] - m[i]), l[i]);
                 *to = weight * ((drops ? *to * dp[i][j] : dp[i][j]) - dots[i]);
             }
         }
@@ -374,17 +397,27 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
     store_rows<D, BQ, S, THREADS>(a, part.dq, p.sequence, p.head, Q, q0, T);
 }
 
-LS_KERNEL(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<64, true, 8, 4>(a); }
-LS_KERNEL(attention_queries_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, true, 4, 4>(a); }
-LS_KERNEL(attention_queries_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<128, false, 4, 4>(a); }
-LS_KERNEL(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { queries_tile<256, false, 2, 2>(a); }
+LS_KERNEL_ALONE(attention_queries_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    queries_tile<64, true, 8, 4>(a);
+}
+LS_KERNEL_ALONE(attention_queries_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    queries_tile<128, true, 4, 4>(a);
+}
+LS_KERNEL_ALONE(attention_queries_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    queries_tile<128, false, 4, 4>(a);
+}
+LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    queries_tile<256, false, 2, 2>(a);
+}
 
 /* Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BK = 16 * I, BQ = 16 * J, S = D + 4, SP = BQ + 8 };
     LS_SHARED(float, shared);
-    float *K = shared, *V = K + BK * S, *Q = V + BK * S, *G = Q + BQ * S, *P = G + BQ * S, *DS = P + BK * SP, *stats = DS + BK * SP;
-    const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, n = EXACT ? D : a.head_size, T = a.T, k0 = (int)blockIdx.x * BK;
+    float *K = shared, *V = K + BK * S, *Q = V + BK * S, *G = Q + BQ * S, *P = G + BQ * S, *DS = P + BK * SP,
+          *stats = DS + BK * SP;
+    const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, n = EXACT ? D : a.head_size, T = a.T,
+              k0 = (int)blockIdx.x * BK;
     const head_place p = find_kv_head(a);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t group = part.heads / part.kv_heads;
@@ -418,7 +451,8 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
                 last[i] = rows - 1;
                 LS_UNROLL for (int j = 0; j < J; j++) {
                     int q = tx + 16 * j, at = (ty + 16 * i) * SP + q;
-                    float weight = __fdiv_rn(exp_of(part.scale * s[i][j] - stats[q]), stats[BQ + q]), factor = drops ? P[at] : 1.0f;
+                    float weight = __fdiv_rn(exp_of(part.scale * s[i][j] - stats[q]), stats[BQ + q]),
+                          factor = drops ? P[at] : 1.0f;
                     DS[at] = weight * ((drops ? factor * dp[i][j] : dp[i][j]) - stats[2 * BQ + q]);
                     P[at] = drops ? weight * factor : weight;
                 }
@@ -442,12 +476,20 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
     store_rows<D, BK, S, THREADS>(a, part.dv, p.sequence, p.head, V, k0, T);
 }
 
-LS_KERNEL(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<64, true, 8, 4>(a); }
-LS_KERNEL(attention_keys_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, true, 4, 4>(a); }
-LS_KERNEL(attention_keys_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<128, false, 4, 4>(a); }
-LS_KERNEL(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) { keys_tile<256, false, 2, 2>(a); }
+LS_KERNEL_ALONE(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    keys_tile<64, true, 8, 4>(a);
+}
+LS_KERNEL_ALONE(attention_keys_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    keys_tile<128, true, 4, 4>(a);
+}
+LS_KERNEL_ALONE(attention_keys_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    keys_tile<128, false, 4, 4>(a);
+}
+LS_KERNEL_ALONE(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
+    keys_tile<256, false, 2, 2>(a);
+}
 
-/* ---- few queries --------------------------------------------------------------------------------------------------- */
+/* ---- few queries ------------------------------------------------------------------------------------------------- */
 
 template <class T> LS_DEVICE float score_of(const ls_cuda_attention &a, const float *q, const T *k) {
     float s = 0.0f;
@@ -483,7 +525,8 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = kv_of(p);
     const T *q_row = (const T *)part.q.at + head_at(part.q, p.sequence, p.head) + (size_t)row * part.q.row_stride;
-    const T *k = (const T *)part.k.at + head_at(part.k, p.sequence, kv), *v = (const T *)part.v.at + head_at(part.v, p.sequence, kv);
+    const T *k = (const T *)part.k.at + head_at(part.k, p.sequence, kv),
+            *v = (const T *)part.v.at + head_at(part.v, p.sequence, kv);
     for (int d = threadIdx.x; d < a.head_size; d += THREADS) q[d] = load(q_row + d);
     __syncthreads();
     float m = __uint_as_float(0xFF800000u);
@@ -513,7 +556,7 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
             if (part.drop_scale != 0.0f) {
                 uint64_t index = (number * T_ + (uint64_t)(a.first_query + row)) * T_ + (uint64_t)key;
                 uint4 words = philox_block(part.drop_key, index / 4);
-                uint32_t e = (uint32_t)(index % 4), word = e == 0 ? words.x : e == 1 ? words.y : e == 2 ? words.z : words.w;
+                uint32_t word = index % 4 == 0 ? words.x : index % 4 == 1 ? words.y : index % 4 == 2 ? words.z : words.w;
                 w = w * (word < part.drop_threshold ? 0.0f : part.drop_scale);
             }
             weights[key] = rounded(w, a.act);
@@ -523,9 +566,12 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     T *o = (T *)part.o.at + head_at(part.o, p.sequence, p.head) + (size_t)row * part.o.row_stride;
     for (int d = threadIdx.x; d < a.head_size; d += THREADS) {
         float sum = 0.0f;
-        LS_UNROLL_8 for (int key = 0; key < keys; key++) sum = __fmaf_rn(weights[key], load(v + (size_t)key * part.v.row_stride + d), sum);
+        LS_UNROLL_8 for (int key = 0; key < keys; key++)
+            sum = __fmaf_rn(weights[key], load(v + (size_t)key * part.v.row_stride + d), sum);
         store(o + d, __fdiv_rn(sum, l));
     }
 }
 
-LS_KERNEL(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) { LS_BY_TYPE(a.act, T, { forward_few<T>(a); }); }
+LS_KERNEL(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) {
+    LS_BY_TYPE(a.act, T, { forward_few<T>(a); });
+}

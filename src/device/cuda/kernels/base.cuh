@@ -14,6 +14,9 @@
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_KERNEL(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads) ls_##name(const __grid_constant__ type a)
+/* One that may use so many registers that a multiprocessor has room for one block. */
+#define LS_KERNEL_ALONE(name, type, threads) \
+    extern "C" __global__ void __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
 /* Shared memory whose size the launch gives. */
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
@@ -25,6 +28,7 @@
 #define LS_UNROLL_16 _Pragma("unroll 16")
 #define LS_NO_UNROLL _Pragma("unroll 1")
 #else
+#define LS_KERNEL_ALONE(name, type, threads) LS_KERNEL(name, type, threads)
 #define LS_UNROLL
 #define LS_UNROLL_2
 #define LS_UNROLL_4

@@ -1,15 +1,16 @@
 /* batch_norm.cu: batch norm over ghost groups (docs/arithmetic-images.md, "Batch norm").
  *
  *     chains   a thread has a channel of an image and goes over its pixels
- *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the sum
- *     maps     a block has some pixels of an image; a thread keeps its channels, with what is there for each, for some pixels */
+ *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the
+ * sum maps     a block has some pixels of an image; a thread keeps its channels, with what is there for each, for some
+ * pixels */
 #include "device/cuda/kernels/base.cuh"
 #include "device/cuda/kernels/batch_norm.h"
 
 /* ReLU's gradient, by its result. */
 LS_DEVICE float behind_relu(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* Where the chain of this thread begins, and the statistics of its image. */
 struct chain_place {
@@ -63,7 +64,9 @@ template <bool RELU> LS_DEVICE void grad_sums(const ls_cuda_batch_norm &a) {
     a.chains[1][p.at] = dot;
 }
 
-LS_KERNEL(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) { a.relu ? grad_sums<true>(a) : grad_sums<false>(a); }
+LS_KERNEL(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
+    a.relu ? grad_sums<true>(a) : grad_sums<false>(a);
+}
 
 LS_DEVICE void make_rstd(const ls_cuda_batch_norm &a, size_t at, float sum) {
     float var = __fdiv_rn(sum, a.count);
@@ -79,7 +82,8 @@ LS_DEVICE float joined_sum(const ls_cuda_batch_norm &a, const float *chains, siz
 }
 
 LS_KERNEL(batch_norm_join, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
-    size_t at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_CHAINS + threadIdx.x, group = at / a.channels, channel = at - group * a.channels;
+    size_t at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_CHAINS + threadIdx.x, group = at / a.channels,
+           channel = at - group * a.channels;
     if (group >= a.images / a.ghost) return;
     float sum = joined_sum(a, a.chains[0], group, channel);
     if (a.kind == LS_CUDA_BATCH_NORM_MEAN)
@@ -100,7 +104,7 @@ LS_KERNEL(batch_norm_stats, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_THREADS) {
         make_rstd(a, at, a.sums[at]);
 }
 
-/* ---- maps ---------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 /* V neighbouring channels. */
 template <int V> struct channels {
@@ -121,7 +125,8 @@ template <int V> struct channels {
     }
 };
 
-/* This thread's pixels begin … end−1 in steps of `step`, and its first group of channels; further ones are `across` groups on. */
+/* This thread's pixels begin … end−1 in steps of `step`, and its first group of channels; further ones are `across`
+ * groups on. */
 template <int V> struct map_place {
     size_t image, stats, begin, end, step;
     uint32_t first, across;

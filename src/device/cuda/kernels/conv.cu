@@ -1,11 +1,17 @@
-/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh; ls_gemm_patches).
+/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh;
+ * ls_gemm_patches).
  *
- * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0. */
+ * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
+ */
 #include "device/cuda/kernels/gemm.cuh"
 
-LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) { return (uint32_t)y < p.height && (uint32_t)x < p.width; }
+LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
+    return (uint32_t)y < p.height && (uint32_t)x < p.width;
+}
 
-LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) { return ((size_t)y * p.width + x) * p.channels.divisor; }
+LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
+    return ((size_t)y * p.width + x) * p.channels.divisor;
+}
 
 /* A column of the matrix: how far its tap is from the first, and the channel. */
 struct patch_column {
@@ -176,12 +182,12 @@ typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
 typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
 typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 
-LS_KERNEL(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
-LS_KERNEL(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
+LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
+LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
 LS_KERNEL(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
-LS_KERNEL(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
-LS_KERNEL(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
+LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
+LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
 LS_KERNEL(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
-LS_KERNEL(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
-LS_KERNEL(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
-LS_KERNEL(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }
+LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
+LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
+LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }

@@ -1,17 +1,18 @@
 /* gemm.cuh: products by chains (docs/arithmetic.md, "Matrix products"), for gemm.cu and conv.cu.
  *
- * A block makes a tile of C, a thread some rows and columns of it, each number one chain of __fmaf_rn in a register. Steps of
- * LS_CUDA_GEMM_K lie in shared memory twice, as [k][line], so that the next step is on its way while one is multiplied; a line is a row
- * of A or a column of B:
+ * A block makes a tile of C, a thread some rows and columns of it, each number one chain of __fmaf_rn in a register.
+ * Steps of LS_CUDA_GEMM_K lie in shared memory twice, as [k][line], so that the next step is on its way while one is
+ * multiplied; a line is a row of A or a column of B:
  *
  *     shared memory | A, two steps | B, two steps | sums that wait for their neighbour in the tree over slices |
  *
- * A sum that waits is written and read by its own thread alone. Steps follow each other across the ends of slices, so that no slice
- * begins with a wait. A step has exactly its k: one more product +0 · +0 would make +0 of −0.
+ * A sum that waits is written and read by its own thread alone. Steps follow each other across the ends of slices, so
+ * that no slice begins with a wait. A step has exactly its k: one more product +0 · +0 would make +0 of −0.
  *
- * Readers bring a step into shared memory. `fetch` starts its loads, `keep` writes what they have left in registers. An operand whose k
- * are neighbours in memory (along_k) is turned on the way, its lines exchanged so that neither writing nor reading has bank conflicts.
- * Lines past the end are those of others or what was there before: their sums are not written. */
+ * Readers bring a step into shared memory. `fetch` starts its loads, `keep` writes what they have left in registers. An
+ * operand whose k are neighbours in memory (along_k) is turned on the way, its lines exchanged so that neither writing
+ * nor reading has bank conflicts. Lines past the end are those of others or what was there before: their sums are not
+ * written. */
 #pragma once
 #include "device/cuda/kernels/base.cuh"
 #include "device/cuda/kernels/gemm.h"
@@ -27,7 +28,7 @@ LS_DEVICE size_t grid_row_at(const ls_cuda_grid_rows &g, uint32_t row) {
     return i * g.step0 + (q - i * g.n1.divisor) * g.step1 + (row - q * g.n2.divisor) * g.step2;
 }
 
-/* ---- readers ------------------------------------------------------------------------------------------------------- */
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 /* How the lines of an operand along k are exchanged; k4 is k / 4 within the step. */
 LS_DEVICE int exchanged(int line, int k4) { return line ^ k4 * 8; }
@@ -85,7 +86,9 @@ template <int LINES, int THREADS> struct rows_along_k : held_along_k<LINES, THRE
             if (k0 + 3 < end) held[i].w = load(p + at[i] + 3);
         }
     }
-    LS_DEVICE void fetch(size_t k, size_t end, float *) { LS_BY_TYPE(dtype, T, { fetch_type<T>(k, end); }); }
+    LS_DEVICE void fetch(size_t k, size_t end, float *) {
+        LS_BY_TYPE(dtype, T, { fetch_type<T>(k, end); });
+    }
 };
 
 /* Where a thread's numbers of a step lie when lines are neighbours in memory: lines line … line+3 of k row(i). */
@@ -123,7 +126,8 @@ template <int LINES, int THREADS> struct columns_across_k : quads_across_k<LINES
         is_vector = vector;
         count = base::lines_there(line0, lines);
         size_t first = count ? line0 + base::line() : 0;
-        from = type == LS_CUDA_F32 ? (const void *)((const float *)matrix + first) : (const void *)((const bf16 *)matrix + first);
+        from = type == LS_CUDA_F32 ? (const void *)((const float *)matrix + first)
+                                   : (const void *)((const bf16 *)matrix + first);
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
     template <class T> LS_DEVICE void hold(size_t k, size_t end) {
@@ -144,7 +148,8 @@ template <int LINES, int THREADS> struct columns_across_k : quads_across_k<LINES
         if (dtype == LS_CUDA_BF16) return hold<bf16>(k, end);
         if (dtype == LS_CUDA_F16) return hold<f16>(k, end);
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
-            if (k + base::row(i) < end) copy_quad(base::place(to, i), (const float *)from + (k + base::row(i)) * ld, count, is_vector);
+            if (k + base::row(i) < end)
+                copy_quad(base::place(to, i), (const float *)from + (k + base::row(i)) * ld, count, is_vector);
     }
     LS_DEVICE void keep(float *to) {
         if (dtype == LS_CUDA_F32) return;
@@ -152,7 +157,7 @@ template <int LINES, int THREADS> struct columns_across_k : quads_across_k<LINES
     }
 };
 
-/* ---- a thread's part of the tile ----------------------------------------------------------------------------------- */
+/* ---- a thread's part of the tile --------------------------------------------------------------------------------- */
 
 /* Quads of rows lie BM / (TM / 4) apart and those of columns alike, so that a warp reads neighbours. */
 template <class S> struct chains {
@@ -171,11 +176,13 @@ template <class S> struct chains {
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j++) sum[i][j] = 0.0f;
     }
-    template <class A, class B> LS_DEVICE void read(float4 (&x)[S::TM / 4], float4 (&y)[S::TN / 4], const float *a, const float *b, int k) const {
+    template <class A, class B>
+    LS_DEVICE void read(float4 (&x)[S::TM / 4], float4 (&y)[S::TN / 4], const float *a, const float *b, int k) const {
         LS_UNROLL for (int i = 0; i < S::TM / 4; i++)
             x[i] = *(const float4 *)&a[k * S::BM + (A::IS_ALONG ? exchanged(row_of(4 * i), k / 4) : row_of(4 * i))];
         LS_UNROLL for (int j = 0; j < S::TN / 4; j++)
-            y[j] = *(const float4 *)&b[k * S::BN + (B::IS_ALONG ? exchanged(column_of(4 * j), k / 4) : column_of(4 * j))];
+            y[j] =
+                *(const float4 *)&b[k * S::BN + (B::IS_ALONG ? exchanged(column_of(4 * j), k / 4) : column_of(4 * j))];
     }
     /* Every second row from right to left: a register is read again while it is still near. */
     LS_DEVICE void add(const float4 (&x)[S::TM / 4], const float4 (&y)[S::TN / 4]) {
@@ -201,7 +208,8 @@ template <class S> struct chains {
             add(x[0], y[0]);
         }
     }
-    /* The sums of slice s: those in front of it in the tree that are complete now are added from the left; the rest waits. */
+    /* The sums of slice s: those in front of it in the tree that are complete now are added from the left; the rest
+     * waits. */
     LS_DEVICE void end_slice(float *waiting, int s, int slices) {
         int waits = __popc((unsigned)s), joins = s + 1 == slices ? waits : __ffs(~s) - 1;
         for (int w = waits; w > waits - joins; w--) {
@@ -219,12 +227,13 @@ template <class S> struct chains {
         float4 *to = (float4 *)waiting + (size_t)(waits - joins) * (S::BM * S::BN / 4) + threadIdx.x;
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j += 4)
-                to[(i * S::TN + j) / 4 * S::THREADS] = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+                to[(i * S::TN + j) / 4 * S::THREADS] =
+                    make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
         clear();
     }
 };
 
-/* ---- C ------------------------------------------------------------------------------------------------------------- */
+/* ---- C ----------------------------------------------------------------------------------------------------------- */
 
 /* What comes behind the tree, in its order. */
 LS_DEVICE float finished(const ls_cuda_gemm &g, size_t row, size_t column, float x) {
@@ -255,8 +264,8 @@ LS_DEVICE void finish_quad(const ls_cuda_gemm &g, size_t row, size_t column, flo
     LS_BY_TYPE(g.c_dtype, T, { store_some((T *)g.c + c_at(g, row, column), x, count, g.c_is_vector); });
 }
 
-/* A thread's numbers go to and from C through shared memory, half of them at a time, quad q at [q][thread]: so their numbers need not
- * be known to the compiler, and what is done with a quad is compiled twice, not once for each. */
+/* A thread's numbers go to and from C through shared memory, half of them at a time, quad q at [q][thread]: so their
+ * numbers need not be known to the compiler, and what is done with a quad is compiled twice, not once for each. */
 template <class S> struct tile_half {
     enum { ROWS = S::TM / 2, QUADS = S::TN / 4, COUNT = ROWS * QUADS };
     static_assert(COUNT * 4 * S::THREADS <= 2 * GEMM_K * (S::BM + S::BN), "what held the operands holds half a tile");
@@ -269,7 +278,8 @@ template <class S> struct tile_half {
     }
 };
 
-template <class S> LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *shared, size_t m0, size_t n0) {
+template <class S>
+LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *shared, size_t m0, size_t n0) {
     typedef tile_half<S> part;
     float *apart = g.parts ? g.parts + blockIdx.z * (g.m * g.n) : nullptr;
     part at;
@@ -290,7 +300,8 @@ template <class S> LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains
     }
 }
 
-template <class S> LS_DEVICE void continue_from_c(const ls_cuda_gemm &g, chains<S> &c, float4 *shared, size_t m0, size_t n0) {
+template <class S>
+LS_DEVICE void continue_from_c(const ls_cuda_gemm &g, chains<S> &c, float4 *shared, size_t m0, size_t n0) {
     typedef tile_half<S> part;
     part at;
     LS_UNROLL for (int half = 0; half < 2; half++) {
@@ -320,7 +331,7 @@ template <class S> LS_DEVICE void continue_from_c(const ls_cuda_gemm &g, chains<
     __syncthreads();
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 /* The tile of this block: in bands of rows, so that blocks that run together share operands. */
 template <class S> LS_DEVICE void find_tile(const ls_cuda_gemm &g, size_t &m0, size_t &n0) {

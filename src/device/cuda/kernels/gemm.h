@@ -9,8 +9,12 @@ enum {
     LS_CUDA_GEMM_K = 16,      /* of a step: two steps of both operands are in shared memory */
     LS_CUDA_GEMM_SLICES = 64, /* as LS_GEMM_SLICES_MAX and LS_GEMM_SIBLINGS_MAX */
     LS_CUDA_GEMM_SIBLINGS = 12,
-    LS_CUDA_GEMM_BAND = 8,       /* rows of tiles whose blocks run together, for the second cache */
+    LS_CUDA_GEMM_BAND = 8, /* rows of tiles whose blocks run together, for the second cache */
     LS_CUDA_GEMM_JOIN_THREADS = 256,
+    LS_CUDA_GEMM_THIN_M = 8,     /* rows of C that count as few */
+    LS_CUDA_GEMM_THIN_N = 64,    /* columns of a block, and threads */
+    LS_CUDA_GEMM_THIN_K = 32,    /* of a step, */
+    LS_CUDA_GEMM_THIN_STEPS = 6, /* of which so many are in shared memory or on their way */
 };
 
 /* Rows and columns of a block's tile, and of a thread's part of it. */

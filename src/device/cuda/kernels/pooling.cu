@@ -1,5 +1,6 @@
-/* pooling.cu: pooling (docs/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one window (forward) or of
- * one pixel (backward), which goes to the windows that have it, so that no two threads write to one place. */
+/* pooling.cu: pooling (docs/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one
+ * window (forward) or of one pixel (backward), which goes to the windows that have it, so that no two threads write to
+ * one place. */
 #include "device/cuda/kernels/base.cuh"
 #include "device/cuda/kernels/pooling.h"
 
@@ -13,7 +14,8 @@ LS_DEVICE span taps_of(uint32_t window, uint32_t size, uint32_t kernel, uint32_t
     return {first < pad ? pad - first : 0, last < kernel ? last : kernel};
 }
 
-LS_DEVICE span windows_of(uint32_t pixel, uint32_t count, uint32_t kernel, const ls_cuda_divider &stride, uint32_t pad) {
+LS_DEVICE span windows_of(uint32_t pixel, uint32_t count, uint32_t kernel, const ls_cuda_divider &stride,
+                          uint32_t pad) {
     uint32_t at = pixel + pad, end = divide(at, stride) + 1;
     return {at < kernel ? 0 : divide(at - kernel, stride) + 1, end < count ? end : count};
 }
@@ -61,17 +63,17 @@ LS_DEVICE size_t window_at(const ls_cuda_pooling &a, const place &p, uint32_t y,
 }
 
 /* Calls body<V>(a, group) for all groups. */
-#define LS_FOR_GROUPS(body)                                                                                     \
-    const uint32_t step = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;               \
-    for (uint32_t at = first; at < a.count; at += step) {                                                      \
-        if (a.is_vector)                                                                                        \
-            body<4>(a, at);                                                                                     \
-        else                                                                                                    \
-            body<1>(a, at);                                                                                     \
-        if (a.count - at <= step) break; /* at + step may be no number of 32 bits */                            \
+#define LS_FOR_GROUPS(body)                                                                                            \
+    const uint32_t step = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;                       \
+    for (uint32_t at = first; at < a.count; at += step) {                                                              \
+        if (a.is_vector)                                                                                               \
+            body<4>(a, at);                                                                                            \
+        else                                                                                                           \
+            body<1>(a, at);                                                                                            \
+        if (a.count - at <= step) break; /* at + step may be no number of 32 bits */                                   \
     }
 
-/* ---- maximum ------------------------------------------------------------------------------------------------------- */
+/* ---- maximum ----------------------------------------------------------------------------------------------------- */
 
 /* NaN above all numbers, +0 above −0. */
 LS_DEVICE bool is_larger(float x, float most) {
@@ -90,7 +92,8 @@ template <int V> LS_DEVICE void max_window(const ls_cuda_pooling &a, uint32_t at
     most.set(0.0f);
     for (uint32_t ky = down.begin; ky < down.end; ky++)
         for (uint32_t kx = across.begin; kx < across.end; kx++) {
-            x.load(a.x + pixel_at(a, p, p.y * a.stride_y.divisor + ky - a.pad_y, p.x * a.stride_x.divisor + kx - a.pad_x));
+            x.load(a.x +
+                   pixel_at(a, p, p.y * a.stride_y.divisor + ky - a.pad_y, p.x * a.stride_x.divisor + kx - a.pad_x));
             LS_UNROLL for (int i = 0; i < V; i++)
                 if (is_first || is_larger(x.x[i], most.x[i])) {
                     most.x[i] = x.x[i];
@@ -111,13 +114,15 @@ template <int V> LS_DEVICE void max_window(const ls_cuda_pooling &a, uint32_t at
 template <int V> LS_DEVICE void max_pixel(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
-    span down = windows_of(p.y, a.rows, a.kernel_y, a.stride_y, a.pad_y), across = windows_of(p.x, a.columns, a.kernel_x, a.stride_x, a.pad_x);
+    span down = windows_of(p.y, a.rows, a.kernel_y, a.stride_y, a.pad_y),
+         across = windows_of(p.x, a.columns, a.kernel_x, a.stride_x, a.pad_x);
     channels<V> sum, dy;
     uint32_t tap[V];
     sum.set(0.0f);
     for (uint32_t oy = down.begin; oy < down.end; oy++)
         for (uint32_t ox = across.begin; ox < across.end; ox++) {
-            uint32_t mine = (p.y + a.pad_y - oy * a.stride_y.divisor) * a.kernel_x + (p.x + a.pad_x - ox * a.stride_x.divisor);
+            uint32_t mine =
+                (p.y + a.pad_y - oy * a.stride_y.divisor) * a.kernel_x + (p.x + a.pad_x - ox * a.stride_x.divisor);
             size_t from = window_at(a, p, oy, ox);
             dy.load(a.dy + from);
             if constexpr (V == 4) {
@@ -132,10 +137,11 @@ template <int V> LS_DEVICE void max_pixel(const ls_cuda_pooling &a, uint32_t at)
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
-LS_KERNEL(max_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) { LS_FOR_GROUPS(max_window) }
-LS_KERNEL(max_pool_backward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) { LS_FOR_GROUPS(max_pixel) }
+LS_KERNEL(max_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
+    LS_FOR_GROUPS(max_window)} LS_KERNEL(max_pool_backward, ls_cuda_pooling,
+                                         LS_CUDA_POOLING_THREADS){LS_FOR_GROUPS(max_pixel)}
 
-/* ---- mean ---------------------------------------------------------------------------------------------------------- */
+/* ---- mean -------------------------------------------------------------------------------------------------------- */
 
 /* One by the number of pixels that count. */
 LS_DEVICE float share_of(const ls_cuda_pooling &a, span down, span across) {
@@ -152,7 +158,8 @@ template <int V> LS_DEVICE void mean_window(const ls_cuda_pooling &a, uint32_t a
     sum.set(0.0f);
     for (uint32_t ky = down.begin; ky < down.end; ky++)
         LS_UNROLL_4 for (uint32_t kx = across.begin; kx < across.end; kx++) {
-            x.load(a.x + pixel_at(a, p, p.y * a.stride_y.divisor + ky - a.pad_y, p.x * a.stride_x.divisor + kx - a.pad_x));
+            x.load(a.x +
+                   pixel_at(a, p, p.y * a.stride_y.divisor + ky - a.pad_y, p.x * a.stride_x.divisor + kx - a.pad_x));
             LS_UNROLL for (int i = 0; i < V; i++) sum.x[i] = sum.x[i] + x.x[i];
         }
     float share = share_of(a, down, across);
@@ -163,7 +170,8 @@ template <int V> LS_DEVICE void mean_window(const ls_cuda_pooling &a, uint32_t a
 template <int V> LS_DEVICE void mean_pixel(const ls_cuda_pooling &a, uint32_t at) {
     place p = {};
     p.find<V>(a, at);
-    span down = windows_of(p.y, a.rows, a.kernel_y, a.stride_y, a.pad_y), across = windows_of(p.x, a.columns, a.kernel_x, a.stride_x, a.pad_x);
+    span down = windows_of(p.y, a.rows, a.kernel_y, a.stride_y, a.pad_y),
+         across = windows_of(p.x, a.columns, a.kernel_x, a.stride_x, a.pad_x);
     channels<V> sum, dy;
     sum.set(0.0f);
     for (uint32_t oy = down.begin; oy < down.end; oy++)
@@ -176,5 +184,7 @@ template <int V> LS_DEVICE void mean_pixel(const ls_cuda_pooling &a, uint32_t at
     sum.store(a.dx + pixel_at(a, p, p.y, p.x));
 }
 
-LS_KERNEL(mean_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) { LS_FOR_GROUPS(mean_window) }
-LS_KERNEL(mean_pool_backward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) { LS_FOR_GROUPS(mean_pixel) }
+LS_KERNEL(mean_pool_forward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS){
+    LS_FOR_GROUPS(mean_window)} LS_KERNEL(mean_pool_backward, ls_cuda_pooling, LS_CUDA_POOLING_THREADS) {
+    LS_FOR_GROUPS(mean_pixel)
+}

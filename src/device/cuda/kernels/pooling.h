@@ -9,7 +9,7 @@ enum { LS_CUDA_POOLING_THREADS = 256 };
 
 /* ls_pooling_call. Work is counted in groups of channels: four where is_vector is set, else one. */
 typedef struct ls_cuda_pooling {
-    uint32_t count;       /* of groups in y (forward) or in dx (backward) */
+    uint32_t count;         /* of groups in y (forward) or in dx (backward) */
     ls_cuda_divider groups; /* of a pixel */
     uint32_t height, width, channels;
     ls_cuda_divider across, down; /* columns and rows of what is written: of y forward, of dx backward */

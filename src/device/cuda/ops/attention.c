@@ -1,4 +1,5 @@
-/* attention.c: attention of B sequences in one or more parts: all parts go in one launch, which finds its heads in a list of them. */
+/* attention.c: attention of B sequences in one or more parts: all parts go in one launch, which finds its heads in a
+ * list of them. */
 #include "device/cuda/kernels/attention.h"
 
 #include <assert.h>
@@ -22,8 +23,8 @@ typedef struct pass {
 /* By the size of heads: 64, 128, any up to 128, any up to 256. */
 enum { SIZES = 4 };
 static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64},
-                                           {LS_CUDA_attention_forward_128, 128, 128, 64},
-                                           {LS_CUDA_attention_forward_any, 128, 64, 64},
+                                           {LS_CUDA_attention_forward_128, 128, 64, 48},
+                                           {LS_CUDA_attention_forward_any, 128, 64, 48},
                                            {LS_CUDA_attention_forward_wide, 256, 64, 64}};
 static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64},
                                            {LS_CUDA_attention_queries_128, 128, 64, 64},
@@ -36,7 +37,7 @@ static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64}
 
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 typedef struct attention_job {
     ls_cuda_attention args;
@@ -93,11 +94,14 @@ static ls_status check(const ls_attention_call *call) {
     if (a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA)
         return ls_fail(LS_ERR_INPUT, "a GPU has no BFMMLA; use unit \"chain\", or --device cpu");
     if (a->head_size > LS_CUDA_ATTENTION_HEAD_MAX)
-        return ls_fail(LS_ERR_INPUT, "attention heads of %zu numbers: a GPU takes at most %d; use more heads, or --device cpu", a->head_size,
-                       LS_CUDA_ATTENTION_HEAD_MAX);
-    if (a->T > T_MAX) return ls_fail(LS_ERR_RESOURCE, "out of memory for attention over %zu positions; use shorter sequences", a->T);
+        return ls_fail(LS_ERR_INPUT,
+                       "attention heads of %zu numbers: a GPU takes at most %d; use more heads, or --device cpu",
+                       a->head_size, LS_CUDA_ATTENTION_HEAD_MAX);
+    if (a->T > T_MAX)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for attention over %zu positions; use shorter sequences", a->T);
     if (call->nparts > PARTS_MAX)
-        return ls_fail(LS_ERR_INPUT, "attention in %d parts: a GPU takes at most %d; use fewer slices", call->nparts, PARTS_MAX);
+        return ls_fail(LS_ERR_INPUT, "attention in %d parts: a GPU takes at most %d; use fewer slices", call->nparts,
+                       PARTS_MAX);
     return LS_OK;
 }
 
@@ -132,9 +136,10 @@ static ls_status open_job(ls_device *device, const ls_attention_call *call, bool
     return LS_OK;
 }
 
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
-static ls_status run_pass(ls_device *device, const attention_job *job, const pass *p, size_t rows, size_t heads, unsigned threads, size_t elems) {
+static ls_status run_pass(ls_device *device, const attention_job *job, const pass *p, size_t rows, size_t heads,
+                          unsigned threads, size_t elems) {
     if (!job->B) return LS_OK;
     ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->own), heads, job->B};
     return ls_cuda_launch(device, p->kernel, grid, threads, elems * sizeof(float), &job->args);
@@ -148,8 +153,10 @@ static ls_status run_few(ls_device *device, const attention_job *job, size_t byt
 static ls_status attention_forward(ls_device *device, const ls_attention_call *call) {
     attention_job job;
     LS_TRY(open_job(device, call, false, &job));
-    size_t few_bytes = (LS_CUDA_ATTENTION_HEAD_MAX + LS_CUDA_ATTENTION_FEW_THREADS / 32 + (size_t)job.args.T) * sizeof(float);
-    if (job.B && job.queries <= FEW_QUERIES && few_bytes <= ls_cuda_shared_max(device)) return run_few(device, &job, few_bytes);
+    size_t few_bytes =
+        (LS_CUDA_ATTENTION_HEAD_MAX + LS_CUDA_ATTENTION_FEW_THREADS / 32 + (size_t)job.args.T) * sizeof(float);
+    if (job.B && job.queries <= FEW_QUERIES && few_bytes <= ls_cuda_shared_max(device))
+        return run_few(device, &job, few_bytes);
     const pass *p = &forward_passes[size_index(call->parts[0].head_size)];
     return run_pass(device, &job, p, job.queries, job.heads, LS_CUDA_ATTENTION_FORWARD_THREADS,
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
@@ -160,7 +167,8 @@ static ls_status attention_backward(ls_device *device, const ls_attention_call *
     attention_job job;
     LS_TRY(open_job(device, call, true, &job));
     int size = size_index(call->parts[0].head_size);
-    const pass dots = {LS_CUDA_attention_dots, 0, LS_CUDA_ATTENTION_DOTS_ROWS, 0}, *q = &queries_passes[size], *k = &keys_passes[size];
+    const pass dots = {LS_CUDA_attention_dots, 0, LS_CUDA_ATTENTION_DOTS_ROWS, 0}, *q = &queries_passes[size],
+               *k = &keys_passes[size];
     LS_TRY(run_pass(device, &job, &dots, job.queries, job.heads, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0));
     LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
                     LS_CUDA_ATTENTION_QUERIES_ELEMS(q->size, q->own, q->other)));

@@ -21,7 +21,8 @@ static ls_status check(const ls_batch_norm_call *c) {
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
 static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
-    const void *all[] = {c->x, c->w, c->b, c->residual, c->y, c->mean, c->rstd, c->dy, c->dx, c->dresidual, c->sum, c->dot};
+    const void *all[] = {c->x,    c->w,  c->b,  c->residual,  c->y,   c->mean,
+                         c->rstd, c->dy, c->dx, c->dresidual, c->sum, c->dot};
     bool is_vector = c->channels % 4 == 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) is_vector = is_vector && is_aligned(all[i]);
     return (ls_cuda_batch_norm){
@@ -51,10 +52,11 @@ static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
     };
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* Chains by this kernel; `kind` is what becomes of their sums, which are `sum` and, with two chains, `dot`. */
-static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel, int kind, float *sum, float *dot) {
+static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel, int kind, float *sum,
+                          float *dot) {
     ls_cuda_batch_norm args = args_of(c);
     size_t elems = c->images * c->channels;
     void *scratch;
@@ -85,7 +87,7 @@ static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_cal
     return run_sums(device, c, LS_CUDA_batch_norm_grad_sums, LS_CUDA_BATCH_NORM_SUMS, c->sum, c->dot);
 }
 
-/* ---- statistics ---------------------------------------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int kind) {
     LS_TRY(check(c));
@@ -104,7 +106,7 @@ static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c)
     return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
 
-/* ---- maps ---------------------------------------------------------------------------------------------------------- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel) {
     LS_TRY(check(c));
@@ -112,10 +114,13 @@ static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda
     size_t groups = args.is_vector ? c->channels / 4 : c->channels;
     size_t rows = groups < LS_CUDA_BATCH_NORM_THREADS ? LS_CUDA_BATCH_NORM_THREADS / groups : 1;
     args.pieces = ls_cuda_divide_up(c->pixels, rows * LS_CUDA_BATCH_NORM_ROWS);
-    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->images * args.pieces, 1, 1}, LS_CUDA_BATCH_NORM_THREADS, 0, &args);
+    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->images * args.pieces, 1, 1}, LS_CUDA_BATCH_NORM_THREADS, 0,
+                          &args);
 }
 
-static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) { return run_map(device, c, LS_CUDA_batch_norm_apply); }
+static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
+    return run_map(device, c, LS_CUDA_batch_norm_apply);
+}
 
 static ls_status batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_input_grad);

@@ -40,7 +40,7 @@ static const ls_cuda_kernel gather_kernels[][TILES] = {
     [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small},
 };
 
-/* ---- the estimate -------------------------------------------------------------------------------------------------- */
+/* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
@@ -59,7 +59,8 @@ static double smaller(double a, double b) { return a < b ? a : b; }
 
 /* Multiply-adds of one multiprocessor that pass until all is done. */
 static double cost_of(ls_device *device, const ls_gemm *g, const tile_kind *t, int apart) {
-    size_t processors = ls_cuda_processors(device), blocks = ls_cuda_divide_up(g->m, t->m) * ls_cuda_divide_up(g->n, t->n) * (size_t)apart;
+    size_t processors = ls_cuda_processors(device),
+           blocks = ls_cuda_divide_up(g->m, t->m) * ls_cuda_divide_up(g->n, t->n) * (size_t)apart;
     size_t fit = ls_cuda_shared_max(device) / (shared_bytes(t, apart > 1 ? 1 : slices_of(g)) + 1024);
     size_t together = fit < t->together ? fit : t->together, rounds = blocks / (processors * together);
     size_t rest = ls_cuda_divide_up(blocks - rounds * processors * together, processors);
@@ -79,10 +80,12 @@ static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
     double least = -1;
     *apart = 1;
     size_t part_elems = 0;
-    bool is_large = __builtin_mul_overflow(g->m, g->n, &part_elems) || part_elems > PARTS_BYTES_MAX / sizeof(float) / (size_t)slices;
+    bool is_large = __builtin_mul_overflow(g->m, g->n, &part_elems) ||
+                    part_elems > PARTS_BYTES_MAX / sizeof(float) / (size_t)slices;
     for (int i = 0; i < TILES; i++)
         for (int split = 1; split <= slices; split += slices > 1 ? slices - 1 : 1) {
-            if ((split > 1 && is_large) || shared_bytes(&tiles[i], split > 1 ? 1 : slices) > ls_cuda_shared_max(device)) continue;
+            if ((split > 1 && is_large) || shared_bytes(&tiles[i], split > 1 ? 1 : slices) > ls_cuda_shared_max(device))
+                continue;
             double cost = cost_of(device, g, &tiles[i], split);
             if (least >= 0 && cost >= least) continue;
             least = cost;
@@ -92,7 +95,7 @@ static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
     return best;
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 /* Four neighbours may be moved together, wherever rows begin. */
 static bool is_aligned(const void *p, ls_dtype dtype, size_t stride) {
@@ -168,7 +171,8 @@ static void gather_args_of(const ls_gemm *g, ls_cuda_gemm_gather *args) {
         .image_step = g->patches ? p->height * p->width * p->channels : g->lda,
     };
     args->b_rows = grid_of(rows);
-    bool is_vector = p->channels % 4 == 0 && is_aligned(g->form == LS_GEMM_TN ? g->b : g->a, LS_F32, args->patches.image_step);
+    bool is_vector =
+        p->channels % 4 == 0 && is_aligned(g->form == LS_GEMM_TN ? g->b : g->a, LS_F32, args->patches.image_step);
     if (g->form == LS_GEMM_TN)
         args->g.b_is_vector = is_vector;
     else
@@ -182,12 +186,14 @@ static ls_status check_gather(const ls_gemm *g) {
     if (g->n > most) most = g->n;
     if (p && p->rows_y * p->rows_x > most) most = p->rows_y * p->rows_x;
     if (most > GATHER_MAX)
-        return ls_fail(LS_ERR_INPUT, "a convolution as a matmul of %zu × %zu × %zu is more than a GPU numbers (%zu): use fewer images a call",
-                       g->m, g->n, g->k, GATHER_MAX);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "a convolution as a matmul of %zu × %zu × %zu is more than a GPU numbers (%zu): use fewer images a call",
+            g->m, g->n, g->k, GATHER_MAX);
     return LS_OK;
 }
 
-/* ---- the operation ------------------------------------------------------------------------------------------------- */
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 static ls_status join_parts(ls_device *device, const ls_cuda_gemm *args) {
     size_t threads = args->n % 4 == 0 ? args->n / 4 : args->n, rows = args->m < 65535 ? args->m : 65535;
@@ -195,24 +201,48 @@ static ls_status join_parts(ls_device *device, const ls_cuda_gemm *args) {
     return ls_cuda_launch(device, LS_CUDA_gemm_join, grid, LS_CUDA_GEMM_JOIN_THREADS, 0, args);
 }
 
+static ls_status make_room(ls_device *device, ls_cuda_gemm *args) {
+    void *parts;
+    LS_TRY(ls_cuda_scratch(device, (size_t)args->slices * args->m * args->n * sizeof(float), &parts));
+    args->parts = parts;
+    return LS_OK;
+}
+
+static bool is_thin(const ls_gemm *g, const ls_cuda_gemm *args) {
+    return g->m <= LS_CUDA_GEMM_THIN_M && g->form != LS_GEMM_TN && g->dtype == LS_F32 && args->a_is_vector &&
+           args->b_is_vector;
+}
+
+/* Few rows: slices are apart, which only makes more blocks. */
+static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *args) {
+    bool along = g->form == LS_GEMM_NT;
+    size_t rows = g->m == 1 ? 1 : LS_CUDA_GEMM_THIN_M,
+           b_elems = LS_CUDA_GEMM_THIN_N * (LS_CUDA_GEMM_THIN_K + (along ? 4 : 0));
+    size_t shared = LS_CUDA_GEMM_THIN_STEPS * (rows * LS_CUDA_GEMM_THIN_K + b_elems) * sizeof(float);
+    ls_cuda_kernel kernel = along       ? g->m == 1 ? LS_CUDA_gemm_nt_row : LS_CUDA_gemm_nt_rows
+                            : g->m == 1 ? LS_CUDA_gemm_nn_row
+                                        : LS_CUDA_gemm_nn_rows;
+    ls_cuda_grid grid = {ls_cuda_divide_up(g->n, LS_CUDA_GEMM_THIN_N), 1, (size_t)args->slices};
+    if (args->slices > 1) LS_TRY(make_room(device, args));
+    LS_TRY(ls_cuda_launch(device, kernel, grid, LS_CUDA_GEMM_THIN_N, shared, args));
+    return args->slices > 1 ? join_parts(device, args) : LS_OK;
+}
+
 ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
+    ls_cuda_gemm_gather args = {.g = args_of(g)};
+    if (!gathers && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
+    if (gathers) gather_args_of(g, &args);
     int apart, tile = choose_tile(device, g, &apart);
     const tile_kind *t = &tiles[tile];
-    ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (gathers) gather_args_of(g, &args);
     size_t tiles_m = ls_cuda_divide_up(g->m, t->m), tiles_n = ls_cuda_divide_up(g->n, t->n);
     ls_cuda_grid grid = {SIZE_MAX, 1, (size_t)apart};
     (void)__builtin_mul_overflow(tiles_m, tiles_n, &grid.x);
     args.g.tiles_m = (uint32_t)tiles_m;
     args.g.tiles_n = (uint32_t)tiles_n;
-    if (apart > 1) {
-        void *parts;
-        LS_TRY(ls_cuda_scratch(device, (size_t)apart * g->m * g->n * sizeof(float), &parts));
-        args.g.parts = parts;
-    }
+    if (apart > 1) LS_TRY(make_room(device, &args.g));
     ls_cuda_kernel kernel = (gathers ? gather_kernels : plain_kernels)[g->form][tile];
     LS_TRY(ls_cuda_launch(device, kernel, grid, t->threads, shared_bytes(t, apart > 1 ? 1 : args.g.slices), &args));
     return apart > 1 ? join_parts(device, &args.g) : LS_OK;

@@ -1,4 +1,5 @@
-/* pooling.c: pooling: a thread for some channels of a window or a pixel, in as many images at a time as have numbers of 31 bits. */
+/* pooling.c: pooling: a thread for some channels of a window or a pixel, in as many images at a time as have numbers of
+ * 31 bits. */
 #include "device/cuda/kernels/pooling.h"
 
 #include <stdbool.h>
@@ -16,9 +17,11 @@ static ls_status check(const ls_pooling_call *c) {
                        "window covers a pixel",
                        w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
     if (c->channels < 1 || c->channels > LS_SIDE_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels, LS_SIDE_MAX);
+        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
+                       LS_SIDE_MAX);
     if (w->kernel_y * w->kernel_x > INT32_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y, w->kernel_x);
+        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
+                       w->kernel_x);
     return LS_OK;
 }
 
@@ -27,7 +30,8 @@ static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 static ls_cuda_pooling args_of(const ls_pooling_call *c, bool backward) {
     const ls_window *w = &c->window;
     size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);
-    bool is_vector = c->channels % 4 == 0 && is_aligned(c->x) && is_aligned(c->y) && is_aligned(c->taps) && is_aligned(c->dy) && is_aligned(c->dx);
+    bool is_vector = c->channels % 4 == 0 && is_aligned(c->x) && is_aligned(c->y) && is_aligned(c->taps) &&
+                     is_aligned(c->dy) && is_aligned(c->dx);
     return (ls_cuda_pooling){
         .groups = ls_cuda_divider_of(is_vector ? c->channels / 4 : c->channels),
         .height = (uint32_t)c->height,
@@ -65,10 +69,13 @@ static void move_on(ls_cuda_pooling *args, size_t in, size_t out) {
 static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling_call *c, bool backward) {
     LS_TRY(check(c));
     ls_cuda_pooling args = args_of(c, backward);
-    size_t in = c->height * c->width, out = (size_t)args.rows * args.columns, groups = (backward ? in : out) * args.groups.divisor;
+    size_t in = c->height * c->width, out = (size_t)args.rows * args.columns,
+           groups = (backward ? in : out) * args.groups.divisor;
     if (groups > GROUPS_MAX || in * args.groups.divisor > GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu × %zu pixels and %zu channels: more than a GPU numbers; use smaller ones",
-                       c->height, c->width, c->channels);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "pooling over images of %zu × %zu pixels and %zu channels: more than a GPU numbers; use smaller ones",
+            c->height, c->width, c->channels);
     for (size_t image = 0, some; image < c->images; image += some) {
         some = c->images - image < GROUPS_MAX / groups ? c->images - image : GROUPS_MAX / groups;
         args.count = (uint32_t)(some * groups);
@@ -79,10 +86,18 @@ static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling
     return LS_OK;
 }
 
-static ls_status max_pool_forward(ls_device *device, const ls_pooling_call *c) { return pool(device, LS_CUDA_max_pool_forward, c, false); }
-static ls_status max_pool_backward(ls_device *device, const ls_pooling_call *c) { return pool(device, LS_CUDA_max_pool_backward, c, true); }
-static ls_status mean_pool_forward(ls_device *device, const ls_pooling_call *c) { return pool(device, LS_CUDA_mean_pool_forward, c, false); }
-static ls_status mean_pool_backward(ls_device *device, const ls_pooling_call *c) { return pool(device, LS_CUDA_mean_pool_backward, c, true); }
+static ls_status max_pool_forward(ls_device *device, const ls_pooling_call *c) {
+    return pool(device, LS_CUDA_max_pool_forward, c, false);
+}
+static ls_status max_pool_backward(ls_device *device, const ls_pooling_call *c) {
+    return pool(device, LS_CUDA_max_pool_backward, c, true);
+}
+static ls_status mean_pool_forward(ls_device *device, const ls_pooling_call *c) {
+    return pool(device, LS_CUDA_mean_pool_forward, c, false);
+}
+static ls_status mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
+    return pool(device, LS_CUDA_mean_pool_backward, c, true);
+}
 
 void ls_cuda_ops_fill_pooling(ls_ops *ops) {
     ops->max_pool_forward = max_pool_forward;
