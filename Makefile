@@ -92,7 +92,7 @@ endif
 # Kernels for GPUs. A cubin for each architecture of CUDA_SMS where there is a compiler; the sources go in as text anyhow (src/device/cuda/images.h).
 ifndef BARE
 CU := $(sort $(wildcard src/device/cuda/kernels/*.cu))
-NVCC := $(if $(filter no,$(CUDA)),,$(if $(filter auto,$(CUDA)),$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)),$(CUDA)/bin/nvcc))
+NVCC := $(shell CUDA=$(CUDA) tools/nvcc)
 CUBINS := $(if $(NVCC),$(foreach sm,$(CUDA_SMS),$(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/cuda/%.$(sm).cubin,$(CU))))
 IMAGES := $(BUILD)/cuda/images
 endif
@@ -140,13 +140,14 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
-CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh)
-$(CUBINS): $(CU) $(CUDA_HEADERS)
-	@mkdir -p $(@D)
-	$(call say,NVCC,$@)
-	$(Q)sm=$(patsubst .%,%,$(suffix $(basename $@))); [ "$$sm" != 90 ] || sm=90a; \
-	    $(NVCC) -std=c++17 -O3 --fmad=false -Werror all-warnings -gencode=arch=compute_$$sm,code=sm_$$sm -cubin -Isrc \
-	    src/device/cuda/kernels/$(basename $(basename $(@F))).cu -o $@
+CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh src/device/cuda/common/*)
+define cubins_of # SM, its name for the compiler
+$(BUILD)/cuda/%.$(1).cubin: src/device/cuda/kernels/%.cu $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$$@)
+	$$(Q)$$(NVCC) -std=c++17 -O3 --fmad=false -Werror all-warnings -gencode=arch=compute_$(2),code=sm_$(2) -cubin -Isrc $$< -o $$@
+endef
+$(foreach sm,$(CUDA_SMS),$(eval $(call cubins_of,$(sm),$(if $(filter 90,$(sm)),90a,$(sm)))))
 
 $(BUILD)/cuda/wanted: FORCE
 	@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
@@ -182,6 +183,10 @@ $(BUILD)/tests/cuda/libcuda.o: tests/cuda/libcuda.cpp tests/cuda/on_cpu.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_CUDA) -c $< -o $@
+LIBNVRTC := $(BUILD)/tests/cuda/libnvrtc.so.13
+$(LIBNVRTC): tests/cuda/libnvrtc.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
 $(LIBCUDA): $(CU_ON_CPU)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@
@@ -231,7 +236,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(LIBCUDA)
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(LIBCUDA) $(LIBNVRTC)
 
 test:
 	@tools/setup test

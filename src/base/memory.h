@@ -11,7 +11,8 @@
  * would rather kill a process later than refuse now. */
 ls_status ls_memory_check(size_t bytes);
 
-/* Where memory comes from: an allocator of 64-byte aligned, zeroed blocks and its counterpart. Blocks may be of 0 bytes. */
+/* Where memory comes from: an allocator of 64-byte aligned, zeroed blocks and its counterpart. Blocks may be of 0
+ * bytes. */
 typedef struct ls_memory_source {
     ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
     void (*release)(void *ctx, void *memory);

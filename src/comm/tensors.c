@@ -1,24 +1,18 @@
 /* tensors.c: collectives on memory of a device, through memory of the host where nobody else can read it. */
 #include "comm/tensors.h"
 
-#include <stdlib.h>
-
 #include "comm/comm.h"
 #include "device/choose.h"
-#include "device/cuda/cuda.h"
-#include "device/fake/fake.h"
 
 /* ---- devices of workers ------------------------------------------------------------------------------------------ */
 
 static ls_status alloc(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
 static void release(void *world, void *memory) { ls_world_free(world, memory); }
 
-ls_status ls_world_open_device(ls_world *world, const struct ls_kernels *kernels, ls_device **out) {
+ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
     ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
-    ls_device_choice choice;
-    LS_TRY(ls_device_choice_parse(getenv("LS_DEVICE") ? getenv("LS_DEVICE") : "cpu", &choice));
-    if (choice.kind == LS_DEVICE_FAKE) return ls_device_open_fake(out);
-    if (choice.kind == LS_DEVICE_CUDA) return ls_device_open_cuda(choice.number < 0 ? 0 : choice.number, out);
+    LS_TRY(ls_device_open_named(name, world->local, out));
+    if (*out) return LS_OK;
     return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
 }
 
@@ -123,8 +117,8 @@ ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_
 }
 
 ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
-                                         const void *const *parts, void *out_buffer, const size_t *shards,
-                                         size_t elems, ls_request **out) {
+                                         const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
+                                         ls_request **out) {
     if (device->is_host) return ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out_buffer, shards, elems, out);
     size_t own = shards[comm->rank + 1] - shards[comm->rank];
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = own * sum_bytes(dtype)};

@@ -71,7 +71,7 @@ typedef struct ls_device_calls {
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
-    int queue; /* where calls go */
+    int queue;    /* where calls go */
     bool is_host; /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
@@ -81,8 +81,8 @@ struct ls_device {
  * `kernels` is borrowed and outlives the device; NULL: those of this CPU. On failure nothing is left to release. */
 ls_status ls_device_open_cpu(int threads, const int *cpus, const struct ls_kernels *kernels, ls_device **out);
 
-/* The same on threads that are there already; the pool is borrowed. Tensors come from `memory`, so that other workers can read them; NULL:
- * plain memory of this process. */
+/* The same on threads that are there already; the pool is borrowed. Tensors come from `memory`, so that other workers
+ * can read them; NULL: plain memory of this process. */
 ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels *kernels,
                                   const ls_memory_source *memory, ls_device **out);
 

@@ -1,5 +1,6 @@
-/* on_cpu.h: enough of CUDA to run kernels on a CPU, for tests: the threads of a block are fibers of one system thread, which take turns where
- * the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another. Included in front of a .cu file by a C++ compiler. */
+/* on_cpu.h: enough of CUDA to run kernels on a CPU, for tests: the threads of a block are fibers of one system thread,
+ * which take turns where the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another.
+ * Included in front of a .cu file by a C++ compiler. */
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_CUDA_ON_CPU_H
 
@@ -79,10 +80,10 @@ static inline unsigned lane() { return current % 32; }
 
 } // namespace on_cpu
 
-#define LS_KERNEL(name, type, threads)                                                                             \
-    static void kernel_##name(const type &a);                                                                      \
-    static on_cpu::kernel entry_##name(                                                                            \
-        "ls_" #name, [](const void *args) { kernel_##name(*(const type *)args); }, sizeof(type));                  \
+#define LS_KERNEL(name, type, threads)                                                                                 \
+    static void kernel_##name(const type &a);                                                                          \
+    static on_cpu::kernel entry_##name(                                                                                \
+        "ls_" #name, [](const void *args) { kernel_##name(*(const type *)args); }, sizeof(type));                      \
     static void kernel_##name(const type &a)
 
 #define threadIdx (on_cpu::fibers[on_cpu::current].thread)
@@ -110,7 +111,9 @@ template <class T> static inline T on_cpu_exchange(T v, unsigned from) {
     memcpy(&v, &u, sizeof v);
     return v;
 }
-template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask, int = 32) { return on_cpu_exchange(v, on_cpu::lane() ^ (unsigned)mask); }
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int mask, int = 32) {
+    return on_cpu_exchange(v, on_cpu::lane() ^ (unsigned)mask);
+}
 template <class T> static inline T __shfl_down_sync(unsigned, T v, unsigned d, int width = 32) {
     unsigned l = on_cpu::lane(), w = (unsigned)width;
     return on_cpu_exchange(v, l % w + d < w ? l + d : l);

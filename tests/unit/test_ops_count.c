@@ -101,9 +101,11 @@ static void check_hash(size_t bytes, size_t shift) {
     const char *host = (const char *)x.ref + shift;
     ls_hash128 pieces[PIECES_MAX], got;
     size_t count = 0;
-    for (size_t at = 0; at < bytes; at += PIECE) pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
+    for (size_t at = 0; at < bytes; at += PIECE)
+        pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
     ok(ops->hash(device, &(ls_hash_call){&got, (const char *)x.dev + shift, bytes}));
-    if (!ls_hash_equal(got, ls_hash_combine(pieces, count))) fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
+    if (!ls_hash_equal(got, ls_hash_combine(pieces, count)))
+        fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
     check("hash", bytes, shift);
 }
 

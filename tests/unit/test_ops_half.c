@@ -116,8 +116,8 @@ static void check_wild(size_t n) {
     ok(ops->scale(device, &(ls_scale_call){y[11].dev, x.dev, 0x1p-100f, n}));
     portable.optim.scale(y[11].ref, x.ref, 0x1p-100f, n);
     ok(ops->update(device, &(ls_update_call){y[12].dev, {y[13].dev, y[14].dev}, NULL, LS_F32, y[15].dev, &adamw, n}));
-    portable.optim.update(
-        &(ls_update_call){y[12].ref, {y[13].ref, y[14].ref}, NULL, LS_F32, y[15].ref, &adamw, n}, 0, n);
+    portable.optim.update(&(ls_update_call){y[12].ref, {y[13].ref, y[14].ref}, NULL, LS_F32, y[15].ref, &adamw, n}, 0,
+                          n);
     ok(ops->update(device, &(ls_update_call){y[16].dev, {y[17].dev}, NULL, LS_F32, y[15].dev, &sgd, n}));
     portable.optim.update(&(ls_update_call){y[16].ref, {y[17].ref}, NULL, LS_F32, y[15].ref, &sgd, n}, 0, n);
     for (int i = 0; i < 18; i++) one_nan(y[i]);

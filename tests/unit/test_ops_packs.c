@@ -103,8 +103,14 @@ static void flat(void) {
     size_t n = rows * C;
     void *x = some(n, type), *dy = some(n, type), *y = some(n, type);
     float *a = some(n, LS_F32), *b = some(n, LS_F32), *c = some(n, LS_F32), *d = some(n, LS_F32);
-    const ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 0.5f, 1e-3f, 0.9f, 0.1f, 0.99f, 0.01f, 1.1f, 1e-8f, 0.999f, 0, 0, false};
-    const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = true};
+    const ls_update_step adamw = {
+        LS_OPTIMIZER_ADAMW, 0.5f, 1e-3f, 0.9f, 0.1f, 0.99f, 0.01f, 1.1f, 1e-8f, 0.999f, 0, 0, false};
+    const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD,
+                                .factor = 0.5f,
+                                .rate = 0.1f,
+                                .momentum = 0.9f,
+                                .weight_decay = 0.01f,
+                                .nesterov = true};
     int64_t counts[LS_COUNTS] = {0};
     size_t bad[2] = {0, 0};
     for (int fn = 0; fn < LS_ACT_FNS; fn++) {

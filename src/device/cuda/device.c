@@ -1,4 +1,5 @@
-/* device.c: a GPU as a device: a stream for each queue, memory by the driver, copies through pinned rings of bounded size.
+/* device.c: a GPU as a device: a stream for each queue, memory by the driver, copies through pinned rings of bounded
+ * size.
  *
  * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
  * WAIT_LIMIT_S. */
@@ -14,8 +15,8 @@
 #include "device/dtype.h"
 
 enum {
-    EVENTS = 256,              /* of a ring: an older one is waited for by a newer one of its place */
-    PIECE_BYTES = 1 << 20,     /* of a copy from or to the host */
+    EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
+    PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 4,
     LISTS = 64,
     WAIT_LIMIT_S = 600,
@@ -54,7 +55,8 @@ static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)
 #define CALL(cuda, name, ...)                                                                                          \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------------------------------
+ */
 
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
@@ -113,7 +115,8 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------------------------------
+ */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
@@ -173,7 +176,8 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
             size_t n = bytes - asked < PIECE_BYTES ? bytes - asked : PIECE_BYTES;
             unsigned at;
             LS_TRY(next_piece(cuda, &at));
-            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n, stream_of(cuda));
+            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n,
+                 stream_of(cuda));
             CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
             asked += n;
         }
@@ -200,7 +204,8 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
     return LS_OK;
 }
 
-/* ---- memory of other workers ----------------------------------------------------------------------------------------- */
+/* ---- memory of other workers
+ * ----------------------------------------------------------------------------------------- */
 
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
@@ -238,7 +243,8 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
     return LS_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------------------------------
+ */
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args) {
@@ -255,8 +261,8 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     }
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
-    CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z, threads,
-                                                   1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
+    CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
+                                                   threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
     return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
 }
 
@@ -295,7 +301,8 @@ ls_status ls_cuda_check_half(const char *what, ls_dtype dtype) {
     return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
 
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
@@ -347,7 +354,8 @@ static ls_status open_gpu(cuda_device *cuda) {
     int count = 0, value = 0;
     CALL(cuda, cuDeviceGetCount, &count);
     if (cuda->gpu < 0 || cuda->gpu >= count)
-        return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu, count);
+        return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
+                            count);
     CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;

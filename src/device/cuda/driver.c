@@ -54,7 +54,8 @@ static ls_status start_driver(ls_cuda_driver *driver) {
                             driver->version / 1000, driver->version % 1000 / 10);
     CUresult result = driver->cuInit(0);
     if (result == CUDA_ERROR_NO_DEVICE)
-        return ls_fail_here(LS_ERR_INPUT, "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES is %s): use --device cpu",
+        return ls_fail_here(LS_ERR_INPUT,
+                            "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES is %s): use --device cpu",
                             getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES") : "not set");
     return ls_cuda_result(driver, result, "cuInit", -1);
 }

@@ -1,7 +1,8 @@
 /* driver.h: NVIDIA's driver, loaded when a GPU is asked for, so that one program runs with and without one.
  *
- * A process that forks after the driver was started has a broken child, so the driver is started once, in the process that uses it: a
- * call in another process is refused by name. All names are those of the driver's interface; the types are our own declarations of it. */
+ * A process that forks after the driver was started has a broken child, so the driver is started once, in the process
+ * that uses it: a call in another process is refused by name. All names are those of the driver's interface; the types
+ * are our own declarations of it. */
 #ifndef LS_DEVICE_CUDA_DRIVER_H
 #define LS_DEVICE_CUDA_DRIVER_H
 
@@ -49,11 +50,11 @@ enum {
     X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                   \
     X(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                       \
     X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                              \
-    X(cuDeviceTotalMem, (size_t *bytes, CUdevice device))                                                              \
+    X(cuDeviceTotalMem, (size_t * bytes, CUdevice device))                                                             \
     X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                \
     X(cuDevicePrimaryCtxRelease, (CUdevice device))                                                                    \
     X(cuCtxSetCurrent, (CUcontext context))                                                                            \
-    X(cuMemGetInfo, (size_t * free, size_t *total))                                                                    \
+    X(cuMemGetInfo, (size_t * free, size_t * total))                                                                   \
     X(cuMemAlloc, (CUdeviceptr * out, size_t bytes))                                                                   \
     X(cuMemFree, (CUdeviceptr memory))                                                                                 \
     X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                                      \
@@ -90,11 +91,12 @@ typedef struct ls_cuda_driver {
     int version; /* 13000 is CUDA 13.0 */
 } ls_cuda_driver;
 
-/* Loads and starts the driver, the first time; later calls in the same process give the same. LS_ERR_UNSUPPORTED-like failures are
- * LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. */
+/* Loads and starts the driver, the first time; later calls in the same process give the same. LS_ERR_UNSUPPORTED-like
+ * failures are LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. */
 ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 
-/* What became of a call of the driver: LS_OK, or an error that names the call, the GPU's own words for it and what to do. */
+/* What became of a call of the driver: LS_OK, or an error that names the call, the GPU's own words for it and what to
+ * do. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
 
 #endif

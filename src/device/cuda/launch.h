@@ -4,8 +4,8 @@
 #ifndef LS_DEVICE_CUDA_LAUNCH_H
 #define LS_DEVICE_CUDA_LAUNCH_H
 
-#include "device/cuda/kernels/divider.h"
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
 #include "device/ops.h"
 
 /* Every kernel has its line in kernels.def, under the name of its file. */
@@ -19,16 +19,16 @@ typedef struct ls_cuda_grid {
     size_t x, y, z; /* blocks; y and z at least 1; x 0: nothing is started */
 } ls_cuda_grid;
 
-/* Starts a kernel with blocks of `threads` threads and `shared` bytes of shared memory. `args` is the struct that it takes; it is
- * copied. LS_ERR_INPUT for more blocks than a GPU numbers. */
+/* Starts a kernel with blocks of `threads` threads and `shared` bytes of shared memory. `args` is the struct that it
+ * takes; it is copied. LS_ERR_INPUT for more blocks than a GPU numbers. */
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
 /* Memory of the device for intermediate results of one operation; the next operation may use the same. */
 ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
 
-/* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may read it.
- * At most LS_CUDA_LIST_BYTES. */
+/* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
+ * read it. At most LS_CUDA_LIST_BYTES. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 

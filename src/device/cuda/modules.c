@@ -1,5 +1,5 @@
-/* modules.c: finds the kernels of a GPU: the cubin that was built in for its architecture, else one that NVRTC makes of the text, which is
- * kept in a cache under the hash of text, flags, architecture and NVRTC's version. */
+/* modules.c: finds the kernels of a GPU: the cubin that was built in for its architecture, else one that NVRTC makes of
+ * the text, which is kept in a cache under the hash of text, flags, architecture and NVRTC's version. */
 #include "device/cuda/modules.h"
 
 #include <dlfcn.h>
@@ -29,14 +29,15 @@ struct ls_cuda_modules {
 
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel) { return kernels[kernel].name; }
 
-/* ---- NVRTC ----------------------------------------------------------------------------------------------------------- */
+/* ---- NVRTC
+ * ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct nvrtc_program *nvrtcProgram;
 
 typedef struct nvrtc {
     int (*nvrtcVersion)(int *major, int *minor);
-    int (*nvrtcCreateProgram)(nvrtcProgram *out, const char *text, const char *name, int headers, const char *const *header,
-                              const char *const *header_name);
+    int (*nvrtcCreateProgram)(nvrtcProgram *out, const char *text, const char *name, int headers,
+                              const char *const *header, const char *const *header_name);
     int (*nvrtcCompileProgram)(nvrtcProgram program, int count, const char *const *flags);
     int (*nvrtcGetCUBINSize)(nvrtcProgram program, size_t *bytes);
     int (*nvrtcGetCUBIN)(nvrtcProgram program, char *out);
@@ -48,12 +49,14 @@ typedef struct nvrtc {
 static ls_status load_nvrtc(nvrtc *out) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return ls_fail_here(LS_ERR_INPUT, "this program was built without kernels for this GPU, and NVRTC, which would make them, is "
-                                          "not here: build with nvcc (make CUDA=PATH), install libnvrtc, or use --device cpu");
-#define LOAD(name)                                                                                                      \
-    *(void **)(void *)&out->name = dlsym(library, #name);                                                               \
+        return ls_fail_here(LS_ERR_INPUT,
+                            "this program was built without kernels for this GPU, and NVRTC, which would make them, is "
+                            "not here: build with nvcc (make CUDA=PATH), install libnvrtc, or use --device cpu");
+#define LOAD(name)                                                                                                     \
+    *(void **)(void *)&out->name = dlsym(library, #name);                                                              \
     if (!out->name) return ls_fail_here(LS_ERR_INPUT, "libnvrtc has no %s: install that of CUDA 12 or newer", #name)
     LOAD(nvrtcVersion);
     LOAD(nvrtcCreateProgram);
@@ -68,15 +71,17 @@ static ls_status load_nvrtc(nvrtc *out) {
 }
 
 /* *out belongs to the caller. */
-static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const char *family, const char *const flags[FLAGS],
-                                 char **out, size_t *bytes) {
+static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const char *family,
+                                 const char *const flags[FLAGS], char **out, size_t *bytes) {
     if (rtc->nvrtcCompileProgram(program, FLAGS, flags) != 0) {
         char log[2048] = "";
         size_t length = 0;
-        if (rtc->nvrtcGetProgramLogSize(program, &length) == 0 && length <= sizeof log) (void)rtc->nvrtcGetProgramLog(program, log);
+        if (rtc->nvrtcGetProgramLogSize(program, &length) == 0 && length <= sizeof log)
+            (void)rtc->nvrtcGetProgramLog(program, log);
         return ls_fail(LS_ERR_FAILED, "NVRTC cannot compile the kernels of %s: %.1024s", family, log);
     }
-    if (rtc->nvrtcGetCUBINSize(program, bytes) != 0) return ls_fail(LS_ERR_FAILED, "NVRTC gave no cubin for %s", family);
+    if (rtc->nvrtcGetCUBINSize(program, bytes) != 0)
+        return ls_fail(LS_ERR_FAILED, "NVRTC gave no cubin for %s", family);
     *out = malloc(*bytes);
     if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     if (rtc->nvrtcGetCUBIN(program, *out) == 0) return LS_OK;
@@ -86,7 +91,8 @@ static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const c
 }
 
 /* The file of the cache, or "" where there is no place for one. */
-static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *const flags[FLAGS], char *path, size_t capacity) {
+static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *const flags[FLAGS], char *path,
+                       size_t capacity) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[768];
     int length = cache && *cache ? snprintf(folder, sizeof folder, "%s/lockstep/cuda", cache)
@@ -96,7 +102,8 @@ static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *
     if (length < 0 || (size_t)length >= sizeof folder || ls_dir_make(folder) != LS_OK) return;
     int version[2] = {0, 0};
     (void)rtc->nvrtcVersion(&version[0], &version[1]);
-    ls_hash128 parts[FLAGS + 2] = {ls_hash_bytes(text->bytes, (size_t)(text->end - text->bytes)), ls_hash_bytes(version, sizeof version)};
+    ls_hash128 parts[FLAGS + 2] = {ls_hash_bytes(text->bytes, (size_t)(text->end - text->bytes)),
+                                   ls_hash_bytes(version, sizeof version)};
     for (int i = 0; i < FLAGS; i++) parts[i + 2] = ls_hash_bytes(flags[i], strlen(flags[i]));
     char name[LS_HASH_TEXT_BYTES];
     ls_hash_text(ls_hash_combine(parts, FLAGS + 2), name);
@@ -122,7 +129,8 @@ static ls_status make_cubin(const ls_cuda_image *text, int sm, char **out) {
     return status;
 }
 
-/* ---- modules --------------------------------------------------------------------------------------------------------- */
+/* ---- modules
+ * --------------------------------------------------------------------------------------------------------- */
 
 static const ls_cuda_image *find_image(const char *family, int sm) {
     for (size_t i = 0; i < ls_cuda_images_count; i++)
@@ -148,20 +156,23 @@ ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, C
     if (!modules->module[first]) LS_TRY(load_module(modules, kernels[kernel].family, &modules->module[first]));
     char name[64];
     (void)snprintf(name, sizeof name, "ls_%s", kernels[kernel].name);
-    LS_TRY(ls_cuda_result(modules->driver, modules->driver->cuModuleGetFunction(out, modules->module[first], name), name,
-                          modules->gpu));
+    LS_TRY(ls_cuda_result(modules->driver, modules->driver->cuModuleGetFunction(out, modules->module[first], name),
+                          name, modules->gpu));
     modules->function[kernel] = *out;
     return LS_OK;
 }
 
 ls_status ls_cuda_modules_open(const ls_cuda_driver *driver, int gpu, CUdevice handle, ls_cuda_modules **out) {
     int major = 0, minor = 0;
-    LS_TRY(ls_cuda_result(driver, driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle),
+    LS_TRY(ls_cuda_result(driver,
+                          driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle),
                           "cuDeviceGetAttribute", gpu));
-    LS_TRY(ls_cuda_result(driver, driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
+    LS_TRY(ls_cuda_result(driver,
+                          driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
                           "cuDeviceGetAttribute", gpu));
     if (major < 8)
-        return ls_fail_here(LS_ERR_INPUT, "GPU %d has compute capability %d.%d, and 8.0 is needed: use --device cpu", gpu, major, minor);
+        return ls_fail_here(LS_ERR_INPUT, "GPU %d has compute capability %d.%d, and 8.0 is needed: use --device cpu",
+                            gpu, major, minor);
     ls_cuda_modules *modules = calloc(1, sizeof *modules);
     if (!modules) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     *modules = (ls_cuda_modules){.driver = driver, .gpu = gpu, .sm = 10 * major + minor};

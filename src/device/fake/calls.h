@@ -17,7 +17,7 @@ typedef enum ls_fake_op {
 #define LS_FAKE_OP(name, call_type) LS_FAKE_##name,
     LS_OPS(LS_FAKE_OP)
 #undef LS_FAKE_OP
-    LS_FAKE_OPS
+        LS_FAKE_OPS
 } ls_fake_op;
 
 /* Makes *call, a plain copy, the queue's own: pointers to tensors are translated, lists of the host are kept. */

@@ -5,8 +5,8 @@
  *                              ├── the same pages of a file in memory
  *                              └──  0x7f..c000  read and write
  *
- * Commands of a queue wait until somebody waits for them, until LATE of them are there, or until the oldest is LATE_NS old: then the thread runs
- * them all at once. */
+ * Commands of a queue wait until somebody waits for them, until LATE of them are there, or until the oldest is LATE_NS
+ * old: then the thread runs them all at once. */
 #include "device/fake/fake.h"
 
 #include <fcntl.h>
@@ -84,7 +84,8 @@ static fake_device *fake_of(ls_device *device) { return (fake_device *)(void *)d
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a crash shows. */
+/* Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
+ * crash shows. */
 static void *translate(const void *memory, const void *pointer) {
     const fake_device *fake = memory;
     uintptr_t at = (uintptr_t)pointer;
@@ -314,8 +315,7 @@ static ls_status record_event(ls_device *device, ls_event *out) {
 }
 
 static ls_status check_event(fake_device *fake, ls_event event) {
-    if (event.number >= 1 && (unsigned)event.queue < LS_QUEUES &&
-        event.number <= fake->queues[event.queue].asked + 1)
+    if (event.number >= 1 && (unsigned)event.queue < LS_QUEUES && event.number <= fake->queues[event.queue].asked + 1)
         return LS_OK;
     return ls_fail(LS_ERR_INPUT, "event %llu was not recorded on this device; record it first",
                    (unsigned long long)event.number);
@@ -492,7 +492,7 @@ static const ls_ops fake_ops = {
 #define OP(name, call_type) .name = name##_late,
     LS_OPS(OP)
 #undef OP
-    .peak_flops_s = peak_flops_s,
+        .peak_flops_s = peak_flops_s,
 };
 
 ls_status ls_device_open_fake(ls_device **out) {

@@ -188,7 +188,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     w.rank = ls_world_rank(world);
     w.size = ls_world_size(world);
     w.rates = &own.rates[own.counts];
-    LS_TRY(ls_world_open_device(world, NULL, &w.device));
+    LS_TRY(ls_world_open_device(world, "cpu", NULL, &w.device));
     if (j->computes) {
         LS_TRY_OUT(measure_rates(&w));
         own.counts++;

@@ -125,15 +125,17 @@ ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const f
     int pp = partition->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
     if (!partition->pp) return LS_OK;
-    return ls_tensor_send_start(partition->device, partition->pp, to, tag, buffer, seam_bytes(partition, forward ? chunk + 1 : chunk),
-                              &ring->request[ring_index(ring, buffer)]);
+    return ls_tensor_send_start(partition->device, partition->pp, to, tag, buffer,
+                                seam_bytes(partition, forward ? chunk + 1 : chunk),
+                                &ring->request[ring_index(ring, buffer)]);
 }
 
 ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward) {
     int pp = partition->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
     if (!partition->pp) return LS_OK;
-    return ls_tensor_recv(partition->device, partition->pp, from, tag, buffer, seam_bytes(partition, forward ? chunk : chunk + 1));
+    return ls_tensor_recv(partition->device, partition->pp, from, tag, buffer,
+                          seam_bytes(partition, forward ? chunk : chunk + 1));
 }
 
 static ls_status drain(ls_send_ring *ring) {

@@ -1,7 +1,7 @@
 /* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
 #include "device/cuda/kernels/act.h"
-#include "device/cuda/kernels/math.cuh"
-#include "device/cuda/kernels/pack.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/pack.cuh"
 
 #define GELU_C0 0x1.988454p-1f
 #define GELU_C1 0x1.2444f2p-5f

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_ACT_H
 #define LS_DEVICE_CUDA_KERNELS_ACT_H
 
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/pack.h"
 
 /* With the values of ls_act_fn. */
 enum { LS_CUDA_GELU, LS_CUDA_SILU, LS_CUDA_RELU, LS_CUDA_SIGMOID };

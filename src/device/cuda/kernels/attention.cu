@@ -11,9 +11,9 @@
  * shared memory, inside a warp. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
  * weighted with 0. */
 #include "device/cuda/kernels/attention.h"
-#include "device/cuda/kernels/base.cuh"
-#include "device/cuda/kernels/math.cuh"
-#include "device/cuda/kernels/philox.cuh"
+#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/philox.cuh"
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 

@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_ATTENTION_H
 #define LS_DEVICE_CUDA_KERNELS_ATTENTION_H
 
-#include "device/cuda/kernels/philox.h"
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/philox.h"
+#include "device/cuda/common/types.h"
 
 enum {
     LS_CUDA_ATTENTION_HEAD_MAX = 256,         /* of a head's size */

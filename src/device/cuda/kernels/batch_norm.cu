@@ -4,7 +4,7 @@
  *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the
  * sum maps     a block has some pixels of an image; a thread keeps its channels, with what is there for each, for some
  * pixels */
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 #include "device/cuda/kernels/batch_norm.h"
 
 /* ReLU's gradient, by its result. */

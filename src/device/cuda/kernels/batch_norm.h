@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_BATCH_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_BATCH_NORM_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum {
     LS_CUDA_BATCH_NORM_CHAINS = 64, /* threads of a block: a chain each */

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_CONVERT_H
 #define LS_DEVICE_CUDA_KERNELS_CONVERT_H
 
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_CONVERT_PACKS = 4 };
 

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_COUNT_H
 #define LS_DEVICE_CUDA_KERNELS_COUNT_H
 
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_COUNTS = 4, LS_CUDA_COUNT_PACKS = 4 };
 

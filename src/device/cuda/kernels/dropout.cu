@@ -3,8 +3,8 @@
  * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
  * thread takes the four elements whose numbers come together, as far as they are in its row. */
 #include "device/cuda/kernels/dropout.h"
-#include "device/cuda/kernels/pack.cuh"
-#include "device/cuda/kernels/philox.cuh"
+#include "device/cuda/common/pack.cuh"
+#include "device/cuda/common/philox.cuh"
 
 LS_DEVICE float drop(const ls_cuda_dropout &a, uint32_t number, float x) {
     return number < a.threshold ? 0.0f : x * a.scale;

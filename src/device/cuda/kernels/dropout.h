@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_DROPOUT_H
 #define LS_DEVICE_CUDA_KERNELS_DROPOUT_H
 
-#include "device/cuda/kernels/pack.h"
-#include "device/cuda/kernels/philox.h"
+#include "device/cuda/common/pack.h"
+#include "device/cuda/common/philox.h"
 
 enum { LS_CUDA_DROPOUT_ROWS = 2 }; /* that a thread has at a time */
 

@@ -1,6 +1,6 @@
 /* embed.cu: embeddings and rotation (docs/arithmetic.md, "Embedding, bias, residual", "Rotary embedding"). */
 #include "device/cuda/kernels/embed.h"
-#include "device/cuda/kernels/pack.cuh"
+#include "device/cuda/common/pack.cuh"
 
 template <int W> struct embed_packs {
     pack<W> y;

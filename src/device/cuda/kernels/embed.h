@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_EMBED_H
 #define LS_DEVICE_CUDA_KERNELS_EMBED_H
 
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_EMBED_ROWS = 2 }; /* that a thread has at a time */
 

@@ -5,8 +5,8 @@
  * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
  */
 #include "device/cuda/kernels/embed_grad.h"
-#include "device/cuda/kernels/list.cuh"
-#include "device/cuda/kernels/tree.cuh"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/tree.cuh"
 
 LS_DEVICE uint32_t row_at(const ls_cuda_sort &a, uint32_t i) { return a.from ? a.from[i] : i; }
 LS_DEVICE uint32_t key_of(const ls_cuda_sort &a, uint32_t row) {

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
 #define LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
 
-#include "device/cuda/kernels/list.h"
+#include "device/cuda/common/list.h"
 
 enum {
     LS_CUDA_SORT_BITS = 8, /* of a digit */

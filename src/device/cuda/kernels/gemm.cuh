@@ -14,7 +14,7 @@
  * nor reading has bank conflicts. Lines past the end are those of others or what was there before: their sums are not
  * written. */
 #pragma once
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 #include "device/cuda/kernels/gemm.h"
 
 enum { GEMM_K = LS_CUDA_GEMM_K };

@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_GEMM_H
 #define LS_DEVICE_CUDA_KERNELS_GEMM_H
 
-#include "device/cuda/kernels/divider.h"
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
 
 enum {
     LS_CUDA_GEMM_K = 16,      /* of a step: two steps of both operands are in shared memory */

@@ -5,7 +5,7 @@
  * stripes add does not depend on the accumulators; so all threads make the sums of 1024 bytes each, side by side, and
  * eight threads then add and scramble. */
 #include "device/cuda/kernels/hash.h"
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 
 typedef unsigned long long u64;
 

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_HASH_H
 #define LS_DEVICE_CUDA_KERNELS_HASH_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum {
     LS_CUDA_HASH_PIECE = 1 << 18,

@@ -7,9 +7,9 @@
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | … */
 #include "device/cuda/kernels/loss.h"
-#include "device/cuda/kernels/list.cuh"
-#include "device/cuda/kernels/math.cuh"
-#include "device/cuda/kernels/tree.cuh"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/tree.cuh"
 
 enum { AT_ONCE = 4, RUN = 128 }; /* RUN: elements that a warp raises at a time */
 

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
 #define LS_DEVICE_CUDA_KERNELS_LOSS_H
 
-#include "device/cuda/kernels/list.h"
+#include "device/cuda/common/list.h"
 
 enum {
     LS_CUDA_LOSS_THREADS = 1024,

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_NORM_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum { LS_CUDA_NORM_ROWS = 8, LS_CUDA_NORM_THREADS = 16 * LS_CUDA_NORM_ROWS };
 

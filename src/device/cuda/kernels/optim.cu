@@ -1,6 +1,6 @@
 /* optim.cu: optimizer steps and squared norms (docs/arithmetic.md, "Optimizers", "Squared norm"). */
 #include "device/cuda/kernels/optim.h"
-#include "device/cuda/kernels/pack.cuh"
+#include "device/cuda/common/pack.cuh"
 
 /* A 16-bit copy of the new weights, where there is one. */
 template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, const pack<W> &w) {

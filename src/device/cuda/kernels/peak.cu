@@ -1,6 +1,6 @@
 /* peak.cu: fused multiply-adds and nothing else: how many a GPU does at best. */
 #include "device/cuda/kernels/peak.h"
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 
 LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {
     float chain[LS_CUDA_PEAK_CHAINS], sum = 0.0f;

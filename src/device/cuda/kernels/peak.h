@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_PEAK_H
 #define LS_DEVICE_CUDA_KERNELS_PEAK_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum { LS_CUDA_PEAK_THREADS = 256, LS_CUDA_PEAK_CHAINS = 16 };
 

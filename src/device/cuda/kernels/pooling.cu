@@ -1,7 +1,7 @@
 /* pooling.cu: pooling (docs/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one
  * window (forward) or of one pixel (backward), which goes to the windows that have it, so that no two threads write to
  * one place. */
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 #include "device/cuda/kernels/pooling.h"
 
 /* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */

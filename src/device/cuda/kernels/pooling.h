@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_POOLING_H
 #define LS_DEVICE_CUDA_KERNELS_POOLING_H
 
-#include "device/cuda/kernels/divider.h"
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
 
 enum { LS_CUDA_POOLING_THREADS = 256 };
 

@@ -1,8 +1,8 @@
 /* sum.cu: sums and maxima of several tensors, element by element. */
 #include "device/cuda/kernels/sum.h"
-#include "device/cuda/kernels/list.cuh"
-#include "device/cuda/kernels/math.cuh"
-#include "device/cuda/kernels/tree.cuh"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/tree.cuh"
 
 template <int W> struct two_packs { pack<W> a, b; };
 

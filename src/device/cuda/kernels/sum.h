@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_SUM_H
 #define LS_DEVICE_CUDA_KERNELS_SUM_H
 
-#include "device/cuda/kernels/list.h"
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/list.h"
+#include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_SUM_PACKS = 4 }; /* that a thread has under way */
 

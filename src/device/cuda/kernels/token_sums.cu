@@ -3,8 +3,8 @@
  * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then
  * a thread joins those of its columns: sequences in their order, groups by the tree. */
 #include "device/cuda/kernels/token_sums.h"
-#include "device/cuda/kernels/list.cuh"
-#include "device/cuda/kernels/tree.cuh"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/tree.cuh"
 
 LS_DEVICE size_t token_of(const ls_cuda_slices &s, size_t i) {
     return s.are_listed ? size_at(s.tokens, i) : i * s.T / s.slices;

@@ -2,8 +2,8 @@
 #ifndef LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
 #define LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
 
-#include "device/cuda/kernels/list.h"
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/list.h"
+#include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
 

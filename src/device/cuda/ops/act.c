@@ -15,7 +15,8 @@ static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call
     LS_TRY(ls_cuda_check_dtype(names[c->fn], c->act));
     size_t width = ls_cuda_widest(c->act);
     ls_cuda_act args = {.flat = {.n = c->n}, .fn = (int)c->fn, .act = (int)c->act, .y = c->y, .dy = dy, .x = c->x};
-    args.flat.aligned = ls_cuda_fits(c->y, c->act, 0, width) && ls_cuda_fits(dy, c->act, 0, width) && ls_cuda_fits(c->x, c->act, 0, width);
+    args.flat.aligned = ls_cuda_fits(c->y, c->act, 0, width) && ls_cuda_fits(dy, c->act, 0, width) &&
+                        ls_cuda_fits(c->x, c->act, 0, width);
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, width, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 

@@ -16,10 +16,11 @@ static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dty
 
 static ls_status convert(ls_device *device, const ls_convert_call *c) {
     ls_dtype from = c->from, to = c->to;
-    bool narrows = from == LS_F32 && (to == LS_BF16 || to == LS_F16), widens = to == LS_F32 && (from == LS_BF16 || from == LS_F16);
+    bool narrows = from == LS_F32 && (to == LS_BF16 || to == LS_F16),
+         widens = to == LS_F32 && (from == LS_BF16 || from == LS_F16);
     if (!narrows && !widens)
-        return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16", ls_dtype_name(from),
-                       ls_dtype_name(to));
+        return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16",
+                       ls_dtype_name(from), ls_dtype_name(to));
     return run(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
 }
 

@@ -66,7 +66,8 @@ static ls_status find_bad(ls_device *device, const ls_find_bad_call *c) {
     *c->index = c->n;
     if (c->n == 0) return LS_OK;
     size_t width = ls_cuda_widest(c->dtype);
-    ls_cuda_find args = {.flat = {.n = c->n, .aligned = ls_cuda_fits(c->x, c->dtype, 0, width)}, .x = c->x, .dtype = (int)c->dtype};
+    ls_cuda_find args = {
+        .flat = {.n = c->n, .aligned = ls_cuda_fits(c->x, c->dtype, 0, width)}, .x = c->x, .dtype = (int)c->dtype};
     unsigned long long first;
     LS_TRY(make_results(device, 0xFF, 1, &args.first));
     LS_TRY(ls_cuda_launch(device, LS_CUDA_find_bad, grid_of(device, &args.flat, width, 2), LS_CUDA_PACK_THREADS, 0,

@@ -24,8 +24,8 @@ static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
                           .y_stride = c->y_stride};
     args.rows.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->token, c->token_dtype, 0, WIDTH) &&
                         ls_cuda_fits(c->position, LS_F32, 0, WIDTH) && ls_cuda_fits(c->y, LS_F32, c->y_stride, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_embed_forward, ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_EMBED_ROWS), LS_CUDA_PACK_THREADS, 0,
-                          &args);
+    return ls_cuda_launch(device, LS_CUDA_embed_forward, ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_EMBED_ROWS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 /* ---- rotation ---------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "device/cuda/kernels/list.h"
+#include "device/cuda/common/list.h"
 #include "device/cuda/launch.h"
 
 static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out, const size_t *host, size_t count) {

@@ -33,8 +33,12 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
     return ls_cuda_launch(device, kernel, grid, LS_CUDA_NORM_THREADS, 0, &args);
 }
 
-static ls_status norm_forward(ls_device *device, const ls_norm_call *call) { return norm(device, LS_CUDA_norm_forward, call); }
-static ls_status norm_backward(ls_device *device, const ls_norm_call *call) { return norm(device, LS_CUDA_norm_backward, call); }
+static ls_status norm_forward(ls_device *device, const ls_norm_call *call) {
+    return norm(device, LS_CUDA_norm_forward, call);
+}
+static ls_status norm_backward(ls_device *device, const ls_norm_call *call) {
+    return norm(device, LS_CUDA_norm_backward, call);
+}
 
 void ls_cuda_ops_fill_norm(ls_ops *ops) {
     ops->norm_forward = norm_forward;

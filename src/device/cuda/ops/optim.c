@@ -26,10 +26,11 @@ static ls_status adamw(ls_device *device, const ls_update_call *c) {
                           .v = c->moment[1],
                           .copy = c->copy,
                           .g = c->g};
-    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->g, LS_F32, 0, WIDTH) && ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS), LS_CUDA_PACK_THREADS, 0,
-                          &args);
+    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 static ls_status sgd(ls_device *device, const ls_update_call *c) {
@@ -45,9 +46,10 @@ static ls_status sgd(ls_device *device, const ls_update_call *c) {
                         .b = c->moment[0],
                         .copy = c->copy,
                         .g = c->g};
-    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
+    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->g, LS_F32, 0, WIDTH) && ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 static ls_status update(ls_device *device, const ls_update_call *c) {

@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_CUDA_OPS_PACK_H
 #define LS_DEVICE_CUDA_OPS_PACK_H
 
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/pack.h"
 #include "device/cuda/launch.h"
 #include "device/dtype.h"
 

@@ -10,9 +10,10 @@ enum { WIDTH = 4 };
 static ls_status add(ls_device *device, const ls_add_call *c) {
     LS_TRY(ls_cuda_check_dtype("a sum", c->b_dtype));
     ls_cuda_add args = {.flat = {.n = c->n}, .b_dtype = (int)c->b_dtype, .y = c->y, .a = c->a, .b = c->b};
-    args.flat.aligned =
-        ls_cuda_fits(c->y, LS_F32, 0, WIDTH) && ls_cuda_fits(c->a, LS_F32, 0, WIDTH) && ls_cuda_fits(c->b, c->b_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_add, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS, 0, &args);
+    args.flat.aligned = ls_cuda_fits(c->y, LS_F32, 0, WIDTH) && ls_cuda_fits(c->a, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->b, c->b_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_add, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 /* Of `count` tensors. */

@@ -8,8 +8,8 @@
  * threads of a block are fibers there). Compiled with -fmad=false: a fused multiply-add is where __fmaf_rn stands and
  * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/arithmetic.md, in its order. */
 #pragma once
-#include "device/cuda/kernels/divider.h"
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
 
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_KERNEL(name, type, threads) \

@@ -4,8 +4,8 @@
  * mixed types W is 4. All loads of U packs come before the first store: enough bytes are under way then, and outputs
  * may be inputs. Alignment is checked by the host, for all tensors of a call: without it W is 1. */
 #pragma once
-#include "device/cuda/kernels/base.cuh"
-#include "device/cuda/kernels/pack.h"
+#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/pack.h"
 
 template <int W> struct pack { float v[W]; };
 

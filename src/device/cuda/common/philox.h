@@ -1,8 +1,8 @@
 /* philox.h: the key of random numbers, as kernels take it (philox.cuh). */
-#ifndef LS_DEVICE_CUDA_KERNELS_PHILOX_H
-#define LS_DEVICE_CUDA_KERNELS_PHILOX_H
+#ifndef LS_DEVICE_CUDA_COMMON_PHILOX_H
+#define LS_DEVICE_CUDA_COMMON_PHILOX_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 /* As ls_rng_key. */
 typedef struct ls_cuda_rng {

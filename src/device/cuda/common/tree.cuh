@@ -5,7 +5,7 @@
  * that bit, and then waits there itself. Leaves that do not come contribute nothing. Waiting sums are named by
  * constants alone, which keeps them in registers. */
 #pragma once
-#include "device/cuda/kernels/pack.cuh"
+#include "device/cuda/common/pack.cuh"
 
 template <int W, int LEVELS = 12> struct tree {
     pack<W> sum, wait[LEVELS];

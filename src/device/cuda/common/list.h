@@ -1,8 +1,8 @@
 /* list.h: short lists that kernels take by value, long ones in memory of the device. */
-#ifndef LS_DEVICE_CUDA_KERNELS_LIST_H
-#define LS_DEVICE_CUDA_KERNELS_LIST_H
+#ifndef LS_DEVICE_CUDA_COMMON_LIST_H
+#define LS_DEVICE_CUDA_COMMON_LIST_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum { LS_CUDA_FEW = 65 };
 

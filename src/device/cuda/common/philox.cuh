@@ -1,7 +1,7 @@
 /* philox.cuh: the random numbers of base/rng.h on a GPU. */
 #pragma once
-#include "device/cuda/kernels/base.cuh"
-#include "device/cuda/kernels/philox.h"
+#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/philox.h"
 
 /* Numbers 4·block … 4·block + 3 of 32 bits. */
 LS_DEVICE uint4 philox_block(const ls_cuda_rng &key, uint64_t block) {

@@ -1,8 +1,8 @@
 /* pack.h: how flat arrays and rows are divided among threads (pack.cuh). */
-#ifndef LS_DEVICE_CUDA_KERNELS_PACK_H
-#define LS_DEVICE_CUDA_KERNELS_PACK_H
+#ifndef LS_DEVICE_CUDA_COMMON_PACK_H
+#define LS_DEVICE_CUDA_COMMON_PACK_H
 
-#include "device/cuda/kernels/types.h"
+#include "device/cuda/common/types.h"
 
 enum { LS_CUDA_PACK_THREADS = 256 };
 

@@ -1,6 +1,6 @@
 /* math.cuh: the elementary functions of docs/elementary.md, as the CPU has them (device/cpu/simd/math.h). */
 #pragma once
-#include "device/cuda/kernels/base.cuh"
+#include "device/cuda/common/base.cuh"
 
 LS_DEVICE float quiet(float y, bool nan) { return nan ? __uint_as_float(0x7FC00000u) : y; }
 LS_DEVICE float with_sign(float y, float x) { return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u)); }
